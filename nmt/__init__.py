@@ -1,0 +1,3 @@
+"""nmt: train, run, measure and explain attention-based machine translation."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,53 @@
+"""The choice of device and numeric precision, made once and said in words."""
+
+import contextlib
+from typing import Literal
+
+import torch
+
+from nmt.errors import ConfigError
+
+Precision = Literal["fp32", "bf16", "fp16"]
+
+_AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def resolve_device(name: str) -> torch.device:
+    """The torch device for `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+
+    `auto` prefers CUDA, then MPS, then the CPU. Raises ConfigError where the named device
+    does not exist on this machine: nothing falls back silently.
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdecimal())):
+        raise ConfigError(f"device: got '{name}', allowed: auto, cpu, cuda, cuda:N, mps")
+    if kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(index or 0) >= count:
+            raise ConfigError(
+                f"device: got '{name}', but torch sees {count} CUDA devices here; "
+                "use --device cpu or --device auto"
+            )
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("device: got 'mps', but torch sees none here; use --device cpu")
+    return torch.device(name)
+
+
+def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
+    """The context in which a forward pass runs at `precision`; fp32 changes nothing."""
+    if precision == "fp32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=_AUTOCAST_DTYPES[precision])
+
+
+def describe_device(device: torch.device) -> str:
+    """One phrase for the run summary: the GPU's name, or the CPU's thread count."""
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    if device.type == "cpu":
+        return f"cpu ({torch.get_num_threads()} threads)"
+    return str(device)

@@ -1,0 +1,17 @@
+"""The errors a user may cause; each message is one line: what, got, allowed, where."""
+
+
+class NMTError(Exception):
+    """Base of every error that is the user's to mend; the command line exits with 2."""
+
+
+class ConfigError(NMTError):
+    """A configuration says something that is unknown, malformed or contradictory."""
+
+
+class DataError(NMTError):
+    """A corpus, text or tokenizer file is missing, malformed or not what it should be."""
+
+
+class CheckpointError(NMTError):
+    """A run directory or checkpoint is missing, damaged or does not fit its config."""

@@ -1,0 +1,99 @@
+"""What every translation model is: encode once, then step; forward equals the steps.
+
+Search, training and attention maps know a model only through these types. Alphabet of shapes
+(docs/design.md): B batch, S source, T target, D embedding, H hidden, M memory, Q queries,
+K key size, V vocabulary.
+"""
+
+import abc
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class BatchFirst:
+    """A value made of batch-first tensors (and nested such values), fit for beam search."""
+
+    def select(self, rows: Int[Tensor, " R"]) -> Self:
+        """The same value with row i taken from `rows[i]`; rows may repeat or be left out."""
+        chosen: dict[str, object] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                chosen[field.name] = value.index_select(0, rows)
+            elif isinstance(value, BatchFirst):
+                chosen[field.name] = value.select(rows)
+        return replace(self, **chosen)
+
+
+@dataclass(frozen=True)
+class Memory(BatchFirst):
+    """The annotations that attention reads: of words today, of any places in general.
+
+    `values` are the annotations, `keep` says which may be attended (padding may not), and
+    `final` summarises the whole source for the decoder's initial state.
+    """
+
+    values: Float[Tensor, "B S M"]
+    keep: Bool[Tensor, "B S"]
+    final: Float[Tensor, "B L M"]
+
+
+@dataclass(frozen=True)
+class State(BatchFirst):
+    """Everything a decoder needs for its next step; each model adds its own fields."""
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """One decoding step: unnormalised logits, where it looked, and the state after it."""
+
+    logits: Float[Tensor, "B V"]
+    weights: Float[Tensor, "B S"]
+    state: State
+
+
+@dataclass(frozen=True)
+class DecoderOutput:
+    """The teacher-forced pass over all T steps."""
+
+    logits: Float[Tensor, "B T V"]
+    weights: Float[Tensor, "B T S"]
+
+
+class Seq2Seq(nn.Module, abc.ABC):
+    """The contract of an encoder-decoder with attention.
+
+    Laws (tests/laws): `forward` equals `encode`, `start` and T times `step`; padding is
+    invisible; weights sum to 1 over the kept positions and are exactly 0 elsewhere. No method
+    stores anything on the model or changes its arguments. The V logits include the rows that
+    pad the vocabulary table to a multiple of 64; these are so low that their probability is 0.
+    """
+
+    @abc.abstractmethod
+    def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
+        """Read the source once."""
+
+    @abc.abstractmethod
+    def start(self, memory: Memory) -> State:
+        """The state before the first target piece; attention keys are projected here."""
+
+    @abc.abstractmethod
+    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
+        """Advance by one piece, given the piece before it (bos at first)."""
+
+    @abc.abstractmethod
+    def decode(self, tgt_in: Int[Tensor, "B T"], state: State) -> DecoderOutput:
+        """All T steps from `state`, given the target prefix `tgt_in` (bos first)."""
+
+    def forward(
+        self,
+        src_ids: Int[Tensor, "B S"],
+        src_keep: Bool[Tensor, "B S"],
+        tgt_in: Int[Tensor, "B T"],
+    ) -> DecoderOutput:
+        """The teacher-forced pass: encode, start, decode."""
+        return self.decode(tgt_in, self.start(self.encode(src_ids, src_keep)))

@@ -1,0 +1,97 @@
+"""The values that pass between storeys: plain, frozen, free of behaviour.
+
+Data flows one way: SentencePair -> Encoded -> Batch (corpus/batching.py) -> model
+-> Hypothesis -> Translation.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+
+class Config(BaseModel):
+    """Base of every configuration class: frozen, and unknown keys are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePair:
+    """A source line and its target line, exactly as the file has them (without `\\n`)."""
+
+    src_text: str
+    tgt_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvalExample:
+    """A source line with every reference translation known for it, unaltered."""
+
+    src_text: str
+    ref_texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A text as the model sees it.
+
+    `pieces` and `ids` are parallel and hold no bos/eos. Word w is `words[w]` (its surface in
+    the normalised text) and covers the pieces from `word_spans[w][0]` up to, not including,
+    `word_spans[w][1]`; the spans cover all pieces, in order, without gaps.
+    """
+
+    pieces: tuple[str, ...]
+    ids: tuple[int, ...]
+    words: tuple[str, ...]
+    word_spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One sequence that search found for one source sentence.
+
+    `ids` ends with eos where `finished`; a hypothesis cut at the length bound does not.
+    `log_probs[t]` is the natural-log probability of `ids[t]` given all before it;
+    `score` is their sum divided by the length penalty (search.py).
+    `attention` has shape (T, S): row t is where `ids[t]` looked, over all S source positions,
+    the eos position included.
+    """
+
+    ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    score: float
+    attention: npt.NDArray[np.float32]
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedHypothesis:
+    """A Hypothesis with its text: what a user sees of one member of the beam.
+
+    `target` holds the pieces of `hypothesis.ids` without eos. `hypothesis.attention` has one
+    further row for eos where `hypothesis.finished`.
+    """
+
+    text: str
+    target: Encoded
+    hypothesis: Hypothesis
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The answer to one source text: the hypotheses, best first.
+
+    `source` is the encoded source without eos; attention has one further column for eos.
+    An empty source has no hypotheses and an empty `text`.
+    """
+
+    src_text: str
+    source: Encoded
+    hypotheses: tuple[TranslatedHypothesis, ...]
+
+    @property
+    def text(self) -> str:
+        """The best hypothesis' text, or nothing for an empty source."""
+        return self.hypotheses[0].text if self.hypotheses else ""
