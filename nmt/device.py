@@ -37,7 +37,9 @@ def resolve_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
+def autocast(
+    device: torch.device, precision: Precision
+) -> contextlib.AbstractContextManager[object]:
     """The context in which a forward pass runs at `precision`; fp32 changes nothing."""
     if precision == "fp32":
         return contextlib.nullcontext()

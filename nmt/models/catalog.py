@@ -1,0 +1,15 @@
+"""Every architecture by its config; to add one: its file, and its name in the union below."""
+
+from nmt.models.base import Seq2Seq
+from nmt.models.rnn import RNNConfig
+
+ModelConfig = RNNConfig
+"""The registry. With a second kind: Annotated[A | B, Field(discriminator="kind")]."""
+
+
+def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
+    """A freshly initialised model; the sizes are real ones, tables are padded inside.
+
+    Initial weights come from torch's global generator: seed it first.
+    """
+    return config.build(src_vocab, tgt_vocab)

@@ -1,0 +1,188 @@
+"""Building blocks that know nothing of translation: tables, cells, readouts, initialisation."""
+
+import abc
+import math
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from nmt.schema import Config
+
+ROW_MULTIPLE = 64
+"""Vocabulary tables are padded to this: matrix products over odd sizes are up to a third slower."""
+
+_IMPOSSIBLE_LOGIT = -1e4
+"""exp() of it is exactly 0 in fp32, and it is finite in every dtype and under weight decay."""
+
+
+def padded_rows(vocab_size: int) -> int:
+    """`vocab_size` rounded up to a multiple of 64."""
+    return math.ceil(vocab_size / ROW_MULTIPLE) * ROW_MULTIPLE
+
+
+class VocabLinear(nn.Module):
+    """Logits over a padded vocabulary; a padding row's logit is a constant too low to matter.
+
+    `table` shares the weight with an embedding (Press & Wolf, arXiv 1608.05859).
+    """
+
+    keep: Tensor
+
+    def __init__(self, size: int, vocab_size: int, table: nn.Parameter | None = None) -> None:
+        super().__init__()
+        rows = padded_rows(vocab_size)
+        self.weight = nn.Parameter(torch.empty(rows, size)) if table is None else table
+        self.bias = nn.Parameter(torch.zeros(rows))
+        self.register_buffer("keep", torch.arange(rows) < vocab_size, persistent=False)
+
+    def forward(self, x: Float[Tensor, "*L D"]) -> Float[Tensor, "*L V"]:
+        """W x + b; a padding row has probability 0, hence no gradient either."""
+        bias = self.bias.masked_fill(~self.keep, _IMPOSSIBLE_LOGIT)
+        return nn.functional.linear(x, self.weight, bias)
+
+
+class ContextGRUCell(nn.Module):
+    """A GRU cell whose input is [embedding; context], the two halves of W_i held apart.
+
+    The embedding half is known for all steps before the first, the context half only at its
+    own: `project` does the former, `forward` one step. Gates as in torch.nn.GRUCell
+    (arXiv 1406.1078, with the reset gate applied after the product):
+
+        r = sigmoid(x_r + W_hr h);  z = sigmoid(x_z + W_hz h);  n = tanh(x_n + r * W_hn h)
+        h' = (1 - z) n + z h
+    """
+
+    def __init__(self, embedding_size: int, context_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.embedding_gates = nn.Linear(embedding_size, 3 * hidden_size)
+        self.context_gates = nn.Linear(context_size, 3 * hidden_size, bias=False)
+        self.hidden_gates = nn.Linear(hidden_size, 3 * hidden_size)
+
+    def project(self, embedded: Float[Tensor, "*L D"]) -> Float[Tensor, "*L G"]:
+        """The embeddings' share of the gates, G = 3 H."""
+        gates: Tensor = self.embedding_gates(embedded)
+        return gates
+
+    def forward(
+        self,
+        embedding_gates: Float[Tensor, "B G"],
+        context: Float[Tensor, "B M"],
+        hidden: Float[Tensor, "B H"],
+    ) -> Float[Tensor, "B H"]:
+        """The next hidden state."""
+        size = hidden.shape[-1]
+        x = embedding_gates + self.context_gates(context)
+        h = self.hidden_gates(hidden)
+        reset, update = torch.sigmoid(x[:, : 2 * size] + h[:, : 2 * size]).chunk(2, dim=-1)
+        new = torch.tanh(x[:, 2 * size :] + reset * h[:, 2 * size :])
+        return torch.lerp(new, hidden, update)
+
+
+class Readout(nn.Module, abc.ABC):
+    """From a decoder step to the vector that the vocabulary layer scores."""
+
+    @abc.abstractmethod
+    def forward(
+        self,
+        hidden: Float[Tensor, "*L H"],
+        embedded: Float[Tensor, "*L D"],
+        context: Float[Tensor, "*L M"],
+    ) -> Float[Tensor, "*L R"]:
+        """R numbers per step, from the new state, the last piece and the context."""
+
+
+class PlainReadoutConfig(Config):
+    """The new hidden state alone, as in the textbook (d2l.ai, section 11.4)."""
+
+    kind: Literal["plain"] = "plain"
+
+    def width(self, hidden: int) -> int:
+        """How many numbers the vocabulary layer reads."""
+        return hidden
+
+    def build(self, hidden: int, embedding: int, context: int) -> Readout:
+        """The module for a decoder of these sizes."""
+        return PlainReadout()
+
+
+class PlainReadout(Readout):
+    """The hidden state itself."""
+
+    def forward(
+        self,
+        hidden: Float[Tensor, "*L H"],
+        embedded: Float[Tensor, "*L D"],
+        context: Float[Tensor, "*L M"],
+    ) -> Float[Tensor, "*L H"]:
+        """`hidden`, unchanged."""
+        return hidden
+
+
+class DeepReadoutConfig(Config):
+    """The paper's deep output: a layer over state, last piece and context."""
+
+    kind: Literal["deep"] = "deep"
+    size: int = Field(default=500, gt=0, description="units that the vocabulary layer reads")
+    activation: Literal["maxout", "tanh"] = Field(
+        default="maxout",
+        description="maxout: the larger of each two units, as in the paper; tanh: half the cost",
+    )
+
+    def width(self, hidden: int) -> int:
+        """How many numbers the vocabulary layer reads."""
+        return self.size
+
+    def build(self, hidden: int, embedding: int, context: int) -> Readout:
+        """The module for a decoder of these sizes."""
+        return DeepReadout(self, hidden, embedding, context)
+
+
+class DeepReadout(Readout):
+    """t = maxout(U_o s + V_o e + C_o c) (arXiv 1409.0473, appendix A.2.2; arXiv 1302.4389)."""
+
+    def __init__(self, config: DeepReadoutConfig, hidden: int, embedding: int, context: int):
+        super().__init__()
+        self.maxout = config.activation == "maxout"
+        width = config.size * (2 if self.maxout else 1)
+        self.U_o = nn.Linear(hidden, width)
+        self.V_o = nn.Linear(embedding, width, bias=False)
+        self.C_o = nn.Linear(context, width, bias=False)
+
+    def forward(
+        self,
+        hidden: Float[Tensor, "*L H"],
+        embedded: Float[Tensor, "*L D"],
+        context: Float[Tensor, "*L M"],
+    ) -> Float[Tensor, "*L R"]:
+        """`size` numbers a step."""
+        total: Tensor = self.U_o(hidden) + self.V_o(embedded) + self.C_o(context)
+        if not self.maxout:
+            return torch.tanh(total)
+        return total.unflatten(-1, (-1, 2)).amax(dim=-1)
+
+
+ReadoutConfig = Annotated[PlainReadoutConfig | DeepReadoutConfig, Field(discriminator="kind")]
+
+
+def initialise(module: nn.Module) -> None:
+    """Weights as recurrent translation likes them, in place.
+
+    Matrices Xavier-uniform, a GRU's gate by gate and its recurrent ones orthogonal
+    (arXiv 1409.0473, appendix B.1); biases 0; embeddings N(0, 1/D).
+    """
+    for name, parameter in module.named_parameters():
+        if parameter.dim() < 2:
+            nn.init.zeros_(parameter)
+        elif "embedding.weight" in name:
+            nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+        elif "weight_hh" in name or "hidden_gates" in name:
+            for gate in parameter.data.chunk(3):
+                nn.init.orthogonal_(gate)
+        elif "weight_ih" in name or "_gates" in name:
+            for gate in parameter.data.chunk(3):
+                nn.init.xavier_uniform_(gate)
+        else:
+            nn.init.xavier_uniform_(parameter)

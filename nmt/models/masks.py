@@ -1,0 +1,42 @@
+"""Every mask of the project is made here: bool, True = may be attended.
+
+A mask says which source positions are real; a causal mask, which target positions a position
+may see. Names end in `_keep` wherever they are passed on.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def keep_from_lengths(lengths: Int[Tensor, "*L"], size: int) -> Bool[Tensor, "*L {size}"]:
+    """True at positions 0 .. length-1 of `size`; lengths per sentence (B,) or per query (B, Q)."""
+    positions = torch.arange(size, device=lengths.device)
+    return positions < lengths.unsqueeze(-1)
+
+
+def softmax_where(
+    scores: Float[Tensor, "B Q S"], keep: Bool[Tensor, "B S"] | Bool[Tensor, "B Q S"]
+) -> Float[Tensor, "B Q S"]:
+    """Softmax over S that gives exactly 0 wherever `keep` is False.
+
+    A row that may look nowhere gets zeros, not NaN: its context is the zero vector.
+    """
+    if keep.dim() == 2:
+        keep = keep.unsqueeze(1)
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~keep, lowest).softmax(dim=-1)
+    return weights * keep
+
+
+def masked_softmax(
+    scores: Float[Tensor, "B Q S"],
+    lengths: Int[Tensor, " B"] | Int[Tensor, "B Q"] | None = None,
+) -> Float[Tensor, "B Q S"]:
+    """Softmax over the first `lengths` positions of S; `None` is the ordinary softmax.
+
+    `lengths` counts the positions that may be attended, per sentence (B,) or per query (B, Q).
+    """
+    if lengths is None:
+        return scores.softmax(dim=-1)
+    return softmax_where(scores, keep_from_lengths(lengths, scores.shape[-1]))
