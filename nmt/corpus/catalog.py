@@ -1,0 +1,226 @@
+"""The one door through which splits are read: `read_split`, `read_examples`.
+
+A named corpus lives in `<data folder>/<name>/` as the files that its entry (entries.py) lists,
+exactly as they were downloaded; nothing is unpacked.
+"""
+
+import hashlib
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.corpus.entries import (
+    RUN_SPLITS,
+    CorpusEntry,
+    HashSplit,
+    SplitName,
+    corpus_folder,
+    data_folder,
+    find_entry,
+)
+from nmt.corpus.sources import (
+    DataConfig,
+    SplitConfig,
+    archive_of,
+    group_by_source,
+    read_aligned,
+    read_references,
+    read_tsv,
+)
+from nmt.errors import ConfigError, DataError
+from nmt.schema import EvalExample, SentencePair
+
+
+def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
+    """What the run reads as its `name` split, fully said; None where it has none.
+
+    Raises ConfigError for an unknown corpus or split.
+    """
+    given: SplitConfig | None = getattr(data, name)
+    folder = data_folder(data.folder)
+    if given is None:
+        if data.corpus is None or name not in find_entry(data.corpus, folder).split_names:
+            return None
+        return SplitConfig(corpus=data.corpus, split=name)
+    if given.corpus is not None and given.split is None:
+        given = given.model_copy(update={"split": name})
+    if given.corpus is not None:
+        _check_split(given.corpus, given.split, find_entry(given.corpus, folder))
+    return given
+
+
+def read_split(split: SplitConfig, data: DataConfig) -> list[SentencePair]:
+    """The pairs of a split in file order, every one of them, for training.
+
+    Raises DataError where a file is missing, malformed or without pairs, or has several targets.
+    """
+    located = _locate(split, data)
+    pairs = located.pairs()[: split.first]
+    if not pairs:
+        raise DataError(f"{located.shown}: no sentence pairs")
+    return pairs
+
+
+def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:
+    """The source sentences of a split with their references, for evaluation; nothing is dropped.
+
+    Aligned files give an example a line; a TSV one for each distinct source text, in order of
+    first appearance, with all its targets. Raises DataError as `read_split` does.
+    """
+    located = _locate(split, data)
+    examples = located.examples()[: split.first]
+    if not examples:
+        raise DataError(f"{located.shown}: no sentence pairs")
+    return examples
+
+
+def split_files(split: SplitConfig, data: DataConfig) -> list[Path]:
+    """The files on disk that a split is read from. Raises DataError where one is missing."""
+    return _locate(split, data).on_disk()
+
+
+def sentence_key(text: str) -> str:
+    """What two sentences share that differ only in case, spacing, punctuation or encoding.
+
+    NFKC, case-folded, letters, marks and digits only; a text without any is its own key.
+    """
+    if text.isascii():  # the same answer, at a fifth of the cost
+        return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()
+
+
+def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
+    """The split that a source sentence belongs to, whatever file and line it stands in.
+
+    u = first 8 bytes of sha256(sentence_key) / 2^64, uniform in [0, 1): test below
+    `test`, then valid for as much as `valid`, else train. Growing or reordering the file
+    moves no sentence, and near-identical sentences go together.
+    """
+    digest = hashlib.sha256(sentence_key(src_text).encode()).digest()
+    u = int.from_bytes(digest[:8], "big") / 2**64
+    if u < hash_split.test:
+        return "test"
+    return "valid" if u < hash_split.test + hash_split.valid else "train"
+
+
+@dataclass(frozen=True)
+class _Located:
+    """A split with the paths of its files, and what is left to do once they are read."""
+
+    files: SplitConfig
+    shown: str
+    cut: tuple[HashSplit, SplitName] | None = None
+    swapped: bool = False
+
+    @property
+    def tgts(self) -> tuple[Path, ...]:
+        tgt = self.files.tgt
+        return tgt if isinstance(tgt, tuple) else (tgt,) if tgt is not None else ()
+
+    def on_disk(self) -> list[Path]:
+        paths = [p for p in (self.files.tsv, self.files.src, *self.tgts) if p is not None]
+        archives = list(dict.fromkeys(archive_of(path) for path in paths))
+        for path in archives:
+            if not path.is_file():
+                raise DataError(f"{path}: no such file")
+        return archives
+
+    def pairs(self) -> list[SentencePair]:
+        if self.files.tsv is not None:
+            pairs = read_tsv(self.files.tsv)
+        elif self.files.src is not None and len(self.tgts) == 1:
+            pairs = read_aligned(self.files.src, self.tgts[0])
+        else:
+            raise DataError(
+                f"{self.shown}: {len(self.tgts)} reference files, allowed 1 where sentences are "
+                "read as pairs (training, or a named corpus read the other way round)"
+            )
+        if self.cut is not None:
+            hash_split, part = self.cut
+            pairs = [pair for pair in pairs if part_of(pair.src_text, hash_split) == part]
+        if self.swapped:
+            pairs = [SentencePair(pair.tgt_text, pair.src_text) for pair in pairs]
+        return pairs
+
+    def examples(self) -> list[EvalExample]:
+        if self.files.tsv is not None:
+            return group_by_source(self.pairs())
+        if self.files.src is not None and len(self.tgts) > 1 and not self.cut and not self.swapped:
+            return read_references(self.files.src, self.tgts)
+        return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.pairs()]
+
+
+def _locate(split: SplitConfig, data: DataConfig) -> _Located:
+    if split.corpus is None:
+        return _Located(split, str(split.tsv or split.src))
+    folder = data_folder(data.folder)
+    entry = find_entry(split.corpus, folder)
+    name = _check_split(split.corpus, split.split, entry)
+    hash_split = entry.hash_split
+    files, cut = entry.splits.get(name), None
+    if files is None and hash_split is not None:
+        files = entry.splits[hash_split.of]
+        cut = (hash_split, next(part for part in RUN_SPLITS if part == name))
+    assert files is not None  # _check_split let the name through
+    home = corpus_folder(split.corpus, entry, folder)
+    located = _Located(
+        _under(home, files),
+        f"corpus '{split.corpus}', split '{name}'",
+        cut,
+        _is_swapped(split.corpus, entry, data),
+    )
+    _check_present(split.corpus, entry, home, located)
+    return located
+
+
+def _under(home: Path, files: SplitConfig) -> SplitConfig:
+    """The same split with its paths under `home`; absolute ones stay."""
+    tgt = files.tgt
+    if tgt is not None:
+        tgt = tuple(home / t for t in tgt) if isinstance(tgt, tuple) else home / tgt
+    return SplitConfig(
+        tsv=home / files.tsv if files.tsv else None,
+        src=home / files.src if files.src else None,
+        tgt=tgt,
+    )
+
+
+def _check_split(corpus: str, name: str | None, entry: CorpusEntry) -> str:
+    if name is None or name not in entry.split_names:
+        raise ConfigError(
+            f"split of corpus '{corpus}': got {name!r}, allowed: {', '.join(entry.split_names)}"
+        )
+    return name
+
+
+def _is_swapped(corpus: str, entry: CorpusEntry, data: DataConfig) -> bool:
+    """Whether the run reads the corpus from its target to its source language."""
+    wanted = (data.src_lang, data.tgt_lang)
+    if wanted == (entry.src_lang, entry.tgt_lang):
+        return False
+    if wanted == (entry.tgt_lang, entry.src_lang):
+        return True
+    raise ConfigError(
+        f"data.src_lang, data.tgt_lang: got {wanted[0]}, {wanted[1]}, but corpus '{corpus}' is "
+        f"{entry.src_lang}, {entry.tgt_lang} (either way round)"
+    )
+
+
+def _check_present(corpus: str, entry: CorpusEntry, home: Path, located: _Located) -> None:
+    try:
+        located.on_disk()
+    except DataError as error:
+        missing = str(error).removesuffix(": no such file")
+        if entry.embedded:
+            raise DataError(
+                f"corpus '{corpus}' comes with the package, but {missing} is not there; "
+                "install the package again"
+            ) from None
+        state = f"is not in {home}"
+        if home.is_dir() and any((home / name).is_file() for name in entry.files):
+            state = f"lacks {Path(missing).name} in {home}"
+        cure = f"get it with: nmt corpus fetch {corpus} [--from PATH]"
+        if not entry.files:
+            cure = f"put {Path(missing).name} there (its entry names no address)"
+        raise DataError(f"corpus '{corpus}' {state}; {cure}") from None
