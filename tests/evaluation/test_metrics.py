@@ -1,0 +1,135 @@
+"""metrics.py: values worked out by hand, and the sacrebleu command line's own answers."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.evaluation.metrics import METRICS, corpus_bleu, reference_streams, score
+
+# Two sentences by hand. Hypothesis 1, "the cat sat on the mat" (6 words), against
+# "the cat sat on a mat": 1-grams 5/6, 2-grams 3/5, 3-grams 2/4, 4-grams 1/3. Hypothesis 2,
+# "a dog barks at me" (5), equals its reference but for one word more there ("now"):
+# 5/5, 4/4, 3/3, 2/2. Together 10/11, 7/9, 5/7, 3/5; 11 words against 12.
+HYPS = ["the cat sat on the mat", "a dog barks at me"]
+REFS = [("the cat sat on a mat",), ("a dog barks at me now",)]
+BY_HAND = 100 * math.exp(1 - 12 / 11) * (10 / 11 * 7 / 9 * 5 / 7 * 3 / 5) ** 0.25
+
+# A set large enough for an interval of some width: every third line is spoilt.
+MANY_REFS = [f"le chat numéro {i} dort sur le tapis {i} de la maison ." for i in range(90)]
+MANY_HYPS = [
+    line.replace("dort", "court").replace("la maison", "l' hôtel") if i % 3 == 0 else line
+    for i, line in enumerate(MANY_REFS)
+]
+
+
+def test_bleu_equals_the_computation_by_hand():
+    assert score("bleu", HYPS, REFS).score == pytest.approx(BY_HAND, abs=1e-9)
+    assert corpus_bleu(HYPS, REFS) == pytest.approx(BY_HAND, abs=1e-9)
+
+
+def test_more_references_for_some_lines_count_for_these_lines_only():
+    # With "on the mat" among line 1's references: 1-grams 5/6 still ("the" is once in either
+    # reference and twice in the hypothesis), 2-grams 5/5, 3-grams 3/4 ("sat on the" is not
+    # there), 4-grams 1/3. Line 2 as above: its one-word reference adds nothing to the n-grams
+    # and is further from 5 words than 6 is.
+    refs = [("the cat sat on a mat", "he lay on the mat today"), ("a dog barks at me now", "dog")]
+    by_hand = 100 * math.exp(1 - 12 / 11) * (10 / 11 * 9 / 9 * 6 / 7 * 3 / 5) ** 0.25
+    assert score("bleu", HYPS, refs).score == pytest.approx(by_hand, abs=1e-9)
+
+
+def test_a_line_without_a_second_reference_is_not_given_an_empty_one():
+    # The closest reference length is what an empty reference would spoil: the one-word
+    # hypothesis is as far from 0 words as from 2, and BLEU would take the shorter.
+    hyps = ["the cat sat on a mat", "yes"]
+    refs = [("the cat sat on a mat", "a cat"), ("yes sir",)]
+    by_hand = 100 * math.exp(1 - 8 / 7) * (7 / 7 * 5 / 5 * 4 / 4 * 3 / 3) ** 0.25
+    result = score("bleu", hyps, refs)
+    assert result.score == pytest.approx(by_hand, abs=1e-9)
+    assert result.signature.startswith("nrefs:var|")
+
+
+def test_reference_streams_pad_with_none():
+    assert reference_streams([("a", "b"), ("c",)], 2) == [("a", "c"), ("b", None)]
+
+
+@pytest.mark.parametrize(("metric", "best"), [("bleu", 100.0), ("chrf", 100.0), ("ter", 0.0)])
+def test_a_perfect_translation_has_the_best_score_and_no_spread(metric, best):
+    result = score(metric, MANY_REFS, [(ref,) for ref in MANY_REFS])
+    assert result.score == best
+    assert (result.low, result.high) == (pytest.approx(best), pytest.approx(best))
+
+
+def test_nothing_in_common_scores_zero_with_an_interval_of_zero():
+    result = score("bleu", ["x y z", "u v w"], [("a b c",), ("d e f",)])
+    assert (result.score, result.low, result.high) == (0.0, 0.0, 0.0)
+
+
+def test_case_and_spaces_of_the_references_are_left_alone():
+    # NNBSP is no space to 13a: "Oui\u202f!" and "Oui !" differ, and so must the scores.
+    assert corpus_bleu(["le chat dort bien ici"], [("Le chat dort bien ici",)]) < 100
+    assert corpus_bleu(["Le chat dort bien ici"], [("Le chat dort bien ici",)]) == 100
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
+def test_score_interval_and_signature_are_those_of_the_sacrebleu_command(metric, tmp_path):
+    (tmp_path / "ref").write_text("\n".join(MANY_REFS) + "\n", encoding="utf-8")
+    (tmp_path / "hyp").write_text("\n".join(MANY_HYPS) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", metric]
+    answer = subprocess.run(
+        [*command, "--confidence", "-w", "4", "--format", "text"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    ).stdout
+    result = score(metric, MANY_HYPS, [(ref,) for ref in MANY_REFS])
+    assert result.low is not None
+    assert result.high is not None
+    mean, half = (result.high + result.low) / 2, (result.high - result.low) / 2
+    assert half > 0.5
+    line = f"{result.name}|{result.signature} = {result.score:.4f} (μ = {mean:.4f} ± {half:.4f})"
+    assert answer.startswith(line)
+
+
+def test_without_bootstrap_there_is_no_interval_and_none_in_the_signature():
+    result = score("bleu", HYPS, REFS, n_bootstrap=0)
+    assert (result.low, result.high, result.n_bootstrap) == (None, None, 0)
+    assert "bs:" not in result.signature
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in result.signature
+
+
+def test_the_interval_surrounds_the_score_and_is_reproducible():
+    refs = [(ref,) for ref in MANY_REFS]
+    first, again = score("bleu", MANY_HYPS, refs), score("bleu", MANY_HYPS, refs)
+    assert first == again
+    assert first.low < first.score < first.high
+    assert "|bs:1000|seed:12345|" in first.signature
+
+
+def test_an_interval_never_leaves_the_scale():
+    hyps = [*MANY_REFS[:39], "rien"]
+    result = score("chrf", hyps, [(ref,) for ref in MANY_REFS[:40]], n_bootstrap=100)
+    assert result.high <= 100
+
+
+@pytest.mark.parametrize(
+    ("hyps", "refs", "message"),
+    [
+        (["a"], [("a",), ("b",)], "score: got 1 translations for 2 lines of references"),
+        ([], [], "score: got no lines at all, there must be at least one"),
+        (["a", "b"], [("a",), ()], "score: line 2 has no reference, it must have at least one"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused_in_one_line(hyps, refs, message):
+    with pytest.raises(DataError) as caught:
+        score("bleu", hyps, refs)
+    assert str(caught.value) == message
+
+
+def test_every_metric_of_the_table_scores_an_empty_translation():
+    for name in METRICS:
+        worst = 100.0 if name == "ter" else 0.0
+        assert score(name, [""], [("un chat",)], n_bootstrap=0).score == worst
