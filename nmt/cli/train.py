@@ -1,0 +1,75 @@
+"""nmt train: one YAML in, one run directory out."""
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+Config = Annotated[Path, typer.Option("--config", "-c", help="YAML file that describes the run.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")
+]
+Run = Annotated[Path | None, typer.Option(help="Run directory. [default: runs/NAME]")]
+Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Epochs = Annotated[int | None, typer.Option(help="Stop after this many epochs.")]
+Steps = Annotated[int | None, typer.Option(help="Stop after this many updates.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Only errors on stderr.")]
+
+
+def train(
+    config: Config,
+    set_: Set = None,
+    run: Run = None,
+    device: Device = None,
+    epochs: Epochs = None,
+    steps: Steps = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model, or go on with a run that was begun.
+
+    The run directory's path is printed on stdout. Ctrl-C and SIGTERM save the state and end;
+    the same command again continues it.
+    """
+    from nmt.config import load_config
+    from nmt.training import loop
+
+    overrides = list(set_ or [])
+    given = {"train.device": device, "train.epochs": epochs, "train.steps": steps}
+    overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
+    loaded = load_config(config, overrides)
+    stop = _StopSignal()
+    outcome = loop.train(
+        loaded, run or Path("runs") / loaded.name, sys.argv, lambda: stop.number != 0, quiet
+    )
+    if not quiet:
+        typer.echo(_closing_words(outcome), err=True)
+    typer.echo(outcome.run)
+    if outcome.reason is None:
+        raise typer.Exit(128 + stop.number)
+
+
+def _closing_words(outcome: "loop.Outcome") -> str:  # type: ignore[name-defined]  # noqa: F821
+    if outcome.reason is None:
+        return f"saved at step {outcome.step:,}; the same command again continues this run"
+    best = ""
+    if outcome.best_bleu is not None:
+        best = f"; best BLEU {outcome.best_bleu:.2f} at step {outcome.best_step:,}"
+    return f"finished at step {outcome.step:,}: {outcome.reason}{best}"
+
+
+class _StopSignal:
+    """The first Ctrl-C or SIGTERM is noted, the second acts as it always does."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.number = number
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        typer.echo("\nsaving after this update (again to stop at once) ...", err=True)

@@ -1,0 +1,151 @@
+"""One call trains a run: read, assemble, summarise, fit, leave a directory that translates."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nmt.config import RunConfig
+from nmt.corpus.batching import Batcher, EncodedCorpus, encode_pairs
+from nmt.corpus.catalog import read_examples, read_split, resolve_split, split_files
+from nmt.corpus.tokenizer import Tokenizers, train_tokenizers
+from nmt.device import describe_device, resolve_device
+from nmt.errors import ConfigError, DataError
+from nmt.models.catalog import build_model
+from nmt.run import RunDirectory
+from nmt.schema import SentencePair
+from nmt.training.runlog import RunLog, truncate_metrics
+from nmt.training.trainer import Parts, Trainer
+from nmt.training.validation import Validator
+
+_NO_LIMIT = 10**9
+"""Validation pairs are never left out for their length."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How training ended: `reason` is None where it was interrupted and can be resumed."""
+
+    run: Path
+    step: int
+    reason: str | None
+    best_bleu: float | None
+    best_step: int | None
+
+
+def train(
+    config: RunConfig,
+    folder: Path,
+    command: Sequence[str],
+    interrupted: Callable[[], bool] = lambda: False,
+    quiet: bool = False,
+) -> Outcome:
+    """Train `config` in the run directory `folder`; continue there if it was begun before.
+
+    `command` is what the user typed, for the run card. `interrupted` is asked after every
+    update; once it is true the state is saved and training returns. Raises ConfigError,
+    DataError or CheckpointError for what the user can mend.
+    """
+    device = resolve_device(config.train.device)
+    run = RunDirectory.open_or_create(folder, config, command)
+    resuming = run.has_checkpoint("last")
+    with RunLog(run.path, config.train.tensorboard, quiet) as log:
+        torch.manual_seed(config.seed)
+        parts, summary = _assemble(config, run, device, log)
+        trainer = Trainer(config, parts, run, log)
+        if resuming:
+            trainer.restore()
+            truncate_metrics(run.metrics_path, trainer.progress.step)
+        log.say(summary)
+        if resuming:
+            log.say(f"resuming after step {trainer.progress.step:,}")
+        reason = trainer.end_reason() if resuming else None
+        if reason is None:
+            reason = trainer.fit(interrupted)
+        done = trainer.progress
+        return Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+
+
+def _assemble(
+    config: RunConfig, run: RunDirectory, device: torch.device, log: RunLog
+) -> tuple[Parts, str]:
+    """Everything that the trainer needs, and the summary of it for a reader."""
+    started = time.monotonic()
+    pairs = _training_pairs(config)
+    tokenizers = _tokenizers(config, run, pairs)
+    corpus = encode_pairs(pairs, tokenizers, config.data.max_pieces)
+    if not len(corpus):
+        raise DataError(f"data.train: none of {len(pairs)} pairs is fit for training: {corpus.dropped}")
+    validator = _validator(config, tokenizers)
+    model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    n_parameters = sum(p.numel() for p in model.parameters())
+    train = config.train
+    batcher = Batcher(corpus, train.batch_size, train.batch_by, config.seed)
+    parts = Parts(model.to(device), batcher, validator, len(tokenizers.tgt.vocab), device)
+    lines = [
+        f"run           {run.path}",
+        f"pairs         {_describe_pairs(corpus, validator)}",
+        f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
+        f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
+        f"{' (joint)' if tokenizers.joint else ''}",
+        f"model         {config.model.kind}, {n_parameters:,} parameters",
+        f"device        {describe_device(device)}, {train.precision}",
+        f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
+        f"{train.batch_by} each"
+        + (f", {train.accumulate} to an update" if train.accumulate > 1 else ""),
+        f"memory        about {_memory_gib(n_parameters, config):.2f} GiB for weights, gradients "
+        "and optimiser; the rest is known after the first batches",
+        f"prepared in   {time.monotonic() - started:.1f} s",
+    ]
+    return parts, "\n".join(lines)
+
+
+def _training_pairs(config: RunConfig) -> list[SentencePair]:
+    split = resolve_split(config.data, "train")
+    if split is None:
+        raise ConfigError("data.train: missing; name a corpus (data.corpus) or files (data.train)")
+    return read_split(split, config.data)
+
+
+def _tokenizers(
+    config: RunConfig, run: RunDirectory, pairs: Sequence[SentencePair]
+) -> Tokenizers:
+    """The run's own, or trained on its training pairs and saved with it."""
+    if run.has_tokenizers():
+        return run.load_tokenizers()
+    data = config.data
+    tokenizers = train_tokenizers(
+        config.tokenizer, pairs, data.src_lang, data.tgt_lang, config.seed
+    )
+    run.save_tokenizers(tokenizers)
+    return tokenizers
+
+
+def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
+    split = resolve_split(config.data, "valid")
+    if split is None:
+        return None
+    corpus = encode_pairs(read_split(split, config.data), tokenizers, _NO_LIMIT)
+    examples = read_examples(split, config.data)
+    return Validator(corpus, examples, tokenizers, config.valid, config.search)
+
+
+def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
+    dropped = sum(corpus.dropped.values())
+    text = f"{len(corpus):,} for training"
+    if dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in corpus.dropped.items())
+        text += f" ({dropped:,} left out: {reasons})"
+    if validator is not None:
+        text += f", {len(validator.examples):,} sentences for validation"
+    return text
+
+
+def _memory_gib(n_parameters: int, config: RunConfig) -> float:
+    """fp32 weights and gradients, and what the optimiser keeps for each."""
+    kept = {"sgd": 1 if getattr(config.train.optimizer, "momentum", 0) else 0}
+    copies = 2 + kept.get(config.train.optimizer.kind, 2)
+    return copies * 4 * n_parameters / 2**30

@@ -1,0 +1,123 @@
+"""What a run says while it trains: metrics.jsonl, train.log, the terminal, TensorBoard."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from tqdm import tqdm
+
+Record = dict[str, float | int | str | None]
+
+
+class RunLog:
+    """One sink for all that a run reports; a context manager.
+
+    Every record goes to metrics.jsonl; every line to train.log and to stderr. The bar is drawn
+    only on a terminal.
+    """
+
+    def __init__(self, folder: Path, tensorboard: bool = False, quiet: bool = False) -> None:
+        self._folder = folder
+        self._quiet = quiet
+        self._metrics: IO[str] = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8")
+        self._bar: "tqdm[Any] | None" = None
+        self._board = _summary_writer(folder) if tensorboard else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._write_log(f"stopped: {kind.__name__ if kind else ''}: {error}")
+        self.close_bar()
+        self._metrics.close()
+        self._log.close()
+        if self._board is not None:
+            self._board.close()
+
+    def say(self, text: str) -> None:
+        """Lines for the person who watches, kept in train.log."""
+        self._write_log(text)
+        if not self._quiet:
+            tqdm.write(text, file=sys.stderr)
+
+    def record(self, record: Record) -> None:
+        """One line of metrics.jsonl; numbers go to TensorBoard under `type/name` as well."""
+        self._metrics.write(json.dumps(record) + "\n")
+        self._metrics.flush()
+        if self._board is not None:
+            for name, value in record.items():
+                if isinstance(value, float):
+                    self._board.add_scalar(f"{record['type']}/{name}", value, record["step"])
+
+    def open_bar(self, epoch: int, total: int, done: int) -> None:
+        """A bar over the batches of one epoch."""
+        self.close_bar()
+        self._bar = tqdm(
+            total=total,
+            initial=done,
+            desc=f"epoch {epoch + 1}",
+            unit="batch",
+            leave=False,
+            dynamic_ncols=True,
+            disable=self._quiet or not sys.stderr.isatty(),
+            file=sys.stderr,
+        )
+
+    def advance_bar(self, batches: int, loss: float, tokens_per_second: float) -> None:
+        """Move the bar; `loss` in nats per target token."""
+        if self._bar is not None and not self._bar.disable:
+            self._bar.set_postfix_str(f"loss {loss:.3f}, {tokens_per_second:,.0f} tok/s", False)
+            self._bar.update(batches)
+
+    def close_bar(self) -> None:
+        """Remove the bar, if there is one."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _write_log(self, text: str) -> None:
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        self._log.writelines(f"{stamp} {line}\n" for line in text.split("\n"))
+        self._log.flush()
+
+
+def truncate_metrics(path: Path, step: int) -> None:
+    """Drop the records after `step`: a resumed run writes them again, each step once.
+
+    A last line cut short by a kill is dropped as well.
+    """
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        try:
+            if line and json.loads(line)["step"] <= step:
+                kept.append(line + "\n")
+        except json.JSONDecodeError:
+            continue
+    aside = path.with_suffix(".tmp")
+    aside.write_text("".join(kept), encoding="utf-8")
+    aside.replace(path)
+
+
+def _summary_writer(folder: Path) -> Any:
+    from nmt.errors import ConfigError
+
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError(
+            "train.tensorboard: true needs TensorBoard; install it with: "
+            "pip install 'nmt[tensorboard]'"
+        ) from error
+    return SummaryWriter(folder / "tensorboard")  # type: ignore[no-untyped-call]

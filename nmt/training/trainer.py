@@ -1,0 +1,235 @@
+"""The training loop itself: update, log, validate, save, stop."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+
+from nmt.config import RunConfig
+from nmt.corpus.batching import Batch, Batcher
+from nmt.device import autocast
+from nmt.errors import NMTError
+from nmt.models.base import Seq2Seq
+from nmt.models.masks import keep_from_lengths
+from nmt.run import RunDirectory
+from nmt.training.loss import cross_entropy
+from nmt.training.meter import Meter, peak_memory_bytes
+from nmt.training.optim import Schedule
+from nmt.training.progress import Progress
+from nmt.training.runlog import RunLog
+from nmt.training.state import pack, unpack
+from nmt.training.validation import ValidationResult, Validator
+
+_ESTIMATE_AFTER = 20
+"""Updates of this process before time and memory are estimated from them."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run is assembled from."""
+
+    model: Seq2Seq
+    batcher: Batcher
+    validator: Validator | None
+    tgt_vocab_size: int
+    device: torch.device
+
+
+class Trainer:
+    """Trains `parts.model` as `config` says, from where `progress` stands."""
+
+    def __init__(self, config: RunConfig, parts: Parts, run: RunDirectory, log: RunLog) -> None:
+        self.config = config
+        self.parts = parts
+        self.run = run
+        self.log = log
+        self.progress = Progress()
+        train = config.train
+        self.parameters = [p for p in parts.model.parameters() if p.requires_grad]
+        self.optimizer = train.optimizer.build(self.parameters, train.lr)
+        self.schedule = Schedule(train.schedule, self.optimizer, self.total_steps())
+        self.scaler = torch.amp.GradScaler(parts.device.type, enabled=train.precision == "fp16")
+        self._validated_step = -1
+
+    def total_steps(self) -> int | None:
+        """The number of updates, as far as the limits tell; None where only time limits them."""
+        train = self.config.train
+        limits = [] if train.steps is None else [train.steps]
+        if train.epochs is not None:
+            batches = len(self.parts.batcher.plan(0))
+            limits.append(train.epochs * math.ceil(batches / train.accumulate))
+        return min(limits, default=None)
+
+    def restore(self) -> None:
+        """Continue from the run's last checkpoint."""
+        saved = self.run.load_state("last")
+        self.parts.model.load_state_dict(saved.model_tensors)
+        self.progress = unpack(
+            saved.state_tensors, saved.state, self.optimizer, self.schedule, self.scaler
+        )
+
+    def end_reason(self) -> str | None:
+        """Why the run is over, or None."""
+        train, valid, done = self.config.train, self.config.valid, self.progress
+        if train.steps is not None and done.step >= train.steps:
+            return f"{train.steps} steps done"
+        if train.epochs is not None and done.epoch >= train.epochs:
+            return f"{train.epochs} epochs done"
+        if train.max_minutes is not None and done.seconds >= 60 * train.max_minutes:
+            return f"{train.max_minutes:g} minutes are over"
+        if valid.patience is not None and done.bad_validations >= valid.patience:
+            return f"no better BLEU in {valid.patience} validations"
+        return None
+
+    def fit(self, interrupted: Callable[[], bool]) -> str | None:
+        """Train to the end and return why it ended, or None where `interrupted()` came first.
+
+        Either way the last checkpoint holds the very state in which this returns. Raises
+        NMTError where the loss is no longer a number; earlier checkpoints stay as they were.
+        """
+        self.parts.model.train()
+        self.meter = Meter(self.progress)
+        self._first_step, self._first_time = self.progress.step, time.monotonic()
+        while (reason := self.end_reason()) is None and not interrupted():
+            self._run_epoch(interrupted)
+        self.log.close_bar()
+        if reason is not None and self._validated_step != self.progress.step:
+            self._validate()
+        self._save()
+        return reason
+
+    def _run_epoch(self, interrupted: Callable[[], bool]) -> None:
+        """Updates until this epoch or the run ends."""
+        progress = self.progress
+        n_batches = len(self.parts.batcher.plan(progress.epoch))
+        self.log.open_bar(progress.epoch, n_batches, progress.batch)
+        batches = self.parts.batcher.epoch(progress.epoch, first=progress.batch)
+        for group in _groups(batches, self.config.train.accumulate):
+            self._update(group)
+            progress.step += 1
+            progress.batch += len(group)
+            if progress.batch == n_batches:
+                progress.epoch, progress.batch = progress.epoch + 1, 0
+            self.log.advance_bar(len(group), self.meter.loss, self.meter.tokens_per_second)
+            self._after_update(n_batches)
+            if self.end_reason() is not None or interrupted():
+                return
+
+    def _update(self, group: Sequence[Batch]) -> None:
+        """One optimiser step over the micro-batches of `group`, exact in tokens."""
+        train, parts = self.config.train, self.parts
+        n_tokens = sum(batch.n_tokens for batch in group)
+        nll_sum = 0.0
+        for cpu_batch in group:
+            batch = cpu_batch.to(parts.device)
+            keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+            with autocast(parts.device, train.precision):
+                output = parts.model(batch.src_ids, keep, batch.tgt_in)
+            loss = cross_entropy(
+                output.logits, batch.tgt_out, parts.tgt_vocab_size, train.label_smoothing
+            )
+            self.scaler.scale(loss.loss_sum / n_tokens).backward()
+            nll_sum += float(loss.nll_sum)
+        self.scaler.unscale_(self.optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, train.clip_norm or math.inf)
+        self.grad_norm = float(norm)
+        self._refuse_nan(nll_sum)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.schedule.after_update()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.meter.add(nll_sum, n_tokens, sum(batch.n_src_tokens for batch in group))
+
+    def _refuse_nan(self, nll_sum: float) -> None:
+        """An fp16 overflow is the scaler's business; anything else that is no number ends it."""
+        if not math.isfinite(nll_sum):
+            what = f"loss is {nll_sum}"
+        elif not math.isfinite(self.grad_norm) and not self.scaler.is_enabled():
+            what = f"gradient norm is {self.grad_norm}"
+        else:
+            return
+        raise NMTError(
+            f"{what} at step {self.progress.step + 1}; earlier checkpoints are intact: lower "
+            "train.lr or train.clip_norm and start anew, or go on from the last one"
+        )
+
+    def _after_update(self, n_batches: int) -> None:
+        progress, train, valid = self.progress, self.config.train, self.config.valid
+        if progress.step - self._first_step == _ESTIMATE_AFTER:
+            self._say_estimate(math.ceil(n_batches / train.accumulate))
+        if progress.step % train.log_every == 0:
+            self._record("train", self.meter.loss)
+            self.meter.next_window()
+        due = progress.batch == 0 if valid.every is None else progress.step % valid.every == 0
+        if due:
+            self._validate()
+            self._save()
+
+    def _say_estimate(self, updates_per_epoch: int) -> None:
+        seconds = (time.monotonic() - self._first_time) / _ESTIMATE_AFTER
+        memory = peak_memory_bytes(self.parts.device)
+        in_use = "" if memory is None else f", {memory / 2**30:.1f} GiB of memory"
+        self.log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{in_use}")
+
+    def _record(self, kind: str, loss: float, bleu: float | None = None) -> None:
+        progress = self.progress
+        common = {
+            "type": kind,
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "seconds": progress.seconds,
+            "lr": float(self.optimizer.param_groups[0]["lr"]),
+            "loss": loss,
+        }
+        if bleu is None:
+            speed = self.meter.tokens_per_second
+            self.log.record({**common, "grad_norm": self.grad_norm, "tokens_per_second": speed})
+        else:
+            self.log.record({**common, "perplexity": math.exp(min(loss, 700)), "bleu": bleu})
+
+    def _validate(self) -> None:
+        """Measure, report, and keep the count that early stopping reads."""
+        progress = self.progress
+        self._validated_step = progress.step
+        if self.parts.validator is None:
+            return
+        started = time.monotonic()
+        result = self.parts.validator.run(self.parts.model, self.parts.device)
+        self.schedule.after_validation(result.loss)
+        better = self._is_better(result)
+        if better:
+            progress.best_bleu, progress.best_loss = result.bleu, result.loss
+            progress.best_step, progress.bad_validations = progress.step, 0
+        else:
+            progress.bad_validations += 1
+        self.meter.leave_out(time.monotonic() - started)
+        self._record("valid", result.loss, result.bleu)
+        self.log.say(
+            f"step {progress.step:,}  epoch {progress.epoch}  {progress.seconds / 60:.1f} min  "
+            f"{result.describe()}{'  (best so far)' if better else ''}\n{result.samples_text()}"
+        )
+
+    def _is_better(self, result: ValidationResult) -> bool:
+        """By BLEU, and by loss where BLEU is the same (0 in the first minutes)."""
+        best_bleu, best_loss = self.progress.best_bleu, self.progress.best_loss
+        if best_bleu is None or best_loss is None:
+            return True
+        return (result.bleu, -result.loss) > (best_bleu, -best_loss)
+
+    def _save(self) -> None:
+        """Write this step's checkpoint; without a validation yet, the last one is the best."""
+        progress = self.progress
+        tensors, values = pack(self.optimizer, self.schedule, self.scaler, progress)
+        self.run.save_checkpoint(progress.step, self.parts.model.state_dict(), tensors, values)
+        self.run.point("last", progress.step)
+        if progress.best_step is None or progress.best_step == progress.step:
+            self.run.point("best", progress.step)
+        self.run.prune(self.config.train.keep_last)
+
+
+def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:
+    while group := list(islice(batches, size)):
+        yield group

@@ -1,0 +1,105 @@
+"""How good the model is now: loss on the pairs, BLEU of real decoding, a few translations."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from nmt.config import ValidConfig
+from nmt.corpus.batching import Batcher, EncodedCorpus
+from nmt.corpus.tokenizer import Tokenizers
+from nmt.evaluation.metrics import corpus_bleu
+from nmt.models.base import Seq2Seq
+from nmt.models.masks import keep_from_lengths
+from nmt.schema import EvalExample
+from nmt.training.loss import cross_entropy
+from nmt.translation.search import SearchConfig
+from nmt.translation.translator import Translator
+
+_BATCH_SIZE = 64
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One validation sentence with its first reference and the model's translation."""
+
+    src_text: str
+    ref_text: str
+    hyp_text: str
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """`loss` in nats per target token, eos included; `bleu` 0..100."""
+
+    loss: float
+    bleu: float
+    samples: tuple[Sample, ...]
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)."""
+        return math.exp(min(self.loss, 700.0))
+
+    def describe(self) -> str:
+        """The numbers in a line."""
+        return (
+            f"valid loss {self.loss:.3f}  perplexity {self.perplexity:.2f}  BLEU {self.bleu:.2f}"
+        )
+
+    def samples_text(self) -> str:
+        """Source, translation and reference, a line each."""
+        return "\n".join(
+            f"    {sample.src_text}\n      -> {sample.hyp_text}\n      == {sample.ref_text}"
+            for sample in self.samples
+        )
+
+
+@dataclass(frozen=True)
+class Validator:
+    """A validation set, encoded once, and how to decode it."""
+
+    corpus: EncodedCorpus
+    examples: Sequence[EvalExample]
+    tokenizers: Tokenizers
+    config: ValidConfig
+    search: SearchConfig
+
+    def run(self, model: Seq2Seq, device: torch.device) -> ValidationResult:
+        """Measure `model`; leaves it in training mode and every random generator untouched."""
+        model.eval()
+        try:
+            loss = mean_loss(model, self.corpus, len(self.tokenizers.tgt.vocab), device)
+            search = self.search.model_copy(update={"beam": self.config.beam, "n_best": 1})
+            translator = Translator(model, self.tokenizers, device, search)
+            chosen = self.examples[: self.config.max_examples]
+            hyp_texts = [t.text for t in translator.translate([e.src_text for e in chosen])]
+            bleu = corpus_bleu(hyp_texts, [example.ref_texts for example in chosen])
+        finally:
+            model.train()
+        step = max(1, len(chosen) // max(1, self.config.samples))
+        picked = range(0, len(chosen), step) if self.config.samples else range(0)
+        samples = [
+            Sample(chosen[i].src_text, chosen[i].ref_texts[0], hyp_texts[i])
+            for i in list(picked)[: self.config.samples]
+        ]
+        return ValidationResult(loss, bleu, tuple(samples))
+
+
+@torch.inference_mode()
+def mean_loss(
+    model: Seq2Seq, corpus: EncodedCorpus, vocab_size: int, device: torch.device
+) -> float:
+    """Cross-entropy in nats per target token over the whole corpus, without smoothing."""
+    nll_sum, n_tokens = 0.0, 0
+    rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
+    batcher = Batcher(corpus, _BATCH_SIZE, "sentences", seed=0)
+    for start in range(0, len(rows), _BATCH_SIZE):
+        batch = batcher.batch(rows[start : start + _BATCH_SIZE]).to(device)
+        keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+        output = model(batch.src_ids, keep, batch.tgt_in)
+        loss = cross_entropy(output.logits, batch.tgt_out, vocab_size)
+        nll_sum += float(loss.nll_sum)
+        n_tokens += loss.n_tokens
+    return nll_sum / max(1, n_tokens)
