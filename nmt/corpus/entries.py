@@ -8,7 +8,7 @@ import difflib
 import functools
 import os
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
@@ -42,7 +42,7 @@ class Source(Config):
     sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _says_something(self) -> "Source":
         if self.url is None and self.sha256 is None and self.sha1 is None:
             raise ValueError("a source needs a url, a checksum or both")
         return self
@@ -93,7 +93,7 @@ class CorpusEntry(Config):
     )
 
     @model_validator(mode="after")
-    def _splits_fit(self) -> Self:
+    def _splits_fit(self) -> "CorpusEntry":
         for name, split in self.splits.items():
             if split.corpus is not None or split.first is not None:
                 raise ValueError(f"splits.{name}: allowed keys: tsv, src, tgt")

@@ -8,9 +8,8 @@ a `\\r` within a line are characters. The one exception is a file whose every li
 import gzip
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Self
 
 from pydantic import Field, model_validator
 
@@ -53,7 +52,7 @@ class SplitConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _exactly_one_form(self) -> Self:
+    def _exactly_one_form(self) -> "SplitConfig":
         forms = [self.corpus is not None, self.tsv is not None, self.src is not None]
         if sum(forms) != 1:
             raise ValueError("give exactly one of: corpus (with split), tsv, src with tgt")
@@ -204,9 +203,9 @@ def _read_bytes(path: Path) -> tuple[bytes, str]:
             return _read_member(archive, member)
         if archive.suffix.lower() == ".gz":
             with gzip.open(archive) as file:
-                return _read_bounded(file, str(path)), str(path)
+                return _read_bounded(file.read, str(path)), str(path)
         with archive.open("rb") as file:
-            return _read_bounded(file, str(path)), str(path)
+            return _read_bounded(file.read, str(path)), str(path)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
@@ -217,8 +216,8 @@ def _read_bytes(path: Path) -> tuple[bytes, str]:
         raise DataError(f"{path}: cannot be read: {reason}") from None
 
 
-def _read_bounded(file: IO[bytes] | gzip.GzipFile, shown: str) -> bytes:
-    data = file.read(MAX_TEXT_BYTES + 1)
+def _read_bounded(read: Callable[[int], bytes], shown: str) -> bytes:
+    data = read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:
         raise DataError(f"{shown}: more than {MAX_TEXT_BYTES} bytes of text, allowed at most that")
     return data
@@ -245,7 +244,7 @@ def _read_member(archive: Path, member: str | None) -> tuple[bytes, str]:
             )
         shown = f"{archive}/{found[0]}"
         with opened.open(found[0]) as file:
-            return _read_bounded(file, shown), shown
+            return _read_bounded(file.read, shown), shown
 
 
 def _is_text(name: str) -> bool:
