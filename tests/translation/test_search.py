@@ -1,0 +1,331 @@
+"""Laws of the search, with tables whose best sequences can be counted out, and with a real RNN."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Bool, Int
+from pydantic import ValidationError
+from torch import Tensor
+
+from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.errors import NMTError
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.catalog import build_model
+from nmt.models.masks import keep_from_lengths
+from nmt.models.rnn import RNNConfig
+from nmt.schema import Hypothesis
+from nmt.translation.search import SearchConfig, force, search
+
+SOURCES = [[5, 3], [9, 4, 6, 8, 3], [3], [7, 7, 4, 3], [12, 6, 3], [5, 4, 11, 9, 8, 6, 3]]
+VOCAB, ROWS = 7, 11
+
+
+@dataclass(frozen=True)
+class TableState(State):
+    """How many pieces have come, and the source."""
+
+    step: Int[Tensor, " B"]
+    src_ids: Int[Tensor, "B S"]
+    keep: Bool[Tensor, "B S"]
+
+
+class TableModel(Seq2Seq):
+    """A random Markov table: logits by (source, step, last piece), weights by (step, last piece).
+
+    The rows that pad the vocabulary are the most probable of all: search must not be tempted.
+    """
+
+    def __init__(self, vocab_size: int = VOCAB, rows: int = ROWS, seed: int = 0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.table = 2 * torch.randn(5, 41, rows, rows, generator=generator)
+        self.table[..., vocab_size:] += 5
+        self.looks = torch.randn(41, rows, 101, generator=generator)
+
+    def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
+        values = src_ids.unsqueeze(2).float()
+        return Memory(values=values, keep=src_keep, final=values[:, :1])
+
+    def start(self, memory: Memory) -> TableState:
+        src_ids = memory.values.squeeze(2).long()
+        return TableState(src_ids.new_zeros(len(src_ids)), src_ids, memory.keep)
+
+    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
+        assert isinstance(state, TableState)
+        source = (state.src_ids * state.keep).sum(dim=1) % 5
+        logits = self.table[source, state.step % 41, last_ids]
+        scores = self.looks[state.step % 41, last_ids, : state.src_ids.shape[1]]
+        weights = scores.masked_fill(~state.keep, -torch.inf).softmax(dim=1)
+        return StepOutput(logits, weights, TableState(state.step + 1, state.src_ids, state.keep))
+
+    def decode(self, tgt_in: Int[Tensor, "B T"], state: State) -> DecoderOutput:
+        outs = []
+        for last_ids in tgt_in.unbind(dim=1):
+            outs.append(self.step(last_ids, state))
+            state = outs[-1].state
+        logits = torch.stack([out.logits for out in outs], dim=1)
+        return DecoderOutput(logits, torch.stack([out.weights for out in outs], dim=1))
+
+
+class ConstantModel(TableModel):
+    """The given probabilities at every step, whatever came before."""
+
+    def __init__(self, probabilities: dict[int, float], rows: int = ROWS) -> None:
+        super().__init__(rows, rows)
+        row = torch.full((rows,), -torch.inf)
+        for id_, probability in probabilities.items():
+            row[id_] = math.log(probability)
+        self.table = row.expand(5, 41, rows, rows)
+
+
+def rnn_model() -> Seq2Seq:
+    """A small RNN with weights large enough that its choices vary."""
+    torch.manual_seed(3)
+    model = build_model(RNNConfig(embedding=13, hidden=17, layers=2), src_vocab=19, tgt_vocab=VOCAB)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)
+    return model.eval()
+
+
+MODELS = pytest.mark.parametrize("model", [TableModel(), rnn_model()], ids=["table", "rnn"])
+
+
+def batch(sources: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
+    longest = max(map(len, sources))
+    rows = [[*source, *[PAD_ID] * (longest - len(source))] for source in sources]
+    return torch.tensor(rows), torch.tensor([len(source) for source in sources])
+
+
+def run(
+    model: Seq2Seq,
+    config: SearchConfig,
+    sources: Sequence[Sequence[int]] = SOURCES,
+    vocab_size: int = VOCAB,
+) -> list[list[Hypothesis]]:
+    return search(model, *batch(sources), config, vocab_size)
+
+
+def short(bound: int, beam: int, n_best: int = 1, alpha: float = 0.6) -> SearchConfig:
+    """A search in which every target has at most `bound` pieces."""
+    return SearchConfig(
+        beam=beam,
+        n_best=n_best,
+        length_penalty=alpha,
+        max_length_factor=0,
+        max_length_extra=bound,
+    )
+
+
+def assert_same(found: Hypothesis, expected: Hypothesis) -> None:
+    assert found.ids == expected.ids
+    assert found.finished == expected.finished
+    assert found.log_probs == pytest.approx(expected.log_probs, abs=2e-5)
+    assert found.score == pytest.approx(expected.score, abs=2e-5)
+    assert found.attention.shape == expected.attention.shape
+    np.testing.assert_allclose(found.attention, expected.attention, atol=2e-6)
+
+
+@MODELS
+@torch.no_grad()
+def test_beam_1_is_greedy(model: Seq2Seq) -> None:
+    config = SearchConfig(beam=1, allow_unk=False)
+    allowed = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, UNK_ID)]
+    for source, [found] in zip(SOURCES, run(model, config), strict=True):
+        src_ids, lengths = batch([source])
+        state = model.start(model.encode(src_ids, keep_from_lengths(lengths, len(source))))
+        ids: list[int] = []
+        while len(ids) < 2 * len(source) + 10 and ids[-1:] != [EOS_ID]:
+            out = model.step(torch.tensor(ids[-1:] or [BOS_ID]), state)
+            state = out.state
+            ids.append(max(allowed, key=lambda id_: float(out.logits[0, id_])))
+        assert found.ids == tuple(ids)
+
+
+def every_sequence(bound: int) -> list[tuple[int, ...]]:
+    """All that could be produced: finished ones up to `bound` pieces, unfinished of just that."""
+    inner = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, EOS_ID)]
+    found = list(itertools.product(inner, repeat=bound))
+    for length in range(bound):
+        found += [(*ids, EOS_ID) for ids in itertools.product(inner, repeat=length)]
+    return found
+
+
+@MODELS
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0])
+@pytest.mark.parametrize("n_best", [1, 5])
+def test_a_wide_beam_is_brute_force(model: Seq2Seq, alpha: float, n_best: int) -> None:
+    sequences = every_sequence(bound=4)
+    sources = SOURCES[:3]
+    found = run(model, short(4, len(sequences), n_best, alpha), sources)
+    for source, hypotheses in zip(sources, found, strict=True):
+        src_ids, lengths = batch([source] * len(sequences))
+        forced = force(model, src_ids, lengths, sequences, alpha)
+        best = sorted(forced, key=lambda h: (not h.finished, -h.score))[:n_best]
+        for hypothesis, expected in zip(hypotheses, best, strict=True):
+            assert_same(hypothesis, expected)
+
+
+@MODELS
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_stopping_early_changes_nothing(model: Seq2Seq, alpha: float) -> None:
+    """With all of the beam asked for, nothing is given up before the beam is full of ends."""
+    everything = run(model, SearchConfig(beam=5, n_best=5, length_penalty=alpha))
+    for n_best in (1, 2, 4):
+        some = run(model, SearchConfig(beam=5, n_best=n_best, length_penalty=alpha))
+        for few, all_ in zip(some, everything, strict=True):
+            for found, expected in zip(few, all_[:n_best], strict=True):
+                assert_same(found, expected)
+
+
+def test_it_does_stop_early() -> None:
+    class Counting(ConstantModel):
+        steps = 0
+
+        def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
+            self.steps += 1
+            return super().step(last_ids, state)
+
+    model = Counting({EOS_ID: 0.9, 4: 0.05, 5: 0.05})
+    [[best]] = run(model, short(40, beam=3), [[5, 3]])
+    assert best.ids == (EOS_ID,)
+    # 0.05^t / lp(40) has fallen below 0.9 / lp(1) at once.
+    assert model.steps == 1
+
+
+@MODELS
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_scores_log_probs_and_attention_are_those_of_forced_decoding(
+    model: Seq2Seq, beam: int
+) -> None:
+    config = SearchConfig(beam=beam, n_best=beam, length_penalty=0.8)
+    for source, hypotheses in zip(SOURCES, run(model, config), strict=True):
+        for found in hypotheses:
+            [expected] = force(model, *batch([source]), [found.ids], alpha=0.8)
+            assert_same(found, expected)
+            assert found.attention.shape == (len(found.ids), len(source))
+            assert found.attention.dtype == np.float32
+            np.testing.assert_allclose(found.attention.sum(axis=1), 1, atol=1e-5)
+            penalty = ((5 + len(found.ids)) / 6) ** 0.8
+            assert found.score == pytest.approx(sum(found.log_probs) / penalty)
+
+
+@MODELS
+def test_n_best_are_sorted_and_distinct(model: Seq2Seq) -> None:
+    for hypotheses in run(model, SearchConfig(beam=7, n_best=7)):
+        assert len(hypotheses) == len({h.ids for h in hypotheses}) == 7
+        order = [(not h.finished, -h.score) for h in hypotheses]
+        assert order == sorted(order)
+
+
+@MODELS
+@pytest.mark.parametrize("beam", [1, 5])
+def test_a_batch_is_its_sentences(model: Seq2Seq, beam: int) -> None:
+    config = SearchConfig(beam=beam, n_best=beam)
+    together = run(model, config)
+    backwards = run(model, config, SOURCES[::-1])[::-1]
+    for source, *found in zip(SOURCES, together, backwards, strict=True):
+        [alone] = run(model, config, [source])
+        for hypotheses in found:
+            for one, expected in zip(hypotheses, alone, strict=True):
+                assert_same(one, expected)
+
+
+@MODELS
+@pytest.mark.parametrize("allow_unk", [True, False])
+def test_only_real_pieces_are_produced(model: Seq2Seq, allow_unk: bool) -> None:
+    config = SearchConfig(beam=6, n_best=6, allow_unk=allow_unk)
+    hypotheses = list(itertools.chain(*run(model, config)))
+    produced = set(itertools.chain(*(h.ids for h in hypotheses)))
+    assert produced <= set(range(VOCAB)) - {PAD_ID, BOS_ID}
+    assert (UNK_ID in produced) == allow_unk
+    for hypothesis in hypotheses:
+        assert hypothesis.finished == (hypothesis.ids[-1] == EOS_ID)
+        assert EOS_ID not in hypothesis.ids[:-1]
+
+
+def test_the_length_bound_follows_each_source() -> None:
+    model = ConstantModel({4: 0.6, 5: 0.4})  # never eos
+    config = SearchConfig(beam=2, max_length_factor=1.5, max_length_extra=2, max_length=9)
+    found = run(model, config)
+    assert [len(best.ids) for [best] in found] == [5, 9, 3, 8, 6, 9]
+    assert not any(best.finished for [best] in found)
+    assert all(best.ids == (4,) * len(best.ids) for [best] in found)
+
+
+def test_the_bound_is_at_least_one_piece() -> None:
+    [[best]] = run(ConstantModel({4: 0.6, 5: 0.4}), short(0, beam=2), [[3]])
+    assert best.ids == (4,)
+
+
+def test_an_end_at_the_bound_is_finished() -> None:
+    model = TableModel()
+    model.table = torch.full((5, 41, ROWS, ROWS), -torch.inf)
+    for step, id_ in enumerate([4, 5, EOS_ID]):
+        model.table[:, step, :, id_] = 0.0
+    [[best]] = run(model, short(3, beam=2), [[5, 3]])
+    assert (best.ids, best.finished, best.score) == ((4, 5, EOS_ID), True, 0.0)
+    [[cut]] = run(model, short(2, beam=2), [[5, 3]])
+    assert (cut.ids, cut.finished) == ((4, 5), False)
+
+
+def test_a_cut_hypothesis_never_displaces_a_finished_one() -> None:
+    """On score alone, the loop 4 4 4 4 would win."""
+    model = ConstantModel({4: 0.98, EOS_ID: 0.02})
+    [[best]] = run(model, short(4, beam=2), [[5, 3]])
+    assert best.finished
+    [[first, second]] = run(model, short(4, beam=2, n_best=2), [[5, 3]])
+    assert first.finished
+    assert not second.finished or second.score <= first.score
+
+
+def test_ties_go_to_the_lowest_id() -> None:
+    model = ConstantModel({4: 0.25, 5: 0.25, 6: 0.25, EOS_ID: 0.25})
+    [hypotheses] = run(model, short(3, beam=3, n_best=3, alpha=0.0), [[5, 3]])
+    assert [h.ids for h in hypotheses] == [(EOS_ID,), (4, EOS_ID), (4, 4, EOS_ID)]
+
+
+def test_fewer_sequences_than_asked_for() -> None:
+    model = ConstantModel({EOS_ID: 1.0})
+    [hypotheses] = run(model, short(5, beam=4, n_best=4), [[5, 3]])
+    assert [h.ids for h in hypotheses] == [(EOS_ID,)]
+
+
+def test_no_sentences() -> None:
+    empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
+    assert search(TableModel(), *empty, SearchConfig(), VOCAB) == []
+
+
+def test_nan_is_said() -> None:
+    model = TableModel()
+    model.table[:] = math.nan
+    with pytest.raises(NMTError, match=r"not numbers \(NaN\)"):
+        run(model, SearchConfig())
+
+
+def test_forcing_takes_any_lengths() -> None:
+    targets = [(4, EOS_ID), (), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
+    model = rnn_model()
+    together = force(model, *batch(SOURCES), targets, alpha=1.0)
+    for source, target, found in zip(SOURCES, targets, together, strict=True):
+        [alone] = force(model, *batch([source]), [target], alpha=1.0)
+        assert_same(found, alone)
+        assert found.ids == target
+        assert found.attention.shape == (len(target), len(source))
+    assert together[1].score == 0
+    assert not together[1].finished
+
+
+def test_config_bounds() -> None:
+    with pytest.raises(ValidationError, match=r"n_best: got 3, allowed: 1 to beam \(2\)"):
+        SearchConfig(beam=2, n_best=3)
+    for wrong in ({"beam": 0}, {"length_penalty": -0.1}, {"batch_size": 0}, {"max_length": 0}):
+        with pytest.raises(ValidationError, match=next(iter(wrong))):
+            SearchConfig.model_validate(wrong)
+    assert SearchConfig().length_bound(7) == 24
+    assert SearchConfig(max_length_factor=0.5, max_length_extra=0).length_bound(7) == 3
