@@ -7,17 +7,20 @@ K key size, V vocabulary.
 
 import abc
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import TypeVar
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+
+_Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lone method
 
 
 @dataclass(frozen=True)
 class BatchFirst:
     """A value made of batch-first tensors (and nested such values), fit for beam search."""
 
-    def select(self, rows: Int[Tensor, " R"]) -> Self:
+    def select(self: _Value, rows: Int[Tensor, " R"]) -> _Value:
         """The same value with row i taken from `rows[i]`; rows may repeat or be left out."""
         chosen: dict[str, object] = {}
         for field in fields(self):

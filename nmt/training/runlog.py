@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from tqdm import tqdm
 
@@ -27,7 +27,7 @@ class RunLog:
         self._bar: "tqdm[Any] | None" = None
         self._board = _summary_writer(folder) if tensorboard else None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "RunLog":
         return self
 
     def __exit__(

@@ -1,0 +1,122 @@
+"""Laws that every architecture obeys: search, training and maps rely on nothing else."""
+
+import torch
+from laws.family import SRC_VOCAB, TGT_VOCAB
+
+from nmt.corpus.batching import pad_ids
+from nmt.corpus.vocab import BOS_ID, EOS_ID
+from nmt.models.base import DecoderOutput, Seq2Seq
+from nmt.models.masks import keep_from_lengths
+
+LENGTHS = (11, 2, 5, 1, 7)
+T = 3
+
+
+def _sources() -> list[list[int]]:
+    generator = torch.Generator().manual_seed(3)
+    return [
+        [*torch.randint(4, SRC_VOCAB, (n - 1,), generator=generator).tolist(), EOS_ID]
+        for n in LENGTHS
+    ]
+
+
+def _prefixes() -> torch.Tensor:
+    generator = torch.Generator().manual_seed(4)
+    pieces = torch.randint(4, TGT_VOCAB, (len(LENGTHS), T - 1), generator=generator)
+    return torch.cat([torch.full((len(LENGTHS), 1), BOS_ID), pieces], dim=1)
+
+
+def _run(model: Seq2Seq, rows: list[list[int]], tgt_in: torch.Tensor) -> DecoderOutput:
+    lengths = torch.tensor([len(row) for row in rows])
+    src_ids = pad_ids(rows)
+    output: DecoderOutput = model(src_ids, keep_from_lengths(lengths, src_ids.shape[1]), tgt_in)
+    return output
+
+
+def test_forward_equals_the_steps(model: Seq2Seq) -> None:
+    sources, tgt_in = _sources(), _prefixes()
+    output = _run(model, sources, tgt_in)
+    src_ids = pad_ids(sources)
+    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
+    state = model.start(model.encode(src_ids, keep))
+    for t in range(T):
+        step = model.step(tgt_in[:, t], state)
+        torch.testing.assert_close(step.logits, output.logits[:, t])
+        torch.testing.assert_close(step.weights, output.weights[:, t])
+        state = step.state
+
+
+def test_a_batch_equals_its_sentences_one_by_one(model: Seq2Seq) -> None:
+    sources, tgt_in = _sources(), _prefixes()
+    together = _run(model, sources, tgt_in)
+    for i, source in enumerate(sources):
+        alone = _run(model, [source], tgt_in[i : i + 1])
+        torch.testing.assert_close(alone.logits[0], together.logits[i])
+        torch.testing.assert_close(alone.weights[0], together.weights[i, :, : len(source)])
+
+
+def test_padding_is_invisible_whatever_stands_in_it(model: Seq2Seq) -> None:
+    sources, tgt_in = _sources(), _prefixes()
+    src_ids = pad_ids(sources)
+    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
+    noisy = torch.where(keep, src_ids, torch.full_like(src_ids, 17))
+    plain, other = model(src_ids, keep, tgt_in), model(noisy, keep, tgt_in)
+    torch.testing.assert_close(plain.logits, other.logits)
+    assert (plain.weights[~keep.unsqueeze(1).expand_as(plain.weights)] == 0).all()
+
+
+def test_weights_sum_to_one(model: Seq2Seq) -> None:
+    weights = _run(model, _sources(), _prefixes()).weights
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+def test_the_future_is_invisible(model: Seq2Seq) -> None:
+    tgt_in = _prefixes()
+    changed = tgt_in.clone()
+    changed[:, -1] = (changed[:, -1] + 1 - 4) % (TGT_VOCAB - 4) + 4
+    first, second = _run(model, _sources(), tgt_in), _run(model, _sources(), changed)
+    torch.testing.assert_close(first.logits[:, :-1], second.logits[:, :-1])
+    assert not torch.allclose(first.logits[:, -1], second.logits[:, -1])
+
+
+def test_every_source_piece_matters(model: Seq2Seq) -> None:
+    source, tgt_in = _sources()[0], _prefixes()[:1]
+    plain = _run(model, [source], tgt_in).logits
+    for i in range(len(source)):
+        changed = [*source]
+        changed[i] = 4 if source[i] != 4 else 5
+        assert not torch.allclose(plain, _run(model, [changed], tgt_in).logits, atol=1e-9), i
+
+
+def test_rows_that_pad_the_vocabulary_have_no_probability(model: Seq2Seq) -> None:
+    logits = _run(model, _sources(), _prefixes()).logits
+    assert logits.shape[-1] == 64
+    assert (logits.float().softmax(-1)[..., TGT_VOCAB:] == 0).all()
+
+
+def test_select_takes_rows_of_a_state(model: Seq2Seq) -> None:
+    sources, tgt_in = _sources(), _prefixes()
+    src_ids = pad_ids(sources)
+    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
+    state = model.step(tgt_in[:, 0], model.start(model.encode(src_ids, keep))).state
+    rows = torch.tensor([4, 0, 0, 2])
+    whole = model.step(tgt_in[:, 1], state)
+    chosen = model.step(tgt_in[rows, 1], state.select(rows))
+    torch.testing.assert_close(chosen.logits, whole.logits[rows])
+    torch.testing.assert_close(chosen.weights, whole.weights[rows])
+
+
+def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:
+    logits = _run(model, _sources(), _prefixes()).logits
+    logits[..., :TGT_VOCAB].log_softmax(-1)[..., 5].sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+        if parameter.shape[0] == 64:
+            assert (parameter.grad[TGT_VOCAB:] == 0).all(), name
+
+
+def test_a_pass_stores_nothing_on_the_model(model: Seq2Seq) -> None:
+    before = {name: set(vars(module)) for name, module in model.named_modules()}
+    _run(model, _sources(), _prefixes())
+    assert {name: set(vars(module)) for name, module in model.named_modules()} == before
