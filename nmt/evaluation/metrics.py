@@ -38,18 +38,24 @@ class MetricResult:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """How a metric is computed.
+class Preparation:
+    """What is done to the lines of both sides before sacreBLEU reads them.
 
-    `name` is what is printed, `highest` the top of the scale (None: it has none). `prepare`
-    turns all the lines of one side, in the language named, into what is compared; None means
-    that sacreBLEU reads them as they are.
+    `apply` takes lines and their language; `sign` gives what it adds to the signature.
     """
+
+    apply: Callable[[Sequence[str], str], list[str]]
+    sign: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """How a metric is computed: `name` is printed, `highest` is the top of its scale, if any."""
 
     name: str
     highest: float | None
     build: "Callable[[], Metric]"
-    prepare: Callable[[Sequence[str], str], list[str]] | None = None
+    prepare: Preparation | None = None
 
 
 def _bleu() -> "Metric":
@@ -81,7 +87,12 @@ METRICS: dict[str, MetricSpec] = {
     "bleu": MetricSpec("BLEU", 100.0, _bleu),
     "chrf": MetricSpec("chrF2", 100.0, _chrf),
     "ter": MetricSpec("TER", None, _ter),
-    "multi30k": MetricSpec("BLEU-lc-tok", 100.0, _tokenised_bleu, multi30k.tokenise),
+    "multi30k": MetricSpec(
+        "BLEU-lc-norm-tok",
+        100.0,
+        _tokenised_bleu,
+        Preparation(multi30k.tokenise, multi30k.signature),
+    ),
 }
 
 
@@ -100,10 +111,7 @@ def score(
     or a line has no reference.
     """
     spec = METRICS[metric]
-    streams = reference_streams(refs, len(hyps))
-    if spec.prepare is not None:
-        hyps = spec.prepare(hyps, tgt_lang)
-        streams = [_prepare_stream(stream, spec.prepare, tgt_lang) for stream in streams]
+    hyps, streams = comparable(spec, hyps, refs, tgt_lang)
     scorer = spec.build()
     # sacreBLEU takes None in a stream (its tests say so), but its types do not.
     references = cast("list[tuple[str, ...]]", streams)
@@ -115,6 +123,8 @@ def score(
         answer = json.loads(result.format(width=10, is_json=True, signature=signature))
         mean, half = answer.get("confidence_mean", 0.0), answer.get("confidence_var", 0.0)
         low, high = _within(mean - half, spec), _within(mean + half, spec)
+    if spec.prepare is not None:
+        signature += f"|{spec.prepare.sign(tgt_lang)}"
     return MetricResult(
         name=spec.name,
         score=_within(result.score, spec),
@@ -128,6 +138,22 @@ def score(
 def corpus_bleu(hyps: Sequence[str], refs: Sequence[tuple[str, ...]]) -> float:
     """sacreBLEU's BLEU (cased, 13a), 0..100, and nothing else: for validation in training."""
     return score("bleu", hyps, refs, n_bootstrap=0).score
+
+
+def comparable(
+    spec: MetricSpec, hyps: Sequence[str], refs: Sequence[tuple[str, ...]], tgt_lang: str
+) -> tuple[Sequence[str], list[tuple[str | None, ...]]]:
+    """Both sides as sacreBLEU is to read them: prepared, the references in streams.
+
+    Raises DataError as `score` does.
+    """
+    streams = reference_streams(refs, len(hyps))
+    if spec.prepare is None:
+        return hyps, streams
+    return (
+        spec.prepare.apply(hyps, tgt_lang),
+        [_prepare_stream(stream, spec.prepare, tgt_lang) for stream in streams],
+    )
 
 
 def reference_streams(
@@ -150,11 +176,11 @@ def reference_streams(
 
 def _prepare_stream(
     stream: Sequence[str | None],
-    prepare: Callable[[Sequence[str], str], list[str]],
+    prepare: Preparation,
     tgt_lang: str,
 ) -> tuple[str | None, ...]:
     """`prepare` applied to the references that are there; the None between them stay."""
-    prepared = iter(prepare([line for line in stream if line is not None], tgt_lang))
+    prepared = iter(prepare.apply([line for line in stream if line is not None], tgt_lang))
     return tuple(None if line is None else next(prepared) for line in stream)
 
 

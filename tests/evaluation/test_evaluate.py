@@ -1,0 +1,117 @@
+"""evaluate.py with a translator that knows its answers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from nmt.errors import DataError
+from nmt.evaluation.evaluate import (
+    Scoring,
+    bleu_by_length,
+    bleu_of,
+    evaluate,
+    score_translations,
+)
+from nmt.evaluation.metrics import corpus_bleu
+from nmt.schema import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
+
+ENGLISH = ["The man is in the garden.", "Summer has come!", ""]
+FRENCH_PLAIN = ["L'homme est dans le jardin.", "C'est l'été qui est venu !", "Rien du tout ici ."]
+FRENCH_PRINTED = ["L’homme est dans le jardin.", "C’est l’été qui est venu\u202f!", ""]
+
+
+class Phrasebook:
+    """Translates by looking up, as the Translator does in print; nothing for what it lacks."""
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        self.answers = answers
+
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        return [self._one(text) for text in texts]
+
+    def _one(self, text: str) -> Translation:
+        nothing = Encoded((), (), (), ())
+        if text not in self.answers:
+            return Translation(text, nothing, ())
+        empty = Hypothesis((), (), 0.0, np.zeros((0, 1), np.float32), finished=False)
+        best = TranslatedHypothesis(self.answers[text], nothing, empty)
+        return Translation(text, nothing, (best,))
+
+
+PHRASEBOOK = Phrasebook(dict(zip(ENGLISH[:2], FRENCH_PRINTED[:2], strict=True)))
+EXAMPLES = [EvalExample(en, (fr,)) for en, fr in zip(ENGLISH[:2], FRENCH_PLAIN[:2], strict=True)]
+
+
+def test_output_in_print_is_scored_in_the_form_of_the_references():
+    result = evaluate(PHRASEBOOK, EXAMPLES, Scoring(n_bootstrap=0))
+    assert result.scores["bleu"].score == 100
+    assert result.hyp_texts == tuple(FRENCH_PLAIN[:2])
+    assert result.typography == "plain"
+    assert bleu_of(PHRASEBOOK, EXAMPLES, "fr") == 100
+
+
+def test_references_in_print_stay_so_and_so_does_the_output():
+    examples = [
+        EvalExample(en, (fr,)) for en, fr in zip(ENGLISH[:2], FRENCH_PRINTED[:2], strict=True)
+    ]
+    result = evaluate(PHRASEBOOK, examples, Scoring(n_bootstrap=0))
+    assert result.scores["bleu"].score == 100
+    assert result.hyp_texts == tuple(FRENCH_PRINTED[:2])
+
+
+def test_translations_given_are_scored_as_they_are():
+    given = score_translations(FRENCH_PRINTED[:2], EXAMPLES, Scoring(n_bootstrap=0))
+    assert given.hyp_texts == tuple(FRENCH_PRINTED[:2])
+    assert given.scores["bleu"].score < 70
+    assert (given.typography, given.seconds, given.sentences_per_second) == (None, None, None)
+
+
+def test_an_example_without_translation_counts_as_an_empty_line():
+    examples = [*EXAMPLES, EvalExample("", (FRENCH_PLAIN[2],))]
+    result = evaluate(PHRASEBOOK, examples, Scoring(n_bootstrap=0))
+    assert result.hyp_texts[2] == ""
+    assert result.scores["bleu"].score < 90
+    assert result.scores["bleu"].score == corpus_bleu(
+        [*FRENCH_PLAIN[:2], ""], [example.ref_texts for example in examples]
+    )
+
+
+def test_every_metric_asked_for_is_given_in_order():
+    scoring = Scoring(metrics=("ter", "bleu", "chrf"), n_bootstrap=10)
+    result = evaluate(PHRASEBOOK, EXAMPLES, scoring)
+    assert list(result.scores) == ["ter", "bleu", "chrf"]
+    assert [r.score for r in result.scores.values()] == [0, 100, 100]
+    assert {r.n_bootstrap for r in result.scores.values()} == {10}
+    assert result.seconds is not None
+    assert result.seconds > 0
+    assert result.sentences_per_second == pytest.approx(2 / result.seconds)
+
+
+def test_buckets_part_at_their_edges_and_leave_none_out():
+    lengths = [1, 5, 6, 10, 41, 400]
+    examples = [EvalExample(" ".join(["w"] * n), ("un deux trois quatre",)) for n in lengths]
+    hyps = ["un deux trois quatre"] * 3 + ["rien"] * 3
+    buckets = bleu_by_length(hyps, examples)
+    assert [(b.shortest, b.longest, b.n_sentences) for b in buckets] == [
+        (0, 5, 2),
+        (6, 10, 2),
+        (41, None, 2),
+    ]
+    assert buckets[0].bleu == 100
+    assert 0 < buckets[1].bleu < 100
+    assert buckets[2].bleu == 0
+
+
+def test_unknown_sources_have_no_buckets():
+    assert bleu_by_length(["a"], [EvalExample("", ("a",))]) == ()
+
+
+def test_nothing_to_evaluate_is_an_error():
+    with pytest.raises(DataError, match="got no lines at all"):
+        evaluate(PHRASEBOOK, [], Scoring())
+
+
+def test_a_wrong_number_of_translations_is_an_error():
+    with pytest.raises(DataError, match="got 1 translations for 2 lines of references"):
+        score_translations(["a"], EXAMPLES, Scoring())

@@ -1,0 +1,93 @@
+"""multi30k.py: our references are the published ones, line by line."""
+
+import gzip
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.evaluation import multi30k
+from nmt.evaluation.metrics import score
+
+CORPORA = os.environ.get("NMT_CORPORA")
+needs_corpora = pytest.mark.skipif(
+    CORPORA is None, reason="NMT_CORPORA does not name the folder of the real corpora"
+)
+
+
+@pytest.fixture(params=["val", "test_2016_flickr"])
+def published(request) -> tuple[list[str], list[str]]:
+    """The raw French lines of a set, and the same as the data set's authors tokenised them."""
+    folder = Path(CORPORA or "") / "multi30k"
+    with gzip.open(folder / f"{request.param}.fr.gz", "rt", encoding="utf-8", newline="\n") as file:
+        raw = file.read().split("\n")
+    tokenised = (folder / f"{request.param}.lc.norm.tok.fr").read_bytes().decode().split("\n")
+    assert len(raw) > 1000
+    return raw[:-1], tokenised[:-1]
+
+
+@needs_corpora
+def test_our_references_differ_from_the_published_in_no_line(published):
+    raw, tokenised = published
+    ours = multi30k.tokenise(raw, "fr")
+    assert len(ours) == len(tokenised)
+    differ = [(o, t) for o, t in zip(ours, tokenised, strict=True) if o != t]
+    assert differ == []
+
+
+@needs_corpora
+def test_the_score_is_plain_bleu_between_the_published_tokens(published):
+    # Any two texts will do: each line's "translation" is the line after it.
+    raw, tokenised = published
+    hyps = [*raw[1:], raw[0]]
+    ours = score("multi30k", hyps, [(line,) for line in raw], n_bootstrap=0)
+    from sacrebleu.metrics.bleu import BLEU
+
+    bleu = BLEU(tokenize="none", force=True)
+    theirs = bleu.corpus_score([*tokenised[1:], tokenised[0]], [tokenised])
+    assert ours.score == theirs.score
+    assert 0 < ours.score < 20
+
+
+@pytest.mark.parametrize(
+    ("raw", "tokens"),
+    [
+        ("L'Été, un chien!", "l&apos; été , un chien !"),
+        ("Elle dit « oui » .", "elle dit &quot; oui &quot; ."),
+        # The script's own ways, which the published references have: a full stop leaves the
+        # quotation marks, and U+2019 before a letter beyond a-z is a quotation mark.
+        ('un café, "Chez Paul."', "un café , &quot; chez paul &quot; ."),
+        ("Un coup d’œil", "un coup d &quot; œil"),
+        ("l’arrière-plan", "l&apos; arrière-plan"),
+        ("", ""),
+    ],
+)
+def test_lower_case_then_normalise_then_tokenise(raw, tokens):
+    assert multi30k.tokenise([raw], "fr") == [tokens]
+
+
+def test_the_signature_names_the_steps_and_case_does_not_count():
+    result = score("multi30k", ["UN CHIEN court ici."], [("Un chien court ici .",)])
+    assert result.score == 100
+    assert result.name == "BLEU-lc-norm-tok"
+    assert "|tok:none|" in result.signature
+    assert "|prep:lc.norm.tok.fr|sacremoses:" in result.signature
+
+
+def test_lines_with_fewer_references_keep_their_own():
+    refs = [("Un chien .", "Le chien dort bien ."), ("Deux chats jouent là .",)]
+    hyps = ["Le chien dort bien.", "Deux chats jouent là."]
+    result = score("multi30k", hyps, refs)
+    assert result.score == 100
+    assert result.signature.startswith("nrefs:var|")
+
+
+def test_without_sacremoses_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(DataError) as caught:
+        multi30k.tokenise(["Un chien."], "fr")
+    assert str(caught.value) == (
+        "the Multi30k papers' BLEU needs sacremoses; get it with: pip install 'nmt[moses]'"
+    )

@@ -1,0 +1,54 @@
+"""significance.py: same, clearly worse, and the sacrebleu command line's own answer."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.evaluation.significance import compare
+
+REFS = [f"le chat numéro {i} dort sur le tapis {i} de la maison ." for i in range(60)]
+WORSE = [ref.replace("dort", "court") if i % 2 else ref for i, ref in enumerate(REFS)]
+OTHER = [ref.replace("maison", "gare") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
+ONE_EACH = [(ref,) for ref in REFS]
+
+
+def test_a_clearly_better_translation_has_a_small_p_value():
+    result = compare("bleu", WORSE, REFS, ONE_EACH)
+    assert result.name == "BLEU"
+    assert result.score == pytest.approx(100)
+    assert result.baseline < 90
+    assert result.p_value < 0.01
+
+
+def test_equally_good_translations_do_not_differ():
+    assert compare("bleu", WORSE, WORSE, ONE_EACH).p_value == 1
+    equal = [ref.replace("dort", "saute") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
+    assert compare("chrf", WORSE, equal, ONE_EACH).p_value > 0.05
+
+
+def test_the_p_value_is_that_of_the_sacrebleu_command(tmp_path):
+    for name, lines in {"ref": REFS, "a": WORSE, "b": OTHER}.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "a", "b", "-m", "bleu"]
+    answer = subprocess.run(
+        [*command, "--paired-bs", "-w", "4", "--format", "json"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    ).stdout
+    theirs = json.loads(answer)[1]["BLEU"]
+    ours = compare("bleu", WORSE, OTHER, ONE_EACH)
+    assert ours.score == pytest.approx(theirs["score"], abs=1e-4)
+    assert ours.p_value == pytest.approx(theirs["p_value"], abs=1e-4)
+
+
+def test_lines_must_be_equal_in_number():
+    with pytest.raises(DataError) as caught:
+        compare("bleu", WORSE[:-1], REFS, ONE_EACH)
+    assert str(caught.value) == (
+        "compare: got 59 translations of the baseline and 60 of the other, they must be equal"
+    )

@@ -1,0 +1,38 @@
+"""typography.py: translations take the form of their references, and only that."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.evaluation.typography import typography_of, write_as
+
+PLAIN = ["L'été est là !", "Qu'as-tu dit ?", "Oui."]
+PRINTED = ["L’été est là\u202f!", "Qu’as-tu dit\u202f?", "Oui."]
+
+
+def test_the_form_is_that_of_most_texts():
+    assert typography_of(PLAIN, "fr") == "plain"
+    assert typography_of(PRINTED, "fr") == "printed"
+    assert typography_of([*PRINTED, *PRINTED, *PLAIN], "fr") == "printed"
+    assert typography_of(["Oui."], "fr") == "plain"
+    assert typography_of([], "fr") == "plain"
+
+
+@pytest.mark.parametrize("given", [PLAIN, PRINTED])
+def test_either_form_is_written_as_either(given):
+    assert write_as("plain", given, "fr") == PLAIN
+    assert write_as("printed", given, "fr") == PRINTED
+
+
+def test_a_language_without_rules_stays_plain():
+    assert typography_of(["It’s here!"], "en") == "plain"
+    assert write_as("printed", ["it's here!"], "en") == ["it's here!"]
+
+
+@pytest.mark.skipif("NMT_CORPORA" not in os.environ, reason="NMT_CORPORA is not set")
+def test_multi30k_is_in_plain_form():
+    path = Path(os.environ["NMT_CORPORA"]) / "multi30k" / "test_2016_flickr.fr.gz"
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        assert typography_of(file.read().split("\n"), "fr") == "plain"
