@@ -1,0 +1,104 @@
+"""Text rules: what the model reads (`normalise`) and what a reader gets (`restore`).
+
+Corpora write one French sentence in a dozen ways: U+202F, U+00A0, U+2009, a plain space or
+nothing before `?`, both apostrophes, guillemets with and without spaces. `normalise` maps them
+all to one plain form, so that the model need not learn typography, and `restore` writes that
+form the way French is printed. Laws, for every text x and language (tests/corpus/test_text.py):
+
+    normalise(normalise(x)) == normalise(x)
+    normalise(restore(x)) == normalise(x)
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+NNBSP = "\u202f"
+NBSP = "\u00a0"
+APOSTROPHE = "\u2019"
+
+# Marks of direction, joining and breaking that have no width and carry no meaning in a
+# left-to-right corpus. ZWJ and ZWNJ stay: emoji, Persian and the Indic scripts spell with them.
+_INVISIBLE = (
+    "\u00ad\u180e\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
+    "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
+)
+_APOSTROPHES = "\u2018\u2019\u201b\u02bc\uff07"  # U+2018 for it too: Tatoeba has "J‘aime", "I‘m"
+_HYPHENS = "\u2010\u2011"
+
+
+def _character_table() -> dict[int, str | None]:
+    table: dict[int, str | None] = {}
+    for code in range(0x3001):  # U+3000 is the last space; no control character lies beyond
+        if chr(code).isspace():
+            table[code] = " "
+        elif unicodedata.category(chr(code)) == "Cc":
+            table[code] = None
+    table.update(dict.fromkeys(map(ord, _INVISIBLE)))
+    table.update(dict.fromkeys(map(ord, _APOSTROPHES), "'"))
+    table.update(dict.fromkeys(map(ord, _HYPHENS), "-"))
+    table.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))  # lone surrogates: not UTF-8
+    table[0x2581] = "_"  # SentencePiece keeps ▁ to itself, as its mark of a space
+    return table
+
+
+_TABLE = _character_table()
+
+# A French mark is set apart where it ends a clause: after a letter, digit or closing mark, and
+# not where a letter follows it (10:30, 3:2, http://x/?a=1, !important, :) stay as they are).
+_CLOSED = r"""(?:(?<=[\w»)\]}.…”%$€£°])|(?<=\S["']))"""
+_CLOSED_OR_ASKED = r"""(?:(?<=[\w»)\]}.…”%$€£°?!‽])|(?<=\S["']))"""
+_ASKING = r"[?!‽]+(?![\w/=&#])"
+_PAUSING = r"[;:](?=\s|$)"
+_MISSING_SPACES = (
+    (re.compile(r"«(?=\S)"), "« "),
+    (re.compile(r"(?<=\S)»"), " »"),
+    (re.compile(f"{_CLOSED}({_ASKING})"), r" \1"),
+    (re.compile(f"{_CLOSED_OR_ASKED}({_PAUSING})"), r" \1"),
+)
+_FRENCH_TYPOGRAPHY = (
+    (re.compile(rf" (?={_ASKING})| (?=;(?:\s|$))"), NNBSP),
+    (re.compile(r" (?=:(?:\s|$))|(?<=«) | (?=»)"), NBSP),
+    # Elision only: the quotes in 'maison' and the feet in 5' stay straight.
+    (re.compile(r"(?<=[^\W\d_])'(?=[^\W_]|«)"), APOSTROPHE),
+)
+
+
+def _space_french(text: str) -> str:
+    for pattern, replacement in _MISSING_SPACES:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _print_french(text: str) -> str:
+    for pattern, replacement in _FRENCH_TYPOGRAPHY:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+# lang -> (what normalise does beyond the common rules, how restore undoes it).
+_RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
+    "fr": (_space_french, _print_french),
+}
+
+
+def normalise(text: str, lang: str) -> str:
+    """The form of `text` that models read: NFC, plain spaces, plain apostrophes.
+
+    Every Unicode space (tabs and line separators too) becomes one space, runs are collapsed and
+    the ends stripped; typographic apostrophes and hyphens become `'` and `-`; control and
+    zero-width characters go; a lone surrogate becomes U+FFFD and U+2581 `_`. French also gets a
+    space before `? ! ; :` and inside « » where it has none. Never raises.
+    """
+    text = unicodedata.normalize("NFC", text.translate(_TABLE))
+    text = " ".join(text.split())
+    return _RULES[lang][0](text) if lang in _RULES else text
+
+
+def restore(text: str, lang: str) -> str:
+    """`text` (normalised, as models write it) in the typography of `lang`.
+
+    French: U+202F before `? ! ;`, U+00A0 before `:` and inside « », ’ for the apostrophe of an
+    elision. A language without rules is returned unchanged.
+    """
+    return _RULES[lang][1](_RULES[lang][0](text)) if lang in _RULES else text

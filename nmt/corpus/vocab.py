@@ -1,0 +1,56 @@
+"""The vocabulary: which piece has which id. Ids 0 to 3 are reserved in every vocabulary."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from nmt.errors import DataError
+
+PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
+RESERVED = ("<pad>", "<unk>", "<s>", "</s>")
+TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slower than over 8,064
+
+
+@dataclass(frozen=True)
+class Vocab:
+    """The pieces in the order of their ids; the reserved four come first.
+
+    Raises DataError where they do not, or where a piece stands twice.
+    """
+
+    pieces: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.pieces[: len(RESERVED)] != RESERVED:
+            raise DataError(
+                f"a vocabulary begins with {' '.join(RESERVED)}, "
+                f"this one with {' '.join(self.pieces[: len(RESERVED)])!r}"
+            )
+        if len(self._ids) != len(self.pieces):
+            twice = next(p for i, p in enumerate(self.pieces) if self._ids[p] != i)
+            raise DataError(f"a vocabulary has each piece once, this one has {twice!r} twice")
+
+    @classmethod
+    def of(cls, pieces: Iterable[str]) -> "Vocab":
+        """The vocabulary of the reserved four and then `pieces`."""
+        return cls(RESERVED + tuple(pieces))
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {piece: i for i, piece in enumerate(self.pieces)}
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    @property
+    def padded_size(self) -> int:
+        """Rows of the embedding and output tables: the size rounded up to a multiple of 64."""
+        return -(-len(self.pieces) // TABLE_MULTIPLE) * TABLE_MULTIPLE
+
+    def id_of(self, piece: str) -> int:
+        """The id of `piece`, or UNK_ID."""
+        return self._ids.get(piece, UNK_ID)
+
+    def piece_of(self, id_: int) -> str:
+        """The piece of an id; a row that only pads the table reads as `<unk>`."""
+        return self.pieces[id_ if 0 <= id_ < len(self.pieces) else UNK_ID]

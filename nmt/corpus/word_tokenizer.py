@@ -1,0 +1,156 @@
+"""Whole words, the textbook way: a word is what stands between spaces, punctuation apart."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from nmt.corpus.text import normalise, restore
+from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID, Vocab
+from nmt.errors import DataError
+from nmt.schema import Config, Encoded
+
+# A chunk between spaces is marks, a core and marks. Only its ends are split, so 10:30, 3.2,
+# U.S.A and http://x.org stay whole; apostrophes and hyphens belong to their word, as in d2l.
+_OPENING = '"([{«“„¿¡'
+_CLOSING = '"!?‽.,;:…)]}»”'
+_MARKS = re.compile(r"\.\.+|.")  # an ellipsis in full stops is one mark
+
+_NO_SPACE_AFTER = frozenset("([{“„¿¡")
+_NO_SPACE_BEFORE = frozenset(".,…)]}”!?‽;:")
+# French sets these apart with a space, which `restore` makes unbreakable.
+_SPACED_IN = {"fr": frozenset("!?‽;:")}
+
+
+class WordConfig(Config):
+    """Whole words, counted in the training text."""
+
+    kind: Literal["word"] = Field("word", description="whole words, punctuation apart")
+    lower: bool = Field(False, description="lower-case all text")
+    min_freq: int = Field(2, ge=1, description="occurrences that a word needs to get an id")
+    max_size: int | None = Field(
+        None, gt=4, description="most words a side, the four reserved ones included; null = all"
+    )
+    joint: bool = Field(False, description="one vocabulary for both languages")
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the file that holds the vocabulary, a word per line in the order of ids."""
+        return ".vocab.txt"
+
+    def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
+        """The vocabulary of `texts`, which are normalised, the most frequent word first.
+
+        Words of one count are in the order of their code points, so the order of the texts and
+        `seed` do not matter. Raises DataError, naming the text by `name`, where there is none.
+        """
+        if not any(texts):
+            raise DataError(f"cannot learn a vocabulary: there is no {name} text")
+        counts = Counter(word for text in texts for word in split(self.cased(text)))
+        for reserved in RESERVED:
+            del counts[reserved]
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        words = [word for word, count in ranked if count >= self.min_freq]
+        if self.max_size is not None:
+            words = words[: self.max_size - len(RESERVED)]
+        return "".join(f"{word}\n" for word in Vocab.of(words).pieces).encode()
+
+    def cased(self, text: str) -> str:
+        """`text`, in lower case where the config says so."""
+        return text.lower() if self.lower else text
+
+    def build(self, model_bytes: bytes, lang: str) -> "WordTokenizer":
+        """The tokenizer of a vocabulary that `train` made. Raises DataError for any other."""
+        return WordTokenizer(self, model_bytes, lang)
+
+
+class WordTokenizer:
+    """Text of `lang` to words and back (see Tokenizer in tokenizer.py).
+
+    `decode` joins words as `lang` is written, which gives the normalised text back but for
+    spacing that the language's rules do not explain: " ." or "..." after a space, a quotation
+    mark that is not paired, marks inside one chunk.
+    """
+
+    def __init__(self, config: WordConfig, model_bytes: bytes, lang: str) -> None:
+        self.config = config
+        self.model_bytes = model_bytes
+        self.lang = lang
+        try:
+            lines = model_bytes.decode().split("\n")
+        except UnicodeDecodeError as error:
+            raise DataError(f"not UTF-8 at byte {error.start}") from error
+        if lines.pop():
+            raise DataError("the last line has no line end: the file is cut short")
+        self.vocab = Vocab(tuple(lines))
+
+    def encode(self, text: str) -> Encoded:
+        """`text` as words; an unknown word keeps its surface there and has UNK_ID."""
+        words = self._words(text)
+        ids = tuple(map(self._id_of, words))
+        return Encoded(words, ids, words, tuple((i, i + 1) for i in range(len(words))))
+
+    def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
+        """The ids of each text, as `encode` gives them."""
+        return [tuple(map(self._id_of, self._words(text))) for text in texts]
+
+    def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
+        """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
+        kept = tuple(i for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID))
+        words = tuple(map(self.vocab.piece_of, kept))
+        return Encoded(words, kept, words, tuple((i, i + 1) for i in range(len(words))))
+
+    def decode(self, ids: Sequence[int], restore: bool = True) -> str:
+        """The text of `ids` without pad, bos and eos; `restore` gives it the typography of lang."""
+        text = join(self.encoded_from_ids(ids).words, self.lang)
+        return _restore(text, self.lang) if restore else text
+
+    def _words(self, text: str) -> tuple[str, ...]:
+        return tuple(split(self.config.cased(normalise(text, self.lang))))
+
+    def _id_of(self, word: str) -> int:
+        id_ = self.vocab.id_of(word)
+        return id_ if id_ >= len(RESERVED) else UNK_ID  # a text may say "<s>"; it is a word there
+
+
+_restore = restore  # `decode` has a parameter of that name
+
+
+def split(text: str) -> list[str]:
+    """The words and marks of a normalised text, in order."""
+    words: list[str] = []
+    for chunk in text.split():
+        core = chunk.lstrip(_OPENING)
+        opening = chunk[: len(chunk) - len(core)]
+        core = core.rstrip(_CLOSING)
+        closing = chunk[len(opening) + len(core) :]
+        words.extend(opening)
+        if core:
+            words.append(core)
+        words.extend(_MARKS.findall(closing))
+    return words
+
+
+def join(words: Sequence[str], lang: str) -> str:
+    """The text of words and marks, spaced as `lang` is written.
+
+    Straight quotation marks open and close in turn; one that ends the text closes.
+    """
+    spaced = _SPACED_IN.get(lang, frozenset())
+    text = ""
+    glue = True  # no space before the next word
+    in_quotes = False
+    previous = ""
+    for i, word in enumerate(words):
+        closes = word == '"' and (in_quotes or i == len(words) - 1)
+        if word in spaced:
+            tight = previous in spaced and previous not in ";:"
+        else:
+            tight = closes or word in _NO_SPACE_BEFORE or word.startswith("..")
+        text += word if glue or tight else f" {word}"
+        glue = word in _NO_SPACE_AFTER or (word == '"' and not closes)
+        in_quotes = in_quotes != (word == '"')
+        previous = word
+    return text
