@@ -74,6 +74,15 @@ def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:
     return examples
 
 
+def read_corpus(corpus: str, name: str, folder: Path) -> list[EvalExample]:
+    """Split `name` of the corpus in `folder`, in the direction that its entry gives.
+
+    Raises DataError as `read_split` does.
+    """
+    entry = find_entry(corpus, folder)
+    return _locate_named(corpus, name, folder, (entry.src_lang, entry.tgt_lang)).examples()
+
+
 def split_files(split: SplitConfig, data: DataConfig) -> list[Path]:
     """The files on disk that a split is read from. Raises DataError where one is missing."""
     return _locate(split, data).on_disk()
@@ -154,23 +163,25 @@ class _Located:
 def _locate(split: SplitConfig, data: DataConfig) -> _Located:
     if split.corpus is None:
         return _Located(split, str(split.tsv or split.src))
-    folder = data_folder(data.folder)
-    entry = find_entry(split.corpus, folder)
-    name = _check_split(split.corpus, split.split, entry)
+    languages = (data.src_lang, data.tgt_lang)
+    return _locate_named(split.corpus, split.split, data_folder(data.folder), languages)
+
+
+def _locate_named(
+    corpus: str, split: str | None, folder: Path, languages: tuple[str, str]
+) -> _Located:
+    entry = find_entry(corpus, folder)
+    name = _check_split(corpus, split, entry)
     hash_split = entry.hash_split
     files, cut = entry.splits.get(name), None
     if files is None and hash_split is not None:
         files = entry.splits[hash_split.of]
         cut = (hash_split, next(part for part in RUN_SPLITS if part == name))
     assert files is not None  # _check_split let the name through
-    home = corpus_folder(split.corpus, entry, folder)
-    located = _Located(
-        _under(home, files),
-        f"corpus '{split.corpus}', split '{name}'",
-        cut,
-        _is_swapped(split.corpus, entry, data),
-    )
-    _check_present(split.corpus, entry, home, located)
+    home = corpus_folder(corpus, entry, folder)
+    swapped = _is_swapped(corpus, entry, languages)
+    located = _Located(_under(home, files), f"corpus '{corpus}', split '{name}'", cut, swapped)
+    _check_present(corpus, entry, folder, located)
     return located
 
 
@@ -194,9 +205,8 @@ def _check_split(corpus: str, name: str | None, entry: CorpusEntry) -> str:
     return name
 
 
-def _is_swapped(corpus: str, entry: CorpusEntry, data: DataConfig) -> bool:
+def _is_swapped(corpus: str, entry: CorpusEntry, wanted: tuple[str, str]) -> bool:
     """Whether the run reads the corpus from its target to its source language."""
-    wanted = (data.src_lang, data.tgt_lang)
     if wanted == (entry.src_lang, entry.tgt_lang):
         return False
     if wanted == (entry.tgt_lang, entry.src_lang):
@@ -207,7 +217,8 @@ def _is_swapped(corpus: str, entry: CorpusEntry, data: DataConfig) -> bool:
     )
 
 
-def _check_present(corpus: str, entry: CorpusEntry, home: Path, located: _Located) -> None:
+def _check_present(corpus: str, entry: CorpusEntry, folder: Path, located: _Located) -> None:
+    home = corpus_folder(corpus, entry, folder)
     try:
         located.on_disk()
     except DataError as error:
@@ -220,7 +231,8 @@ def _check_present(corpus: str, entry: CorpusEntry, home: Path, located: _Locate
         state = f"is not in {home}"
         if home.is_dir() and any((home / name).is_file() for name in entry.files):
             state = f"lacks {Path(missing).name} in {home}"
-        cure = f"get it with: nmt corpus fetch {corpus} [--from PATH]"
+        elsewhere = "" if folder == data_folder(Path("data")) else f" --data {folder}"
+        cure = f"get it with: nmt corpus fetch {corpus}{elsewhere} [--from PATH]"
         if not entry.files:
             cure = f"put {Path(missing).name} there (its entry names no address)"
         raise DataError(f"corpus '{corpus}' {state}; {cure}") from None
