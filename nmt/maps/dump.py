@@ -1,0 +1,233 @@
+"""Attention records as files for other programs: JSON Lines and NumPy's npz.
+
+docs/attention-dump.md describes both, field by field.
+"""
+
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from nmt.errors import DataError
+from nmt.maps.output import atomic_output, write_lines
+from nmt.maps.words import Level, attention_table, axes
+from nmt.schema import Encoded, Translation
+
+FORMAT = "nmt-attention"
+VERSION = 1
+AXES = ("target", "source")
+
+
+@dataclass(frozen=True)
+class AttentionRecord:
+    """Where one hypothesis looked, with everything that names its rows and columns.
+
+    `weights[t, s]`: of what row t had to give, the part that column s got. At level "piece" rows
+    and columns are `target.pieces` and `source.pieces`, at level "word" `target.words` and
+    `source.words`. `source` ends with eos, `target` does where `finished`. `log_probs` has an
+    entry per target piece at both levels. `sentence` counts from 0, `rank` 0 is the best.
+    """
+
+    sentence: int
+    rank: int
+    forced: bool
+    level: Level
+    source_text: str
+    source: Encoded
+    target_text: str
+    target: Encoded
+    weights: Float32[np.ndarray, "T S"]
+    log_probs: tuple[float, ...]
+    score: float
+    finished: bool
+
+    @property
+    def key(self) -> str:
+        """The name of the weights in an npz file, `weights_SENTENCE_RANK`."""
+        return f"weights_{self.sentence:06d}_{self.rank}"
+
+
+def records(
+    translation: Translation, sentence: int = 0, level: Level = "piece", forced: bool = False
+) -> list[AttentionRecord]:
+    """A record per hypothesis, best first; none for an empty source."""
+    made = []
+    for rank, chosen in enumerate(translation.hypotheses):
+        source, target = axes(translation, rank)
+        made.append(
+            AttentionRecord(
+                sentence=sentence,
+                rank=rank,
+                forced=forced,
+                level=level,
+                source_text=translation.src_text,
+                source=source,
+                target_text=chosen.text,
+                target=target,
+                weights=attention_table(translation, rank, level).weights,
+                log_probs=chosen.hypothesis.log_probs,
+                score=chosen.hypothesis.score,
+                finished=chosen.hypothesis.finished,
+            )
+        )
+    return made
+
+
+def to_json(record: AttentionRecord) -> str:
+    """The record as one line of JSON, without the newline.
+
+    Weights are written with the fewest digits that give the same float32 back.
+    """
+    # str of a float32 is the shortest decimal that is that float32 and no other.
+    weights = [[float(str(weight)) for weight in row] for row in record.weights]
+    header = {"format": FORMAT, "version": VERSION, "axes": AXES}
+    return _dumps({**header, **_fields(record), "weights": weights})
+
+
+def write_jsonl(made: Iterable[AttentionRecord], path: Path) -> None:
+    """Write a line per record, as they come. Raises DataError where `path` cannot be written."""
+    write_lines(map(to_json, made), path)
+
+
+def read_jsonl(path: Path) -> Iterator[AttentionRecord]:
+    """The records of a JSON Lines dump, one by one.
+
+    Raises DataError naming file and line where a line is not a record of this format.
+    """
+    try:
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                where = f"{path}:{number}"
+                yield _record(fields := _loads(line, where), fields.get("weights"), where)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+
+
+def write_npz(made: Iterable[AttentionRecord], path: Path) -> None:
+    """Write an array of weights per record and a JSON `index` of them.
+
+    Only one record's weights are held in memory at a time, and the same records give the same
+    bytes. Raises DataError where `path` cannot be written.
+    """
+    index = []
+    with (
+        atomic_output(path) as stream,
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for record in made:
+            _write_member(archive, record.key, record.weights)
+            index.append({**_fields(record), "weights": record.key})
+        text = _dumps({"format": FORMAT, "version": VERSION, "axes": AXES, "records": index})
+        _write_member(archive, "index", np.frombuffer(text.encode(), dtype=np.uint8))
+
+
+def read_npz(path: Path) -> Iterator[AttentionRecord]:
+    """The records of an npz dump, one by one. Raises DataError where it is not one."""
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as dump:
+            header = _loads(dump["index"].tobytes(), str(path))
+            for fields in header["records"]:
+                yield _record(fields, dump[fields["weights"]], f"{path}: {fields['weights']}")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    except (KeyError, TypeError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: not an npz of {FORMAT}: {error}") from error
+
+
+def _fields(record: AttentionRecord) -> dict[str, object]:
+    """All of a record but the weights, as JSON has it."""
+    return {
+        "sentence": record.sentence,
+        "rank": record.rank,
+        "forced": record.forced,
+        "level": record.level,
+        "score": _finite(record.score),
+        "finished": record.finished,
+        "source": _side(record.source_text, record.source),
+        "target": _side(record.target_text, record.target),
+        "log_probs": [_finite(value) for value in record.log_probs],
+    }
+
+
+def _side(text: str, encoded: Encoded) -> dict[str, object]:
+    return {
+        "text": text,
+        "pieces": encoded.pieces,
+        "ids": encoded.ids,
+        "words": encoded.words,
+        "word_spans": encoded.word_spans,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: a log-probability of minus infinity is written as null."""
+    return value if math.isfinite(value) else None
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _loads(text: bytes, where: str) -> dict[str, Any]:
+    """The JSON object in `text`, whose format and version are ours."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{where}: not JSON: {error}") from error
+    found = (value.get("format"), value.get("version")) if isinstance(value, dict) else (None, None)
+    if found != (FORMAT, VERSION):
+        raise DataError(
+            f"{where}: got format {found[0]}, version {found[1]}; "
+            f"this nmt reads {FORMAT}, version {VERSION}"
+        )
+    return dict(value)
+
+
+def _record(fields: dict[str, Any], weights: object, where: str) -> AttentionRecord:
+    """The record of JSON `fields`. Raises DataError where they are not whole or do not fit."""
+    try:
+        record = AttentionRecord(
+            sentence=int(fields["sentence"]),
+            rank=int(fields["rank"]),
+            forced=bool(fields["forced"]),
+            level=fields["level"],
+            source_text=str(fields["source"]["text"]),
+            source=_encoded(fields["source"]),
+            target_text=str(fields["target"]["text"]),
+            target=_encoded(fields["target"]),
+            weights=np.array(weights, dtype=np.float32, ndmin=2),
+            log_probs=tuple(-math.inf if p is None else float(p) for p in fields["log_probs"]),
+            score=-math.inf if fields["score"] is None else float(fields["score"]),
+            finished=bool(fields["finished"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{where}: not a record of {FORMAT}: {error!r}") from error
+    sides = (record.target, record.source)
+    expected = tuple(len(s.words if record.level == "word" else s.pieces) for s in sides)
+    if record.weights.shape != expected:
+        raise DataError(f"{where}: weights have shape {record.weights.shape}, not {expected}")
+    return record
+
+
+def _encoded(side: dict[str, Any]) -> Encoded:
+    return Encoded(
+        pieces=tuple(side["pieces"]),
+        ids=tuple(side["ids"]),
+        words=tuple(side["words"]),
+        word_spans=tuple((start, end) for start, end in side["word_spans"]),
+    )
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    """Add an array as numpy does, but with a constant date, so that bytes do not change."""
+    member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    member.compress_type = zipfile.ZIP_DEFLATED
+    with archive.open(member, "w", force_zip64=True) as stream:
+        np.lib.format.write_array(stream, array, allow_pickle=False)

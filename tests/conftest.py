@@ -1,0 +1,64 @@
+"""Values that tests of several storeys build: translations made by hand, without a model."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from nmt.schema import Encoded, Hypothesis, TranslatedHypothesis, Translation
+
+MakeTranslation = Callable[..., Translation]
+
+
+def encoded_of(words: Sequence[str]) -> Encoded:
+    """An Encoded from words whose pieces are parted by `|`, such as `chat|ons`."""
+    pieces: list[str] = []
+    spans = []
+    for word in words:
+        start = len(pieces)
+        first, *others = word.split("|")
+        pieces += [f"▁{first}", *others]
+        spans.append((start, len(pieces)))
+    ids = tuple(4 + sum(map(ord, piece)) % 4000 for piece in pieces)
+    surfaces = tuple(word.replace("|", "") for word in words)
+    return Encoded(tuple(pieces), ids, surfaces, tuple(spans))
+
+
+@pytest.fixture
+def make_translation() -> MakeTranslation:
+    """A factory of Translations: `source` and each of `targets` are words parted by spaces.
+
+    `weights` is given to the first hypothesis; without it each gets random rows, seeded, that
+    are sharp along the diagonal and sum to 1.
+    """
+
+    def make(
+        source: str = "the cat|s sleep",
+        targets: Sequence[str] = ("les chat|s dorm|ent",),
+        weights: np.ndarray | None = None,
+        finished: bool = True,
+    ) -> Translation:
+        src = encoded_of(source.split(" ") if source else [])
+        hypotheses = []
+        for rank, target in enumerate(targets):
+            tgt = encoded_of(target.split(" ") if target else [])
+            ids = (*tgt.ids, 3) if finished else tgt.ids
+            shape = (len(ids), len(src.pieces) + 1)
+            chosen = weights if weights is not None and rank == 0 else _soft_diagonal(shape, rank)
+            assert chosen.shape == shape
+            log_probs = tuple(-0.1 * (1 + rank) - 0.01 * i for i in range(len(ids)))
+            hypothesis = Hypothesis(ids, log_probs, sum(log_probs), chosen, finished)
+            text = target.replace("|", "")
+            hypotheses.append(TranslatedHypothesis(text, tgt, hypothesis))
+        return Translation(source.replace("|", ""), src, tuple(hypotheses))
+
+    return make
+
+
+def _soft_diagonal(shape: tuple[int, int], seed: int) -> np.ndarray:
+    n_target, n_source = shape
+    rows = np.arange(n_target)[:, None] * n_source / max(n_target, 1)
+    noise = np.random.default_rng(seed).random(shape)
+    logits = -np.abs(np.arange(n_source)[None, :] - rows) * 1.5 + noise
+    weights = np.exp(logits)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
