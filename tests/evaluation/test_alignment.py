@@ -13,7 +13,7 @@ def test_a_permutation_is_aligned_as_it_is(order: list[int]) -> None:
     weights = np.full((8, 8), 0.01, dtype=np.float32)
     weights[range(7), order] = 0.9
     weights[7, 7] = 0.9
-    names = tuple("abcdefg") + ("</s>",)
+    names = (*tuple("abcdefg"), "</s>")
     assert hard_alignment(AttentionTable(names, names, weights), finished=True) == [
         (source, target) for target, source in enumerate(order)
     ]
