@@ -1,0 +1,198 @@
+"""Everything a run's YAML may say: one frozen class per section, defaults written once.
+
+A section that belongs to another file (data, tokenizer, model, search, optimizer, schedule) is
+that file's own class; what stands here is the run itself, training and validation, and the
+checks that need two sections.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from nmt.config_errors import conflict_error
+from nmt.config_file import dump_tree, load_tree
+from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.corpus.sources import DataConfig
+from nmt.corpus.tokenizer import TokenizerConfig
+from nmt.device import Precision
+from nmt.models.catalog import ModelConfig
+from nmt.models.rnn import RNNConfig
+from nmt.schema import Config
+from nmt.training.optim import AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
+from nmt.translation.search import SearchConfig
+
+
+class TrainConfig(Config):
+    """How long, how fast and with what the model learns. One of epochs, steps and max_minutes
+    must be given; whichever is reached first ends the training.
+    """
+
+    epochs: int | None = Field(default=None, gt=0, description="passes over the training set")
+    steps: int | None = Field(default=None, gt=0, description="updates of the weights")
+    max_minutes: float | None = Field(
+        default=None, gt=0, description="minutes of training, over all resumptions together"
+    )
+    batch_by: Literal["sentences", "tokens"] = Field(
+        default="sentences", description="what `batch_size` counts"
+    )
+    batch_size: int = Field(
+        default=64,
+        gt=0,
+        description="sentence pairs, or at most so many target pieces with padding, in a batch",
+    )
+    accumulate: int = Field(
+        default=1, gt=0, description="batches whose gradients make one update (exact in tokens)"
+    )
+    lr: float = Field(default=1e-3, gt=0, description="learning rate, before the schedule")
+    optimizer: OptimizerConfig = Field(
+        default=AdamConfig(), description="the rule that updates the weights"
+    )
+    schedule: ScheduleConfig = Field(
+        default=ConstantConfig(), description="how the learning rate changes over the updates"
+    )
+    clip_norm: float | None = Field(
+        default=1.0, gt=0, description="largest norm of the gradient of an update; null: any"
+    )
+    label_smoothing: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="probability spread evenly over all pieces in the training target",
+    )
+    precision: Precision = Field(
+        default="fp32", description="number format of the forward pass (weights stay fp32)"
+    )
+    device: str = Field(
+        default="auto",
+        description="auto, cpu, cuda, cuda:N or mps; auto takes CUDA, then MPS, then the CPU",
+    )
+    log_every: int = Field(default=50, gt=0, description="updates between lines of metrics.jsonl")
+    keep_last: int = Field(
+        default=2, gt=0, description="newest checkpoints kept, besides the best one"
+    )
+    tensorboard: bool = Field(
+        default=False, description="write TensorBoard events too (pip install 'nmt[tensorboard]')"
+    )
+
+    @field_validator("device")
+    @classmethod
+    def _device_is_a_name(cls, name: str) -> str:
+        kind, _, index = name.partition(":")
+        if (kind == "cuda" and index.isdecimal()) or name in ("auto", "cpu", "cuda", "mps"):
+            return name
+        raise ValueError(f"got '{name}', allowed: auto, cpu, cuda, cuda:N, mps")
+
+
+class ValidConfig(Config):
+    """How the model is measured while it learns; the best checkpoint is the one of best BLEU."""
+
+    every: int | None = Field(
+        default=None, gt=0, description="updates between validations; null: once an epoch"
+    )
+    beam: int = Field(default=1, gt=0, description="beam of the decoding that BLEU scores")
+    max_examples: int | None = Field(
+        default=None, gt=0, description="use only the first so many sentences; null: all"
+    )
+    samples: int = Field(default=3, ge=0, description="translations shown at each validation")
+    patience: int | None = Field(
+        default=None,
+        gt=0,
+        description="validations in a row without a better BLEU that end the training; null: never",
+    )
+
+
+class RunConfig(Config):
+    """A whole run: what is read, what is built, how it learns, how it translates."""
+
+    name: str = Field(
+        pattern=r"^\w[\w.+-]*$", description="the run's name; it is kept in runs/NAME"
+    )
+    seed: int = Field(
+        default=1,
+        ge=0,
+        lt=2**63,
+        description="seed of all chance: initial weights, batch order, dropout, tokenizer",
+    )
+    data: DataConfig = Field(default=DataConfig(), description="the corpora")
+    tokenizer: TokenizerConfig = Field(
+        default=SentencePieceConfig(), description="how text becomes pieces"
+    )
+    model: ModelConfig = Field(default=RNNConfig(), description="the network")
+    train: TrainConfig = Field(default=TrainConfig(), description="the training")
+    valid: ValidConfig = Field(default=ValidConfig(), description="validation during training")
+    search: SearchConfig = Field(
+        default=SearchConfig(), description="decoding, for `nmt translate` and `nmt eval`"
+    )
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Self:
+        conflicts = [*_length_conflicts(self), *_data_conflicts(self), *_vocab_conflicts(self)]
+        if conflicts:
+            raise conflict_error(conflicts)
+        return self
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The config in the YAML file `path`, with `overrides` (`a.b=value`, YAML) on top.
+
+    Raises ConfigError with every fault found, a line each: file, line, key, what was got and
+    what is allowed.
+    """
+    return load_tree(path, overrides, RunConfig)
+
+
+def dump_config(config: RunConfig) -> str:
+    """YAML of every key, defaults included; `load_config` reads back an equal config."""
+    return dump_tree(config)
+
+
+Conflict = tuple[str, str]
+"""The key where two sections disagree, and what is wrong there."""
+
+
+def _length_conflicts(config: RunConfig) -> Iterator[Conflict]:
+    train = config.train
+    if train.epochs is None and train.steps is None and train.max_minutes is None:
+        yield "train", "says no end: give at least one of epochs, steps, max_minutes"
+    elif train.schedule.kind == "cosine" and train.epochs is None and train.steps is None:
+        yield (
+            "train.schedule.kind",
+            "'cosine' needs a known number of updates: give train.epochs or train.steps",
+        )
+
+
+def _data_conflicts(config: RunConfig) -> Iterator[Conflict]:
+    data, train = config.data, config.train
+    if data.corpus is None and data.train is None:
+        yield "data", "nothing to learn from: give corpus (a named corpus) or train (files)"
+    if data.corpus is None and data.valid is None:
+        without = "needs a validation set: give data.valid or data.corpus"
+        if config.valid.patience is not None:
+            yield "valid.patience", without
+        if train.schedule.kind == "plateau":
+            yield "train.schedule.kind", f"'plateau' {without}"
+    if train.batch_by == "tokens" and train.batch_size < data.max_pieces:
+        yield (
+            "train.batch_size",
+            f"got {train.batch_size} tokens, allowed: at least data.max_pieces "
+            f"({data.max_pieces}), or the longest pairs fit in no batch",
+        )
+
+
+def _vocab_conflicts(config: RunConfig) -> Iterator[Conflict]:
+    tokenizer = config.tokenizer
+    key, size = (
+        ("tokenizer.vocab_size", tokenizer.vocab_size)
+        if isinstance(tokenizer, SentencePieceConfig)
+        else ("tokenizer.max_size", tokenizer.max_size)
+    )
+    for name, beam in (("search.beam", config.search.beam), ("valid.beam", config.valid.beam)):
+        if size is not None and beam > size:
+            yield name, f"got {beam}, allowed: at most the vocabulary's size, {key} ({size})"
+    if config.model.tie_embeddings == "all" and not tokenizer.joint:
+        yield (
+            "model.tie_embeddings",
+            "'all' needs one vocabulary for both languages: set tokenizer.joint: true",
+        )

@@ -1,0 +1,149 @@
+"""From pydantic's errors to lines a user can act on: where, which key, what was got, allowed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from nmt.config_keys import KeyPath, all_keys, nearest, sections_at
+from nmt.schema import Config
+
+
+class Place(NamedTuple):
+    """Where a key was given, in words, and its rank in the order of reading."""
+
+    shown: str
+    rank: int
+
+
+Places = dict[KeyPath, Place]
+"""The place of every key; of `()`, the file as a whole."""
+
+_ALLOWED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "string_type": "text (put it in quotes if it is)",
+    "path_type": "a path",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "model_type": "a section of keys",
+    "model_attributes_type": "a section of keys",
+    "dict_type": "a section of keys",
+    "literal_error": "{expected}",
+    "greater_than": "> {gt}",
+    "greater_than_equal": ">= {ge}",
+    "less_than": "< {lt}",
+    "less_than_equal": "<= {le}",
+    "string_too_short": "at least {min_length} characters",
+    "string_pattern_mismatch": "what matches {pattern}",
+}
+"""What is allowed where pydantic found this type of error; filled in from its context."""
+
+
+def conflict_error(conflicts: Sequence[tuple[str, str]]) -> PydanticCustomError:
+    """For a validator to raise: (key, what is wrong there) for each clash between sections."""
+    text = "; ".join(f"{key}: {problem}" for key, problem in conflicts)
+    return PydanticCustomError("conflict", "{text}", {"text": text, "conflicts": list(conflicts)})
+
+
+def explain(
+    errors: Sequence[ErrorDetails], tree: object, places: Places, root: type[Config]
+) -> list[str]:
+    """A line for each fault, in the order of the file, then of the overrides."""
+    faults: dict[KeyPath, list[str]] = {}
+    for error in errors:
+        if error["type"] == "conflict":
+            for key, problem in error["ctx"]["conflicts"]:
+                faults.setdefault(tuple(key.split(".")), []).append(problem)
+        else:
+            path = _key_path(error, tree)
+            problem = _problem(error, path, tree, root)
+            faults.setdefault(path, []).append(problem)
+    ranked = sorted(faults, key=lambda path: _place(path, places).rank)
+    return [
+        f"{_place(path, places).shown}: {_dotted(path)}{': ' if path else ''}"
+        f"{_joined(faults[path])}"
+        for path in ranked
+    ]
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(map(str, path))
+
+
+def _place(path: KeyPath, places: Places) -> Place:
+    """Where the key is, or the innermost section around it that was given."""
+    return next(places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in places)
+
+
+def _joined(problems: list[str]) -> str:
+    """The branches of a plain union fail one by one: `got 3, allowed: a path or a list`."""
+    head, middle, _ = problems[0].partition("allowed: ")
+    if middle and all(problem.startswith(head + middle) for problem in problems):
+        return head + middle + " or ".join(problem[len(head + middle) :] for problem in problems)
+    return "; ".join(problems)
+
+
+def _key_path(error: ErrorDetails, tree: object) -> KeyPath:
+    """pydantic's location without the union branches that it names between the keys."""
+    path: list[str | int] = []
+    *outer, last = error["loc"] or ("",)
+    at_family = False
+    for part in outer:
+        if isinstance(tree, dict) and at_family and part == tree.get("kind"):
+            at_family = False
+        elif isinstance(tree, dict) and part in tree:
+            tree, at_family = tree[part], True
+            path.append(part)
+        elif isinstance(tree, list) and isinstance(part, int):
+            tree = tree[part]
+            path.append(part)
+    known = isinstance(tree, dict) and (last in tree or error["type"] == "missing")
+    branch = at_family and isinstance(tree, dict) and last == tree.get("kind")
+    if (known and not branch) or (isinstance(tree, list) and isinstance(last, int)):
+        path.append(last)
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        path.append("kind")
+    return tuple(path)
+
+
+def _problem(error: ErrorDetails, path: KeyPath, tree: object, root: type[Config]) -> str:
+    kind, got = error["type"], error["input"]
+    context = cast(Mapping[str, object], error.get("ctx", {}))
+    if kind == "extra_forbidden":
+        return _unknown_key(path, tree, root)
+    if kind == "missing":
+        return "missing, and it has no default"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "union_tag_not_found":
+        return "missing: it says which keys the section has"
+    if kind == "union_tag_invalid":
+        return f"got {_shown(context['tag'])}, allowed: {context['expected_tags']}"
+    if kind in _ALLOWED:
+        return f"got {_shown(got)}, allowed: {_ALLOWED[kind].format(**context)}"
+    message = error["msg"]
+    return f"got {_shown(got)}: {message[:1].lower()}{message[1:]}"
+
+
+def _shown(value: object) -> str:
+    """A value as YAML would have it, cut if it is long."""
+    text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _unknown_key(path: KeyPath, tree: object, root: type[Config]) -> str:
+    *section, key = path
+    names = dict.fromkeys(
+        name for c in sections_at(root, tuple(section), tree) for name in c.model_fields
+    )
+    here = [_dotted((*section, name)) for name in names]
+    near = nearest(str(key), here, list(all_keys(root)))
+    if near:
+        return f"unknown key; did you mean '{near}'?"
+    return f"unknown key, allowed here: {', '.join(names)}"

@@ -1,0 +1,240 @@
+"""A config as YAML: a place for every key, `--set` overrides, and the way back to text.
+
+It knows no particular config class: the class comes as an argument. YAML is read by its 1.2
+core rules, where `3e-4` is a number, `no` is a word (Norwegian) and `010` is ten.
+"""
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import TypeVar, get_args
+
+import yaml
+from pydantic import ValidationError
+
+from nmt.config_errors import Place, Places, explain
+from nmt.config_keys import KeyPath, Tree, chosen, config_classes, kind_of, sections_at
+from nmt.errors import ConfigError
+from nmt.schema import Config
+
+AnyConfig = TypeVar("AnyConfig", bound=Config)
+
+_RESOLVERS = (
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+(?:_[0-9]+)*", "-+0123456789"),
+    ("float", r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader with the scalars of YAML 1.2 and without aliases."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event: yaml.AliasEvent = self.get_event()  # type: ignore[no-untyped-call]
+            problem = f"aliases (*{event.anchor}) are not allowed"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes whatever either YAML 1.1 or 1.2 would not read as text."""
+
+
+for _name, _pattern, _first in _RESOLVERS:
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_name}",
+            re.compile(rf"^(?:{_pattern})$"),
+            ["" if letter == "\0" else letter for letter in _first],
+        )
+
+
+def load_tree(path: Path, overrides: Sequence[str], config_class: type[AnyConfig]) -> AnyConfig:
+    """The config of `config_class` in the file at `path`, with `overrides` on top.
+
+    Raises ConfigError: all faults at once, a line each.
+    """
+    text = _read(path)
+    places: Places = {(): Place(str(path), 0)}
+    node = _compose(text, str(path))
+    if node is None:
+        raise ConfigError(f"{path}: the file says nothing; a config needs at least a name")
+    if not isinstance(node, yaml.MappingNode):
+        raise ConfigError(f"{path}:1: got {_KINDS[type(node)]}, allowed: lines of `key: value`")
+    tree: Tree = {}
+    _fill(tree, node, (), places, lambda line: Place(f"{path}:{line}", line))
+    for number, override in enumerate(sorted(overrides, key=_kinds_first)):
+        _override(tree, override, number, places, config_class)
+    _complete(tree, config_class)
+    try:
+        # By way of JSON, pydantic's strict mode takes a string for a path and an int for a
+        # float, but no string for a number.
+        return config_class.model_validate_json(json.dumps(tree), strict=True)
+    except ValidationError as error:
+        lines = explain(error.errors(include_url=False), tree, places, config_class)
+        raise ConfigError("\n".join(lines)) from None
+
+
+def dump_tree(config: Config) -> str:
+    """YAML of every field of `config`, in the order of its class; paths as text."""
+    text: str = yaml.dump(
+        config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
+    )
+    return text
+
+
+_KINDS = {yaml.ScalarNode: "a single value", yaml.SequenceNode: "a list"}
+
+PlaceOf = Callable[[int], Place]
+"""From a line number to where that is, in words."""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        siblings = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(str(path), siblings, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ConfigError(f"{path}: no such file{hint}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _compose(text: str, where: str, first_line: bool = True) -> yaml.Node | None:
+    """The node tree of one YAML document; None where there is nothing but comments."""
+    loader = _Loader(text)
+    try:
+        node: yaml.Node | None = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark and first_line else ""
+        raise ConfigError(f"{where}{line}: not valid YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{where}: not valid YAML: {reason}") from None
+    except RecursionError:
+        raise ConfigError(f"{where}: not a config: nested too deeply") from None
+    finally:
+        loader.dispose()
+    return node
+
+
+def _plain(node: yaml.Node, path: KeyPath, places: Places, place_of: PlaceOf) -> object:
+    """The value of a node; the place of every key under it goes into `places`."""
+    if isinstance(node, yaml.MappingNode):
+        section: Tree = {}
+        _fill(section, node, path, places, place_of)
+        return section
+    if isinstance(node, yaml.SequenceNode):
+        items = []
+        for index, item in enumerate(node.value):
+            places[*path, index] = place_of(item.start_mark.line + 1)
+            items.append(_plain(item, (*path, index), places, place_of))
+        return items
+    return _scalar(node, path, place_of)
+
+
+def _fill(
+    section: Tree, node: yaml.MappingNode, path: KeyPath, places: Places, place_of: PlaceOf
+) -> None:
+    """Put what a mapping node says into `section`."""
+    for key_node, value_node in node.value:
+        place = place_of(key_node.start_mark.line + 1)
+        key = key_node.value
+        if not isinstance(key, str) or key_node.tag != "tag:yaml.org,2002:str":
+            raise ConfigError(f"{place.shown}: keys are plain names, got {key_node.value!r}")
+        dotted = ".".join(map(str, (*path, key)))
+        if key in section:
+            raise ConfigError(
+                f"{place.shown}: {dotted}: given twice, first in {places[*path, key].shown}"
+            )
+        places[*path, key] = place
+        section[key] = _plain(value_node, (*path, key), places, place_of)
+
+
+def _scalar(node: yaml.Node, path: KeyPath, place_of: PlaceOf) -> object:
+    tag, text = node.tag.rpartition(":")[2], node.value
+    if tag == "null":
+        return None
+    if tag == "bool":
+        return text.lower() == "true"
+    if tag == "int":
+        return int(text.replace("_", ""))
+    where = f"{place_of(node.start_mark.line + 1).shown}: {'.'.join(map(str, path))}"
+    if tag == "float":
+        if not math.isfinite(float(text)):
+            raise ConfigError(f"{where}: got {text}, which is too large for a number")
+        return float(text)
+    if tag != "str":
+        raise ConfigError(f"{where}: YAML tags are not allowed, got {node.tag}")
+    return text
+
+
+def _kinds_first(override: str) -> tuple[bool, int]:
+    """Sort key: a new kind settles which keys its section may have, the outermost first."""
+    key = override.partition("=")[0]
+    return key.rpartition(".")[2] != "kind", key.count(".") if key.endswith("kind") else 0
+
+
+def _override(
+    tree: Tree, override: str, number: int, places: Places, config_class: type[Config]
+) -> None:
+    """Set the key that `a.b=value` names; a new kind drops what only other kinds know."""
+    place = Place(f"--set {override}", 10**9 + number)
+    key, equals, text = override.partition("=")
+    *parents, last = key.strip().split(".")
+    if not equals or not all((*parents, last)):
+        raise ConfigError(f"{place.shown}: allowed: key=value, such as --set train.lr=3e-4")
+    node = _compose(text, place.shown, first_line=False)
+    section = tree
+    for depth, part in enumerate(parents, start=1):
+        if section.get(part) is None:
+            section[part] = {}
+            places[tuple(parents[:depth])] = place
+        inner = section[part]
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{place.shown}: '{'.'.join(parents[:depth])}' is no section here")
+        section = inner
+    path = (*parents, last)
+    for stale in [known for known in places if known[: len(path)] == path]:
+        del places[stale]
+    places[path] = place
+    section[last] = None if node is None else _plain(node, path, places, lambda _: place)
+    if last == "kind":
+        _drop_other_kinds(section, sections_at(config_class, tuple(parents), tree, every=True))
+
+
+def _drop_other_kinds(section: Tree, classes: tuple[type[Config], ...]) -> None:
+    now = chosen(classes, section)
+    if len(now) == 1:
+        foreign = {name for other in classes for name in other.model_fields}
+        for name in foreign - set(now[0].model_fields):
+            section.pop(name, None)
+
+
+def _complete(tree: Tree, config_class: type[Config]) -> None:
+    """An empty section means its defaults, and one that names no kind means the default kind."""
+    for name, field in config_class.model_fields.items():
+        classes = config_classes(field.annotation)
+        if not classes or name not in tree:
+            continue
+        if tree[name] is None and NoneType not in get_args(field.annotation):
+            tree[name] = {}
+        section = tree[name]
+        if not isinstance(section, dict):
+            continue
+        if "kind" not in section and len(classes) > 1 and isinstance(field.default, Config):
+            section["kind"] = kind_of(type(field.default))
+        for inner in chosen(classes, section)[:1]:
+            _complete(section, inner)

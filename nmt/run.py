@@ -1,0 +1,213 @@
+"""The run directory: all that a run made, in one folder that can be copied and still translates.
+
+runs/NAME/config.yaml   the resolved config        run.json       versions, command, hardware
+          tokenizer/    the tokenizers             metrics.jsonl, train.log
+          checkpoints/step-000123/                 best, last -> relative links
+"""
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+
+from nmt.atomic import write_json, write_text
+from nmt.checkpoints import CheckpointFolder, CheckpointState, Tensors
+from nmt.config import RunConfig, dump_config, load_config
+from nmt.corpus.tokenizer import Tokenizers
+from nmt.errors import CheckpointError
+from nmt.models.base import Seq2Seq
+from nmt.models.catalog import build_model
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The paths of a run and the ways to write them whole."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> Self:
+        """A new run at `path` with its config.yaml; CheckpointError if there is one already."""
+        run = cls(path)
+        if run.exists:
+            raise CheckpointError(f"{path}: a run is here already")
+        try:
+            run.checkpoint_folder.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{path}: cannot be created: {error.strerror}") from None
+        write_text(run.config_path, dump_config(config))
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The run at `path`, cleared of what a killed save left. For its one writer: reading
+        goes through `load_model`, which changes nothing.
+        """
+        run = cls(path)
+        if not run.exists:
+            raise CheckpointError(f"{path}: not a run: it has no config.yaml")
+        run.checkpoint_folder.clear_leftovers()
+        return run
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run is here."""
+        return self.config_path.is_file()
+
+    @property
+    def config_path(self) -> Path:
+        """The resolved config."""
+        return self.path / "config.yaml"
+
+    @property
+    def tokenizer_path(self) -> Path:
+        """The folder of the tokenizers."""
+        return self.path / "tokenizer"
+
+    @property
+    def metrics_path(self) -> Path:
+        """One JSON object a line, for programs."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def log_path(self) -> Path:
+        """What was said on the terminal."""
+        return self.path / "train.log"
+
+    @property
+    def checkpoint_folder(self) -> CheckpointFolder:
+        """The checkpoints."""
+        return CheckpointFolder(self.path / "checkpoints")
+
+    def load_config(self) -> RunConfig:
+        """The config that the run was made with."""
+        return load_config(self.config_path)
+
+    def write_json(self, name: str, value: object) -> None:
+        """Write the run's file `name` atomically."""
+        write_json(self.path / name, value)
+
+    def read_json(self, name: str) -> object:
+        """The content of the run's file `name`; CheckpointError if it is missing or damaged."""
+        path = self.path / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise CheckpointError(f"{path}: no such file") from None
+        except ValueError as error:
+            raise CheckpointError(f"{path}: damaged: not JSON ({error})") from None
+
+    def save_checkpoint(
+        self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
+    ) -> Path:
+        """See CheckpointFolder.save; follow it by `point("last", step)`."""
+        return self.checkpoint_folder.save(step, model_tensors, state_tensors, state)
+
+    def point(self, label: str, step: int) -> None:
+        """Make `best` or `last` mean the checkpoint of `step`."""
+        self.checkpoint_folder.point(label, step)
+
+    def prune(self, keep_last: int) -> None:
+        """Delete older checkpoints, never those that best and last point to."""
+        self.checkpoint_folder.prune(keep_last)
+
+    def load_state(self, which: str = "last") -> CheckpointState:
+        """All that training needs to go on from a checkpoint."""
+        return self.checkpoint_folder.load(which)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A trained model with all that is needed to give it text."""
+
+    model: Seq2Seq
+    tokenizers: Tokenizers
+    config: RunConfig
+    step: int
+
+
+def load_model(run: Path, checkpoint: str | int, device: torch.device) -> LoadedModel:
+    """The model of a run, on `device` and in eval mode.
+
+    `checkpoint` is best, last, step-000123 or the number. Raises CheckpointError for a file that
+    is missing, damaged or does not fit the config; DataError for the tokenizer's files.
+    """
+    directory = RunDirectory(run)
+    if not directory.exists:
+        raise CheckpointError(f"{run}: not a run: it has no config.yaml")
+    config = directory.load_config()
+    step, tensors = directory.checkpoint_folder.load_weights(str(checkpoint))
+    tokenizers = Tokenizers.load(directory.tokenizer_path)
+    model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    load_tensors(model, tensors, f"{directory.checkpoint_folder.find(str(checkpoint))}")
+    return LoadedModel(model.to(device).eval(), tokenizers, config, step)
+
+
+def load_tensors(model: Seq2Seq, tensors: Tensors, where: str) -> None:
+    """Put a checkpoint's tensors into a model built from the run's config.
+
+    Every name and every shape must agree; CheckpointError (`where` says whose) if not.
+    """
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    problems = [
+        *(f"lacks {name}" for name in expected.keys() - got.keys()),
+        *(f"has {name}, which the model does not" for name in got.keys() - expected.keys()),
+        *(
+            f"{name}: got shape {got[name]}, allowed: {expected[name]}"
+            for name in expected.keys() & got.keys()
+            if got[name] != expected[name]
+        ),
+    ]
+    if problems:
+        first, more = sorted(problems)[0], len(problems) - 1
+        raise CheckpointError(
+            f"{where}: does not fit config.yaml and tokenizer: {first}"
+            + (f" (and {more} more)" if more else "")
+        )
+    model.load_state_dict(tensors)
+
+
+def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
+    """The run to use: `run` if given, else the one under `root` with the newest checkpoint.
+
+    Raises CheckpointError where there is none, naming the nearest.
+    """
+    if run is not None:
+        if not run.is_dir():
+            folders = [str(p) for folder in (run.parent, root) for p in _folders(folder)]
+            near = difflib.get_close_matches(str(run), folders, n=1, cutoff=0.5)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise CheckpointError(f"{run}: no such run{hint}")
+        if not RunDirectory(run).exists:
+            raise CheckpointError(f"{run}: not a run: it has no config.yaml")
+        if _last_saved(run) is None:
+            raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
+        return run
+    if not root.is_dir():
+        raise CheckpointError(
+            f"no --run given and no folder '{root}' here; train a model first: "
+            "nmt train --config configs/starter.yaml"
+        )
+    saved = {path: _last_saved(path) for path in _folders(root) if RunDirectory(path).exists}
+    found = {path: seconds for path, seconds in saved.items() if seconds is not None}
+    if not found:
+        raise CheckpointError(
+            f"no --run given and none of the {len(saved)} runs in '{root}' has a checkpoint yet"
+        )
+    return max(found, key=lambda path: found[path])
+
+
+def _folders(parent: Path) -> list[Path]:
+    return sorted(p for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+
+
+def _last_saved(run: Path) -> float | None:
+    """When the newest checkpoint was written, in seconds of the epoch; None without any."""
+    folder = RunDirectory(run).checkpoint_folder
+    files = [folder.path / f"step-{step:06d}" / "state.json" for step in folder.steps()]
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=None)
