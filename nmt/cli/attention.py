@@ -1,0 +1,200 @@
+"""`nmt attention`: where the model looked, as data, picture or text."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from nmt.cli.attention_formats import WRITERS, Job
+from nmt.errors import ConfigError, DataError
+from nmt.schema import Translation
+
+if TYPE_CHECKING:
+    from nmt.config import RunConfig
+    from nmt.maps.words import Level
+    from nmt.translation.search import SearchConfig
+    from nmt.translation.translator import Translator
+
+_SUFFIXES = {".jsonl": "jsonl", ".npz": "npz", ".png": "png", ".txt": "text"}
+_CHUNK = 256  # sentences translated before their records are written
+
+
+def attention(
+    sentences: Annotated[
+        list[str] | None, typer.Argument(help="Source sentences.", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Source text, one sentence a line; - is stdin.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="A split of the run's data: test, valid, train, or another.")
+    ] = None,
+    first: Annotated[int | None, typer.Option(min=1, help="Only the first N sentences.")] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="The translation of each sentence, in order: nothing is searched for."),
+    ] = None,
+    target_file: Annotated[
+        Path | None, typer.Option(help="Those translations, one a line.")
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="jsonl, npz, png, text or pharaoh (hard alignments).",
+            show_default="by the suffix of --out, else jsonl",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write; for several png a folder.", show_default="stdout"),
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows and columns: piece or word.",
+            show_default="piece; pharaoh: word; text: word where pieces are too wide",
+        ),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Beam size.", show_default="the run's")
+    ] = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Hypotheses per sentence.",
+            show_default="jsonl, npz: the whole beam; else 1",
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Run directory.", show_default="the newest with a model")
+    ] = None,
+    checkpoint: Annotated[str, typer.Option(help="best, last or step-NNNNNN.")] = "best",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda[:N] or mps.")] = "auto",
+) -> None:
+    """Show where the model looked: attention weights as data (jsonl, npz), png or text.
+
+    Rows are the translation, columns the source. docs/attention-dump.md describes the files.
+    """
+    chosen = _format(format, out)
+    _check_choice("--level", level, ("piece", "word"))
+    _check_one("a source", {"SENTENCE": sentences, "--file": file, "--split": split})
+    forced = bool(target) or target_file is not None
+    if forced:
+        _check_one("the translations", {"--target": target, "--target-file": target_file})
+        if beam is not None or n_best is not None:
+            raise ConfigError("--target gives the translation: --beam and --n-best do not apply")
+
+    from nmt.run import RunDirectory, find_run
+
+    folder = find_run(run)
+    if run is None:
+        typer.echo(f"run: {folder}", err=True)
+    config = RunDirectory(folder).load_config()
+    search = _search(config.search, beam, n_best, chosen)
+    sources = sentences or (_lines(file) if file else _split_sources(config, split or ""))
+    targets = target or (_lines(target_file) if target_file else None)
+    _check_texts(sources, targets)
+
+    from nmt.translation.translator import Translator
+
+    translator = Translator.load(folder, device=device, checkpoint=checkpoint, search=search)
+    sources = sources[:first]
+    n_maps = len(sources) * (1 if forced else search.n_best)
+    job = Job(cast("Level | None", level), forced, n_maps, out)
+    WRITERS[chosen](_translations(translator, sources, targets), job)
+
+
+def _format(format: str | None, out: Path | None) -> str:
+    """The format asked for, or the one that --out's suffix means. Raises ConfigError."""
+    allowed = ", ".join(WRITERS)
+    if format is None and out is not None:
+        if out.suffix not in _SUFFIXES:
+            raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
+        return _SUFFIXES[out.suffix]
+    chosen = format or "jsonl"
+    if chosen not in WRITERS:
+        raise ConfigError(f"--format: got '{chosen}', allowed: {allowed}")
+    if chosen == "npz" and out is None:
+        raise ConfigError("--format npz: a binary file needs --out PATH")
+    return chosen
+
+
+def _check_choice(flag: str, got: str | None, allowed: tuple[str, ...]) -> None:
+    if got is not None and got not in allowed:
+        raise ConfigError(f"{flag}: got '{got}', allowed: {', '.join(allowed)}")
+
+
+def _check_one(what: str, given: dict[str, object]) -> None:
+    """Raises ConfigError unless exactly one of the flags has a value."""
+    got = [flag for flag, value in given.items() if value]
+    if len(got) != 1:
+        raise ConfigError(
+            f"{what} must be given in one way: got {', '.join(got) or 'none'}, "
+            f"allowed: one of {', '.join(given)}"
+        )
+
+
+def _check_texts(sources: list[str], targets: list[str] | None) -> None:
+    """Raises an NMTError unless all are text and there is a target for each source, if any."""
+    if targets is not None and len(targets) != len(sources):
+        raise ConfigError(
+            f"--target: got {len(targets)} translations for {len(sources)} sentences; "
+            "give one for each, in the same order"
+        )
+    for text in (*sources, *(targets or ())):
+        if any("\ud800" <= char <= "\udfff" for char in text):  # undecodable bytes of an argument
+            raise DataError(f"{text!r}: not UTF-8")
+
+
+def _search(
+    default: "SearchConfig", beam: int | None, n_best: int | None, chosen: str
+) -> "SearchConfig":
+    """The run's search with the flags over it. Raises ConfigError where they do not fit."""
+    size = beam or default.beam
+    most = 1 if chosen == "pharaoh" else size
+    given = n_best or (size if chosen in ("jsonl", "npz") else 1)
+    if given > most:
+        why = "a line per sentence" if chosen == "pharaoh" else f"the beam is {size}"
+        raise ConfigError(f"--n-best: got {given}, allowed: 1 to {most} ({why})")
+    return default.model_copy(update={"beam": size, "n_best": given})
+
+
+def _lines(path: Path) -> list[str]:
+    from nmt.corpus.sources import read_lines
+
+    if str(path) != "-":
+        return read_lines(path)
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"stdin: byte {error.start} is not UTF-8") from error
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _split_sources(config: "RunConfig", name: str) -> list[str]:
+    """The distinct source sentences of a split of the run's corpus."""
+    from nmt.corpus.catalog import read_examples
+    from nmt.evaluation.examples import split_named
+
+    split = split_named(config.data, name)
+    return [example.src_text for example in read_examples(split, config.data)]
+
+
+def _translations(
+    translator: "Translator", sources: list[str], targets: list[str] | None
+) -> Iterator[Translation]:
+    """The translations in order, some at a time; says at the end how many sources were empty."""
+    n_empty = 0
+    for start in range(0, len(sources), _CHUNK):
+        texts = sources[start : start + _CHUNK]
+        if targets is None:
+            made = translator.translate(texts)
+        else:
+            made = translator.force(texts, targets[start : start + len(texts)])
+        n_empty += sum(not translation.hypotheses for translation in made)
+        yield from made
+    if n_empty:
+        typer.echo(f"{n_empty} of {len(sources)} sentences are empty: no attention", err=True)

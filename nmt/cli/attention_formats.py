@@ -1,0 +1,105 @@
+"""The formats of `nmt attention`: each takes the translations as they come and writes them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from nmt.errors import ConfigError
+from nmt.schema import Translation
+
+if TYPE_CHECKING:
+    from nmt.maps.dump import AttentionRecord
+    from nmt.maps.words import Level
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be written and where, once the flags are checked."""
+
+    level: "Level | None"
+    forced: bool
+    n_maps: int
+    out: Path | None
+
+
+def _records(translations: Iterable[Translation], job: Job) -> Iterator["AttentionRecord"]:
+    from nmt.maps.dump import records
+
+    for number, translation in enumerate(translations):
+        yield from records(translation, number, job.level or "piece", job.forced)
+
+
+def _emit(lines: Iterable[str], out: Path | None) -> None:
+    """Lines to stdout, or to the file `out`, whose name then goes to stdout."""
+    from nmt.maps.output import write_lines
+
+    if out is None:
+        for line in lines:
+            typer.echo(line)
+    else:
+        write_lines(lines, out)
+        typer.echo(out)
+
+
+def _write_jsonl(translations: Iterable[Translation], job: Job) -> None:
+    from nmt.maps.dump import to_json
+
+    _emit(map(to_json, _records(translations, job)), job.out)
+
+
+def _write_npz(translations: Iterable[Translation], job: Job) -> None:
+    from nmt.maps.dump import write_npz
+
+    assert job.out is not None  # checked with the format
+    write_npz(_records(translations, job), job.out)
+    typer.echo(job.out)
+
+
+def _write_png(translations: Iterable[Translation], job: Job) -> None:
+    """One picture into the file --out, or any number into the folder --out."""
+    from nmt.maps.heatmap import write_heatmap
+
+    out = job.out or Path("attention.png" if job.n_maps == 1 else "attention")
+    as_file = out.suffix == ".png" and not out.is_dir()
+    if as_file and job.n_maps > 1:
+        raise ConfigError(f"--out: got the file {out} for {job.n_maps} pictures; name a folder")
+    for number, translation in enumerate(translations):
+        for rank in range(len(translation.hypotheses)):
+            path = out if as_file else out / f"attention_{number:06d}_{rank}.png"
+            write_heatmap(translation, path, rank, job.level or "piece")
+            typer.echo(path)
+
+
+def _write_text(translations: Iterable[Translation], job: Job) -> None:
+    _emit(_text_lines(translations, job), job.out)
+
+
+def _text_lines(translations: Iterable[Translation], job: Job) -> Iterator[str]:
+    from nmt.maps.labels import label
+    from nmt.maps.terminal import legend, render_terminal
+
+    for number, translation in enumerate(translations):
+        for rank, chosen in enumerate(translation.hypotheses):
+            yield f"[{number}] {label(translation.src_text)}"
+            yield f"[{number}.{rank}] {label(chosen.text)} ({chosen.hypothesis.score:.3f})"
+            yield render_terminal(translation, rank, level=job.level)
+            yield ""
+    yield legend()
+
+
+def _write_pharaoh(translations: Iterable[Translation], job: Job) -> None:
+    from nmt.evaluation.alignment import pharaoh
+
+    _emit((pharaoh(made, level=job.level or "word") for made in translations), job.out)
+
+
+WRITERS: dict[str, Callable[[Iterable[Translation], Job], None]] = {
+    "jsonl": _write_jsonl,
+    "npz": _write_npz,
+    "png": _write_png,
+    "text": _write_text,
+    "pharaoh": _write_pharaoh,
+}

@@ -1,0 +1,286 @@
+"""`nmt attention` over a stub translator, and once over a real, tiny, untrained run."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from nmt.cli.attention import attention
+from nmt.config import RunConfig
+from nmt.corpus.sources import DataConfig, SplitConfig
+from nmt.corpus.tokenizer import WordConfig, train_tokenizers
+from nmt.errors import ConfigError, DataError, NMTError
+from nmt.maps.dump import read_npz
+from nmt.models.catalog import build_model
+from nmt.models.rnn import RNNConfig
+from nmt.run import RunDirectory
+from nmt.schema import SentencePair, Translation
+from nmt.translation.search import SearchConfig
+
+Run = Callable[..., Result]
+
+app = typer.Typer()
+app.command()(attention)
+
+
+class StubTranslator:
+    """Answers `s` with `s un`, `s deux`, ...; nothing for an empty text; records its search."""
+
+    def __init__(self, make: Callable[..., Translation], search: SearchConfig) -> None:
+        self.make, self.search = make, search
+
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        numbers = ("un", "deux", "trois", "quatre", "cinq")[: self.search.n_best]
+        return [
+            self.make(text, [f"{text} {number}" for number in numbers] if text else [])
+            for text in texts
+        ]
+
+    def force(self, texts: Sequence[str], target_texts: Sequence[str]) -> list[Translation]:
+        pairs = zip(texts, target_texts, strict=True)
+        return [self.make(text, [target] if text else []) for text, target in pairs]
+
+
+@pytest.fixture
+def stub(make_translation, tmp_path: Path, monkeypatch) -> SimpleNamespace:
+    """A run folder whose model is the stub; `loaded` holds what it was loaded with."""
+    seen = SimpleNamespace(loaded=[])
+    config = SimpleNamespace(
+        search=SearchConfig(beam=3),
+        data=DataConfig(test=SplitConfig(src=tmp_path / "t.en", tgt=tmp_path / "t.fr")),
+    )
+
+    def load(run: Path, device: str, checkpoint: str, search: SearchConfig) -> StubTranslator:
+        seen.loaded.append((run, device, checkpoint, search))
+        return StubTranslator(make_translation, search)
+
+    monkeypatch.setattr("nmt.translation.translator.Translator.load", load)
+    monkeypatch.setattr("nmt.run.find_run", lambda run: run or Path("runs/newest"))
+    monkeypatch.setattr("nmt.run.RunDirectory.load_config", lambda self: config)
+    monkeypatch.chdir(tmp_path)
+    return seen
+
+
+@pytest.fixture
+def run(stub) -> Run:
+    def invoke(*args: str, stdin: bytes = b"", fails: bool = False) -> Result:
+        result = CliRunner().invoke(app, list(args), input=stdin)
+        if not fails:
+            assert result.exception is None, result.output
+        return result
+
+    return invoke
+
+
+def error_of(result: Result) -> str:
+    assert isinstance(result.exception, NMTError)
+    message = str(result.exception)
+    assert "\n" not in message
+    return message
+
+
+def test_jsonl_of_the_whole_beam_goes_to_stdout(run: Run) -> None:
+    result = run("the cat", "a dog")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["sentence"], row["rank"]) for row in rows] == [
+        (sentence, rank) for sentence in (0, 1) for rank in (0, 1, 2)
+    ]
+    assert rows[4]["target"]["text"] == "a dog deux"
+    assert rows[4]["level"] == "piece"
+    assert not rows[4]["forced"]
+    assert result.stderr == "run: runs/newest\n"
+
+
+def test_the_flags_reach_the_search(run: Run, stub) -> None:
+    run(
+        "x", "--beam", "5", "--n-best", "2", "--run", "r", "--device", "cpu", "--checkpoint", "last"
+    )
+    folder, device, checkpoint, search = stub.loaded[0]
+    assert (folder, device, checkpoint) == (Path("r"), "cpu", "last")
+    assert (search.beam, search.n_best) == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("format", "n_best"), [("jsonl", 3), ("npz", 3), ("png", 1), ("text", 1), ("pharaoh", 1)]
+)
+def test_data_has_the_whole_beam_and_pictures_the_best(
+    format: str, n_best: int, run: Run, stub
+) -> None:
+    run("x", "--format", format, "--out", f"x.{format}")
+    assert stub.loaded[0][3].n_best == n_best
+
+
+def test_npz_goes_to_out_and_its_name_to_stdout(run: Run) -> None:
+    result = run("the cat|s", "--out", "new/dump.npz", "--level", "word")
+    assert result.stdout == "new/dump.npz\n"
+    made = list(read_npz(Path("new/dump.npz")))
+    assert [record.rank for record in made] == [0, 1, 2]
+    assert made[0].weights.shape == (4, 3)
+
+
+def test_one_png_is_a_file(run: Run) -> None:
+    assert run("the cat", "--out", "cat.png").stdout == "cat.png\n"
+    assert Path("cat.png").read_bytes().startswith(b"\x89PNG")
+    assert run("the cat", "--format", "png").stdout == "attention.png\n"
+
+
+def test_several_png_are_a_folder(run: Run) -> None:
+    result = run("a", "", "b", "--format", "png", "--out", "maps", "--n-best", "2")
+    names = [f"maps/attention_00000{n}_{rank}.png" for n in (0, 2) for rank in (0, 1)]
+    assert result.stdout.split() == names
+    assert all(Path(name).is_file() for name in names)
+    assert result.stderr.endswith("1 of 3 sentences are empty: no attention\n")
+
+
+def test_text_is_a_map_with_its_sentences_and_a_legend(run: Run) -> None:
+    lines = run("the cat|s", "--format", "text").stdout.split("\n")
+    assert lines[:2] == ["[0] the cats", "[0.0] the cats un (-0.600)"]
+    assert lines[2].endswith("_the")
+    assert lines[-2].startswith("· below; from: ░ 0.05")
+    assert "cats" in run("the cat|s", "--format", "text", "--level", "word").stdout.split("\n")[3]
+
+
+def test_pharaoh_has_a_line_per_sentence_even_an_empty_one(run: Run) -> None:
+    lines = run("a b", "", "c", "--format", "pharaoh").stdout.split("\n")
+    assert lines[1:] == ["", "0-0", ""]
+    assert lines[0].startswith("0-0 ")
+
+
+def test_sentences_come_from_a_file_from_stdin_or_from_a_split(run: Run) -> None:
+    def sources(*args: str, stdin: bytes = b"") -> list[str]:
+        output = run(*args, "--n-best", "1", stdin=stdin).stdout
+        return [json.loads(line)["source"]["text"] for line in output.split("\n")[:-1]]
+
+    Path("s.txt").write_bytes("un\u2028e\ndeux\n".encode())
+    assert sources("--file", "s.txt") == ["un\u2028e", "deux"]
+    assert sources("--file", "-", stdin="été\nb".encode()) == ["été", "b"]
+    assert sources("--file", "-", stdin=b"") == []
+    assert sources("--file", "s.txt", "--first", "1") == ["un\u2028e"]
+    Path("t.en").write_text("one\ntwo\n")
+    Path("t.fr").write_text("un\ndeux\n")
+    assert sources("--split", "test") == ["one", "two"]
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_a_given_translation_is_forced(by_file: bool, run: Run, stub) -> None:
+    Path("t.txt").write_text("le chat\nun chien\n")
+    given = (
+        ["--target-file", "t.txt"] if by_file else ["--target", "le chat", "--target", "un chien"]
+    )
+    result = run("the cat", "a dog", *given)
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["target"]["text"] for row in rows] == ["le chat", "un chien"]
+    assert all(row["forced"] for row in rows)
+    rows = run("the cat", "a dog", *given, "--first", "1").stdout.splitlines()
+    assert len(rows) == 1
+    assert run("the cat", "a dog", *given, "--format", "png").stdout.count(".png") == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["x", "--format", "svg"], "--format: got 'svg', allowed: jsonl, npz, png, text, pharaoh"),
+        (["x", "--format", "npz"], "--format npz: a binary file needs --out PATH"),
+        (["x", "--out", "maps"], "--out: maps does not tell the format; add --format (jsonl, npz"),
+        (["x", "--level", "char"], "--level: got 'char', allowed: piece, word"),
+        ([], "a source must be given in one way: got none, allowed: one of SENTENCE, --file, --sp"),
+        (["x", "--split", "test"], "a source must be given in one way: got SENTENCE, --split"),
+        (["x", "y", "--target", "z"], "--target: got 1 translations for 2 sentences; give one"),
+        (["x", "--target", "y", "--beam", "2"], "--target gives the translation: --beam and --n-b"),
+        (["x", "--target", "y", "--target-file", "f"], "the translations must be given in one way"),
+        (["x", "--n-best", "4"], "--n-best: got 4, allowed: 1 to 3 (the beam is 3)"),
+        (["x", "--n-best", "2", "--format", "pharaoh"], "allowed: 1 to 1 (a line per sentence)"),
+        (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures; name a folder"),
+        (["--split", "valid"], "--split: the run's config has no valid set"),
+    ],
+)
+def test_a_wrong_flag_is_one_line(args: list[str], message: str, run: Run) -> None:
+    result = run(*args, fails=True)
+    assert message in error_of(result)
+    assert isinstance(result.exception, ConfigError)
+    assert result.stdout == ""
+
+
+def test_bytes_on_stdin_that_are_no_text_are_refused(run: Run) -> None:
+    result = run("--file", "-", stdin=b"abc\xff", fails=True)
+    assert error_of(result) == "stdin: byte 3 is not UTF-8"
+    assert isinstance(result.exception, DataError)
+
+
+@pytest.mark.parametrize("args", [["ab\udcff"], ["ab", "--target", "ab\udcff"]])
+def test_an_argument_that_is_no_text_is_refused(args: list[str], run: Run) -> None:
+    result = run(*args, fails=True)
+    assert error_of(result) == "'ab\\udcff': not UTF-8"
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory) -> Path:
+    """A run of an untrained model of a few words."""
+    pairs = [SentencePair("the cat sleeps .", "le chat dort ."), SentencePair("a cat", "un chat")]
+    config = RunConfig.model_validate(
+        {
+            "name": "tiny",
+            "data": {"corpus": "starter"},
+            "tokenizer": {"kind": "word", "min_freq": 1},
+            "model": RNNConfig(embedding=7, hidden=5).model_dump(),
+            "train": {"steps": 1},
+        }
+    )
+    run = RunDirectory.create(tmp_path_factory.mktemp("runs") / "tiny", config)
+    assert isinstance(config.tokenizer, WordConfig)
+    tokenizers = train_tokenizers(config.tokenizer, pairs, "en", "fr", seed=1)
+    run.tokenizer_path.mkdir(exist_ok=True)
+    tokenizers.save(run.tokenizer_path)
+    torch.manual_seed(3)
+    model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    run.save_checkpoint(1, dict(model.state_dict()), {}, {})
+    run.point("best", 1)
+    return run.path
+
+
+def test_a_real_run_gives_maps_whose_rows_sum_to_one(tiny_run: Path) -> None:
+    sentences = ["The cat sleeps .", "", "a zebra"]
+    result = CliRunner().invoke(app, [*sentences, "--run", str(tiny_run), "--beam", "2"])
+    assert result.exception is None
+    rows = [json.loads(line) for line in io.StringIO(result.stdout)]
+    assert {(row["sentence"], row["rank"]) for row in rows} == {(0, 0), (0, 1), (2, 0), (2, 1)}
+    for row in rows:
+        assert row["source"]["text"] == sentences[row["sentence"]]
+        weights = np.array(row["weights"])
+        assert weights.shape == (len(row["target"]["ids"]), len(row["source"]["ids"]))
+        np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
+        assert row["source"]["pieces"][-1] == "</s>"
+        assert len(row["log_probs"]) == len(row["target"]["pieces"])
+
+
+def test_forcing_what_the_search_found_gives_the_same_map(tiny_run: Path) -> None:
+    options = ["--run", str(tiny_run), "--beam", "1"]
+    result = CliRunner().invoke(app, ["the cat sleeps .", *options])
+    found = json.loads(result.stdout)
+    text = " ".join(piece for piece in found["target"]["pieces"] if piece != "</s>")
+    result = CliRunner().invoke(app, ["the cat sleeps .", "--target", text, *options[:2]])
+    forced = json.loads(result.stdout)
+    n_rows = len(found["target"]["pieces"]) - found["finished"]
+    np.testing.assert_allclose(
+        np.array(forced["weights"])[:n_rows], np.array(found["weights"])[:n_rows], atol=1e-5
+    )
+    assert forced["forced"]
+
+
+def test_the_command_line_starts_without_torch_or_matplotlib() -> None:
+    code = (
+        "import sys, nmt.cli.attention; "
+        "print({'torch', 'matplotlib', 'numpy', 'sacrebleu'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout in ("set()\n", "{'numpy'}\n")  # numpy comes with nmt.schema
