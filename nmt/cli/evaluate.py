@@ -1,0 +1,144 @@
+"""`nmt eval`: how good the translations are."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from nmt.evaluation.report import EvalReport
+
+
+def evaluate(
+    bleu: Annotated[bool, typer.Option("--bleu", help="BLEU (the default).")] = False,
+    chrf: Annotated[bool, typer.Option("--chrf", help="chrF2.")] = False,
+    ter: Annotated[bool, typer.Option("--ter", help="TER (less is better).")] = False,
+    multi30k_style: Annotated[
+        bool, typer.Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
+    ] = False,
+    run: Annotated[
+        Path | None, typer.Option(help="Run directory.", show_default="the newest with a model")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="best, last or step-NNNNNN.", show_default="best")
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="test, valid, train, or another split of the run's corpus.", show_default="test"
+        ),
+    ] = None,
+    src: Annotated[Path | None, typer.Option(help="Source text, one sentence a line.")] = None,
+    ref: Annotated[
+        list[Path] | None, typer.Option(help="Its translation; repeat for several.")
+    ] = None,
+    hyp: Annotated[
+        Path | None, typer.Option(help="Score this translation as it is; nothing is translated.")
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="An earlier translation, for a paired bootstrap test.")
+    ] = None,
+    lang: Annotated[
+        str | None,
+        typer.Option(help="Target language.", show_default="the run's; fr without a run"),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(min=0, help="0: none.", show_default="the run's")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Sentences at a time.", show_default="the run's")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the translations here too.")] = None,
+    fail_under: Annotated[
+        float | None, typer.Option(min=0, max=100, help="Exit with 1 where BLEU is lower.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
+    no_bootstrap: Annotated[
+        bool, typer.Option("--no-bootstrap", help="No confidence interval.")
+    ] = False,
+) -> None:
+    """Score translations: a run's of its test set, of files, or ones made elsewhere.
+
+    Scores are sacreBLEU's, with signature and 95 % bootstrap interval.
+
+    The run keeps them in eval/NAME.json, with its translations beside them.
+    """
+    asked = {"bleu": bleu, "chrf": chrf, "ter": ter, "multi30k": multi30k_style}
+    metrics = tuple(name for name, is_asked in asked.items() if is_asked) or ("bleu",)
+    if fail_under is not None and not {"bleu", "multi30k"} & set(metrics):
+        raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
+    if out is not None and (hyp is not None or not out.parent.is_dir()):
+        problem = "no translation is made with --hyp" if hyp else f"no such folder: {out.parent}"
+        raise ConfigError(f"--out: {problem}")
+    search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
+
+    from nmt.evaluation.evaluate import Scoring
+    from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
+    from nmt.evaluation.report import keep_lines
+    from nmt.evaluation.request import EvalRequest, perform
+
+    n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
+    request = EvalRequest(
+        scoring=Scoring(metrics, n_bootstrap=n_bootstrap),
+        run=run,
+        checkpoint=checkpoint,
+        split=split,
+        src=src,
+        refs=tuple(ref or ()),
+        hyp=hyp,
+        baseline=baseline,
+        lang=lang,
+        search={name: value for name, value in search.items() if value is not None},
+        device=device,
+    )
+    report = perform(request, lambda line: typer.echo(line, err=True))
+    if out is not None:
+        keep_lines(out, report.evaluation.hyp_texts)
+    _show(report, as_json)
+    _keep(report)
+    if fail_under is not None:
+        _check(report, fail_under)
+
+
+def _show(report: "EvalReport", as_json: bool) -> None:
+    """Scores on stdout, what else there is to say on stderr."""
+    from nmt.evaluation.report import comparison_line, length_line, score_line, speed_line
+
+    if as_json:
+        typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
+        return
+    for line in filter(None, (speed_line(report.evaluation), length_line(report.evaluation))):
+        typer.echo(line, err=True)
+    for metric, result in report.evaluation.scores.items():
+        typer.echo(score_line(result))
+        if metric in report.comparisons:
+            typer.echo(comparison_line(report.comparisons[metric], report.about["baseline"]))
+
+
+def _keep(report: "EvalReport") -> None:
+    """Into the run, if one took part. The scores are out by now: what fails here is only said."""
+    run = report.about.get("run")
+    if run is None:
+        return
+    try:
+        typer.echo(f"scores: {report.keep(Path(str(run)))}", err=True)
+    except DataError as error:
+        typer.echo(f"scores are not kept in the run: {error}", err=True)
+
+
+def _check(report: "EvalReport", fail_under: float) -> None:
+    """Exit with 1 where BLEU, or the Multi30k papers' where only that was asked, is too low."""
+    scores = report.evaluation.scores
+    judged = scores.get("bleu") or scores["multi30k"]
+    if judged.score < fail_under:
+        typer.echo(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}", err=True)
+        raise typer.Exit(1)

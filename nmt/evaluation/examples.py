@@ -1,0 +1,63 @@
+"""What is scored: the split of a run, or files; each line checked against each other."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nmt.corpus.catalog import resolve_split
+from nmt.corpus.entries import RUN_SPLITS
+from nmt.corpus.sources import DataConfig, SplitConfig, read_lines, read_references
+from nmt.errors import ConfigError, DataError
+from nmt.schema import EvalExample
+
+
+def split_named(data: DataConfig, name: str) -> SplitConfig:
+    """The run's train, valid or test split, or any other split of the corpus it reads.
+
+    Raises ConfigError where the run has no such split.
+    """
+    for own in RUN_SPLITS:
+        if name == own:
+            split = resolve_split(data, own)
+            if split is None:
+                raise ConfigError(
+                    f"--split: the run's config has no {name} set; "
+                    f"set data.{name} there, or give --src and --ref"
+                )
+            return split
+    corpora = [data.corpus, *(split.corpus for split in (data.test, data.valid) if split)]
+    corpus = next((corpus for corpus in corpora if corpus is not None), None)
+    if corpus is None:
+        raise ConfigError(
+            f"--split: got '{name}', allowed: {', '.join(RUN_SPLITS)} "
+            "(the run reads no named corpus, which might have others)"
+        )
+    return SplitConfig(corpus=corpus, split=name)
+
+
+def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExample]:
+    """Line n of `src` (empty text without one) with line n of every one of `refs`.
+
+    Raises DataError where the files are empty or differ in their number of lines.
+    """
+    first = src if src is not None else refs[0]
+    examples = read_references(first, refs)
+    if not examples:
+        raise DataError(f"{first}: no lines, there must be at least one")
+    return examples if src is not None else [replace(e, src_text="") for e in examples]
+
+
+def read_translations(path: Path, n_lines: int, what: str) -> list[str]:
+    """The lines of `path`, a translation of the `n_lines` sentences of `what`.
+
+    Raises DataError where it has none, or another number of lines.
+    """
+    lines = read_lines(path)
+    if not lines:
+        raise DataError(f"{path}: no lines, there must be a translation a line")
+    if len(lines) != n_lines:
+        raise DataError(
+            f"{path} has {len(lines)} lines, but {what} has {n_lines}; "
+            "there must be one translation a line, in the same order"
+        )
+    return lines

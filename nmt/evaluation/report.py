@@ -1,0 +1,106 @@
+"""An evaluation in words, as JSON, and on disk."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nmt.checkpoints import write_text
+from nmt.errors import DataError
+from nmt.evaluation.evaluate import Evaluation
+from nmt.evaluation.metrics import MetricResult
+from nmt.evaluation.significance import Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class EvalReport:
+    """An evaluation under a name that tells it from others of the same run.
+
+    `about` says what was scored and how it was made; `comparisons` is empty without a baseline.
+    """
+
+    name: str
+    evaluation: Evaluation
+    comparisons: dict[str, Comparison]
+    about: Mapping[str, object]
+
+    def as_json(self) -> dict[str, object]:
+        """All of it, fit for json.dumps."""
+        evaluation = self.evaluation
+        return {
+            **self.about,
+            "sentences": len(evaluation.hyp_texts),
+            "seconds": evaluation.seconds,
+            "sentences_per_second": evaluation.sentences_per_second,
+            "typography": evaluation.typography,
+            "scores": {metric: asdict(result) for metric, result in evaluation.scores.items()},
+            "bleu_by_source_words": [asdict(bucket) for bucket in evaluation.by_length],
+            "against_baseline": {
+                metric: asdict(result) for metric, result in self.comparisons.items()
+            },
+        }
+
+    def keep(self, run: Path) -> Path:
+        """Write eval/NAME.json in the run, and the translations, if it made them, to NAME.txt.
+
+        Each file is written whole or not at all. Raises DataError where it cannot be.
+        """
+        path = run / "eval" / f"{self.name}.json"
+        if self.evaluation.seconds is not None:
+            keep_lines(path.with_name(f"{self.name}.txt"), self.evaluation.hyp_texts)
+        _keep(path, json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n")
+        return path
+
+
+def score_line(result: MetricResult) -> str:
+    """`BLEU 61.23 [59.80, 62.71] (95 % bootstrap, n=1000)  nrefs:1|...`."""
+    interval = ""
+    if result.low is not None and result.high is not None:
+        interval = f" [{result.low:.2f}, {result.high:.2f}]"
+        interval += f" (95 % bootstrap, n={result.n_bootstrap})"
+    return f"{result.name} {result.score:.2f}{interval}  {result.signature}"
+
+
+def comparison_line(comparison: Comparison, baseline: object) -> str:
+    """`BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap, n=1000)`."""
+    return (
+        f"{comparison.name} {comparison.score - comparison.baseline:+.2f} against "
+        f"{comparison.baseline:.2f} of {baseline}, p = {comparison.p_value:.3f} "
+        f"(paired bootstrap, n={comparison.n_bootstrap})"
+    )
+
+
+def length_line(evaluation: Evaluation) -> str:
+    """BLEU by length of the source, in a line; nothing where all are of one bucket."""
+    buckets = evaluation.by_length
+    if len(buckets) < 2:
+        return ""
+    parts = [
+        f"{b.shortest}{'+' if b.longest is None else f'-{b.longest}'}: "
+        f"{b.bleu:.2f} (n={b.n_sentences})"
+        for b in buckets
+    ]
+    return "BLEU by words of the source  " + "  ".join(parts)
+
+
+def speed_line(evaluation: Evaluation) -> str:
+    """How long translating took; nothing where the translations were given."""
+    if evaluation.seconds is None:
+        return ""
+    return (
+        f"translated {len(evaluation.hyp_texts):,} sentences in {evaluation.seconds:.1f} s "
+        f"({evaluation.sentences_per_second:.1f} sentences/s)"
+    )
+
+
+def keep_lines(path: Path, lines: Sequence[str]) -> None:
+    """Write each of `lines` to `path`, whole or not at all. Raises DataError where it cannot."""
+    _keep(path, "".join(f"{line}\n" for line in lines))
+
+
+def _keep(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,175 @@
+"""One evaluation from start to end: what is asked, and how it is carried out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nmt.corpus.catalog import read_examples
+from nmt.corpus.sources import DataConfig
+from nmt.device import describe_device, resolve_device
+from nmt.errors import ConfigError
+from nmt.evaluation.evaluate import Evaluation, Scoring, evaluate, score_translations
+from nmt.evaluation.examples import examples_from_files, read_translations, split_named
+from nmt.evaluation.report import EvalReport
+from nmt.evaluation.significance import compare
+from nmt.run import RunDirectory, find_run, load_model
+from nmt.schema import EvalExample
+from nmt.translation.translator import Translator
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRequest:
+    """Where texts and translations come from and what to score by; None: the default.
+
+    Without `hyp` the run translates: `src`, or else `split` of its data. With `hyp` the lines of
+    that file are scored as they are, and with `refs` too no run is needed. `search` overrides
+    fields of the run's SearchConfig. `baseline` is an earlier translation of the same lines.
+    """
+
+    scoring: Scoring = field(default_factory=Scoring)
+    run: Path | None = None
+    checkpoint: str | None = None
+    split: str | None = None
+    src: Path | None = None
+    refs: tuple[Path, ...] = ()
+    hyp: Path | None = None
+    baseline: Path | None = None
+    lang: str | None = None
+    search: Mapping[str, int | float] = field(default_factory=dict)
+    device: str | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError for a choice without sense or effect: none is ignored."""
+        if self.src and not self.refs:
+            raise ConfigError("--src: its translation is scored against --ref, which is missing")
+        if self.refs and not (self.src or self.hyp):
+            raise ConfigError("--ref: give --src to translate, or --hyp to score, with it")
+        if self.split and self.refs:
+            raise ConfigError("--split: the texts come from --ref, so --split does not apply")
+        if self.baseline and not self.scoring.n_bootstrap:
+            raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
+        if self.hyp and (idle := self._idle_with_hyp()):
+            given = "the translation and its reference are" if self.refs else "the translation is"
+            raise ConfigError(f"--hyp: {given} given, so {idle[0]} does not apply")
+
+    def _idle_with_hyp(self) -> list[str]:
+        given = {
+            **{f"--{name.replace('_', '-')}": value for name, value in self.search.items()},
+            "--checkpoint": self.checkpoint,
+            "--device": self.device,
+            "--run": self.run if self.refs else None,
+        }
+        return [flag for flag, value in given.items() if value is not None]
+
+
+def perform(request: EvalRequest, say: Say) -> EvalReport:
+    """Carry `request` out, telling `say` what is done.
+
+    `about` of the report names the run under "run", where one took part. Raises ConfigError,
+    DataError or CheckpointError.
+    """
+    request.check()
+    if request.hyp and request.refs:
+        scoring = replace(request.scoring, tgt_lang=request.lang or request.scoring.tgt_lang)
+        examples, about = _from_files(request)
+        evaluation = _scored(request.hyp, examples, scoring, about)
+        return _finish(request, scoring, examples, evaluation, about)
+    folder = find_run(request.run)
+    if request.run is None:
+        say(f"run: {folder}")
+    data = RunDirectory(folder).load_config().data
+    scoring = replace(request.scoring, tgt_lang=request.lang or data.tgt_lang)
+    examples, about = _from_files(request) if request.src else _from_split(request, data)
+    about["run"] = str(folder)
+    if request.hyp:
+        evaluation = _scored(request.hyp, examples, scoring, about)
+    else:
+        translator = _translator(request, folder, about)
+        how = f"beam {translator.search.beam}, {describe_device(translator.device)}"
+        say(f"translating {len(examples):,} sentences of {about['corpus']} ({how})")
+        evaluation = evaluate(translator, examples, scoring)
+    return _finish(request, scoring, examples, evaluation, about)
+
+
+def _from_files(request: EvalRequest) -> tuple[list[EvalExample], dict[str, object]]:
+    examples = examples_from_files(request.src, request.refs)
+    files = [str(path) for path in request.refs]
+    source = request.src or request.refs[0]
+    return examples, {
+        "corpus": str(source),
+        "split": source.name,
+        "src": str(request.src) if request.src else None,
+        "refs": files,
+    }
+
+
+def _from_split(
+    request: EvalRequest, data: DataConfig
+) -> tuple[list[EvalExample], dict[str, object]]:
+    name = request.split or "test"
+    split = split_named(data, name)
+    corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.tsv or split.src)
+    said = split.model_dump(mode="json", exclude_none=True)
+    return read_examples(split, data), {"corpus": corpus, "split": name, "data": said}
+
+
+def _scored(
+    hyp: Path, examples: list[EvalExample], scoring: Scoring, about: dict[str, object]
+) -> Evaluation:
+    hyp_texts = read_translations(hyp, len(examples), str(about["corpus"]))
+    return score_translations(hyp_texts, examples, scoring)
+
+
+def _translator(request: EvalRequest, folder: Path, about: dict[str, object]) -> Translator:
+    """The run's translator as the request wants it; what it is goes into `about`."""
+    device = resolve_device(request.device or "auto")
+    checkpoint = request.checkpoint or "best"
+    loaded = load_model(folder, checkpoint, device)
+    search = loaded.config.search.model_copy(update={**request.search, "n_best": 1})
+    about.update(
+        checkpoint=checkpoint,
+        step=loaded.step,
+        search=search.model_dump(mode="json"),
+        device=str(device),
+    )
+    return Translator(loaded.model, loaded.tokenizers, device, search)
+
+
+def _finish(
+    request: EvalRequest,
+    scoring: Scoring,
+    examples: list[EvalExample],
+    evaluation: Evaluation,
+    about: dict[str, object],
+) -> EvalReport:
+    """The report, with the comparison to a baseline where one is asked for."""
+    about.update(
+        hyp=str(request.hyp) if request.hyp else None,
+        baseline=str(request.baseline) if request.baseline else None,
+        tgt_lang=scoring.tgt_lang,
+    )
+    comparisons = {}
+    if request.baseline:
+        baseline = read_translations(request.baseline, len(examples), str(about["corpus"]))
+        refs = [example.ref_texts for example in examples]
+        comparisons = {
+            metric: compare(metric, baseline, evaluation.hyp_texts, refs, scoring.tgt_lang)
+            for metric in scoring.metrics
+        }
+    return EvalReport(_name(request, str(about["split"])), evaluation, comparisons, about)
+
+
+def _name(request: EvalRequest, split: str) -> str:
+    """A file name that says what was scored, and how where that is not the run's default way."""
+    parts = [split]
+    if request.hyp:
+        parts.append(f"hyp-{request.hyp.name}")
+    if request.checkpoint not in (None, "best"):
+        parts.append(str(request.checkpoint))
+    words = {"beam": "beam", "length_penalty": "alpha"}
+    parts += [
+        f"{word}{request.search[name]}" for name, word in words.items() if name in request.search
+    ]
+    return "-".join(parts)

@@ -1,0 +1,284 @@
+"""`nmt eval` as typed, on a tiny run that has learnt nothing and on files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from click.testing import Result
+from sacrebleu.metrics.bleu import BLEU
+from typer.testing import CliRunner
+
+from nmt.cli.evaluate import evaluate
+from nmt.config import load_config
+from nmt.corpus.sources import read_aligned
+from nmt.corpus.tokenizer import train_tokenizers
+from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
+from nmt.models.catalog import build_model
+from nmt.run import RunDirectory
+
+ENGLISH = [
+    "the man sleeps",
+    "the cat is here !",
+    "he is late",
+    "it's summer",
+    "she's in the garden",
+]
+FRENCH = [
+    "l'homme dort",
+    "le chat est ici !",
+    "il est en retard",
+    "c'est l'été",
+    "elle est dans le jardin",
+]
+
+Eval = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory) -> Path:
+    """A run directory runs/tiny beside its data, with checkpoints 3 (best) and 5 (last)."""
+    root = tmp_path_factory.mktemp("eval")
+    (root / "en").write_text("".join(f"{line}\n" for line in ENGLISH), encoding="utf-8")
+    (root / "fr").write_text("".join(f"{line}\n" for line in FRENCH), encoding="utf-8")
+    (root / "tiny.yaml").write_text(
+        f"""
+name: tiny
+data:
+  train: {{src: {root / "en"}, tgt: {root / "fr"}}}
+  test: {{src: {root / "en"}, tgt: {root / "fr"}}}
+tokenizer: {{kind: word, min_freq: 1}}
+model: {{embedding: 5, hidden: 7}}
+train: {{epochs: 1}}
+search: {{beam: 2, n_best: 2}}
+""",
+        encoding="utf-8",
+    )
+    config = load_config(root / "tiny.yaml")
+    run = RunDirectory.create(root / "runs" / "tiny", config)
+    pairs = read_aligned(root / "en", root / "fr")
+    tokenizers = train_tokenizers(config.tokenizer, pairs, "en", "fr", seed=1)
+    tokenizers.save(run.tokenizer_path)
+    for step, label in ((3, "best"), (5, "last")):
+        torch.manual_seed(step)
+        model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+        run.save_checkpoint(step, model.state_dict(), {}, {})
+        run.point(label, step)
+    return run.path
+
+
+@pytest.fixture
+def nmt_eval(tiny_run, monkeypatch) -> Eval:
+    """Runs `nmt eval ARGS` where the tiny run's folder `runs` is; errors come out as raised."""
+    monkeypatch.chdir(tiny_run.parent.parent)
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command("eval")(evaluate)
+
+    def call(*args: object, exit_code: int = 0) -> Result:
+        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        if isinstance(result.exception, NMTError):
+            raise result.exception
+        assert result.exit_code == exit_code, result.output
+        return result
+
+    return call
+
+
+def test_the_newest_run_is_named_on_stderr_and_its_score_goes_to_stdout(nmt_eval, tiny_run):
+    result = nmt_eval("--bleu")
+    assert "run: runs/tiny\n" in result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("BLEU ")
+    assert "(95 % bootstrap, n=1000)  nrefs:1|bs:1000|seed:12345|case:mixed" in lines[0]
+
+
+def test_scores_and_translations_are_kept_in_the_run(nmt_eval, tiny_run):
+    result = nmt_eval("--bleu", "--ter", "--run", tiny_run, "--no-bootstrap")
+    kept = json.loads((tiny_run / "eval" / "test.json").read_text(encoding="utf-8"))
+    hyps = (tiny_run / "eval" / "test.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert len(hyps) == len(ENGLISH)
+    bleu = kept["scores"]["bleu"]
+    assert bleu["score"] == pytest.approx(BLEU().corpus_score(hyps, [FRENCH]).score, abs=1e-9)
+    assert list(kept["scores"]) == ["bleu", "ter"]
+    assert result.stdout.startswith(f"BLEU {bleu['score']:.2f}  {bleu['signature']}\nTER ")
+    assert (kept["checkpoint"], kept["step"], kept["sentences"]) == ("best", 3, 5)
+    assert (kept["search"]["beam"], kept["search"]["n_best"]) == (2, 1)
+    assert kept["data"]["src"].endswith("/en")
+    assert kept["seconds"] > 0
+    assert kept["typography"] == "plain"
+
+
+def test_another_way_to_search_or_another_checkpoint_is_kept_apart(nmt_eval, tiny_run):
+    nmt_eval("--checkpoint", "last", "--beam", 1, "--length-penalty", 0.5, "--no-bootstrap")
+    kept = json.loads((tiny_run / "eval" / "test-last-beam1-alpha0.5.json").read_text("utf-8"))
+    assert (kept["checkpoint"], kept["step"]) == ("last", 5)
+    assert (kept["search"]["beam"], kept["search"]["length_penalty"]) == (1, 0.5)
+
+
+def test_json_on_stdout_is_what_the_run_keeps(nmt_eval, tiny_run):
+    result = nmt_eval("--json", "--chrf", "--no-bootstrap")
+    assert json.loads(result.stdout) == json.loads((tiny_run / "eval/test.json").read_text("utf-8"))
+    assert list(json.loads(result.stdout)["scores"]) == ["chrf"]
+
+
+def test_files_with_two_references_are_translated_and_written(nmt_eval, tmp_path, tiny_run):
+    (tmp_path / "other").write_text("".join(f"{line} .\n" for line in FRENCH), encoding="utf-8")
+    files = ["--src", "en", "--ref", "fr", "--ref", tmp_path / "other"]
+    result = nmt_eval(*files, "--out", tmp_path / "out.txt")
+    assert "nrefs:2|" in result.stdout
+    hyps = (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert len(hyps) == len(ENGLISH)
+    assert (tiny_run / "eval" / "en.json").is_file()
+
+
+def test_a_translation_made_elsewhere_needs_no_run(nmt_eval, tmp_path, monkeypatch, tiny_run):
+    root = tiny_run.parent.parent
+    monkeypatch.chdir(tmp_path)
+    result = nmt_eval("--hyp", root / "fr", "--ref", root / "fr", "--multi30k-style", "--bleu")
+    assert [line.split()[:2] for line in result.stdout.splitlines()] == [
+        ["BLEU", "100.00"],
+        ["BLEU-lc-norm-tok", "100.00"],
+    ]
+    assert result.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_translation_of_the_runs_split_is_kept_there_under_its_own_name(nmt_eval, tiny_run):
+    result = nmt_eval("--hyp", "fr", "--no-bootstrap")
+    assert result.stdout.startswith("BLEU 100.00  ")
+    kept = json.loads((tiny_run / "eval" / "test-hyp-fr.json").read_text("utf-8"))
+    assert (kept["hyp"], kept["seconds"], kept["typography"]) == ("fr", None, None)
+    assert not (tiny_run / "eval" / "test-hyp-fr.txt").exists()
+
+
+def test_an_empty_line_of_a_translation_stays_a_line(nmt_eval, tmp_path):
+    (tmp_path / "hyp").write_text("\n" + "".join(f"{line}\n" for line in FRENCH[1:]))
+    result = nmt_eval("--hyp", tmp_path / "hyp", "--ref", "fr", "--no-bootstrap")
+    expected = BLEU().corpus_score(["", *FRENCH[1:]], [FRENCH]).score
+    assert result.stdout.startswith(f"BLEU {expected:.2f}  ")
+    assert expected < 90
+
+
+def test_a_baseline_is_compared_with(nmt_eval, tmp_path):
+    worse = [line.replace("est", "a") for line in FRENCH]
+    (tmp_path / "worse").write_text("".join(f"{line}\n" for line in worse), encoding="utf-8")
+    result = nmt_eval("--hyp", "fr", "--ref", "fr", "--baseline", tmp_path / "worse")
+    theirs = BLEU().corpus_score(worse, [FRENCH]).score
+    line = f"BLEU +{100 - theirs:.2f} against {theirs:.2f} of {tmp_path / 'worse'}, p = 0.0"
+    assert result.stdout.splitlines()[1].startswith(line)
+
+
+def test_fail_under_exits_with_one_when_bleu_is_lower_and_only_then(nmt_eval, tmp_path):
+    assert (
+        "--fail-under 100" not in nmt_eval("--hyp", "fr", "--ref", "fr", "--fail-under", 100).stderr
+    )
+    (tmp_path / "hyp").write_text("".join(f"{line} !\n" for line in FRENCH), encoding="utf-8")
+    result = nmt_eval("--hyp", tmp_path / "hyp", "--ref", "fr", "--fail-under", 99, exit_code=1)
+    assert result.stdout.startswith("BLEU ")
+    assert " is under --fail-under 99" in result.stderr
+
+
+def test_scores_that_cannot_be_kept_are_given_all_the_same(nmt_eval, tiny_run, monkeypatch):
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nmt.evaluation.report.write_text", full)
+    result = nmt_eval("--hyp", "fr", "--no-bootstrap")
+    assert result.stdout.startswith("BLEU 100.00")
+    assert (
+        "scores are not kept in the run: runs/tiny/eval/test-hyp-fr.json: cannot be written: "
+        "No space left on device" in result.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        (
+            ["--src", "en"],
+            ConfigError,
+            "--src: its translation is scored against --ref, which is missing",
+        ),
+        (
+            ["--ref", "fr"],
+            ConfigError,
+            "--ref: give --src to translate, or --hyp to score, with it",
+        ),
+        (
+            ["--src", "en", "--ref", "fr", "--split", "valid"],
+            ConfigError,
+            "--split: the texts come from --ref, so --split does not apply",
+        ),
+        (
+            ["--hyp", "fr", "--beam", "3"],
+            ConfigError,
+            "--hyp: the translation is given, so --beam does not apply",
+        ),
+        (
+            ["--hyp", "fr", "--ref", "fr", "--run", "runs/tiny"],
+            ConfigError,
+            "--hyp: the translation and its reference are given, so --run does not apply",
+        ),
+        (
+            ["--baseline", "fr", "--no-bootstrap"],
+            ConfigError,
+            "--baseline: it is compared by bootstrap; leave out --no-bootstrap",
+        ),
+        (
+            ["--chrf", "--fail-under", "20"],
+            ConfigError,
+            "--fail-under: it is about BLEU, so give --bleu with it",
+        ),
+        (["--out", "nowhere/x"], ConfigError, "--out: no such folder: nowhere"),
+        (["--hyp", "fr", "--out", "x"], ConfigError, "--out: no translation is made with --hyp"),
+        (
+            ["--split", "valid"],
+            ConfigError,
+            "--split: the run's config has no valid set; set data.valid there, "
+            "or give --src and --ref",
+        ),
+        (
+            ["--split", "test_2017_flickr"],
+            ConfigError,
+            "--split: got 'test_2017_flickr', allowed: train, valid, test "
+            "(the run reads no named corpus, which might have others)",
+        ),
+        (
+            ["--hyp", "three", "--ref", "fr"],
+            DataError,
+            "three has 3 lines, but fr has 5; "
+            "there must be one translation a line, in the same order",
+        ),
+        (
+            ["--hyp", "empty", "--ref", "fr"],
+            DataError,
+            "empty: no lines, there must be a translation a line",
+        ),
+        (
+            ["--src", "empty", "--ref", "empty"],
+            DataError,
+            "empty: no lines, there must be at least one",
+        ),
+        (
+            ["--src", "en", "--ref", "fr", "--ref", "three"],
+            DataError,
+            "three:4: no such line, but en has 5 lines; "
+            "aligned files need the same number of lines",
+        ),
+        (
+            ["--run", "runs/tinny"],
+            CheckpointError,
+            "runs/tinny: no such run; did you mean 'runs/tiny'?",
+        ),
+    ],
+)
+def test_wrong_input_is_one_line(nmt_eval, tiny_run, args, error, message):
+    root = tiny_run.parent.parent
+    (root / "three").write_text("a\nb\nc\n", encoding="utf-8")
+    (root / "empty").write_text("", encoding="utf-8")
+    with pytest.raises(error) as caught:
+        nmt_eval(*args)
+    assert str(caught.value) == message

@@ -1,0 +1,61 @@
+"""examples.py: which split a name means, and files of equal length."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt.corpus.sources import DataConfig, SplitConfig
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation.examples import examples_from_files, read_translations, split_named
+from nmt.schema import EvalExample
+
+OWN = SplitConfig(src=Path("en"), tgt=Path("fr"))
+
+
+def test_a_runs_own_split_comes_before_that_of_its_corpus():
+    data = DataConfig(corpus="multi30k-en-fr", test=OWN)
+    assert split_named(data, "test") == OWN
+    assert split_named(data, "valid").corpus == "multi30k-en-fr"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        DataConfig(corpus="multi30k-en-fr"),
+        DataConfig(train=OWN, test=SplitConfig(corpus="multi30k-en-fr", split="test")),
+    ],
+)
+def test_any_split_of_the_named_corpus_may_be_scored(data):
+    assert split_named(data, "test_2017_flickr") == SplitConfig(
+        corpus="multi30k-en-fr", split="test_2017_flickr"
+    )
+
+
+def test_a_run_without_that_split_is_told_what_to_do():
+    with pytest.raises(ConfigError, match=r"the run's config has no test set; set data\.test"):
+        split_named(DataConfig(train=OWN), "test")
+    with pytest.raises(ConfigError, match="got 'dev', allowed: train, valid, test"):
+        split_named(DataConfig(train=OWN), "dev")
+
+
+def test_every_line_has_all_its_references_unaltered(tmp_path):
+    for name, text in {"en": "a\n\n", "fr": " Oui\u202f! \n\n", "fr2": "l’été\nx\n"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    refs = [tmp_path / "fr", tmp_path / "fr2"]
+    assert examples_from_files(tmp_path / "en", refs) == [
+        EvalExample("a", (" Oui\u202f! ", "l’été")),
+        EvalExample("", ("", "x")),
+    ]
+    assert [e.src_text for e in examples_from_files(None, refs)] == ["", ""]
+    assert [e.ref_texts for e in examples_from_files(None, refs)][1] == ("", "x")
+
+
+def test_translations_are_read_as_they_are_and_counted(tmp_path):
+    (tmp_path / "hyp").write_text("a\n\n b\u2028c\n", encoding="utf-8")
+    assert read_translations(tmp_path / "hyp", 3, "x") == ["a", "", " b\u2028c"]
+    with pytest.raises(DataError) as caught:
+        read_translations(tmp_path / "hyp", 2, "the test set")
+    assert str(caught.value) == (
+        f"{tmp_path / 'hyp'} has 3 lines, but the test set has 2; "
+        "there must be one translation a line, in the same order"
+    )
