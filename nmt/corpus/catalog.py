@@ -4,6 +4,7 @@ A named corpus lives in `<data folder>/<name>/` as the files that its entry (ent
 exactly as they were downloaded; nothing is unpacked.
 """
 
+import contextlib
 import hashlib
 import unicodedata
 from dataclasses import dataclass
@@ -81,6 +82,16 @@ def read_corpus(corpus: str, name: str, folder: Path) -> list[EvalExample]:
     """
     entry = find_entry(corpus, folder)
     return _locate_named(corpus, name, folder, (entry.src_lang, entry.tgt_lang)).examples()
+
+
+def readable_splits(corpus: str, folder: Path) -> list[str]:
+    """The splits of the corpus whose files are all on disk."""
+    entry, readable = find_entry(corpus, folder), []
+    for name in entry.split_names:
+        with contextlib.suppress(DataError):
+            _locate_named(corpus, name, folder, (entry.src_lang, entry.tgt_lang))
+            readable.append(name)
+    return readable
 
 
 def split_files(split: SplitConfig, data: DataConfig) -> list[Path]:

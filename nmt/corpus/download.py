@@ -55,7 +55,7 @@ def download(url: str, part: Path, max_bytes: int) -> None:
                 raise DataError(f"{url}: {reason}") from None
         except (OSError, http.client.HTTPException) as error:
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            reason = str(cause) or type(cause).__name__
+            reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
             if isinstance(cause, _FINAL_ERRORS) or getattr(cause, "errno", 0) in _FINAL_ERRNOS:
                 raise DataError(f"{url}: {reason}") from None
     raise DataError(f"{url}: {reason} (tried {TRIES} times)")

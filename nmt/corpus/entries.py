@@ -133,7 +133,8 @@ def find_entry(name: str, folder: Path) -> CorpusEntry:
     """The entry called `name`; ConfigError with the nearest name where there is none."""
     entries = load_catalog(folder)
     if name not in entries:
-        near = difflib.get_close_matches(name, entries, n=1, cutoff=0.5)
+        near = [other for other in entries if name and other.startswith(name)]
+        near = near or difflib.get_close_matches(name, entries, n=1, cutoff=0.5)
         meant = f"; did you mean '{near[0]}'?" if near else ""
         raise ConfigError(
             f"corpus: got '{name}', allowed: {', '.join(sorted(entries))} "
@@ -158,8 +159,10 @@ def _builtin_catalog() -> dict[str, CorpusEntry]:
 def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
     try:
         text = path.read_text(encoding="utf-8-sig")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
+        # Every scalar stays text until its field says what it is: `no` is Norwegian, and a
+        # checksum of digits is no number.
+        root = yaml.compose(text, Loader=yaml.BaseLoader)
+        values = yaml.load(text, Loader=yaml.BaseLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:

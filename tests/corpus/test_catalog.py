@@ -10,6 +10,7 @@ from nmt.corpus.catalog import (
     part_of,
     read_examples,
     read_split,
+    readable_splits,
     resolve_split,
     sentence_key,
     split_files,
@@ -118,6 +119,18 @@ def test_a_malformed_catalogue_names_file_line_and_key(
     assert "\n" not in str(caught.value)
 
 
+def test_yaml_words_and_numbers_stay_the_text_they_are(data: DataConfig) -> None:
+    sha1 = "1234567890" * 4
+    (data.folder / "catalog.yaml").write_text(
+        "x: {src_lang: no, tgt_lang: en, splits: {train: {tsv: 2017}},\n"
+        f"    files: {{2017: {{max_bytes: 10_000, sources: [{{sha1: {sha1}}}]}}}}}}"
+    )
+    entry = load_catalog(data.folder)["x"]
+    assert entry.src_lang == "no"
+    assert entry.files["2017"].sources[0].sha1 == sha1
+    assert entry.files["2017"].max_bytes == 10_000
+
+
 def test_an_empty_catalogue_adds_nothing(data: DataConfig) -> None:
     (data.folder / "catalog.yaml").write_text("# nothing yet\n")
     assert set(load_catalog(data.folder)) == {"starter", "tatoeba-en-fr", "multi30k-en-fr"}
@@ -136,6 +149,8 @@ def test_resolve_takes_the_corpus_unless_a_split_is_given(data: DataConfig) -> N
 def test_an_unknown_corpus_or_split_names_what_there_is(data: DataConfig) -> None:
     with pytest.raises(ConfigError, match=r"got 'vilage', allowed: .*did you mean 'village'\?"):
         resolve_split(data.model_copy(update={"corpus": "vilage"}), "train")
+    with pytest.raises(ConfigError, match="did you mean 'tatoeba-en-fr'"):
+        resolve_split(data.model_copy(update={"corpus": "tato"}), "train")
     wrong = data.model_copy(update={"valid": SplitConfig(corpus="village", split="dev")})
     with pytest.raises(ConfigError, match="'village': got 'dev', allowed: train, test"):
         resolve_split(wrong, "valid")
@@ -206,7 +221,7 @@ def test_a_corpus_not_on_disk_says_how_to_get_it(data: DataConfig) -> None:
     split = SplitConfig(corpus="multi30k-en-fr", split="train")
     english = DataConfig(folder=data.folder)
     home = data.folder / "multi30k-en-fr"
-    cure = r"get it with: nmt corpus fetch multi30k-en-fr \[--from PATH\]$"
+    cure = rf"get it with: nmt corpus fetch multi30k-en-fr --data {data.folder} \[--from PATH\]$"
     with pytest.raises(DataError, match=f"^corpus 'multi30k-en-fr' is not in {home}; {cure}"):
         read_split(split, english)
     home.mkdir()
@@ -216,6 +231,26 @@ def test_a_corpus_not_on_disk_says_how_to_get_it(data: DataConfig) -> None:
     (data.folder / "village" / "train.tsv").unlink()
     with pytest.raises(DataError, match=r"put train\.tsv there \(its entry names no address\)"):
         read_split(resolved(data, "train"), data)
+
+
+def test_in_the_usual_folder_the_cure_needs_no_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NMT_DATA", raising=False)
+    with pytest.raises(DataError) as caught:
+        read_split(SplitConfig(corpus="tatoeba-en-fr", split="all"), DataConfig())
+    assert str(caught.value) == (
+        "corpus 'tatoeba-en-fr' is not in data/tatoeba-en-fr; "
+        "get it with: nmt corpus fetch tatoeba-en-fr [--from PATH]"
+    )
+
+
+def test_readable_splits_are_those_with_all_their_files(data: DataConfig) -> None:
+    assert readable_splits("village", data.folder) == ["train", "test"]
+    (data.folder / "village" / "test.2.de").unlink()
+    assert readable_splits("village", data.folder) == ["train"]
+    assert readable_splits("multi30k-en-fr", data.folder) == []
 
 
 def test_nmt_data_overrides_the_folder(data: DataConfig, monkeypatch: pytest.MonkeyPatch) -> None:

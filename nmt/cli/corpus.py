@@ -1,0 +1,140 @@
+"""nmt corpus: the named corpora, and what is in the corpora of a run."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from nmt.corpus.sources import DataConfig
+    from nmt.schema import SentencePair
+
+app = typer.Typer(
+    help="Named corpora: list and fetch them; check what a run would read.", no_args_is_help=True
+)
+
+Data = Annotated[
+    Path,
+    typer.Option("--data", envvar="NMT_DATA", help="Folder where named corpora live."),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
+
+
+@app.command("list")
+def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
+    """Show the corpora that a config can name, and whether they are on disk."""
+    from nmt.corpus.catalog import readable_splits
+    from nmt.corpus.entries import load_catalog
+
+    entries = load_catalog(data)
+    readable = {name: readable_splits(name, data) for name in entries}
+    if json_:
+        rows = [
+            {
+                "name": name,
+                **entry.model_dump(mode="json", exclude={"files", "hash_split", "splits"}),
+                "splits": entry.split_names,
+                "readable_splits": readable[name],
+            }
+            for name, entry in entries.items()
+        ]
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for name, entry in entries.items():
+        missing = [split for split in entry.split_names if split not in readable[name]]
+        state = "on disk" if not missing else f"on disk but for {', '.join(missing)}"
+        if not readable[name]:
+            state = "not on disk"
+        sizes = ", ".join(
+            f"{split} {entry.pairs[split]:,}" if split in entry.pairs else split
+            for split in entry.split_names
+        )
+        typer.echo(f"{name} ({entry.src_lang}, {entry.tgt_lang}): {entry.description}")
+        typer.echo(f"  {state}; pairs as published: {sizes}")
+        typer.echo(f"  licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A corpus of `nmt corpus list`.")],
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", help="Take the files from this file or folder, download nothing."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Only this source, where a file has several.")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Fetch again what is there already.")] = False,
+    data: Data = Path("data"),
+) -> None:
+    """Download a corpus, or copy it from disk; verify it, and read it to be sure.
+
+    A cut download is continued by the same command.
+    """
+    from nmt.corpus.fetch import fetch_corpus
+
+    report = fetch_corpus(name, data, lambda line: typer.echo(line, err=True), from_, source, force)
+    pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
+    typer.echo(f"{name} in {report.folder}: {pairs} pairs")
+
+
+@app.command()
+def check(
+    config: Annotated[Path, typer.Argument(help="The YAML file of a run.", metavar="CONFIG")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")
+    ] = None,
+    pieces: Annotated[
+        bool, typer.Option(help="Train the run's tokenizer and count its pieces too.")
+    ] = True,
+    json_: Json = False,
+) -> None:
+    """Report on what a run would read, before it is trained.
+
+    Pairs, words, pieces, lengths, duplicates, overlap of train with the evaluation sets,
+    characters outside the usual, unknown pieces, pairs over the length limit.
+    """
+    # Imported here because they bring torch and sentencepiece along.
+    from nmt.config import load_config
+    from nmt.corpus.report import corpus_report
+    from nmt.corpus.report_text import render_report
+
+    loaded = load_config(config, list(set_ or []))
+    splits = _read_splits(loaded.data)
+    tokenizers = None
+    if pieces and "train" in splits:
+        from nmt.corpus.tokenizer import train_tokenizers
+
+        typer.echo(f"training the {loaded.tokenizer.kind} tokenizer on train ...", err=True)
+        tokenizers = train_tokenizers(
+            loaded.tokenizer,
+            splits["train"],
+            loaded.data.src_lang,
+            loaded.data.tgt_lang,
+            loaded.seed,
+        )
+    report = corpus_report(splits, loaded.data, tokenizers)
+    typer.echo(
+        json.dumps(asdict(report), indent=2, ensure_ascii=False) if json_ else render_report(report)
+    )
+
+
+def _read_splits(data: "DataConfig") -> "dict[str, list[SentencePair]]":
+    """The pairs of every split that the run has; several references are so many pairs."""
+    from nmt.corpus.catalog import read_examples, read_split, resolve_split
+    from nmt.corpus.entries import RUN_SPLITS
+    from nmt.schema import SentencePair
+
+    splits: dict[str, list[SentencePair]] = {}
+    for name in RUN_SPLITS:
+        split = resolve_split(data, name)
+        if split is None:
+            continue
+        if name == "train":
+            splits[name] = read_split(split, data)
+        else:
+            examples = read_examples(split, data)
+            splits[name] = [SentencePair(e.src_text, ref) for e in examples for ref in e.ref_texts]
+    return splits

@@ -1,0 +1,71 @@
+"""The characters of a text that deserve a look: invisible, foreign to its script, or rare."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+RARE_SHARE = 1e-5
+"""A character other than ASCII is rare where it is at most this share of all characters."""
+FOREIGN_SHARE = 0.01
+"""A script is foreign to a text where it has at most this share of its letters."""
+
+
+@dataclass(frozen=True)
+class OddCharacter:
+    """A character outside the usual: why, how often, and a line that has it."""
+
+    code_point: str
+    name: str
+    count: int
+    why: str
+    example: str
+
+
+def odd_characters(texts: Sequence[str]) -> list[OddCharacter]:
+    """The characters of `texts` outside the usual, in order of reason, then code point.
+
+    Usual is what the texts themselves make usual, whatever their language: no list of letters
+    is written down here.
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    scripts: Counter[str] = Counter()
+    for char, count in counts.items():
+        if char.isalpha():
+            scripts[_script(char)] += count
+    n_letters, n_chars = scripts.total(), counts.total()
+    foreign = {name for name, n in scripts.items() if n <= FOREIGN_SHARE * n_letters}
+    found = []
+    for char, count in sorted(counts.items()):
+        why = _why_whatever_the_text(char)
+        if why is None and char.isalpha() and _script(char) in foreign:
+            why = f"foreign: {_script(char).lower()} letter"
+        if why is None and not char.isascii() and count <= RARE_SHARE * n_chars:
+            why = "rare"
+        if why is not None:
+            example = next(text for text in texts if char in text)
+            code, name = f"U+{ord(char):04X}", unicodedata.name(char, "no name")
+            found.append(OddCharacter(code, name, count, why, example))
+    return sorted(found, key=lambda odd: odd.why)
+
+
+def _why_whatever_the_text(char: str) -> str | None:
+    category = unicodedata.category(char)
+    if char == "\ufffd":
+        return "damage: what a program writes for what it cannot decode"
+    if category == "Cf":
+        return "invisible"
+    if category in ("Zl", "Zp") or char in "\x85\r\v\f":
+        return "line end in other programs"
+    if category[0] == "C":
+        return "control, private or unassigned"
+    if category == "Zs" and char != " ":
+        return "space other than U+0020"
+    return None
+
+
+def _script(char: str) -> str:
+    """The first word of the character's name, which for letters is the script's."""
+    return unicodedata.name(char, "UNNAMED").split(" ", maxsplit=1)[0]
