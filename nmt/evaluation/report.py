@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.checkpoints import write_text
+from nmt.atomic import write_text
 from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.metrics import MetricResult
