@@ -51,7 +51,8 @@ def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
             f"{split} {entry.pairs[split]:,}" if split in entry.pairs else split
             for split in entry.split_names
         )
-        typer.echo(f"{name} ({entry.src_lang}, {entry.tgt_lang}): {entry.description}")
+        described = entry.description or "no description"
+        typer.echo(f"{name} ({entry.src_lang}, {entry.tgt_lang}): {described}")
         typer.echo(f"  {state}; pairs as published: {sizes}")
         typer.echo(f"  licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
 
