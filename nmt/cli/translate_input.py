@@ -1,0 +1,92 @@
+"""Where `nmt translate` takes its sentences from: arguments, a file, a pipe or a terminal."""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+
+from nmt.errors import DataError
+
+_BOM = b"\xef\xbb\xbf"
+_PACKED = (".gz", ".zip")
+_Item = TypeVar("_Item")
+
+
+def checked_arguments(sentences: Sequence[str]) -> list[str]:
+    """`sentences`; DataError for one whose bytes were no UTF-8 on the command line."""
+    for number, sentence in enumerate(sentences, start=1):
+        try:
+            sentence.encode("utf-8")
+        except UnicodeEncodeError:
+            raise DataError(f"sentence {number}: not UTF-8: {sentence!a}") from None
+    return list(sentences)
+
+
+def file_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, read as they are needed; `-` is stdin, .gz and .zip are unpacked."""
+    if str(path) == "-":
+        yield from lines_of(sys.stdin.buffer, "stdin")
+    elif path.is_file() and path.suffix not in _PACKED:
+        with path.open("rb") as stream:
+            yield from lines_of(stream, str(path))
+    else:
+        from nmt.corpus.sources import read_lines
+
+        yield from read_lines(path)
+
+
+def lines_of(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines of UTF-8 text, parted at `\\n` only; a byte order mark is left out.
+
+    Raises DataError (name:line) where a byte is not UTF-8.
+    """
+    for number, line in enumerate(stream, start=1):
+        content = line.removesuffix(b"\n")
+        try:
+            yield (content.removeprefix(_BOM) if number == 1 else content).decode("utf-8")
+        except UnicodeDecodeError as error:
+            byte = content[error.start]
+            raise DataError(f"{name}:{number}: byte 0x{byte:02x} is not UTF-8") from None
+
+
+def prompted(prompt: str) -> Iterator[str]:
+    """What is typed on the terminal, line by line, until an empty line or Ctrl-D."""
+    with contextlib.suppress(ImportError):  # not everywhere; it gives input() its history
+        import readline  # noqa: F401
+    typer.echo("an empty line ends", err=True)
+    shown = prompt if sys.stdout.isatty() else ""  # input() writes it where results go
+    while True:
+        if not shown:
+            typer.echo(prompt, nl=False, err=True)
+        try:
+            text = input(shown)
+            text.encode("utf-8")
+        except EOFError:
+            typer.echo(err=True)
+            return
+        except UnicodeError:
+            typer.echo("not UTF-8; once more", err=True)
+            continue
+        if not text.strip():
+            return
+        yield text
+
+
+def with_progress(translations: Iterator[_Item], path: Path | None) -> Iterator[_Item]:
+    """`translations`, counted by a bar on stderr: on a terminal only, and not among the results.
+
+    `path` is the file that they are of, to know how many there will be.
+    """
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield from translations
+        return
+    from tqdm import tqdm
+
+    total = None
+    if path is not None and path.is_file() and path.suffix not in _PACKED:
+        with path.open("rb") as stream:
+            total = sum(1 for _ in stream)
+    yield from tqdm(translations, total=total, unit=" sentences", desc="translated")

@@ -1,0 +1,299 @@
+"""`nmt translate` over a real, tiny, untrained run: what goes where, and in which form."""
+
+import gzip
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from nmt.cli.translate import translate
+from nmt.config import RunConfig, TrainConfig
+from nmt.corpus.sources import DataConfig, SplitConfig
+from nmt.corpus.text import normalise
+from nmt.corpus.tokenizer import WordConfig, train_tokenizers
+from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
+from nmt.maps.terminal import render_terminal
+from nmt.models.catalog import build_model
+from nmt.models.rnn import RNNConfig
+from nmt.run import RunDirectory
+from nmt.schema import SentencePair, Translation
+from nmt.translation.search import SearchConfig
+from nmt.translation.translator import Translator
+
+Run = Callable[..., Result]
+
+SENTENCES = ["The cat sleeps.", "", "A dog!", "The dog, the cat", " \t", "a zebra\u2028sleeps"]
+PAIRS = [
+    SentencePair("The cat sleeps.", "Le chat dort."),
+    SentencePair("A dog, the cat!", "Un chien, l’ami : le chat !"),
+]
+SEARCH = SearchConfig(beam=3, max_length=9)
+
+app = typer.Typer()
+app.command()(translate)
+
+
+@pytest.fixture(scope="module")
+def tiny_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `runs/tiny`, an untrained model of a dozen words."""
+    home = tmp_path_factory.mktemp("home")
+    config = RunConfig(
+        name="tiny",
+        data=DataConfig(train=SplitConfig(src=Path("a.en"), tgt=Path("a.fr"))),
+        tokenizer=WordConfig(min_freq=1),
+        model=RNNConfig(embedding=5, hidden=7),
+        train=TrainConfig(steps=1),
+        search=SEARCH,
+    )
+    run = RunDirectory.create(home / "runs" / "tiny", config)
+    tokenizers = train_tokenizers(config.tokenizer, PAIRS, "en", "fr", seed=1)
+    tokenizers.save(run.tokenizer_path)
+    torch.manual_seed(2)
+    model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    tensors = {name: 3 * tensor for name, tensor in model.state_dict().items()}
+    run.save_checkpoint(1, tensors, {}, {"step": 1})
+    run.point("last", 1)
+    run.point("best", 1)
+    return home
+
+
+@pytest.fixture
+def run(tiny_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command in that folder; with `fails`, its error is for the test to read."""
+    monkeypatch.chdir(tiny_runs)
+
+    def invoke(*args: str, stdin: bytes = b"", fails: bool = False) -> Result:
+        result = CliRunner().invoke(app, list(args), input=stdin)
+        if not fails:
+            assert result.exception is None, result.output
+        return result
+
+    return invoke
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_runs: Path) -> list[Translation]:
+    """What the library says of SENTENCES."""
+    translator = Translator.load(tiny_runs / "runs" / "tiny", device="cpu", search=SEARCH)
+    return translator.translate(SENTENCES, n_best=3)
+
+
+def lines_of(result: Result) -> list[str]:
+    """stdout by lines that end at `\\n` only, each ended."""
+    *lines, rest = result.stdout.split("\n")
+    assert rest == ""
+    return lines
+
+
+def error_of(result: Result, kind: type[NMTError]) -> str:
+    assert type(result.exception) is kind
+    assert "\n" not in str(result.exception)
+    return str(result.exception)
+
+
+def test_arguments_give_a_line_each(run: Run, expected: list[Translation]) -> None:
+    result = run(*SENTENCES)
+    assert lines_of(result) == [t.text for t in expected]
+    assert len({t.text for t in expected}) > 2
+    assert result.stderr.startswith("run: runs/tiny\n")
+
+
+def test_stdin_and_files_give_as_many_lines(
+    run: Run, expected: list[Translation], tmp_path: Path
+) -> None:
+    wanted = [t.text for t in expected]
+    content = "\n".join(SENTENCES).encode()
+    for ended in (content, content + b"\n", b"\xef\xbb\xbf" + content):
+        assert lines_of(run(stdin=ended)) == wanted
+        assert lines_of(run("--file", "-", stdin=ended)) == wanted
+        plain, packed = tmp_path / "x.en", tmp_path / "x.en.gz"
+        plain.write_bytes(ended)
+        packed.write_bytes(gzip.compress(ended))
+        for path in (plain, packed):
+            assert lines_of(run("--file", str(path), "--batch-size", "1")) == wanted
+    assert run(stdin=b"").stdout == ""
+    assert run(stdin=b"\n\n").stdout == "\n\n"
+
+
+def test_a_run_that_is_named_is_not_announced(run: Run) -> None:
+    assert "run:" not in run("A dog!", "--run", "runs/tiny", "--checkpoint", "last").stderr
+
+
+def test_n_best_lines(run: Run, expected: list[Translation]) -> None:
+    rows = [line.split("\t") for line in lines_of(run(*SENTENCES, "--n-best", "3"))]
+    wanted = []
+    for number, translation in enumerate(expected, start=1):
+        for found in translation.hypotheses:
+            wanted.append([str(number), f"{found.hypothesis.score:.4f}", found.text])
+        if not translation.hypotheses:
+            wanted.append([str(number), "", ""])
+    assert rows == wanted
+
+
+def test_scores(run: Run, expected: list[Translation]) -> None:
+    rows = [line.split("\t") for line in lines_of(run(*SENTENCES, "--scores"))]
+    assert [text for _, text in rows] == [t.text for t in expected]
+    for (score, _), translation in zip(rows, expected, strict=True):
+        best = [f"{h.hypothesis.score:.4f}" for h in translation.hypotheses[:1]]
+        assert [score] == (best or [""])
+
+
+def test_json_lines(run: Run, expected: list[Translation]) -> None:
+    records = [json.loads(line) for line in lines_of(run(*SENTENCES, "--json", "--n-best", "2"))]
+    for record, translation in zip(records, expected, strict=True):
+        assert record["src"] == translation.src_text
+        assert record["translation"] == translation.text
+        assert len(record["hypotheses"]) == len(translation.hypotheses[:2])
+        for one, found in zip(record["hypotheses"], translation.hypotheses, strict=False):
+            assert one["text"] == found.text
+            assert one["score"] == pytest.approx(found.hypothesis.score)
+            assert one["finished"] == found.hypothesis.finished
+            assert one["log_probs"] == pytest.approx(found.hypothesis.log_probs)
+            pieces = [*found.target.pieces] + ["</s>"] * found.hypothesis.finished
+            assert one["pieces"] == pieces
+
+
+def test_the_map_is_drawn(run: Run, expected: list[Translation]) -> None:
+    result = run("The cat sleeps.", "", "--show-attention")
+    drawn = render_terminal(expected[0])
+    assert drawn
+    assert result.stdout == f"{expected[0].text}\n{drawn}\n\n\n"
+    assert "below; from:" in result.stderr
+
+
+def test_the_flags_reach_the_search(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    load = Translator.load
+
+    def note(*args: object, search: SearchConfig | None, **rest: object) -> Translator:
+        seen.append(search)
+        return load(*args, search=search, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Translator, "load", note)
+    run("a")
+    flags = ["--beam", "4", "--n-best", "2", "--length-penalty", "1.5", "--batch-size", "3"]
+    run("a", *flags, "--set", "search.max_length=2", "--set", "search.beam=2")
+    assert seen == [
+        None,
+        SearchConfig(beam=4, n_best=2, length_penalty=1.5, batch_size=3, max_length=2),
+    ]
+
+
+def test_plain_output_on_request(run: Run) -> None:
+    """The French colon and apostrophe are in some of the best hypotheses of an untrained model."""
+    options = ["--beam", "12", "--n-best", "12", "--set", "search.max_length=5"]
+    restored = lines_of(run("A dog!", "the cat", *options))
+    plain = lines_of(run("A dog!", "the cat", *options, "--no-restore"))
+    assert [normalise(line, "fr") for line in restored] == [normalise(line, "fr") for line in plain]
+    for mark in "\u202f\u00a0\u2019":
+        assert mark in "".join(restored)
+        assert mark not in "".join(plain)
+
+
+def test_what_the_bound_cuts_is_said(run: Run) -> None:
+    result = run("The cat sleeps.", "", "--set", "search.max_length=1", "--set", "search.beam=1")
+    assert "\n1 of 2 translations were cut at the length bound (search.max_length" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "kind", "message"),
+    [
+        (["a", "--file", "x"], ConfigError, "got sentences and --file, allowed: one of them"),
+        (["a", "--json", "--show-attention"], ConfigError, "--json does not go with"),
+        (["a", "--n-best", "4"], ConfigError, "--n-best: got 4, allowed: 1 to 3, the beam"),
+        (["a", "--set", "model.hidden=3"], ConfigError, "allowed here: search.*"),
+        (["a", "--set", "search.bean=3"], ConfigError, "did you mean 'search.beam'"),
+        (["a", "--set", "search.n_best=4"], ConfigError, "n_best: got 4, allowed: 1 to beam (3)"),
+        (["a", "--run", "runs/tinny"], CheckpointError, "did you mean 'runs/tiny'"),
+        (["a", "--checkpoint", "step-7"], CheckpointError, "step-"),
+        (["a", "--device", "gpu"], ConfigError, "got 'gpu'"),
+        (["--file", "nowhere.en"], DataError, "nowhere.en"),
+        (["fine", "b\udcffd"], DataError, "sentence 2: not UTF-8: 'b\\udcffd'"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    run: Run, args: list[str], kind: type[NMTError], message: str
+) -> None:
+    result = run(*args, fails=True)
+    assert message in error_of(result, kind)
+    assert result.stdout == ""
+
+
+def test_undecodable_input_names_its_line(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "latin1.en"
+    path.write_bytes(b"one\ntwo\ncaf\xe9\n")
+    result = run("--file", str(path), "--batch-size", "1", fails=True)
+    assert error_of(result, DataError) == f"{path}:3: byte 0xe9 is not UTF-8"
+    assert len(lines_of(result)) == 2
+    result = run(stdin=path.read_bytes(), fails=True)
+    assert error_of(result, DataError) == "stdin:3: byte 0xe9 is not UTF-8"
+
+
+_PROGRAM = (
+    "import sys, typer; from nmt.cli.translate import translate; "
+    "app = typer.Typer(); app.command()(translate); app(standalone_mode=False); "
+    "print(sorted({'sacrebleu', 'matplotlib', 'nmt.maps.terminal'} & set(sys.modules)))"
+)
+
+
+def test_only_what_is_needed_is_imported(tiny_runs: Path, expected: list[Translation]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, SENTENCES[0]],
+        cwd=tiny_runs,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{expected[0].text}\n[]\n"
+    started = [sys.executable, "-c", "import sys, nmt.cli.translate; print('torch' in sys.modules)"]
+    assert subprocess.run(started, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_on_a_terminal_it_asks_until_an_empty_line(
+    tiny_runs: Path, expected: list[Translation]
+) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM],
+        cwd=tiny_runs,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "TERM": "dumb"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+    )
+    os.close(theirs)
+    shown = b""
+    for typed in (SENTENCES[0], SENTENCES[2], ""):
+        shown = _read_until(ours, shown, b"en> ")
+        os.write(ours, typed.encode() + b"\n")
+        shown += b"|"
+    shown = _read_until(ours, shown, b"]")
+    assert process.wait(timeout=60) == 0
+    text = shown.decode()
+    assert text.count("en> ") == 3
+    for translation in (expected[0], expected[2]):
+        assert f"{translation.text}\r\n" in text
+    assert process.stderr is not None
+    assert "an empty line ends" in process.stderr.read().decode()
+    process.stderr.close()
+    os.close(ours)
+
+
+def _read_until(terminal: int, shown: bytes, mark: bytes) -> bytes:
+    """All that is shown until `mark` comes after the last `|`."""
+    while mark not in shown.rpartition(b"|")[2]:
+        ready, _, _ = select.select([terminal], [], [], 60)
+        assert ready, f"nothing more after {shown!r}"
+        shown += os.read(terminal, 4096)
+    return shown
