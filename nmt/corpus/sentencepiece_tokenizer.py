@@ -132,8 +132,8 @@ class SentencePieceTokenizer:
         return _restore(text, self.lang) if restore else text
 
     def _kept(self, ids: Sequence[int]) -> list[int]:
-        known = range(len(self.vocab))
-        return [i if i in known else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
+        size = len(self.vocab)  # rows beyond it only pad the table
+        return [i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
 
     def _encoded(self, pieces: Sequence[str], ids: Sequence[int]) -> Encoded:
         spans = word_spans(pieces)
@@ -156,7 +156,9 @@ def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
     The spans cover all pieces without gaps. A ▁ that stands alone belongs to the piece after
     it; at the end, where none follows, to the word before.
     """
-    starts = [0] if pieces else []
+    if not pieces:
+        return ()
+    starts = [0]
     for i in range(1, len(pieces)):
         has_letters = any(piece != SPACE_MARK for piece in pieces[starts[-1] : i])
         has_more = any(piece != SPACE_MARK for piece in pieces[i:])

@@ -48,7 +48,7 @@ _TABLE = _character_table()
 # not where a letter follows it (10:30, 3:2, http://x/?a=1, !important, :) stay as they are).
 _CLOSED = r"""(?:(?<=[\w»)\]}.…”%$€£°])|(?<=\S["']))"""
 _CLOSED_OR_ASKED = r"""(?:(?<=[\w»)\]}.…”%$€£°?!‽])|(?<=\S["']))"""
-_ASKING = r"[?!‽]+(?![\w/=&#])"
+_ASKING = r"[?!‽]++(?![\w/=&#])"
 _PAUSING = r"[;:](?=\s|$)"
 _MISSING_SPACES = (
     (re.compile(r"«(?=\S)"), "« "),

@@ -85,21 +85,25 @@ class WordTokenizer:
         if lines.pop():
             raise DataError("the last line has no line end: the file is cut short")
         self.vocab = Vocab(tuple(lines))
+        # Without the reserved names: where a text says "<s>", it is a word like any other.
+        first = len(RESERVED)
+        self._ids = {word: i for i, word in enumerate(lines[first:], start=first)}
 
     def encode(self, text: str) -> Encoded:
         """`text` as words; an unknown word keeps its surface there and has UNK_ID."""
         words = self._words(text)
-        ids = tuple(map(self._id_of, words))
+        ids = self._ids_of(words)
         return Encoded(words, ids, words, tuple((i, i + 1) for i in range(len(words))))
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """The ids of each text, as `encode` gives them."""
-        return [tuple(map(self._id_of, self._words(text))) for text in texts]
+        return [self._ids_of(self._words(text)) for text in texts]
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
-        kept = tuple(i for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID))
-        words = tuple(map(self.vocab.piece_of, kept))
+        size = len(self.vocab)
+        kept = tuple(i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID))
+        words = tuple(self.vocab.pieces[i] for i in kept)
         return Encoded(words, kept, words, tuple((i, i + 1) for i in range(len(words))))
 
     def decode(self, ids: Sequence[int], restore: bool = True) -> str:
@@ -107,12 +111,11 @@ class WordTokenizer:
         text = join(self.encoded_from_ids(ids).words, self.lang)
         return _restore(text, self.lang) if restore else text
 
+    def _ids_of(self, words: Iterable[str]) -> tuple[int, ...]:
+        return tuple(self._ids.get(word, UNK_ID) for word in words)
+
     def _words(self, text: str) -> tuple[str, ...]:
         return tuple(split(self.config.cased(normalise(text, self.lang))))
-
-    def _id_of(self, word: str) -> int:
-        id_ = self.vocab.id_of(word)
-        return id_ if id_ >= len(RESERVED) else UNK_ID  # a text may say "<s>"; it is a word there
 
 
 _restore = restore  # `decode` has a parameter of that name
