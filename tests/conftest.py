@@ -1,11 +1,18 @@
 """Values that tests of several storeys build: translations made by hand, without a model."""
 
+import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+import torch
 
 from nmt.schema import Encoded, Hypothesis, TranslatedHypothesis, Translation
+
+# One thread: the tests' products are small, and two threads wait for each other ten times longer
+# than they work wherever another process is busy. Child processes inherit it.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 MakeTranslation = Callable[..., Translation]
 

@@ -4,9 +4,12 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from nmt.training.loop import Outcome
 
 Config = Annotated[Path, typer.Option("--config", "-c", help="YAML file that describes the run.")]
 Set = Annotated[
@@ -51,7 +54,7 @@ def train(
         raise typer.Exit(128 + stop.number)
 
 
-def _closing_words(outcome: "loop.Outcome") -> str:  # type: ignore[name-defined]  # noqa: F821
+def _closing_words(outcome: "Outcome") -> str:
     if outcome.reason is None:
         return f"saved at step {outcome.step:,}; the same command again continues this run"
     best = ""

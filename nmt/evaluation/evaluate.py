@@ -96,13 +96,13 @@ def score_translations(
     )
 
 
-def bleu_of(translator: Translates, examples: Sequence[EvalExample], tgt_lang: str) -> float:
-    """BLEU (0..100) of real decoding with the translator's own search; for validation."""
+def bleu_of(
+    translator: Translates, examples: Sequence[EvalExample], tgt_lang: str
+) -> tuple[float, list[str]]:
+    """BLEU (0..100) of real decoding with the translator's own search, and the texts scored."""
     texts = [t.text for t in translator.translate([e.src_text for e in examples])]
-    return corpus_bleu(
-        write_as(_typography(examples, tgt_lang), texts, tgt_lang),
-        [example.ref_texts for example in examples],
-    )
+    texts = write_as(_typography(examples, tgt_lang), texts, tgt_lang)
+    return corpus_bleu(texts, [example.ref_texts for example in examples]), texts
 
 
 def bleu_by_length(

@@ -12,7 +12,6 @@ from typing import TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-
 _Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lone method
 
 

@@ -24,17 +24,14 @@ def padded_rows(vocab_size: int) -> int:
 
 
 class VocabLinear(nn.Module):
-    """Logits over a padded vocabulary; a padding row's logit is a constant too low to matter.
-
-    `table` shares the weight with an embedding (Press & Wolf, arXiv 1608.05859).
-    """
+    """Logits over a padded vocabulary; a padding row's logit is a constant too low to matter."""
 
     keep: Tensor
 
-    def __init__(self, size: int, vocab_size: int, table: nn.Parameter | None = None) -> None:
+    def __init__(self, size: int, vocab_size: int) -> None:
         super().__init__()
         rows = padded_rows(vocab_size)
-        self.weight = nn.Parameter(torch.empty(rows, size)) if table is None else table
+        self.weight: Tensor = nn.Parameter(torch.empty(rows, size))
         self.bias = nn.Parameter(torch.zeros(rows))
         self.register_buffer("keep", torch.arange(rows) < vocab_size, persistent=False)
 
@@ -161,7 +158,7 @@ class DeepReadout(Readout):
         total: Tensor = self.U_o(hidden) + self.V_o(embedded) + self.C_o(context)
         if not self.maxout:
             return torch.tanh(total)
-        return total.unflatten(-1, (-1, 2)).amax(dim=-1)
+        return total.view(*total.shape[:-1], -1, 2).amax(dim=-1)
 
 
 ReadoutConfig = Annotated[PlainReadoutConfig | DeepReadoutConfig, Field(discriminator="kind")]

@@ -55,7 +55,8 @@ class RNNConfig(Config):
     )
     tie_embeddings: Literal["none", "target", "all"] = Field(
         default="none",
-        description="share the vocabulary layer's weight with the target embedding; `all`: with "
+        description="share the vocabulary layer's weight with the target embedding (arXiv "
+        "1608.05859); `all`: with "
         "the source embedding too (needs a joint tokenizer)",
     )
 
@@ -166,8 +167,9 @@ class RNNDecoder(nn.Module):
         self.cell = ContextGRUCell(embedding, memory, hidden)
         self.upper = nn.ModuleList(nn.GRUCell(hidden, hidden) for _ in range(config.layers - 1))
         self.readout = config.readout.build(hidden, embedding, memory)
-        tied = None if config.tie_embeddings == "none" else self.embedding.weight
-        self.output = VocabLinear(config.readout.width(hidden), vocab_size, tied)
+        self.output = VocabLinear(config.readout.width(hidden), vocab_size)
+        if config.tie_embeddings != "none":
+            self.output.weight = self.embedding.weight
 
     def start(self, memory: Memory) -> RNNState:
         """The state before the first piece, the keys projected."""

@@ -1,6 +1,5 @@
 """One call trains a run: read, assemble, summarise, fit, leave a directory that translates."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,13 +10,14 @@ import torch
 from nmt.config import RunConfig
 from nmt.corpus.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.corpus.catalog import read_examples, read_split, resolve_split, split_files
-from nmt.corpus.tokenizer import Tokenizers, train_tokenizers
+from nmt.corpus.tokenizer import MANIFEST_NAME, Tokenizers, train_tokenizers
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError, DataError
 from nmt.models.catalog import build_model
 from nmt.run import RunDirectory
 from nmt.schema import SentencePair
-from nmt.training.runlog import RunLog, truncate_metrics
+from nmt.training.resume import open_run
+from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
 from nmt.training.validation import Validator
 
@@ -50,15 +50,15 @@ def train(
     DataError or CheckpointError for what the user can mend.
     """
     device = resolve_device(config.train.device)
-    run = RunDirectory.open_or_create(folder, config, command)
-    resuming = run.has_checkpoint("last")
+    run = open_run(folder, config, command, _data_files(config), describe_device(device))
+    resuming = "last" in run.checkpoint_folder.labels()
     with RunLog(run.path, config.train.tensorboard, quiet) as log:
         torch.manual_seed(config.seed)
         parts, summary = _assemble(config, run, device, log)
         trainer = Trainer(config, parts, run, log)
         if resuming:
             trainer.restore()
-            truncate_metrics(run.metrics_path, trainer.progress.step)
+            log.rewind(trainer.progress.step)
         log.say(summary)
         if resuming:
             log.say(f"resuming after step {trainer.progress.step:,}")
@@ -78,7 +78,8 @@ def _assemble(
     tokenizers = _tokenizers(config, run, pairs)
     corpus = encode_pairs(pairs, tokenizers, config.data.max_pieces)
     if not len(corpus):
-        raise DataError(f"data.train: none of {len(pairs)} pairs is fit for training: {corpus.dropped}")
+        reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
+        raise DataError(f"data.train: none of {len(pairs)} pairs is fit for training: {reasons}")
     validator = _validator(config, tokenizers)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     n_parameters = sum(p.numel() for p in model.parameters())
@@ -103,6 +104,13 @@ def _assemble(
     return parts, "\n".join(lines)
 
 
+def _data_files(config: RunConfig) -> list[Path]:
+    """Every file that training reads, for the run card."""
+    splits = [resolve_split(config.data, name) for name in ("train", "valid")]
+    files = [file for split in splits if split for file in split_files(split, config.data)]
+    return list(dict.fromkeys(files))
+
+
 def _training_pairs(config: RunConfig) -> list[SentencePair]:
     split = resolve_split(config.data, "train")
     if split is None:
@@ -110,17 +118,15 @@ def _training_pairs(config: RunConfig) -> list[SentencePair]:
     return read_split(split, config.data)
 
 
-def _tokenizers(
-    config: RunConfig, run: RunDirectory, pairs: Sequence[SentencePair]
-) -> Tokenizers:
+def _tokenizers(config: RunConfig, run: RunDirectory, pairs: Sequence[SentencePair]) -> Tokenizers:
     """The run's own, or trained on its training pairs and saved with it."""
-    if run.has_tokenizers():
-        return run.load_tokenizers()
+    if (run.tokenizer_path / MANIFEST_NAME).is_file():
+        return Tokenizers.load(run.tokenizer_path)
     data = config.data
     tokenizers = train_tokenizers(
         config.tokenizer, pairs, data.src_lang, data.tgt_lang, config.seed
     )
-    run.save_tokenizers(tokenizers)
+    tokenizers.save(run.tokenizer_path)
     return tokenizers
 
 

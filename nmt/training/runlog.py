@@ -59,6 +59,12 @@ class RunLog:
                 if isinstance(value, float):
                     self._board.add_scalar(f"{record['type']}/{name}", value, record["step"])
 
+    def rewind(self, step: int) -> None:
+        """Drop the records after `step`: a resumed run writes them again, each step once."""
+        self._metrics.close()
+        _truncate_metrics(self._folder / "metrics.jsonl", step)
+        self._metrics = (self._folder / "metrics.jsonl").open("a", encoding="utf-8")
+
     def open_bar(self, epoch: int, total: int, done: int) -> None:
         """A bar over the batches of one epoch."""
         self.close_bar()
@@ -91,13 +97,8 @@ class RunLog:
         self._log.flush()
 
 
-def truncate_metrics(path: Path, step: int) -> None:
-    """Drop the records after `step`: a resumed run writes them again, each step once.
-
-    A last line cut short by a kill is dropped as well.
-    """
-    if not path.exists():
-        return
+def _truncate_metrics(path: Path, step: int) -> None:
+    """A last line cut short by a kill is dropped as well."""
     kept = []
     for line in path.read_text(encoding="utf-8").split("\n"):
         try:
@@ -120,4 +121,4 @@ def _summary_writer(folder: Path) -> Any:
             "train.tensorboard: true needs TensorBoard; install it with: "
             "pip install 'nmt[tensorboard]'"
         ) from error
-    return SummaryWriter(folder / "tensorboard")  # type: ignore[no-untyped-call]
+    return SummaryWriter(folder / "tensorboard")

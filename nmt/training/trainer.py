@@ -19,7 +19,7 @@ from nmt.training.loss import cross_entropy
 from nmt.training.meter import Meter, peak_memory_bytes
 from nmt.training.optim import Schedule
 from nmt.training.progress import Progress
-from nmt.training.runlog import RunLog
+from nmt.training.runlog import Record, RunLog
 from nmt.training.state import pack, unpack
 from nmt.training.validation import ValidationResult, Validator
 
@@ -131,7 +131,7 @@ class Trainer:
             loss = cross_entropy(
                 output.logits, batch.tgt_out, parts.tgt_vocab_size, train.label_smoothing
             )
-            self.scaler.scale(loss.loss_sum / n_tokens).backward()
+            self.scaler.scale(loss.loss_sum / n_tokens).backward()  # type: ignore[no-untyped-call]
             nll_sum += float(loss.nll_sum)
         self.scaler.unscale_(self.optimizer)
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, train.clip_norm or math.inf)
@@ -176,7 +176,7 @@ class Trainer:
 
     def _record(self, kind: str, loss: float, bleu: float | None = None) -> None:
         progress = self.progress
-        common = {
+        common: Record = {
             "type": kind,
             "step": progress.step,
             "epoch": progress.epoch,

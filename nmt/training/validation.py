@@ -9,7 +9,7 @@ import torch
 from nmt.config import ValidConfig
 from nmt.corpus.batching import Batcher, EncodedCorpus
 from nmt.corpus.tokenizer import Tokenizers
-from nmt.evaluation.metrics import corpus_bleu
+from nmt.evaluation.evaluate import bleu_of
 from nmt.models.base import Seq2Seq
 from nmt.models.masks import keep_from_lengths
 from nmt.schema import EvalExample
@@ -44,9 +44,7 @@ class ValidationResult:
 
     def describe(self) -> str:
         """The numbers in a line."""
-        return (
-            f"valid loss {self.loss:.3f}  perplexity {self.perplexity:.2f}  BLEU {self.bleu:.2f}"
-        )
+        return f"valid loss {self.loss:.3f}  perplexity {self.perplexity:.2f}  BLEU {self.bleu:.2f}"
 
     def samples_text(self) -> str:
         """Source, translation and reference, a line each."""
@@ -74,8 +72,7 @@ class Validator:
             search = self.search.model_copy(update={"beam": self.config.beam, "n_best": 1})
             translator = Translator(model, self.tokenizers, device, search)
             chosen = self.examples[: self.config.max_examples]
-            hyp_texts = [t.text for t in translator.translate([e.src_text for e in chosen])]
-            bleu = corpus_bleu(hyp_texts, [example.ref_texts for example in chosen])
+            bleu, hyp_texts = bleu_of(translator, chosen, self.tokenizers.tgt.lang)
         finally:
             model.train()
         step = max(1, len(chosen) // max(1, self.config.samples))

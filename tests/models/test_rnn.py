@@ -13,7 +13,8 @@ from nmt.models.rnn import RNNSeq2Seq
 
 def _model(**options: object) -> RNNSeq2Seq:
     torch.manual_seed(0)
-    model = build_model(ModelConfig.model_validate({"hidden": 7, "embedding": 5, **options}), 29, 31)
+    config = ModelConfig.model_validate({"hidden": 7, "embedding": 5, **options})
+    model = build_model(config, 29, 31)
     assert isinstance(model, RNNSeq2Seq)
     return model
 

@@ -1,0 +1,76 @@
+# `make demo` and `make test` need nothing but python3 (3.11 or newer) and make.
+# The others use what those two installed.
+
+PYTHON ?= python3
+VENV   ?= .venv
+NMT    := $(VENV)/bin/nmt
+PY     := $(VENV)/bin/python
+
+DEMO_RUN    ?= runs/starter
+DEMO_FLAGS  ?=
+DEMO_BLEU   ?= 75
+DEMO_HEAT   ?= demo-attention.png
+CONFIG      ?= configs/starter.yaml
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev demo test check test-slow train eval bench docs clean
+
+help:          ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed            ## make .venv and install nmt in it
+
+install-dev: $(VENV)/.installed-dev    ## the same with the tools that the tests need
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "nmt needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12 ..."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed               ## train on the embedded corpus, measure, translate, look (6 minutes)
+	$(NMT) train --config configs/starter.yaml --run $(DEMO_RUN) $(DEMO_FLAGS)
+	$(NMT) eval --bleu --run $(DEMO_RUN) --fail-under $(DEMO_BLEU)
+	$(NMT) translate --run $(DEMO_RUN) \
+	  "My sister bought a red car." \
+	  "We are not going to the beach today." \
+	  "Do you want a cup of tea?"
+	$(NMT) attention --run $(DEMO_RUN) --format png --out $(DEMO_HEAT) "My sister bought a red car."
+	@echo "The attention heat map is in $(DEMO_HEAT); the run, with everything it needs, in $(DEMO_RUN)."
+
+test: $(VENV)/.installed-dev           ## install, then ruff, mypy --strict, import-linter, pytest
+	@$(MAKE) --no-print-directory check
+
+check:         ## the same without installing
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m pytest
+
+test-slow: $(VENV)/.installed-dev      ## the tests that take minutes
+	$(PY) -m pytest -m slow
+
+train: $(VENV)/.installed              ## nmt train; CONFIG=configs/multi30k.yaml for another
+	$(NMT) train --config $(CONFIG)
+
+eval: $(VENV)/.installed               ## nmt eval --bleu on the newest run
+	$(NMT) eval --bleu
+
+bench: $(VENV)/.installed              ## training speed on this machine
+	$(PY) scripts/bench_training.py
+
+docs: $(VENV)/.installed               ## regenerate the configuration reference and schema
+	$(NMT) config docs > docs/configuration.md
+	$(NMT) config schema > docs/config.schema.json
+
+clean:         ## remove .venv and caches; runs/ and data/ stay
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

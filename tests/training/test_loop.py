@@ -1,0 +1,249 @@
+"""Whole runs of seconds: they learn, resume as if unbroken, stop when told, refuse nonsense."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from training.toy import toy_config, write_reversal
+
+from nmt.corpus.sources import read_tsv
+from nmt.errors import ConfigError, DataError, NMTError
+from nmt.run import RunDirectory
+from nmt.training.loop import Outcome, train
+from nmt.translation.translator import Translator
+
+COMMAND = ["nmt", "train"]
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that learned to reverse; the corpus lies beside it."""
+    folder = tmp_path_factory.mktemp("reversal")
+    write_reversal(folder)
+    outcome = train(toy_config(folder, train={"epochs": 4}), folder / "run", COMMAND, quiet=True)
+    assert outcome.reason == "4 epochs done"
+    return folder
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A folder with a small corpus of reversals."""
+    write_reversal(tmp_path, n_train=200, n_test=20)
+    return tmp_path
+
+
+def _train(
+    folder: Path, run: str = "run", stop_after: int | None = None, **sections: Any
+) -> Outcome:
+    sections = {"train": {"epochs": 2}, **sections}
+    asked = itertools.count(1)
+    interrupted = (lambda: next(asked) > stop_after) if stop_after else (lambda: False)
+    return train(toy_config(folder, **sections), folder / run, COMMAND, interrupted, quiet=True)
+
+
+def _records(run: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["type"] == kind]
+
+
+def test_reversal_is_learned_to_the_last_unseen_sentence(learned: Path) -> None:
+    translator = Translator.load(learned / "run")
+    pairs = read_tsv(learned / "test.tsv")
+    translations = translator.translate([pair.src_text for pair in pairs])
+    assert [t.text for t in translations] == [pair.tgt_text for pair in pairs]
+
+
+def test_attention_over_a_reversal_is_anti_diagonal(learned: Path) -> None:
+    translator = Translator.load(learned / "run")
+    for translation in translator.translate(["a b c d e f", "h g f", "c a"]):
+        n = len(translation.source.ids)
+        weights = translation.hypotheses[0].hypothesis.attention
+        assert weights.shape == (n + 1, n + 1)
+        assert weights[:n].argmax(axis=1).tolist() == list(range(n - 1, -1, -1))
+        assert np.mean([weights[t, n - 1 - t] for t in range(n)]) > 0.8
+
+
+def test_a_run_leaves_all_that_it_promises(learned: Path) -> None:
+    run = learned / "run"
+    for name in ("config.yaml", "run.json", "metrics.jsonl", "train.log", "tokenizer"):
+        assert (run / name).exists(), name
+    card = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    assert card["command"] == COMMAND
+    assert len(card["data"]) == 2
+    assert (run / "checkpoints" / "best").is_symlink()
+    valid = _records(run, "valid")
+    assert [record["epoch"] for record in valid] == [1, 2, 3, 4]
+    assert valid[-1]["bleu"] == 100.0
+    log = (run / "train.log").read_text(encoding="utf-8")
+    assert "2,000 for training" in log
+    assert "an epoch" in log
+
+
+def test_the_copied_run_translates_elsewhere(learned: Path, tmp_path: Path) -> None:
+    (learned / "run").rename(tmp_path / "moved")
+    try:
+        assert Translator.load(tmp_path / "moved").translate(["a b c"])[0].text == "c b a"
+    finally:
+        (tmp_path / "moved").rename(learned / "run")
+
+
+@pytest.mark.parametrize("stop_after", [3, 7, 10])
+def test_resume_equals_the_unbroken_run(corpus: Path, stop_after: int) -> None:
+    options: dict[str, Any] = {
+        "model": {"dropout": 0.3},
+        "train": {
+            "epochs": 2,
+            "log_every": 2,
+            "schedule": {"kind": "inverse_sqrt", "warmup": 5},
+        },
+    }
+    unbroken = _train(corpus, "whole", **options)
+    first = _train(corpus, "parts", stop_after=stop_after, **options)
+    assert first.reason is None
+    assert 0 < first.step < unbroken.step
+    second = _train(corpus, "parts", **options)
+    assert (second.step, second.reason) == (unbroken.step, unbroken.reason)
+    one, two = (RunDirectory(corpus / name).load_state("last") for name in ("whole", "parts"))
+    for name, tensor in one.model_tensors.items():
+        assert torch.equal(tensor, two.model_tensors[name]), name
+    assert one.state_tensors.keys() == two.state_tensors.keys()
+    for name, tensor in one.state_tensors.items():
+        assert torch.equal(tensor, two.state_tensors[name]), name
+    for kind in ("train", "valid"):
+        records = [
+            [(r["step"], r["epoch"], r["lr"], r["loss"]) for r in _records(corpus / name, kind)]
+            for name in ("whole", "parts")
+        ]
+        assert records[0] == records[1]
+
+
+def test_a_finished_run_says_so_and_goes_on_with_more_epochs(corpus: Path) -> None:
+    done = _train(corpus)
+    again = _train(corpus)
+    assert (again.step, again.reason) == (done.step, done.reason)
+    more = _train(corpus, train={"epochs": 3})
+    assert more.step == done.step * 3 // 2
+    assert RunDirectory(corpus / "run").load_config().train.epochs == 3
+
+
+def test_another_configuration_is_refused_on_a_begun_run(corpus: Path) -> None:
+    _train(corpus)
+    with pytest.raises(ConfigError, match=r"model\.hidden: 32 -> 33.*another --run"):
+        _train(corpus, model={"hidden": 33})
+
+
+def test_the_same_seed_gives_the_same_weights(corpus: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        _train(corpus, name, train={"steps": 3}, model={"dropout": 0.3}, seed=seed)
+    a, b, c = (RunDirectory(corpus / name).load_state().model_tensors for name in "abc")
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert not all(torch.equal(a[name], c[name]) for name in a)
+
+
+def test_accumulation_is_exact_in_tokens(corpus: Path) -> None:
+    """Two micro-batches of 16 give the gradient of the 32 sentences, whatever their lengths."""
+    whole = _train(corpus, "whole", train={"epochs": 1, "batch_size": 200})
+    parts = _train(corpus, "parts", train={"epochs": 1, "batch_size": 23, "accumulate": 9})
+    assert whole.step == parts.step == 1
+    one, two = (
+        RunDirectory(corpus / name).load_state().state_tensors for name in ("whole", "parts")
+    )
+    for name, tensor in one.items():
+        if name.endswith("exp_avg"):
+            torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"epochs": None, "steps": 5}, "5 steps done"),
+        ({"epochs": None, "max_minutes": 0.02}, "0.02 minutes are over"),
+        ({"epochs": 1, "steps": 500}, "1 epochs done"),
+    ],
+)
+def test_the_first_limit_ends_the_run(corpus: Path, limits: dict[str, Any], words: str) -> None:
+    assert _train(corpus, train=limits).reason == words
+
+
+def test_patience_ends_the_run(corpus: Path) -> None:
+    outcome = _train(corpus, train={"epochs": 50, "lr": 1e-9}, valid={"patience": 2, "every": 3})
+    assert outcome.reason == "no better BLEU in 2 validations"
+    assert outcome.step == 9
+
+
+def test_best_and_last_are_kept_and_no_more_than_asked(corpus: Path) -> None:
+    outcome = _train(corpus, train={"epochs": 6, "keep_last": 1}, valid={"every": 5})
+    run = RunDirectory(corpus / "run")
+    steps = run.checkpoint_folder.steps()
+    assert set(steps) == {outcome.step, outcome.best_step}
+    best = max(_records(run.path, "valid"), key=lambda r: (r["bleu"], -r["loss"]))
+    assert outcome.best_step == best["step"]
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _train(corpus, train={"epochs": 1})
+    before = RunDirectory(corpus / "run").load_state()
+    from nmt.training import trainer
+
+    real = trainer.cross_entropy
+
+    def poisoned(*args: Any) -> Any:
+        loss = real(*args)
+        return loss._replace(
+            loss_sum=loss.loss_sum * float("nan"), nll_sum=loss.nll_sum * torch.nan
+        )
+
+    monkeypatch.setattr(trainer, "cross_entropy", poisoned)
+    with pytest.raises(NMTError, match=r"loss is nan at step 8; earlier checkpoints are intact"):
+        _train(corpus, train={"epochs": 2})
+    after = RunDirectory(corpus / "run").load_state()
+    assert after.step == before.step
+    assert all(torch.equal(t, after.model_tensors[n]) for n, t in before.model_tensors.items())
+
+
+def test_pairs_that_do_not_fit_are_counted_and_said(corpus: Path) -> None:
+    path = corpus / "train.tsv"
+    path.write_text(path.read_text(encoding="utf-8") + "\ta\n" + "a b\t \n", encoding="utf-8")
+    _train(corpus, data={"max_pieces": 5})
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    assert "1 empty source" in log
+    assert "1 empty target" in log
+    assert "longer than 5 pieces" in log
+
+
+def test_a_corpus_without_a_fit_pair_is_an_error(corpus: Path) -> None:
+    with pytest.raises(DataError, match="none of 200 pairs is fit for training: 200 longer than 1"):
+        _train(corpus, data={"max_pieces": 1})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"train": {"epochs": 1, "batch_by": "tokens", "batch_size": 300}},
+        {"train": {"epochs": 1, "precision": "bf16", "label_smoothing": 0.1}},
+        {"train": {"epochs": 1, "optimizer": {"kind": "adadelta"}, "lr": 1.0}},
+        {"train": {"epochs": 1, "schedule": {"kind": "plateau"}}, "valid": {"every": 2}},
+        {"train": {"epochs": 1, "schedule": {"kind": "cosine"}, "clip_norm": None}},
+        {"tokenizer": {"kind": "sentencepiece", "vocab_size": 20}},
+        {"data": {"valid": None}},
+    ],
+)
+def test_options_train(corpus: Path, options: dict[str, Any]) -> None:
+    options = {"train": {"epochs": 1}, **options}
+    outcome = _train(corpus, **options)
+    assert outcome.reason == "1 epochs done"
+    losses = [float(r["loss"]) for r in _records(corpus / "run", "valid")]
+    assert all(np.isfinite(losses))
+    assert Translator.load(corpus / "run").translate(["a b c"])[0].src_text == "a b c"
+
+
+def test_tensorboard_writes_event_files(corpus: Path) -> None:
+    pytest.importorskip("tensorboard")
+    _train(corpus, train={"epochs": 1, "tensorboard": True, "log_every": 1})
+    assert list((corpus / "run" / "tensorboard").iterdir())

@@ -1,0 +1,48 @@
+"""Small tasks that a whole run learns in seconds."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+from nmt.config import RunConfig
+
+SYMBOLS = "abcdefgh"
+
+
+def write_reversal(folder: Path, n_train: int = 2000, n_test: int = 100) -> None:
+    """train.tsv, valid.tsv, test.tsv: 2 to 6 different symbols, and the same backwards.
+
+    No source stands in two of the files.
+    """
+    rng = random.Random(5)
+    sources: list[str] = []
+    while len(sources) < n_train + 2 * n_test:
+        source = " ".join(rng.sample(SYMBOLS, rng.randint(2, 6)))
+        if source not in sources:
+            sources.append(source)
+    ends = {"train": n_train, "valid": n_train + n_test, "test": n_train + 2 * n_test}
+    start = 0
+    for name, end in ends.items():
+        lines = [f"{s}\t{' '.join(reversed(s.split()))}\n" for s in sources[start:end]]
+        (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+        start = end
+
+
+def toy_config(folder: Path, **sections: Any) -> RunConfig:
+    """A small run on the files of `write_reversal`; `sections` replace or add keys."""
+    tree: dict[str, Any] = {
+        "name": "toy",
+        "data": {
+            "src_lang": "en",
+            "tgt_lang": "de",
+            **{name: {"tsv": str(folder / f"{name}.tsv")} for name in ("train", "valid", "test")},
+        },
+        "tokenizer": {"kind": "word", "min_freq": 1},
+        "model": {"embedding": 16, "hidden": 32, "dropout": 0.0},
+        "train": {"epochs": 12, "batch_size": 32, "lr": 0.005, "device": "cpu"},
+        "valid": {"samples": 1},
+    }
+    for name, section in sections.items():
+        anew = not isinstance(section, dict) or "kind" in section
+        tree[name] = section if anew else {**tree[name], **section}
+    return RunConfig.model_validate(tree)
