@@ -7,7 +7,7 @@ checks that need two sections.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -127,7 +127,7 @@ class RunConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _sections_agree(self) -> Self:
+    def _sections_agree(self) -> "RunConfig":
         conflicts = [*_length_conflicts(self), *_data_conflicts(self), *_vocab_conflicts(self)]
         if conflicts:
             raise conflict_error(conflicts)

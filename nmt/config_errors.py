@@ -1,12 +1,12 @@
 """From pydantic's errors to lines a user can act on: where, which key, what was got, allowed."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from nmt.config_keys import KeyPath, all_keys, nearest, sections_at
+from nmt.config_keys import KeyPath, all_keys, kind_of, nearest, sections_at
 from nmt.schema import Config
 
 
@@ -114,7 +114,11 @@ def _key_path(error: ErrorDetails, tree: object) -> KeyPath:
 
 def _problem(error: ErrorDetails, path: KeyPath, tree: object, root: type[Config]) -> str:
     kind, got = error["type"], error["input"]
-    context = cast(Mapping[str, object], error.get("ctx", {}))
+    context = {
+        # A bound is an int as the class has it, a float as pydantic reports it.
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in error.get("ctx", {}).items()
+    }
     if kind == "extra_forbidden":
         return _unknown_key(path, tree, root)
     if kind == "missing":
@@ -139,9 +143,11 @@ def _shown(value: object) -> str:
 
 def _unknown_key(path: KeyPath, tree: object, root: type[Config]) -> str:
     *section, key = path
-    names = dict.fromkeys(
-        name for c in sections_at(root, tuple(section), tree) for name in c.model_fields
-    )
+    classes = sections_at(root, tuple(section), tree)
+    for other in sections_at(root, tuple(section), tree, every=True):
+        if key in other.model_fields:
+            return f"unknown key for kind '{kind_of(classes[0])}', '{kind_of(other)}' has it"
+    names = dict.fromkeys(name for c in classes for name in c.model_fields)
     here = [_dotted((*section, name)) for name in names]
     near = nearest(str(key), here, list(all_keys(root)))
     if near:

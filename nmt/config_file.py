@@ -36,17 +36,25 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             event: yaml.AliasEvent = self.get_event()  # type: ignore[no-untyped-call]
             problem = f"aliases (*{event.anchor}) are not allowed"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
-        node: yaml.Node | None = super().compose_node(parent, index)
+        node: yaml.Node | None = super().compose_node(parent, index)  # type: ignore[arg-type]
         return node
 
 
 class _Dumper(yaml.SafeDumper):
     """Quotes whatever either YAML 1.1 or 1.2 would not read as text."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        # Left to itself PyYAML writes these line ends bare, and reads them back as spaces.
+        style = '"' if re.search("[\r\x85\u2028\u2029]", data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 for _name, _pattern, _first in _RESOLVERS:
@@ -114,9 +122,8 @@ def _read(path: Path) -> str:
 
 def _compose(text: str, where: str, first_line: bool = True) -> yaml.Node | None:
     """The node tree of one YAML document; None where there is nothing but comments."""
-    loader = _Loader(text)
     try:
-        node: yaml.Node | None = loader.get_single_node()
+        node: yaml.Node | None = _Loader(text).get_single_node()
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark and first_line else ""
         raise ConfigError(f"{where}{line}: not valid YAML: {error.problem}") from None
@@ -125,8 +132,6 @@ def _compose(text: str, where: str, first_line: bool = True) -> yaml.Node | None
         raise ConfigError(f"{where}: not valid YAML: {reason}") from None
     except RecursionError:
         raise ConfigError(f"{where}: not a config: nested too deeply") from None
-    finally:
-        loader.dispose()
     return node
 
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import torch
 
@@ -21,6 +20,7 @@ from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
+from nmt.run_card import run_card as run_card
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RunDirectory:
     path: Path
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig) -> Self:
+    def create(cls, path: Path, config: RunConfig) -> "RunDirectory":
         """A new run at `path` with its config.yaml; CheckpointError if there is one already."""
         run = cls(path)
         if run.exists:
@@ -43,7 +43,7 @@ class RunDirectory:
         return run
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, path: Path) -> "RunDirectory":
         """The run at `path`, cleared of what a killed save left. For its one writer: reading
         goes through `load_model`, which changes nothing.
         """

@@ -1,0 +1,66 @@
+"""`nmt config`: what a config may say, what one says, and whether it is right."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.errors import ConfigError
+
+app = typer.Typer(no_args_is_help=True, help="Check, show and document configs.")
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a key, as in train.lr=3e-4; may be repeated.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="The config, a YAML file.", show_default=False)],
+    overrides: Overrides = None,
+) -> None:
+    """Print the config with every default filled in, as a run would save it."""
+    from nmt.config import dump_config, load_config
+
+    typer.echo(dump_config(load_config(file, overrides or ())), nl=False)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Configs, YAML files.", show_default=False)],
+) -> None:
+    """Say of each config whether it is right; exit code 2 if one is not."""
+    from nmt.config import load_config
+
+    faults = []
+    for file in files:
+        try:
+            load_config(file)
+        except ConfigError as error:
+            faults.append(str(error))
+        else:
+            typer.echo(f"{file}: right")
+    if faults:
+        raise ConfigError("\n".join(faults))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a config, for editors that check YAML."""
+    from nmt.config_docs import json_schema
+
+    typer.echo(json_schema(), nl=False)
+
+
+@app.command()
+def docs() -> None:
+    """Print the reference of all keys in Markdown (docs/configuration.md)."""
+    from nmt.config_docs import reference
+
+    typer.echo(reference(), nl=False)

@@ -1,0 +1,117 @@
+"""The config classes as documents: a JSON Schema, and the reference in docs/configuration.md."""
+
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import NoneType
+from typing import Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from nmt.config import RunConfig
+from nmt.config_keys import config_classes, kind_of
+from nmt.schema import Config
+
+_HEAD = """\
+# Configuration
+
+<!-- Written by `nmt config docs`; a test keeps it true. The words are in the config classes. -->
+
+A run is one YAML file: `nmt train --config FILE`. It says only what differs from the defaults
+below; a section left out, or left empty, has all its defaults. `nmt config show FILE` prints a
+file with every default filled in, `nmt config check FILE` says what is wrong in one, and
+docs/config.schema.json is the JSON Schema for your editor.
+
+On the command line, `--set KEY=VALUE` sets any key over the file: `--set train.lr=3e-4`,
+`--set data.train.tsv=pairs.tsv`, `--set valid.patience=null`. VALUE is YAML. Setting a `kind`
+keeps the keys of that section which the new kind has too, and drops the others.
+
+YAML is read by the rules of YAML 1.2: `3e-4` is a number, `no` is a language. Unknown keys, keys
+given twice, aliases and tags are errors. Paths are relative to where `nmt` is started.
+"""
+
+_TYPES = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true, false",
+    Path: "path",
+    NoneType: "null",
+}
+
+_BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "multiple_of": "multiple of"}
+
+
+def json_schema() -> str:
+    """The JSON Schema of RunConfig, as text with a final newline."""
+    return json.dumps(RunConfig.model_json_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def reference() -> str:
+    """The Markdown page: a table of key, type, default and meaning for every section and kind."""
+    return _HEAD + "".join(_section(RunConfig, ""))
+
+
+def _section(config_class: type[Config], path: str) -> Iterator[str]:
+    """The section at `path` as this class has it, then those inside it."""
+    kind = kind_of(config_class)
+    if path:
+        yield f"\n## {path}{f', kind: {kind}' if kind else ''}\n"
+    else:
+        yield "\n## The file\n"
+    yield f"\n{inspect.cleandoc(config_class.__doc__ or '')}\n\n"
+    yield "| key | type | default | meaning |\n|---|---|---|---|\n"
+    for name, field in config_class.model_fields.items():
+        cells = (f"`{name}`", _type(field), _default(field), field.description or "")
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    # Fields of the same classes (train, valid, test) share their tables.
+    places: dict[tuple[type[Config], ...], list[str]] = {}
+    for name, field in config_class.model_fields.items():
+        places.setdefault(config_classes(field.annotation), []).append(f"{path}.{name}".lstrip("."))
+    for classes, names in places.items():
+        for inner in classes:
+            yield from _section(inner, ", ".join(names))
+
+
+def _type(field: FieldInfo) -> str:
+    classes = config_classes(field.annotation)
+    if classes:
+        kinds = [f"`{kind}`" for kind in map(kind_of, classes) if kind]
+        text = f"section, kind: {', '.join(kinds)}" if kinds else "section"
+        return f"{text}, or null" if NoneType in get_args(field.annotation) else text
+    bounds = [
+        f"{sign} {getattr(rule, name)}"
+        for rule in field.metadata
+        for name, sign in _BOUNDS.items()
+        if getattr(rule, name, None) is not None
+    ]
+    arms = [arm for arm in get_args(field.annotation) if arm is not NoneType]
+    nullable = NoneType in get_args(field.annotation)
+    words = ", or ".join(map(_type_words, arms)) if nullable else _type_words(field.annotation)
+    text = f"{words} ({', '.join(bounds)})" if bounds else words
+    return f"{text}, or null" if nullable else text
+
+
+def _type_words(annotation: object) -> str:
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
+    if isinstance(annotation, type) and annotation in _TYPES:
+        return _TYPES[annotation]
+    if get_origin(annotation) in (list, tuple):
+        return f"list of {_type_words(get_args(annotation)[0])}"
+    return ", or ".join(_type_words(inner) for inner in get_args(annotation))
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, Config):
+        kind = kind_of(type(default))
+        return f"`{kind}`" if kind else "its defaults"
+    if default is None:
+        return "`null`"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`"

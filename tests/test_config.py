@@ -1,0 +1,156 @@
+"""The run config: cross-field checks, the shipped configs, and the law of dump and load."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from nmt.config import RunConfig, TrainConfig, dump_config, load_config
+from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.corpus.sources import DataConfig, SplitConfig
+from nmt.corpus.word_tokenizer import WordConfig
+from nmt.errors import ConfigError
+from nmt.training.optim import AdadeltaConfig, CosineConfig
+
+MINIMAL = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
+CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
+
+
+def load(folder: Path, text: str, *overrides: str) -> RunConfig:
+    path = folder / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_config(path, overrides)
+
+
+def errors(folder: Path, text: str, *overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(folder, text, *overrides)
+    return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+def test_a_minimal_config_has_the_defaults(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL)
+    assert config == RunConfig(
+        name="x", data=DataConfig(corpus="starter"), train=TrainConfig(epochs=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("train.epochs=null", "train: says no end: give at least one of epochs, steps, max_min"),
+        ("data.corpus=null", "data: nothing to learn from: give corpus (a named corpus) or tra"),
+        ("search.beam=8001", "search.beam: got 8001, allowed: at most the vocabulary's size, toke"),
+        ("valid.beam=8001", "valid.beam: got 8001, allowed: at most the vocabulary's size, tokeni"),
+        ("model.tie_embeddings=all", "model.tie_embeddings: 'all' needs one vocabulary for both"),
+        ("train.batch_by=tokens", "train.batch_size: got 64 tokens, allowed: at least data.max_p"),
+        ("train.device=gpu", "train.device: got 'gpu', allowed: auto, cpu, cuda, cuda:N, mps"),
+        ("train.device=cuda:x", "train.device: got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
+        ("name=a/b", r"name: got 'a/b', allowed: what matches ^\w[\w.+-]*$"),
+        ("seed=-1", "seed: got -1, allowed: >= 0"),
+    ],
+)
+def test_each_check_says_what_is_wrong(tmp_path: Path, override: str, line: str) -> None:
+    size = [] if "tie" in override else ["model.embedding=512"]
+    found = errors(tmp_path, MINIMAL, *size, "model.embedding=512", override)
+    assert len(found) == 1
+    assert line in found[0]
+
+
+def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
+    text = (
+        "name: x\n"
+        "data:\n  train: {tsv: a.tsv}\n"
+        "train:\n  epochs: 1\n  schedule:\n    kind: plateau\n"
+        "valid:\n  patience: 3\n"
+    )
+    assert errors(tmp_path, text) == [
+        "x.yaml:7: train.schedule.kind: 'plateau' needs a validation set: "
+        "give data.valid or data.corpus",
+        "x.yaml:9: valid.patience: needs a validation set: give data.valid or data.corpus",
+    ]
+
+
+def test_a_cosine_needs_to_know_its_end(tmp_path: Path) -> None:
+    cosine = "train.schedule.kind=cosine"
+    assert load(tmp_path, MINIMAL, cosine).train.schedule == CosineConfig()
+    assert errors(tmp_path, MINIMAL, cosine, "train.epochs=null", "train.max_minutes=2") == [
+        "--set train.schedule.kind=cosine: train.schedule.kind: 'cosine' needs a known number of "
+        "updates: give train.epochs or train.steps"
+    ]
+
+
+def test_python_gets_the_same_checks() -> None:
+    with pytest.raises(ValidationError, match="train: says no end"):
+        RunConfig(name="x", data=DataConfig(corpus="starter"))
+
+
+@pytest.mark.parametrize("size", [None, 10])
+def test_a_beam_is_held_against_a_bounded_word_vocabulary_only(
+    tmp_path: Path, size: int | None
+) -> None:
+    words = ["tokenizer.kind=word", f"tokenizer.max_size={size or 'null'}", "search.beam=11"]
+    if size is None:
+        assert load(tmp_path, MINIMAL, *words).search.beam == 11
+    else:
+        assert "tokenizer.max_size (10)" in errors(tmp_path, MINIMAL, *words)[0]
+
+
+names = st.from_regex(r"\A[a-zA-Z0-9_][a-zA-Z0-9_.+-]*\Z")
+words = st.one_of(
+    st.text(min_size=1).filter(lambda text: text.encode("utf-8", "ignore").decode() == text),
+    st.sampled_from(
+        ["no", "off", "3e-4", "1_0", "010", "0x1F", "12:30", "~", "null", "2020-01-01", "=", "<<"]
+    ),
+)
+paths = words.filter(lambda text: "\0" not in text).map(Path)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    name=names,
+    lang=words,
+    path=paths,
+    lr=st.floats(min_value=0, exclude_min=True, allow_infinity=False),
+    seed=st.integers(0, 2**63 - 1),
+    tokenizer=st.sampled_from([WordConfig(max_size=70), SentencePieceConfig(model_type="bpe")]),
+)
+def test_what_is_dumped_is_loaded_identically(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    lang: str,
+    path: Path,
+    lr: float,
+    seed: int,
+    tokenizer: WordConfig | SentencePieceConfig,
+) -> None:
+    split = SplitConfig(src=path, tgt=(path, Path("b")))
+    config = RunConfig(
+        name=name,
+        seed=seed,
+        data=DataConfig(src_lang=lang, train=split, folder=path),
+        tokenizer=tokenizer,
+        train=TrainConfig(steps=3, lr=lr, optimizer=AdadeltaConfig(rho=0.5)),
+    )
+    folder = tmp_path_factory.mktemp("dump")
+    text = dump_config(config)
+    assert load(folder, text) == config
+    assert dump_config(load(folder, text)) == text
+
+
+def test_dumped_text_reads_the_same_by_yaml_1_1() -> None:
+    config = RunConfig(
+        name="x", data=DataConfig(tgt_lang="no", corpus="3e-4"), train=TrainConfig(epochs=1)
+    )
+    data = yaml.safe_load(dump_config(config))["data"]
+    assert (data["tgt_lang"], data["corpus"]) == ("no", "3e-4")
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_every_shipped_config_is_right_and_bears_its_name(path: Path) -> None:
+    config = load_config(path)
+    assert config.name == path.stem
+    assert config.data.folder == DataConfig().folder
