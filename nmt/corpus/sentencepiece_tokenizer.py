@@ -19,19 +19,26 @@ SPACE_MARK = "▁"  # U+2581, before the first piece of a word
 class SentencePieceConfig(Config):
     """Pieces learned from the training text."""
 
-    kind: Literal["sentencepiece"] = Field("sentencepiece", description="learned sub-word pieces")
+    kind: Literal["sentencepiece"] = Field(
+        default="sentencepiece", description="learned sub-word pieces"
+    )
     model_type: Literal["unigram", "bpe"] = Field(
-        "unigram", description="how pieces are learned: unigram language model or byte-pair merges"
+        default="unigram",
+        description="how pieces are learned: unigram language model or byte-pair merges",
     )
     vocab_size: int = Field(
-        8000, gt=4, description="number of pieces a side, the four reserved ones included"
+        default=8000, gt=4, description="number of pieces a side, the four reserved ones included"
     )
-    joint: bool = Field(False, description="one vocabulary for both languages")
+    joint: bool = Field(default=False, description="one vocabulary for both languages")
     character_coverage: float = Field(
-        1.0, gt=0, le=1, description="share of the text's characters that get a piece of their own"
+        default=1.0,
+        gt=0,
+        le=1,
+        description="share of the text's characters that get a piece of their own",
     )
     byte_fallback: bool = Field(
-        False, description="write a character without a piece as its UTF-8 bytes (256 pieces)"
+        default=False,
+        description="write a character without a piece as its UTF-8 bytes (256 pieces)",
     )
 
     @property

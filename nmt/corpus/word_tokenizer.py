@@ -27,13 +27,15 @@ _SPACED_IN = {"fr": frozenset("!?‽;:")}
 class WordConfig(Config):
     """Whole words, counted in the training text."""
 
-    kind: Literal["word"] = Field("word", description="whole words, punctuation apart")
-    lower: bool = Field(False, description="lower-case all text")
-    min_freq: int = Field(2, ge=1, description="occurrences that a word needs to get an id")
+    kind: Literal["word"] = Field(default="word", description="whole words, punctuation apart")
+    lower: bool = Field(default=False, description="lower-case all text")
+    min_freq: int = Field(default=2, ge=1, description="occurrences that a word needs to get an id")
     max_size: int | None = Field(
-        None, gt=4, description="most words a side, the four reserved ones included; null = all"
+        default=None,
+        gt=4,
+        description="most words a side, the four reserved ones included; null = all",
     )
-    joint: bool = Field(False, description="one vocabulary for both languages")
+    joint: bool = Field(default=False, description="one vocabulary for both languages")
 
     @property
     def suffix(self) -> str:

@@ -1,0 +1,172 @@
+"""`nmt vocab`: learn the vocabularies of a config, and look into those of a run."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from nmt.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from nmt.corpus.tokenizer import Tokenizer, Tokenizers
+
+app = typer.Typer(no_args_is_help=True, help="Learn vocabularies, and look into them.")
+
+Side = Literal["src", "tgt"]
+
+
+@app.command()
+def build(
+    config: Annotated[
+        Path,
+        typer.Option(
+            "--config", "-c", help="YAML file that describes the run.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder to write; it must not hold vocabularies.", show_default=False),
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a key, as in tokenizer.vocab_size=4000; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Learn the vocabularies that `nmt train` would learn, without training.
+
+    They are read from the config's training pairs; the sizes are printed.
+    """
+    from nmt.config import load_config
+    from nmt.corpus.catalog import read_split, resolve_split
+    from nmt.corpus.tokenizer import MANIFEST_NAME, train_tokenizers
+
+    loaded = load_config(config, overrides or ())
+    if (out / MANIFEST_NAME).exists():
+        raise DataError(f"{out}: holds vocabularies already; name another folder with --out")
+    data = loaded.data
+    split = resolve_split(data, "train")
+    if split is None:
+        raise ConfigError(f"{config}: data.train: missing; vocabularies are learned from it")
+    pairs = read_split(split, data)
+    tokenizers = train_tokenizers(
+        loaded.tokenizer, pairs, data.src_lang, data.tgt_lang, loaded.seed
+    )
+    tokenizers.save(out)
+    typer.echo(f"learned from {len(pairs):,} pairs, written to {out}", err=True)
+    for side in _sides(tokenizers, None):
+        typer.echo(_described(tokenizers, side))
+
+
+@app.command()
+def show(
+    text: Annotated[
+        str | None, typer.Argument(help="A text to cut into pieces.", show_default=False)
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run directory, or a folder that `nmt vocab build` wrote. "
+            "[default: the newest run with a checkpoint]",
+            show_default=False,
+        ),
+    ] = None,
+    side: Annotated[
+        Side | None,
+        typer.Option(
+            help="The side to show. [default: both; of a text the source]", show_default=False
+        ),
+    ] = None,
+    first: Annotated[int, typer.Option(min=0, help="Show so many pieces.")] = 20,
+    json_: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
+) -> None:
+    """Print sizes and first pieces, or how TEXT is cut into pieces and what comes back.
+
+    Pieces are shown in the order of their ids: the reserved four, then from frequent to rare
+    (those of BPE in the order in which they were merged).
+    """
+    from nmt.corpus.tokenizer import Tokenizers
+
+    tokenizers = Tokenizers.load(_folder(run))
+    if text is None:
+        _show_pieces(tokenizers, side, first, json_)
+    else:
+        _show_text(_sides(tokenizers, side or "src")[side or "src"], text, json_)
+
+
+def _folder(run: Path | None) -> Path:
+    """Where the vocabularies are. A path that is given may be a run that has no checkpoint yet."""
+    from nmt.corpus.tokenizer import MANIFEST_NAME
+
+    if run is not None and (run / MANIFEST_NAME).is_file():
+        return run
+    if run is None or not run.is_dir():
+        from nmt.run import find_run
+
+        found = find_run(run)
+        typer.echo(f"using {found}", err=True)
+        return found / "tokenizer"
+    return run / "tokenizer"
+
+
+def _sides(tokenizers: "Tokenizers", side: Side | None) -> "dict[Side, Tokenizer]":
+    both: dict[Side, Tokenizer] = {"src": tokenizers.src, "tgt": tokenizers.tgt}
+    return both if side is None else {side: both[side]}
+
+
+def _described(tokenizers: "Tokenizers", side: Side) -> str:
+    tokenizer = _sides(tokenizers, side)[side]
+    config = tokenizer.config
+    kind = f"{config.kind} {config.model_type}" if config.kind == "sentencepiece" else config.kind
+    return (
+        f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces in "
+        f"{tokenizer.vocab.padded_size:,} rows, {kind}{', joint' if tokenizers.joint else ''}"
+    )
+
+
+def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, json_: bool) -> None:
+    chosen = _sides(tokenizers, side)
+    if json_:
+        found = {
+            name: {
+                "lang": tokenizer.lang,
+                "config": tokenizer.config.model_dump(mode="json"),
+                "size": len(tokenizer.vocab),
+                "padded_size": tokenizer.vocab.padded_size,
+                "pieces": tokenizer.vocab.pieces[:first],
+            }
+            for name, tokenizer in chosen.items()
+        }
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    for name, tokenizer in chosen.items():
+        typer.echo(_described(tokenizers, name))
+        for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
+            typer.echo(f"{id_:6}  {piece}")
+
+
+def _show_text(tokenizer: "Tokenizer", text: str, json_: bool) -> None:
+    from nmt.corpus.text import normalise
+    from nmt.corpus.vocab import UNK_ID
+
+    encoded = tokenizer.encode(text)
+    shown = {
+        "text": text,
+        "normalised": normalise(text, tokenizer.lang),
+        "pieces": encoded.pieces,
+        "ids": encoded.ids,
+        "unknown": [p for p, i in zip(encoded.pieces, encoded.ids, strict=True) if i == UNK_ID],
+        "decoded": tokenizer.decode(encoded.ids),
+    }
+    if json_:
+        typer.echo(json.dumps(shown, ensure_ascii=False))
+        return
+    for key in ("normalised", "pieces", "ids", "unknown", "decoded"):
+        value = shown[key]
+        words = value if isinstance(value, str) else " ".join(map(str, value)) or "-"
+        typer.echo(f"{key:<12}{words}")
