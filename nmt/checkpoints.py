@@ -150,11 +150,12 @@ class CheckpointFolder:
     def find(self, which: str) -> Path:
         """The folder of `best`, `last`, `step-000123` or `123`; CheckpointError if absent."""
         name = f"step-{int(which):06d}" if which.isdecimal() else which
-        folder = self.path / name
-        name = os.readlink(folder) if folder.is_symlink() else name
-        for candidate in (self.path / name, self.path / f"{_REPLACED}{name}"):
-            if _NAME.match(name) and candidate.is_dir():
-                return candidate
+        if _NAME.match(name):
+            link = self.path / name
+            name = os.readlink(link) if link.is_symlink() else name
+            for candidate in (self.path / name, self.path / f"{_REPLACED}{name}"):
+                if candidate.is_dir():
+                    return candidate
         there = [*self.labels(), *(f"step-{step:06d}" for step in self.steps())]
         if not there:
             raise CheckpointError(f"{self.path}: no checkpoint here yet")

@@ -179,9 +179,8 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
     """
     if run is not None:
         if not run.is_dir():
-            folders = [str(p) for folder in (run.parent, root) for p in _folders(folder)]
-            near = difflib.get_close_matches(str(run), folders, n=1, cutoff=0.5)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            near = _nearest(run, [*_folders(run.parent), *_folders(root)])
+            hint = f"; did you mean '{near}'?" if near else ""
             raise CheckpointError(f"{run}: no such run{hint}")
         if not RunDirectory(run).exists:
             raise CheckpointError(f"{run}: not a run: it has no config.yaml")
@@ -200,6 +199,16 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
             f"no --run given and none of the {len(saved)} runs in '{root}' has a checkpoint yet"
         )
     return max(found, key=lambda path: found[path])
+
+
+def _nearest(path: Path, others: list[Path]) -> Path | None:
+    """The one of `others` whose name, or whose whole path, is most like that of `path`."""
+    for by_text in ({p.name: p for p in others}, {str(p): p for p in others}):
+        text = path.name if path.name in by_text else str(path)
+        found = difflib.get_close_matches(text, list(by_text), n=1, cutoff=0.5)
+        if found:
+            return by_text[found[0]]
+    return None
 
 
 def _folders(parent: Path) -> list[Path]:

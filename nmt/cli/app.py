@@ -1,0 +1,103 @@
+"""The command `nmt`: its subcommands, and how every one of them ends."""
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+import nmt
+from nmt.cli import attention, config, corpus, evaluate, train, translate, vocab
+from nmt.errors import NMTError
+
+BROKEN_PIPE = 128 + 13
+"""What a shell reports for a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""
+
+
+class Group(TyperGroup):
+    """Runs a command and turns what the user can mend into lines on stderr and exit code 2.
+
+    Ctrl-C ends with 130 (Typer's doing), a closed pipe with 141; both say nothing.
+    """
+
+    # typer.Context is the public name of the class that the supertype takes.
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Run the command that `ctx` names."""
+        try:
+            result: object = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python flushes stdout once more at exit; give it somewhere to write to.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(BROKEN_PIPE) from None
+        except (NMTError, OSError) as error:
+            lines = _lines(error)
+            if not lines:
+                raise
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            for line in lines:
+                typer.echo(f"error: {line}", err=True)
+            raise typer.Exit(2) from error
+        return result
+
+
+def _lines(error: NMTError | OSError) -> list[str]:
+    """What to tell the user: of an OSError only one about a file, or a full disk, is theirs."""
+    if isinstance(error, NMTError):
+        return str(error).splitlines()
+    if error.strerror and error.filename is not None:
+        return [f"{error.filename}: {error.strerror}"]
+    return []
+
+
+app = typer.Typer(
+    name="nmt",
+    cls=Group,
+    no_args_is_help=True,
+    add_completion=False,
+    # rich takes longer to import than everything else here; plain help is as clear.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nmt {nmt.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error (anywhere).")
+    ] = False,
+) -> None:
+    """Train, run, measure and explain attention-based machine translation."""
+
+
+app.command()(train.train)
+app.command()(translate.translate)
+app.command("eval")(evaluate.evaluate)
+app.command()(attention.attention)
+app.add_typer(corpus.app, name="corpus")
+app.add_typer(vocab.app, name="vocab")
+app.add_typer(config.app, name="config")
+
+
+def main() -> None:
+    """Run `nmt` with the arguments of this process, and exit."""
+    arguments = sys.argv[1:]
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--debug" in options:
+        arguments.remove("--debug")
+        arguments.insert(0, "--debug")
+    app(arguments, prog_name="nmt")

@@ -1,0 +1,300 @@
+"""Checkpoints: whole or absent wherever a save is killed, exact, and checked when read."""
+
+import builtins
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt import atomic, checkpoints
+from nmt.checkpoints import CheckpointFolder, Tensors
+from nmt.errors import CheckpointError
+
+
+class Killed(BaseException):
+    """What stands for the end of the process: nothing in the code may catch it."""
+
+
+def tensors(value: float) -> Tensors:
+    return {"w": torch.full((3, 5), value), "b": torch.arange(7) + int(value)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CheckpointFolder:
+    return CheckpointFolder(tmp_path / "checkpoints")
+
+
+def save(folder: CheckpointFolder, step: int, value: float = 0.0) -> None:
+    folder.save(step, tensors(value), {"rng": torch.ones(2)}, {"value": value})
+    folder.point("last", step)
+
+
+def test_what_is_saved_is_loaded_bit_for_bit(folder: CheckpointFolder) -> None:
+    model: Tensors = {
+        "a": torch.randn(2, 3, 5),
+        "half": torch.randn(7).to(torch.bfloat16),
+        "view": torch.randn(5, 3).t(),
+        "scalar": torch.tensor(1.5),
+        "empty": torch.empty(0, 3),
+        "empty too": torch.empty(0, 3),
+        "bytes": torch.arange(11, dtype=torch.uint8),
+    }
+    state = {"best": float("-inf"), "rng": [1, 2**63], "nested": {"a": [None, True, "é"]}}
+    path = folder.save(12, model, {"m": torch.zeros(2, requires_grad=True)}, state)
+    assert path == folder.path / "step-000012"
+    loaded = folder.load("12")
+    assert loaded.step == 12
+    assert loaded.state == state
+    assert loaded.model_tensors.keys() == model.keys()
+    for name, tensor in model.items():
+        got = loaded.model_tensors[name]
+        assert got.dtype == tensor.dtype
+        assert torch.equal(got, tensor)
+    assert torch.equal(loaded.state_tensors["m"], torch.zeros(2))
+    assert folder.load_weights("step-000012")[0] == 12
+
+
+def test_tied_tensors_are_written_once_and_tied_again(folder: CheckpointFolder) -> None:
+    tied = torch.randn(300, 7)
+    path = folder.save(1, {"in": tied, "out": tied, "other": tied.clone()}, {}, {})
+    assert (path / "model.safetensors").stat().st_size < 2.5 * tied.numel() * 4
+    loaded = folder.load("1").model_tensors
+    assert loaded["in"] is loaded["out"]
+    assert loaded["other"] is not loaded["in"]
+    assert torch.equal(loaded["out"], tied)
+
+
+def test_overlapping_views_are_kept_apart(folder: CheckpointFolder) -> None:
+    flat = torch.arange(10.0)
+    folder.save(1, {"head": flat[:6], "tail": flat[4:], "all": flat}, {}, {})
+    loaded = folder.load("1").model_tensors
+    assert loaded["tail"].tolist() == [4, 5, 6, 7, 8, 9]
+    assert loaded["all"].tolist() == list(range(10))
+
+
+def test_files_obey_the_umask(folder: CheckpointFolder) -> None:
+    path = folder.save(1, tensors(0), {}, {})
+    modes = {file.name: oct(file.stat().st_mode) for file in path.iterdir()}
+    assert len(set(modes.values())) == 1, modes
+
+
+def test_labels_are_relative_links(folder: CheckpointFolder, tmp_path: Path) -> None:
+    save(folder, 3)
+    folder.point("best", 3)
+    assert os.readlink(folder.path / "last") == "step-000003"
+    moved = CheckpointFolder(tmp_path / "moved")
+    shutil.move(folder.path, moved.path)
+    assert moved.load("best").step == 3
+    assert moved.labels() == ["best", "last"]
+
+
+def test_prune_keeps_the_newest_and_what_a_label_points_to(folder: CheckpointFolder) -> None:
+    for step in (1, 2, 3, 4, 1_000_000):
+        save(folder, step)
+    folder.point("best", 2)
+    folder.prune(keep_last=2)
+    assert folder.steps() == [2, 4, 1_000_000]
+    folder.point("last", 4)
+    folder.prune(keep_last=0)
+    assert folder.steps() == [2, 4]
+    assert sorted(p.name for p in folder.path.iterdir()) == [
+        "best",
+        "last",
+        "step-000002",
+        "step-000004",
+    ]
+
+
+def counting(count: int, function: Callable[..., object], left: list[int]) -> Callable[..., object]:
+    def wrapped(*args: object, **kwargs: object) -> object:
+        if left[0] == count:
+            raise Killed
+        left[0] += 1
+        return function(*args, **kwargs)
+
+    return wrapped
+
+
+STEPS_OF_A_SAVE = [
+    (os, "rename"),
+    (os, "replace"),
+    (os, "fsync"),
+    (os, "symlink"),
+    (os, "mkdir"),
+    (os, "unlink"),
+    (os, "rmdir"),
+    (shutil, "rmtree"),
+    (Path, "write_bytes"),
+    (Path, "write_text"),
+]
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """End the process just before the `count`-th change that anything makes on the disk."""
+    left = [0]
+    for owner, name in STEPS_OF_A_SAVE:
+        monkeypatch.setattr(owner, name, counting(count, getattr(owner, name), left))
+
+
+def torn(self: Path, data: bytes) -> int:
+    """A write that the process does not live to finish."""
+    with builtins.open(self, "wb") as file:
+        file.write(data[: len(data) // 2])
+    raise Killed
+
+
+@pytest.mark.parametrize("same_step", [False, True], ids=["next step", "same step"])
+def test_a_save_killed_anywhere_leaves_a_checkpoint_that_loads(
+    folder: CheckpointFolder, same_step: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    new_step = 1 if same_step else 2
+    outcomes = []
+    for count in range(100):
+        shutil.rmtree(folder.path, ignore_errors=True)
+        save(folder, 1, value=1.0)
+        folder.point("best", 1)
+        with pytest.MonkeyPatch.context() as patch:
+            kill_at(patch, count)
+            try:
+                save(folder, new_step, value=2.0)
+                folder.point("best", new_step)
+                folder.prune(keep_last=1)
+            except Killed:
+                killed = True
+            else:
+                killed = False
+        # A reader that changes nothing, at once; then the writer, who clears up.
+        for which in ("last", "best"):
+            found = folder.load(which)
+            assert found.state["value"] == float(found.model_tensors["w"][0, 0])
+        folder.clear_leftovers()
+        found = folder.load("last")
+        assert found.state["value"] == float(found.model_tensors["w"][0, 0])
+        outcomes.append(found.state["value"])
+        assert {entry.name for entry in folder.path.iterdir()} <= {
+            *("best", "last", "step-000001", "step-000002")
+        }
+        save(folder, 3, value=3.0)
+        assert folder.load("last").step == 3
+        if not killed:
+            break
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {1.0, 2.0}
+    assert 15 < len(outcomes) < 100
+
+
+def test_a_torn_write_is_never_seen(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(folder, 1, value=1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", torn)
+        with pytest.raises(Killed):
+            save(folder, 1, value=2.0)
+    assert folder.load("1").state == {"value": 1.0}
+
+
+def test_everything_is_on_the_disk_before_the_rename(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    flush, rename = atomic.flush, os.rename
+    monkeypatch.setattr(checkpoints, "flush", lambda p: (events.append(p.name), flush(p)))
+    monkeypatch.setattr(atomic, "flush", lambda p: (events.append(p.name), flush(p)))
+    monkeypatch.setattr(os, "rename", lambda a, b: (events.append("rename"), rename(a, b)))
+    folder.save(1, tensors(0), {}, {})
+    before = events[: events.index("rename")]
+    assert {"model.safetensors", "state.safetensors", ".tmp-state.json"} <= set(before)
+    assert before[-1] == ".tmp-step-000001"
+    assert events[-1] == "checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda p: (p / "model.safetensors").unlink(), "model.safetensors: missing; the checkp"),
+        (lambda p: (p / "state.json").unlink(), "state.json: missing; the checkpoint is damaged"),
+        (lambda p: (p / "state.json").write_text("{"), "state.json: damaged: not JSON"),
+        (lambda p: (p / "state.json").write_text("[]"), "state.json: got format None, allowed: 1"),
+        (lambda p: (p / "state.json").write_bytes(b"\xff"), "state.json: damaged: not JSON"),
+        (lambda p: edit(p, format=2), "state.json: got format 2, allowed: 1; another version of"),
+        (lambda p: edit(p, sha256=None), "state.json: damaged: it lacks 'sha256'"),
+        (lambda p: flip(p / "model.safetensors", -1), "model.safetensors: damaged: its"),
+        (lambda p: flip(p / "state.safetensors", 9), "state.safetensors: damaged: its"),
+        (lambda p: cut(p / "model.safetensors"), "model.safetensors: damaged: its"),
+        (lambda p: forge(p / "model.safetensors"), "model.safetensors: damaged: "),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_with_its_fault(
+    folder: CheckpointFolder, damage: Callable[[Path], object], reason: str
+) -> None:
+    save(folder, 1)
+    damage(folder.path / "step-000001")
+    with pytest.raises(CheckpointError) as caught:
+        folder.load("last")
+    assert str(caught.value).startswith(f"{folder.path}/step-000001/{reason}")
+    assert "\n" not in str(caught.value)
+
+
+def edit(path: Path, **changes: object) -> None:
+    content = json.loads((path / "state.json").read_text())
+    for key, value in changes.items():
+        content[key] = value
+        if value is None:
+            del content[key]
+    (path / "state.json").write_text(json.dumps(content))
+
+
+def flip(path: Path, index: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[index] ^= 1
+    path.write_bytes(raw)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def forge(path: Path) -> None:
+    """Damage that has the right checksum."""
+    path.write_bytes(b"not tensors")
+    content = json.loads((path.parent / "state.json").read_text())
+    edit(path.parent, sha256={**content["sha256"], path.name: atomic.sha256(path)})
+
+
+@pytest.mark.parametrize(
+    ("which", "message"),
+    [
+        ("best", "no checkpoint 'best' (no validation has chosen one yet), there are: last, step"),
+        ("step-000002", "no checkpoint 'step-000002', there are: last, step-000001"),
+        ("7", "no checkpoint '7', there are: last, step-000001"),
+        ("../checkpoints/last", "no checkpoint '../checkpoints/last', there are: last, step"),
+        ("", "no checkpoint '', there are: last, step-000001"),
+    ],
+)
+def test_a_checkpoint_that_is_not_there(folder: CheckpointFolder, which: str, message: str) -> None:
+    save(folder, 1)
+    with pytest.raises(CheckpointError) as caught:
+        folder.find(which)
+    assert f"{folder.path}: {message}" in str(caught.value)
+
+
+def test_an_empty_folder(folder: CheckpointFolder) -> None:
+    folder.clear_leftovers()
+    assert (folder.steps(), folder.labels()) == ([], [])
+    with pytest.raises(CheckpointError, match=r"checkpoints: no checkpoint here yet$"):
+        folder.load("last")
+
+
+def test_pointing_at_nothing_or_over_a_folder(folder: CheckpointFolder) -> None:
+    save(folder, 1)
+    with pytest.raises(CheckpointError, match=r"step-000002: no such checkpoint to call 'best'$"):
+        folder.point("best", 2)
+    (folder.path / "best").mkdir()
+    with pytest.raises(CheckpointError, match="a folder stands where a link is to be"):
+        folder.point("best", 1)
