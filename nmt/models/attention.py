@@ -5,7 +5,7 @@ at the foot; tests/laws then hold it to the same laws as the others.
 """
 
 import abc
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -83,5 +83,46 @@ class AdditiveAttention(Attention):
         return scores
 
 
-AttentionConfig = AdditiveConfig
-"""The registry. With a second kind: Annotated[A | B, Field(discriminator="kind")]."""
+class FixedConfig(Config):
+    """No attention: the same context at every step, the annotation of the last source position.
+
+    The encoder-decoder that attention was invented for (arXiv 1406.1078, 1409.3215), as the
+    baseline beside it.
+    """
+
+    kind: Literal["none"] = "none"
+
+    def build(self, query_size: int, memory_size: int) -> Attention:
+        """The module for queries and annotations of these sizes."""
+        return FixedContext()
+
+
+class FixedContext(Attention):
+    """All the weight on the last kept position, whatever the query."""
+
+    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+        """The annotations themselves; nothing is compared with them."""
+        return values
+
+    def score(
+        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
+    ) -> Float[Tensor, "B Q S"]:
+        """The later, the higher; `forward` rounds it off to the last kept position alone."""
+        positions = torch.arange(keys.shape[1], device=keys.device, dtype=keys.dtype)
+        return positions.expand(query.shape[0], query.shape[1], -1)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B Q H"],
+        keys: Float[Tensor, "B S K"],
+        values: Float[Tensor, "B S M"],
+        keep: Bool[Tensor, "B S"],
+    ) -> tuple[Float[Tensor, "B Q M"], Float[Tensor, "B Q S"]]:
+        """The last kept annotation, and a weight of exactly 1 on it."""
+        scores = self.score(query, keys).masked_fill(~keep.unsqueeze(1), -1)
+        last = scores.argmax(dim=-1, keepdim=True)
+        weights = torch.zeros_like(scores).scatter(-1, last, 1.0)
+        return torch.bmm(weights, values), weights
+
+
+AttentionConfig = Annotated[AdditiveConfig | FixedConfig, Field(discriminator="kind")]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from laws.family import ATTENTIONS, MEMORY, MODELS, QUERY, SRC_VOCAB, TGT_VOCAB
+from laws.family import ATTENTIONS, BLIND, MEMORY, MODELS, QUERY, SRC_VOCAB, TGT_VOCAB
 
 from nmt.models.attention import Attention
 from nmt.models.base import Seq2Seq
@@ -12,6 +12,13 @@ from nmt.models.catalog import ModelConfig, build_model
 @pytest.fixture(params=ATTENTIONS)
 def attention(request: pytest.FixtureRequest) -> Attention:
     """Every kind of attention, freshly initialised from a fixed seed."""
+    torch.manual_seed(1)
+    return ATTENTIONS[request.param].build(query_size=QUERY, memory_size=MEMORY)
+
+
+@pytest.fixture(params=[kind for kind in ATTENTIONS if kind not in BLIND])
+def looking(request: pytest.FixtureRequest) -> Attention:
+    """Every kind whose weights depend on what it looks at."""
     torch.manual_seed(1)
     return ATTENTIONS[request.param].build(query_size=QUERY, memory_size=MEMORY)
 

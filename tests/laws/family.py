@@ -3,19 +3,24 @@
 A new kind is added to the list here and nowhere else in tests/laws.
 """
 
-from nmt.models.attention import AdditiveConfig
+from nmt.models.attention import AdditiveConfig, FixedConfig
 
 QUERY, MEMORY = 7, 11
 
 ATTENTIONS = {
     "additive": AdditiveConfig(),
     "additive-sized": AdditiveConfig(size=5),
+    "none": FixedConfig(),
 }
+
+BLIND = ("none",)
+"""Kinds that look at a place, whatever stands there and whatever is asked."""
 
 _SMALL = {"embedding": 5, "hidden": 7, "dropout": 0.0}
 
 MODELS = {
     "rnn": {**_SMALL},
+    "rnn-fixed-context": {**_SMALL, "attention": {"kind": "none"}},
     "rnn-two-layers": {**_SMALL, "layers": 2},
     "rnn-unidirectional-copy": {
         **_SMALL,

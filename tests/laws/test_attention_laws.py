@@ -39,12 +39,12 @@ def test_what_stands_in_padding_is_invisible(attention: Attention) -> None:
     torch.testing.assert_close(weights, other_weights)
 
 
-def test_permuting_the_memory_permutes_the_weights(attention: Attention) -> None:
+def test_permuting_the_memory_permutes_the_weights(looking: Attention) -> None:
     query, values, keep = _inputs()
     order = torch.randperm(S)
-    context, weights = attention(query, attention.project(values), values, keep)
+    context, weights = looking(query, looking.project(values), values, keep)
     mixed = values[:, order]
-    moved, moved_weights = attention(query, attention.project(mixed), mixed, keep[:, order])
+    moved, moved_weights = looking(query, looking.project(mixed), mixed, keep[:, order])
     torch.testing.assert_close(moved, context)
     torch.testing.assert_close(moved_weights, weights[:, :, order])
 
@@ -57,11 +57,11 @@ def test_queries_are_answered_one_by_one(attention: Attention) -> None:
     torch.testing.assert_close(together, torch.cat(apart, dim=1))
 
 
-def test_the_query_matters(attention: Attention) -> None:
+def test_the_query_matters(looking: Attention) -> None:
     query, values, keep = _inputs()
-    keys = attention.project(values)
-    _, weights = attention(query, keys, values, keep)
-    _, others = attention(5 * torch.randn_like(query), keys, values, keep)
+    keys = looking.project(values)
+    _, weights = looking(query, keys, values, keep)
+    _, others = looking(5 * torch.randn_like(query), keys, values, keep)
     assert not torch.allclose(weights[0], others[0], atol=1e-3)
 
 
@@ -74,10 +74,10 @@ def test_nothing_is_stored_and_nothing_changed(attention: Attention) -> None:
     assert all(torch.equal(a, b) for a, b in zip(before, (query, values, keep), strict=True))
 
 
-def test_every_parameter_gets_a_gradient(attention: Attention) -> None:
+def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
     query, values, keep = _inputs()
-    context, _ = attention(query, attention.project(values), values, keep)
+    context, _ = looking(query, looking.project(values), values, keep)
     context.square().sum().backward()
-    for name, parameter in attention.named_parameters():
+    for name, parameter in looking.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
