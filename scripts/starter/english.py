@@ -6,11 +6,12 @@ import hashlib
 import re
 
 DOUBLING = frozenset((
+    "drop",
     "run", "swim", "sit", "put", "cut", "stop", "get", "plan", "travel", "forget", "begin",
     "shop", "win", "hug", "chat", "set",
 ))  # fmt: skip
 SHORT_ADJECTIVES = frozenset((
-    "tall", "young", "strong", "clever", "funny", "lazy", "brave", "shy", "kind", "rich",
+    "wild", "tall", "young", "strong", "clever", "funny", "lazy", "brave", "shy", "kind", "rich",
     "fast", "poor", "old", "small",
 ))  # fmt: skip
 BE = {"present": ("am", "are", "is", "are", "are", "are"),

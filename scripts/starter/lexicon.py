@@ -18,6 +18,7 @@ SUBJECT_MIX = {
     "third": ("third_pron", "third_pron", "name", "name", "family", "role", "group"),
     "human": ("name", "family", "role", "group"),
     "one": ("name", "family", "role", "he_she"),
+    "personal": ("name", "family", "he_she"),
     "singular": ("name", "family", "role"),
     "named": ("name", "name", "he_she"),
     "T": ("name", "family", "role"),
@@ -136,7 +137,11 @@ def load() -> Lexicon:
         for a in adjectives["job"]
     ]
     actions = _actions()
-    merged: Lexicon = {"jobman": trades, "past": actions["event"] + actions["mishap"]}
+    merged: Lexicon = {
+        "jobman": trades,
+        "past": actions["event"] + actions["mishap"],
+        "effort": [action for action in actions["duty"] if action in actions["activity"]],
+    }
     for part in (nouns, adjectives, phrases, actions, _subjects(nouns)):
         clash = merged.keys() & part.keys()
         if clash:

@@ -99,6 +99,19 @@ def test_no_pattern_makes_more_than_five_percent(pairs: list[corpus.Pair]) -> No
     assert max(origins.values()) <= 0.05 * len(pairs)
 
 
+def noun_slots(template: str) -> set[str]:
+    names = re.findall(r"\{([\w+]+)(?:\.\w+)?(?::[^}]*)?\}", template)
+    return {name for name in names if not name.startswith(("v_", "a_", "S", "T"))}
+
+
+def test_both_sides_of_a_pattern_draw_the_same_words() -> None:
+    """Pronouns aside: they are a word in English and an option of the verb in French."""
+    for _, _, (en, fr) in corpus.patterns():
+        assert noun_slots(en) - {"third_pron", "me"} == noun_slots(fr), en
+    for _, _, en, _, fr in lexicon.rows("actions.tsv"):
+        assert noun_slots(en) == noun_slots(fr), en
+
+
 # -- the French
 
 
