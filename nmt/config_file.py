@@ -110,9 +110,9 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        siblings = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(str(path), siblings, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
+        stems = {other.stem: other for other in path.parent.glob("*.y*ml")}
+        near = difflib.get_close_matches(path.stem, list(stems), n=1)
+        hint = f"; did you mean '{stems[near[0]]}'?" if near else ""
         raise ConfigError(f"{path}: no such file{hint}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None

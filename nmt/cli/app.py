@@ -1,9 +1,10 @@
 """The command `nmt`: its subcommands, and how every one of them ends."""
 
+import errno
 import os
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -22,8 +23,8 @@ class Group(TyperGroup):
     Ctrl-C ends with 130 (Typer's doing), a closed pipe with 141; both say nothing.
     """
 
-    # typer.Context is the public name of the class that the supertype takes.
-    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+    # Which class a context is (click's, or Typer's own copy of it) hangs on Typer's version.
+    def invoke(self, ctx: Any) -> object:
         """Run the command that `ctx` names."""
         try:
             result: object = super().invoke(ctx)
@@ -50,6 +51,8 @@ def _lines(error: NMTError | OSError) -> list[str]:
         return str(error).splitlines()
     if error.strerror and error.filename is not None:
         return [f"{error.filename}: {error.strerror}"]
+    if error.errno == errno.ENOSPC:
+        return [os.strerror(errno.ENOSPC)]
     return []
 
 
@@ -65,10 +68,11 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"nmt {nmt.__version__}")
         raise typer.Exit()
+    return wanted
 
 
 @app.callback()

@@ -1,0 +1,163 @@
+"""How `nmt` starts and how it ends: help, version, errors in a line, exit codes, start-up."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import nmt
+from nmt.cli import app as app_module
+from nmt.cli.app import Group, app, main
+from nmt.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ("train", "translate", "eval", "attention", "corpus", "vocab", "config")
+
+
+def nmt_process(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nmt", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+@pytest.fixture
+def toy() -> typer.Typer:
+    """An app that ends in every way, run by the same Group as the real one."""
+    toy = typer.Typer(cls=Group, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+    @toy.callback()
+    def options(debug: bool = False) -> None:
+        """Ways to end."""
+
+    @toy.command()
+    def end(how: str) -> None:
+        if how == "config":
+            raise ConfigError("x.yaml:1: a: wrong\nx.yaml:2: b: wrong")
+        if how == "file":
+            Path("/nowhere/at/all").read_text()
+        if how == "disk":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        if how == "bug":
+            raise AssertionError("ours")
+        if how == "interrupt":
+            raise KeyboardInterrupt
+        typer.echo("done")
+
+    return toy
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "stderr"),
+    [
+        ("well", 0, ""),
+        ("config", 2, "error: x.yaml:1: a: wrong\nerror: x.yaml:2: b: wrong\n"),
+        ("file", 2, "error: /nowhere/at/all: No such file or directory\n"),
+        ("disk", 2, "error: No space left on device\n"),
+        ("interrupt", 130, ""),
+    ],
+)
+def test_each_end_has_its_code_and_words(
+    toy: typer.Typer, how: str, code: int, stderr: str
+) -> None:
+    result = CliRunner().invoke(toy, ["end", how])
+    assert (result.exit_code, result.stderr) == (code, stderr)
+    assert result.stdout == ("done\n" if how == "well" else "")
+
+
+def test_a_fault_of_ours_keeps_its_traceback(toy: typer.Typer) -> None:
+    result = CliRunner().invoke(toy, ["end", "bug"])
+    assert isinstance(result.exception, AssertionError)
+
+
+def test_debug_shows_the_traceback_too(toy: typer.Typer) -> None:
+    result = CliRunner().invoke(toy, ["--debug", "end", "config"])
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert result.stderr.endswith("error: x.yaml:1: a: wrong\nerror: x.yaml:2: b: wrong\n")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_every_command(flag: str) -> None:
+    result = CliRunner().invoke(app, [flag])
+    assert result.exit_code == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in result.stdout
+        assert CliRunner().invoke(app, [command, flag]).exit_code == 0
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"nmt {nmt.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["trian"], ["train", "--confg", "x"], ["config", "check"]])
+def test_a_wrong_command_line_is_2(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "passed"),
+    [
+        (["config", "check", "x", "--debug"], ["--debug", "config", "check", "x"]),
+        (["translate", "--", "--debug"], ["translate", "--", "--debug"]),
+        (["translate", "--debug", "--", "x"], ["--debug", "translate", "--", "x"]),
+    ],
+)
+def test_debug_may_stand_anywhere_among_the_options(
+    monkeypatch: pytest.MonkeyPatch, typed: list[str], passed: list[str]
+) -> None:
+    got = []
+    monkeypatch.setattr(sys, "argv", ["nmt", *typed])
+    monkeypatch.setattr(app_module, "app", lambda arguments, prog_name: got.append(arguments))
+    main()
+    assert got == [passed]
+
+
+def test_python_m_nmt_is_nmt() -> None:
+    result = nmt_process("config", "check", "no/such.yaml")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "error: no/such.yaml: no such file\n"
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run(
+        [sys.executable, "-m", "nmt", "config", "show", "configs/starter.yaml"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+    )
+    os.close(writing)
+    assert result.returncode == 128 + signal.SIGPIPE
+    assert result.stderr == b""
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = "torch sacrebleu matplotlib sentencepiece safetensors yaml tqdm rich"
+    code = (
+        "import sys\n"
+        "from nmt.cli.app import app\n"
+        "try:\n    app(['--help'])\n"
+        "except SystemExit as end:\n    assert end.code == 0\n"
+        f"print('loaded:', [name for name in '{heavy}'.split() if name in sys.modules])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    assert result.stdout.splitlines()[-1] == "loaded: []", result.stderr
