@@ -18,7 +18,6 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from nmt.atomic import ASIDE, flush, remove, write_json
-from nmt.atomic import write_text as write_text
 from nmt.errors import CheckpointError
 
 FORMAT = 1

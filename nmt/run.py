@@ -20,7 +20,6 @@ from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
-from nmt.run_card import run_card as run_card
 
 
 @dataclass(frozen=True)
@@ -143,14 +142,15 @@ def load_model(run: Path, checkpoint: str | int, device: torch.device) -> Loaded
     step, tensors = directory.checkpoint_folder.load_weights(str(checkpoint))
     tokenizers = Tokenizers.load(directory.tokenizer_path)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    load_tensors(model, tensors, f"{directory.checkpoint_folder.find(str(checkpoint))}")
+    check_fit(model, tensors, f"{directory.checkpoint_folder.find(str(checkpoint))}")
+    model.load_state_dict(tensors)
     return LoadedModel(model.to(device).eval(), tokenizers, config, step)
 
 
-def load_tensors(model: Seq2Seq, tensors: Tensors, where: str) -> None:
-    """Put a checkpoint's tensors into a model built from the run's config.
+def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
+    """Raise CheckpointError unless every name and every shape agrees with the model's.
 
-    Every name and every shape must agree; CheckpointError (`where` says whose) if not.
+    `where` says in the message whose tensors they are.
     """
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -169,7 +169,6 @@ def load_tensors(model: Seq2Seq, tensors: Tensors, where: str) -> None:
             f"{where}: does not fit config.yaml and tokenizer: {first}"
             + (f" (and {more} more)" if more else "")
         )
-    model.load_state_dict(tensors)
 
 
 def find_run(run: Path | None, root: Path = Path("runs")) -> Path:

@@ -88,6 +88,14 @@ def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> 
     got = loaded.model.state_dict()
     assert got.keys() == saved.keys()
     assert all(torch.equal(got[name], saved[name]) for name in saved)
+    # It computes, with nothing left without storage, what the model that was saved computes.
+    tokenizers = loaded.tokenizers
+    twin = build_model(loaded.config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    twin.load_state_dict(saved)
+    twin.eval()
+    ids, keep = torch.tensor([[4, 5, 6, 3]]), torch.ones(1, 4, dtype=torch.bool)
+    tgt_in = torch.tensor([[2, 7, 8]])
+    assert torch.equal(loaded.model(ids, keep, tgt_in).logits, twin(ids, keep, tgt_in).logits)
     # Tied weights are one parameter still.
     n_stored = sum(tensor.numel() for tensor in saved.values())
     assert sum(p.numel() for p in loaded.model.parameters()) < n_stored
