@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nmt.checkpoints import write_text
+from nmt.atomic import write_text
 from nmt.config import RunConfig, dump_config
 from nmt.errors import ConfigError
-from nmt.run import RunDirectory, run_card
+from nmt.run import RunDirectory
+from nmt.run_card import run_card
 
 _MAY_CHANGE = (
     "train.epochs",

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from nmt.corpus.batching import pad_ids
 from nmt.corpus.tokenizer import Tokenizers
-from nmt.corpus.vocab import EOS_ID, PAD_ID
+from nmt.corpus.vocab import EOS_ID
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError
 from nmt.models.base import Seq2Seq
@@ -142,12 +143,9 @@ class Translator:
 
     def _padded(self, sources: Sequence[Encoded]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
         """The ids with eos, padded, and their lengths."""
-        longest = max(len(source.ids) for source in sources)
-        rows = [
-            [*source.ids, EOS_ID] + [PAD_ID] * (longest - len(source.ids)) for source in sources
-        ]
-        lengths = torch.tensor([len(source.ids) + 1 for source in sources], device=self.device)
-        return torch.tensor(rows, device=self.device), lengths
+        rows = [(*source.ids, EOS_ID) for source in sources]
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
+        return pad_ids(rows).to(self.device), lengths
 
     def _with_text(self, hypothesis: Hypothesis, restore: bool) -> TranslatedHypothesis:
         ids = hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
