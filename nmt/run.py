@@ -19,7 +19,7 @@ from nmt.config import RunConfig, dump_config, load_config
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
-from nmt.models.catalog import build_model
+from nmt.models.catalog import bare_model
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def load_model(run: Path, checkpoint: str | int, device: torch.device) -> Loaded
     config = directory.load_config()
     step, tensors = directory.checkpoint_folder.load_weights(str(checkpoint))
     tokenizers = Tokenizers.load(directory.tokenizer_path)
-    model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    model = bare_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     check_fit(model, tensors, f"{directory.checkpoint_folder.find(str(checkpoint))}")
     model.load_state_dict(tensors)
     return LoadedModel(model.to(device).eval(), tokenizers, config, step)

@@ -1,6 +1,7 @@
 """The command `nmt`: its subcommands, and how every one of them ends."""
 
 import errno
+import io
 import os
 import sys
 import traceback
@@ -99,6 +100,9 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Run `nmt` with the arguments of this process, and exit."""
+    for stream in (sys.stdout, sys.stderr):  # U+202F and é, whatever the locale says
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--debug" in options:

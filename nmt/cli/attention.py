@@ -9,11 +9,11 @@ import typer
 
 from nmt.cli.attention_formats import WRITERS, Job
 from nmt.errors import ConfigError, DataError
-from nmt.schema import Translation
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
     from nmt.maps.words import Level
+    from nmt.schema import Translation
     from nmt.translation.search import SearchConfig
     from nmt.translation.translator import Translator
 
@@ -185,7 +185,7 @@ def _split_sources(config: "RunConfig", name: str) -> list[str]:
 
 def _translations(
     translator: "Translator", sources: list[str], targets: list[str] | None
-) -> Iterator[Translation]:
+) -> Iterator["Translation"]:
     """The translations in order, some at a time; says at the end how many sources were empty."""
     n_empty = 0
     for start in range(0, len(sources), _CHUNK):

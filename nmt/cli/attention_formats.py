@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from nmt.errors import ConfigError
-from nmt.schema import Translation
 
 if TYPE_CHECKING:
     from nmt.maps.dump import AttentionRecord
     from nmt.maps.words import Level
+    from nmt.schema import Translation
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Job:
     out: Path | None
 
 
-def _records(translations: Iterable[Translation], job: Job) -> Iterator["AttentionRecord"]:
+def _records(translations: Iterable["Translation"], job: Job) -> Iterator["AttentionRecord"]:
     from nmt.maps.dump import records
 
     for number, translation in enumerate(translations):
@@ -44,13 +44,13 @@ def _emit(lines: Iterable[str], out: Path | None) -> None:
         typer.echo(out)
 
 
-def _write_jsonl(translations: Iterable[Translation], job: Job) -> None:
+def _write_jsonl(translations: Iterable["Translation"], job: Job) -> None:
     from nmt.maps.dump import to_json
 
     _emit(map(to_json, _records(translations, job)), job.out)
 
 
-def _write_npz(translations: Iterable[Translation], job: Job) -> None:
+def _write_npz(translations: Iterable["Translation"], job: Job) -> None:
     from nmt.maps.dump import write_npz
 
     assert job.out is not None  # checked with the format
@@ -58,7 +58,7 @@ def _write_npz(translations: Iterable[Translation], job: Job) -> None:
     typer.echo(job.out)
 
 
-def _write_png(translations: Iterable[Translation], job: Job) -> None:
+def _write_png(translations: Iterable["Translation"], job: Job) -> None:
     """One picture into the file --out, or any number into the folder --out."""
     from nmt.maps.heatmap import write_heatmap
 
@@ -73,11 +73,11 @@ def _write_png(translations: Iterable[Translation], job: Job) -> None:
             typer.echo(path)
 
 
-def _write_text(translations: Iterable[Translation], job: Job) -> None:
+def _write_text(translations: Iterable["Translation"], job: Job) -> None:
     _emit(_text_lines(translations, job), job.out)
 
 
-def _text_lines(translations: Iterable[Translation], job: Job) -> Iterator[str]:
+def _text_lines(translations: Iterable["Translation"], job: Job) -> Iterator[str]:
     from nmt.maps.labels import label
     from nmt.maps.terminal import legend, render_terminal
 
@@ -90,13 +90,13 @@ def _text_lines(translations: Iterable[Translation], job: Job) -> Iterator[str]:
     yield legend()
 
 
-def _write_pharaoh(translations: Iterable[Translation], job: Job) -> None:
+def _write_pharaoh(translations: Iterable["Translation"], job: Job) -> None:
     from nmt.evaluation.alignment import pharaoh
 
     _emit((pharaoh(made, level=job.level or "word") for made in translations), job.out)
 
 
-WRITERS: dict[str, Callable[[Iterable[Translation], Job], None]] = {
+WRITERS: dict[str, Callable[[Iterable["Translation"], Job], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
     "png": _write_png,

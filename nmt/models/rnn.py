@@ -16,7 +16,6 @@ from nmt.models.layers import (
     PlainReadoutConfig,
     ReadoutConfig,
     VocabLinear,
-    initialise,
     padded_rows,
 )
 from nmt.schema import Config
@@ -84,7 +83,7 @@ class RNNConfig(Config):
         return (self.encoder_hidden or self.hidden) * (2 if self.bidirectional else 1)
 
     def build(self, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-        """The model for vocabularies of these sizes, freshly initialised."""
+        """The model for vocabularies of these sizes; catalog.build_model initialises it."""
         return RNNSeq2Seq(self, src_vocab, tgt_vocab)
 
 
@@ -214,7 +213,6 @@ class RNNSeq2Seq(Seq2Seq):
         self.decoder = RNNDecoder(config, tgt_vocab)
         if config.tie_embeddings == "all":
             self.encoder.embedding.weight = self.decoder.embedding.weight
-        initialise(self)
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         """See Seq2Seq.encode."""

@@ -14,7 +14,7 @@ from nmt.device import autocast
 from nmt.errors import NMTError
 from nmt.models.base import Seq2Seq
 from nmt.models.masks import keep_from_lengths
-from nmt.run import RunDirectory
+from nmt.run import RunDirectory, check_fit
 from nmt.training.loss import cross_entropy
 from nmt.training.meter import Meter, peak_memory_bytes
 from nmt.training.optim import Schedule
@@ -66,6 +66,7 @@ class Trainer:
     def restore(self) -> None:
         """Continue from the run's last checkpoint."""
         saved = self.run.load_state("last")
+        check_fit(self.parts.model, saved.model_tensors, f"{self.run.path}: last checkpoint")
         self.parts.model.load_state_dict(saved.model_tensors)
         self.progress = unpack(
             saved.state_tensors, saved.state, self.optimizer, self.schedule, self.scaler
