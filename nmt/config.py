@@ -17,6 +17,7 @@ from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.sources import DataConfig
 from nmt.corpus.tokenizer import TokenizerConfig
 from nmt.device import Precision
+from nmt.errors import ConfigError
 from nmt.models.catalog import ModelConfig
 from nmt.models.rnn import RNNConfig
 from nmt.schema import Config
@@ -137,10 +138,23 @@ class RunConfig(Config):
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config in the YAML file `path`, with `overrides` (`a.b=value`, YAML) on top.
 
-    Raises ConfigError with every fault found, a line each: file, line, key, what was got and
+    A bare name such as `starter` means the recipe of that name that comes with nmt. Raises ConfigError with every fault found, a line each: file, line, key, what was got and
     what is allowed.
     """
-    return load_tree(path, overrides, RunConfig)
+    return load_tree(_recipe(path), overrides, RunConfig)
+
+
+def _recipe(path: Path) -> Path:
+    """`path`, or the recipe that a bare name means: in the wheel, or in a checkout's configs/."""
+    if path.exists() or path.suffix or len(path.parts) > 1:
+        return path
+    installed = Path(__file__).parent / "recipes"
+    folder = installed if installed.is_dir() else Path(__file__).parents[1] / "configs"
+    recipe = folder / f"{path}.yaml"
+    if not recipe.is_file():
+        names = ", ".join(sorted(other.stem for other in folder.glob("*.yaml")))
+        raise ConfigError(f"{path}: no such file, and no recipe that comes with nmt: {names}")
+    return recipe
 
 
 def dump_config(config: RunConfig) -> str:

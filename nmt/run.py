@@ -189,7 +189,7 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
     if not root.is_dir():
         raise CheckpointError(
             f"no --run given and no folder '{root}' here; train a model first: "
-            "nmt train --config configs/starter.yaml"
+            "nmt train --config starter"
         )
     saved = {path: _last_saved(path) for path in _folders(root) if RunDirectory(path).exists}
     found = {path: seconds for path, seconds in saved.items() if seconds is not None}

@@ -154,3 +154,18 @@ def test_every_shipped_config_is_right_and_bears_its_name(path: Path) -> None:
     config = load_config(path)
     assert config.name == path.stem
     assert config.data.folder == DataConfig().folder
+
+
+def test_a_bare_name_is_a_recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_config(Path("starter"), ["train.epochs=1"]).data.corpus == "starter"
+    with pytest.raises(ConfigError, match=r"^startre: no such file, and no recipe .*: multi30k, "):
+        load_config(Path("startre"))
+
+
+def test_a_file_comes_before_the_recipe_of_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("starter").write_text("name: mine\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
+    assert load_config(Path("starter")).name == "mine"

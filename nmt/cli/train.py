@@ -11,7 +11,12 @@ import typer
 if TYPE_CHECKING:
     from nmt.training.loop import Outcome
 
-Config = Annotated[Path, typer.Option("--config", "-c", help="YAML file that describes the run.")]
+Config = Annotated[
+    Path,
+    typer.Option(
+        "--config", "-c", help="YAML file that describes the run, or the name of a recipe: starter."
+    ),
+]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")
 ]
