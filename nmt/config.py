@@ -138,7 +138,8 @@ class RunConfig(Config):
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config in the YAML file `path`, with `overrides` (`a.b=value`, YAML) on top.
 
-    A bare name such as `starter` means the recipe of that name that comes with nmt. Raises ConfigError with every fault found, a line each: file, line, key, what was got and
+    A bare name such as `starter` means the recipe of that name that comes with nmt.
+    Raises ConfigError with every fault found, a line each: file, line, key, what was got and
     what is allowed.
     """
     return load_tree(_recipe(path), overrides, RunConfig)
