@@ -41,7 +41,8 @@ class TrainConfig(Config):
     batch_size: int = Field(
         default=64,
         gt=0,
-        description="sentence pairs, or at most so many target pieces with padding, in a batch",
+        description="sentence pairs, or at most so many pieces of the longer side with padding, in "
+        "a batch",
     )
     accumulate: int = Field(
         default=1, gt=0, description="batches whose gradients make one update (exact in tokens)"
@@ -94,7 +95,9 @@ class ValidConfig(Config):
     )
     beam: int = Field(default=1, gt=0, description="beam of the decoding that BLEU scores")
     max_examples: int | None = Field(
-        default=None, gt=0, description="use only the first so many sentences; null: all"
+        default=None,
+        gt=0,
+        description="decode only the first so many sentences for BLEU; null: all, as for the loss",
     )
     samples: int = Field(default=3, ge=0, description="translations shown at each validation")
     patience: int | None = Field(
@@ -147,7 +150,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 def _recipe(path: Path) -> Path:
     """`path`, or the recipe that a bare name means: in the wheel, or in a checkout's configs/."""
-    if path.exists() or path.suffix or len(path.parts) > 1:
+    if path.is_file() or path.suffix or len(path.parts) > 1:
         return path
     installed = Path(__file__).parent / "recipes"
     folder = installed if installed.is_dir() else Path(__file__).parents[1] / "configs"

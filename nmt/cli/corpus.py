@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.errors import ConfigError
+
 if TYPE_CHECKING:
     from nmt.corpus.sources import DataConfig
     from nmt.schema import SentencePair
@@ -104,6 +106,11 @@ def check(
 
     loaded = load_config(config, list(set_ or []))
     splits = _read_splits(loaded.data)
+    if not splits:
+        raise ConfigError(
+            f"{config}: nothing to read: corpus '{loaded.data.corpus}' has no split train, valid "
+            "or test; name its splits under data.train, data.valid, data.test"
+        )
     tokenizers = None
     if pieces and "train" in splits:
         from nmt.corpus.tokenizer import train_tokenizers

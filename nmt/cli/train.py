@@ -1,5 +1,7 @@
 """nmt train: one YAML in, one run directory out."""
 
+import contextlib
+import os
 import signal
 import sys
 from pathlib import Path
@@ -80,4 +82,7 @@ class _StopSignal:
         self.number = number
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        typer.echo("\nsaving after this update (again to stop at once) ...", err=True)
+        # Not by sys.stderr: the bar may be writing to it, and Python's streams refuse a second
+        # writer in the same thread.
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nsaving after this update (again to stop at once) ...\n")

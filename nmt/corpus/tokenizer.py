@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from pydantic import Field, ValidationError
 
+from nmt.atomic import flush, write_text
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.text import normalise
 from nmt.corpus.vocab import Vocab
@@ -98,6 +99,7 @@ class Tokenizers:
             name = ("joint" if self.joint else side) + tokenizer.config.suffix
             content = tokenizer.model_bytes
             (folder / name).write_bytes(content)
+            flush(folder / name)
             files[side] = _File(name=name, sha256=hashlib.sha256(content).hexdigest())
         manifest = _Manifest(
             src_lang=self.src.lang,
@@ -107,7 +109,7 @@ class Tokenizers:
             tgt=files["tgt"],
         )
         text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False)
-        (folder / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
+        write_text(folder / MANIFEST_NAME, text + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> "Tokenizers":

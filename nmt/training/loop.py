@@ -58,7 +58,7 @@ def train(
         trainer = Trainer(config, parts, run, log)
         if resuming:
             trainer.restore()
-            log.rewind(trainer.progress.step)
+        log.rewind(trainer.progress.step)
         log.say(summary)
         if resuming:
             log.say(f"resuming after step {trainer.progress.step:,}")
@@ -119,10 +119,15 @@ def _training_pairs(config: RunConfig) -> list[SentencePair]:
 
 
 def _tokenizers(config: RunConfig, run: RunDirectory, pairs: Sequence[SentencePair]) -> Tokenizers:
-    """The run's own, or trained on its training pairs and saved with it."""
-    if (run.tokenizer_path / MANIFEST_NAME).is_file():
-        return Tokenizers.load(run.tokenizer_path)
+    """The run's own, or trained on its training pairs and saved with it.
+
+    Raises ConfigError where those that are there were learned by another config.
+    """
     data = config.data
+    if (run.tokenizer_path / MANIFEST_NAME).is_file():
+        found = Tokenizers.load(run.tokenizer_path)
+        _check_found(found, config, run)
+        return found
     tokenizers = train_tokenizers(
         config.tokenizer, pairs, data.src_lang, data.tgt_lang, config.seed
     )
@@ -130,12 +135,41 @@ def _tokenizers(config: RunConfig, run: RunDirectory, pairs: Sequence[SentencePa
     return tokenizers
 
 
+def _check_found(found: Tokenizers, config: RunConfig, run: RunDirectory) -> None:
+    data = config.data
+    compared = {
+        "tokenizer": (found.src.config, config.tokenizer),
+        "data.src_lang": (found.src.lang, data.src_lang),
+        "data.tgt_lang": (found.tgt.lang, data.tgt_lang),
+    }
+    for key, (there, wanted) in compared.items():
+        if there != wanted:
+            raise ConfigError(
+                f"{run.tokenizer_path}: learned with another {key} ({there}) than the config's "
+                f"({wanted}); remove that folder, or use the old values"
+            )
+
+
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
+    """What measures the model on the validation set; None without one.
+
+    The loss is over every reference of a sentence. Raises ConfigError where something waits for
+    validations that will never come.
+    """
     split = resolve_split(config.data, "valid")
     if split is None:
+        waiting = [("valid.patience", config.valid.patience is not None)]
+        waiting += [("train.schedule.kind 'plateau'", config.train.schedule.kind == "plateau")]
+        for what, waits in waiting:
+            if waits:
+                raise ConfigError(
+                    f"{what} needs a validation set, and corpus '{config.data.corpus}' has no "
+                    "split valid; give data.valid"
+                )
         return None
-    corpus = encode_pairs(read_split(split, config.data), tokenizers, _NO_LIMIT)
     examples = read_examples(split, config.data)
+    pairs = [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]
+    corpus = encode_pairs(pairs, tokenizers, _NO_LIMIT)
     return Validator(corpus, examples, tokenizers, config.valid, config.search)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nmt.atomic import write_text
+from nmt.atomic import sha256, write_text
 from nmt.config import RunConfig, dump_config
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.run import RunDirectory
 from nmt.run_card import run_card
 
@@ -21,7 +21,7 @@ _MAY_CHANGE = (
     "valid.patience",
     "search",
 )
-"""Keys that may differ when a run goes on: they change no update that was or will be made."""
+"""Keys that may differ when a run goes on: they change no update that was made."""
 
 
 def open_run(
@@ -29,14 +29,16 @@ def open_run(
 ) -> RunDirectory:
     """The run at `folder`, made now or continued.
 
-    A continued run keeps its config, but for what may change; raises ConfigError naming every
-    other difference.
+    A continued run keeps its config, but for what may change, and its data: raises ConfigError
+    naming every other difference, DataError naming a file with another content. Without a
+    checkpoint nothing was learned yet, and the run is begun again, whatever its config was.
     """
-    if not RunDirectory(folder).exists:
-        run = RunDirectory.create(folder, config)
+    exists = RunDirectory(folder).exists
+    run = RunDirectory.open(folder) if exists else RunDirectory.create(folder, config)
+    if "last" not in run.checkpoint_folder.labels():
+        write_text(run.config_path, dump_config(config))
         run.write_json("run.json", run_card(config, command, data_files, device))
         return run
-    run = RunDirectory.open(folder)
     changes = list(_changes(run.load_config().model_dump(), config.model_dump()))
     refused = [change for change in changes if not change[0].startswith(_MAY_CHANGE)]
     if refused:
@@ -45,9 +47,28 @@ def open_run(
             f"{folder}: this run was begun with another configuration ({words}); "
             "use another --run, or the old values"
         )
+    _check_data(run, data_files)
     if changes:
         write_text(run.config_path, dump_config(config))
     return run
+
+
+def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
+    """Raise DataError unless the files, wherever they lie now, are those that run.json tells of.
+
+    The place in the epoch where a run goes on means something only in the same corpus.
+    """
+    card = run.read_json("run.json")
+    try:
+        begun = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index, call-overload]
+    except (KeyError, TypeError):
+        raise CheckpointError(f"{run.path / 'run.json'}: damaged: it lacks data.sha256") from None
+    for path in data_files:
+        if sha256(path) not in begun:
+            raise DataError(
+                f"{path}: changed since {run.path} was begun; "
+                "bring the file back as it was, or train in another --run"
+            )
 
 
 def _changes(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:

@@ -1,6 +1,7 @@
 """What a run says while it trains: metrics.jsonl, train.log, the terminal, TensorBoard."""
 
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -8,6 +9,8 @@ from types import TracebackType
 from typing import IO, Any
 
 from tqdm import tqdm
+
+from nmt.atomic import write_text
 
 Record = dict[str, float | int | str | None]
 
@@ -51,8 +54,12 @@ class RunLog:
             tqdm.write(text, file=sys.stderr)
 
     def record(self, record: Record) -> None:
-        """One line of metrics.jsonl; numbers go to TensorBoard under `type/name` as well."""
-        self._metrics.write(json.dumps(record) + "\n")
+        """One line of metrics.jsonl; numbers go to TensorBoard under `type/name` as well.
+
+        JSON has no infinity (the gradient of an update that fp16 skips): it is written as null.
+        """
+        told = {name: _finite(value) for name, value in record.items()}
+        self._metrics.write(json.dumps(told, allow_nan=False) + "\n")
         self._metrics.flush()
         if self._board is not None:
             for name, value in record.items():
@@ -106,9 +113,11 @@ def _truncate_metrics(path: Path, step: int) -> None:
                 kept.append(line + "\n")
         except json.JSONDecodeError:
             continue
-    aside = path.with_suffix(".tmp")
-    aside.write_text("".join(kept), encoding="utf-8")
-    aside.replace(path)
+    write_text(path, "".join(kept))
+
+
+def _finite(value: float | int | str | None) -> float | int | str | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _summary_writer(folder: Path) -> Any:
