@@ -16,7 +16,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.models.catalog import build_model
 from nmt.run import RunDirectory
 from nmt.schema import SentencePair
-from nmt.training.resume import open_run
+from nmt.training.resume import begun, open_run
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
 from nmt.training.validation import Validator
@@ -51,13 +51,14 @@ def train(
     """
     device = resolve_device(config.train.device)
     run = open_run(folder, config, command, _data_files(config), describe_device(device))
-    resuming = "last" in run.checkpoint_folder.labels()
+    resuming = begun(run)
     with RunLog(run.path, config.train.tensorboard, quiet) as log:
         torch.manual_seed(config.seed)
         parts, summary = _assemble(config, run, device, log)
         trainer = Trainer(config, parts, run, log)
         if resuming:
             trainer.restore()
+            _point_to_best(run, trainer.progress.best_step or trainer.progress.step)
         log.rewind(trainer.progress.step)
         log.say(summary)
         if resuming:
@@ -67,6 +68,12 @@ def train(
             reason = trainer.fit(interrupted)
         done = trainer.progress
         return Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+
+
+def _point_to_best(run: RunDirectory, step: int) -> None:
+    """A save that was killed before its last move left `best` behind."""
+    if step in run.checkpoint_folder.steps():
+        run.point("best", step)
 
 
 def _assemble(

@@ -35,7 +35,7 @@ def open_run(
     """
     exists = RunDirectory(folder).exists
     run = RunDirectory.open(folder) if exists else RunDirectory.create(folder, config)
-    if "last" not in run.checkpoint_folder.labels():
+    if not begun(run):
         write_text(run.config_path, dump_config(config))
         run.write_json("run.json", run_card(config, command, data_files, device))
         return run
@@ -53,6 +53,18 @@ def open_run(
     return run
 
 
+def begun(run: RunDirectory) -> bool:
+    """Whether there is a checkpoint to go on from, which then is called `last`.
+
+    The first one has no name where its save was killed before it got one.
+    """
+    checkpoints = run.checkpoint_folder
+    steps = checkpoints.steps()
+    if steps and not (checkpoints.path / "last").exists():
+        checkpoints.point("last", steps[-1])
+    return bool(steps)
+
+
 def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
     """Raise DataError unless the files, wherever they lie now, are those that run.json tells of.
 
@@ -60,7 +72,7 @@ def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
     """
     card = run.read_json("run.json")
     try:
-        begun = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index, call-overload]
+        begun = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index]
     except (KeyError, TypeError):
         raise CheckpointError(f"{run.path / 'run.json'}: damaged: it lacks data.sha256") from None
     for path in data_files:

@@ -1,0 +1,43 @@
+"""metrics.jsonl is JSON, each step once, whatever happened before."""
+
+import json
+from pathlib import Path
+
+from nmt.training.runlog import RunLog
+
+
+def _metrics(folder: Path) -> list[dict[str, object]]:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line, parse_constant=refuse) for line in lines]
+
+
+def test_infinity_is_null(tmp_path: Path) -> None:
+    with RunLog(tmp_path, quiet=True) as log:
+        log.record({"type": "train", "step": 1, "grad_norm": float("inf"), "loss": 1.5})
+    assert _metrics(tmp_path) == [{"type": "train", "step": 1, "grad_norm": None, "loss": 1.5}]
+
+
+def test_rewind_drops_later_steps_and_a_line_cut_short(tmp_path: Path) -> None:
+    with RunLog(tmp_path, quiet=True) as log:
+        for step in (1, 2, 3):
+            log.record({"type": "train", "step": step})
+    with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"type": "train", "st')
+    with RunLog(tmp_path, quiet=True) as log:
+        log.rewind(2)
+        log.record({"type": "train", "step": 3})
+    assert [record["step"] for record in _metrics(tmp_path)] == [1, 2, 3]
+
+
+def test_an_error_is_kept_in_the_log(tmp_path: Path) -> None:
+    try:
+        with RunLog(tmp_path, quiet=True) as log:
+            log.say("begun")
+            raise ValueError("no")
+    except ValueError:
+        pass
+    lines = (tmp_path / "train.log").read_text(encoding="utf-8").splitlines()
+    assert [line[20:] for line in lines] == ["begun", "stopped: ValueError: no"]
