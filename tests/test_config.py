@@ -169,3 +169,11 @@ def test_a_file_comes_before_the_recipe_of_its_name(
     monkeypatch.chdir(tmp_path)
     Path("starter").write_text("name: mine\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
     assert load_config(Path("starter")).name == "mine"
+
+
+def test_a_folder_does_not_hide_the_recipe_of_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("starter").mkdir()
+    assert load_config(Path("starter")).data.corpus == "starter"

@@ -148,3 +148,14 @@ def test_check_of_a_corpus_that_is_not_there_says_how_to_get_it() -> None:
     result = nmt_corpus("check", "run.yaml")
     assert isinstance(result.exception, DataError)
     assert "get it with: nmt corpus fetch small [--from PATH]" in str(result.exception)
+
+
+def test_check_of_a_corpus_without_a_split_of_a_run_is_an_error(workplace: Path) -> None:
+    (workplace / "data").mkdir(exist_ok=True)
+    (workplace / "data" / "catalog.yaml").write_text(
+        "whole: {src_lang: en, tgt_lang: fr, splits: {all: {tsv: a.tsv}}}\n"
+    )
+    (workplace / "run.yaml").write_text("name: x\ntrain: {epochs: 1}\ndata: {corpus: whole}\n")
+    result = nmt_corpus("check", "run.yaml")
+    assert isinstance(result.exception, ConfigError)
+    assert "corpus 'whole' has no split train, valid or test" in str(result.exception)

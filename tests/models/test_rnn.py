@@ -1,10 +1,14 @@
 """The GRU encoder-decoder: the paper's size, its options, and what it refuses."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from pydantic import ValidationError
 from torch import nn
 
+from nmt.config import load_config
+from nmt.corpus.word_tokenizer import WordConfig
 from nmt.models.catalog import ModelConfig, build_model
 from nmt.models.layers import ContextGRUCell, DeepReadout, DeepReadoutConfig, padded_rows
 from nmt.models.masks import keep_from_lengths
@@ -39,17 +43,11 @@ def test_parameters_of_rnnsearch_are_the_papers() -> None:
     expected = 2 * K * m + encoder + decoder + alignment + output
     assert expected == 80_401_000
 
-    config = ModelConfig.model_validate(
-        {
-            "embedding": m,
-            "hidden": n,
-            "attention": {"kind": "additive", "size": n_align},
-            "initial_state": "tanh_backward",
-            "readout": {"kind": "deep", "size": l},
-        }
-    )
+    config = load_config(Path(__file__).parents[2] / "configs/rnnsearch50.yaml")
+    assert isinstance(config.tokenizer, WordConfig)
+    assert config.tokenizer.max_size == K
     with torch.device("meta"):
-        built = build_model(config, K, K)
+        built = build_model(config.model, K, K)
     weights = sum(p.numel() for p in built.parameters() if p.dim() == 2)
     padding = (padded_rows(K) - K) * (2 * m + l)
     assert weights - padding == expected
