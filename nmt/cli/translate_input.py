@@ -29,7 +29,7 @@ def file_lines(path: Path) -> Iterator[str]:
     """The lines of a file, read as they are needed; `-` is stdin, .gz and .zip are unpacked."""
     if str(path) == "-":
         yield from lines_of(sys.stdin.buffer, "stdin")
-    elif path.is_file() and path.suffix not in _PACKED:
+    elif path.is_file() and path.suffix.lower() not in _PACKED:
         with path.open("rb") as stream:
             yield from lines_of(stream, str(path))
     else:
@@ -86,7 +86,7 @@ def with_progress(translations: Iterator[_Item], path: Path | None) -> Iterator[
     from tqdm import tqdm
 
     total = None
-    if path is not None and path.is_file() and path.suffix not in _PACKED:
+    if path is not None and path.is_file() and path.suffix.lower() not in _PACKED:
         with path.open("rb") as stream:
             total = sum(1 for _ in stream)
     yield from tqdm(translations, total=total, unit=" sentences", desc="translated")

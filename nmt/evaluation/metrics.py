@@ -122,12 +122,12 @@ def score(
         # sacreBLEU gives the interval in its formatted answer only, and none at a mean of 0.
         answer = json.loads(result.format(width=10, is_json=True, signature=signature))
         mean, half = answer.get("confidence_mean", 0.0), answer.get("confidence_var", 0.0)
-        low, high = _within(mean - half, spec), _within(mean + half, spec)
+        low, high = within(mean - half, spec), within(mean + half, spec)
     if spec.prepare is not None:
         signature += f"|{spec.prepare.sign(tgt_lang)}"
     return MetricResult(
         name=spec.name,
-        score=_within(result.score, spec),
+        score=within(result.score, spec),
         signature=signature,
         low=low,
         high=high,
@@ -141,7 +141,7 @@ def corpus_bleu(hyps: Sequence[str], refs: Sequence[tuple[str, ...]]) -> float:
 
     # force: no warning, at every validation anew, about text that looks tokenised.
     streams = cast("list[tuple[str, ...]]", reference_streams(refs, len(hyps)))
-    return _within(BLEU(force=True).corpus_score(hyps, streams).score, METRICS["bleu"])
+    return within(BLEU(force=True).corpus_score(hyps, streams).score, METRICS["bleu"])
 
 
 def comparable(
@@ -188,7 +188,7 @@ def _prepare_stream(
     return tuple(None if line is None else next(prepared) for line in stream)
 
 
-def _within(value: float, spec: MetricSpec) -> float:
+def within(value: float, spec: MetricSpec) -> float:
     """`value` kept on the metric's scale: exp(log 100) is 100.00000000000004, and a symmetric
     interval around a score near the end of the scale would reach beyond it.
     """

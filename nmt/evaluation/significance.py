@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from nmt.errors import DataError
-from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, METRICS, comparable
+from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, METRICS, comparable, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +60,5 @@ def compare(
     # sacreBLEU counts resamples beyond the difference, strictly, and so finds none, and a p of
     # 1/(n + 1), between a system and itself.
     p_value = 1.0 if system.score == baseline.score else float(system.p_value)
-    return Comparison(spec.name, baseline.score, system.score, p_value, n_bootstrap)
+    scores = within(baseline.score, spec), within(system.score, spec)
+    return Comparison(spec.name, *scores, p_value, n_bootstrap)

@@ -269,6 +269,11 @@ def test_scores_that_cannot_be_kept_are_given_all_the_same(nmt_eval, tiny_run, m
             "aligned files need the same number of lines",
         ),
         (
+            ["--length-penalty", "11"],
+            ConfigError,
+            "--set search.length_penalty=11.0: search.length_penalty: got 11.0, allowed: <= 10",
+        ),
+        (
             ["--run", "runs/tinny"],
             CheckpointError,
             "runs/tinny: no such run; did you mean 'runs/tiny'?",

@@ -116,7 +116,7 @@ def test_stdin_and_files_give_as_many_lines(
     for ended in (content, content + b"\n", b"\xef\xbb\xbf" + content):
         assert lines_of(run(stdin=ended)) == wanted
         assert lines_of(run("--file", "-", stdin=ended)) == wanted
-        plain, packed = tmp_path / "x.en", tmp_path / "x.en.gz"
+        plain, packed = tmp_path / "x.en", tmp_path / "x.en.GZ"
         plain.write_bytes(ended)
         packed.write_bytes(gzip.compress(ended))
         for path in (plain, packed):
