@@ -36,7 +36,13 @@ def open_run(
     exists = RunDirectory(folder).exists
     run = RunDirectory.open(folder) if exists else RunDirectory.create(folder, config)
     if not begun(run):
-        write_text(run.config_path, dump_config(config))
+        if run.load_config() != config:
+            if not (folder / "run.json").exists():
+                raise ConfigError(
+                    f"{run.config_path}: no run wrote this config, and it differs from the one "
+                    "given; use another --run"
+                )
+            write_text(run.config_path, dump_config(config))
         run.write_json("run.json", run_card(config, command, data_files, device))
         return run
     changes = list(_changes(run.load_config().model_dump(), config.model_dump()))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from training.toy import toy_config, write_reversal
 
+from nmt.config import dump_config
 from nmt.corpus.tokenizer import train_tokenizers
 from nmt.corpus.word_tokenizer import WordConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
@@ -80,6 +81,20 @@ def test_a_run_without_a_checkpoint_is_logged_anew(
     lines = (corpus / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     steps = [r["step"] for r in map(json.loads, lines) if r["type"] == "train"]
     assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_config_of_the_users_own_is_not_written_over(corpus: Path) -> None:
+    config = toy_config(corpus, train={"epochs": 2})
+    own = corpus / "run" / "config.yaml"
+    own.parent.mkdir()
+    text = f"# mine\n{dump_config(config)}"
+    own.write_text(text, encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=r"config\.yaml: no run wrote this config, and it differs"
+    ):
+        _train(corpus, train={"epochs": 2, "lr": 1.0})
+    assert _train(corpus).reason == "2 epochs done"
+    assert own.read_text(encoding="utf-8") == text
 
 
 def test_labels_that_a_killed_save_did_not_set_are_set(corpus: Path) -> None:
