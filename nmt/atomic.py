@@ -42,7 +42,7 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def sha256(path: Path) -> str:
-    """The checksum of a file, in hexadecimal."""
+def digest(path: Path, kind: str = "sha256") -> str:
+    """The checksum of a file, in hexadecimal; `kind` is sha256 or sha1."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, kind).hexdigest()

@@ -191,10 +191,10 @@ def _data_conflicts(config: RunConfig) -> Iterator[Conflict]:
             yield "valid.patience", without
         if train.schedule.kind == "plateau":
             yield "train.schedule.kind", f"'plateau' {without}"
-    if train.batch_by == "tokens" and train.batch_size < data.max_pieces:
+    if train.batch_by == "tokens" and train.batch_size <= data.max_pieces:
         yield (
             "train.batch_size",
-            f"got {train.batch_size} tokens, allowed: at least data.max_pieces "
+            f"got {train.batch_size} tokens, allowed: more than data.max_pieces "
             f"({data.max_pieces}), or the longest pairs fit in no batch",
         )
 

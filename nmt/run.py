@@ -68,16 +68,6 @@ class RunDirectory:
         return self.path / "tokenizer"
 
     @property
-    def metrics_path(self) -> Path:
-        """One JSON object a line, for programs."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def log_path(self) -> Path:
-        """What was said on the terminal."""
-        return self.path / "train.log"
-
-    @property
     def checkpoint_folder(self) -> CheckpointFolder:
         """The checkpoints."""
         return CheckpointFolder(self.path / "checkpoints")

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import nmt
-from nmt.atomic import sha256
+from nmt.atomic import digest
 from nmt.config import RunConfig
 
 
@@ -36,7 +36,7 @@ def run_card(
             "torch_threads": torch.get_num_threads(),
         },
         "data": [
-            {"file": str(path), "bytes": path.stat().st_size, "sha256": sha256(path)}
+            {"file": str(path), "bytes": path.stat().st_size, "sha256": digest(path)}
             for path in data_files
         ],
     }

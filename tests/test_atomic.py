@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.atomic import remove, sha256, write_json, write_text
+from nmt.atomic import digest, remove, write_json, write_text
 
 
 def test_a_text_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -53,4 +53,4 @@ def test_remove_takes_a_link_and_leaves_what_it_points_to(tmp_path: Path) -> Non
 
 def test_sha256_of_nothing(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    assert sha256(tmp_path / "a").startswith("e3b0c44298fc1c14")
+    assert digest(tmp_path / "a").startswith("e3b0c44298fc1c14")

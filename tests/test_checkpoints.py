@@ -264,7 +264,7 @@ def forge(path: Path) -> None:
     """Damage that has the right checksum."""
     path.write_bytes(b"not tensors")
     content = json.loads((path.parent / "state.json").read_text())
-    edit(path.parent, sha256={**content["sha256"], path.name: atomic.sha256(path)})
+    edit(path.parent, sha256={**content["sha256"], path.name: atomic.digest(path)})
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_minimal_config_has_the_defaults(tmp_path: Path) -> None:
         ("search.beam=8001", "search.beam: got 8001, allowed: at most the vocabulary's size, toke"),
         ("valid.beam=8001", "valid.beam: got 8001, allowed: at most the vocabulary's size, tokeni"),
         ("model.tie_embeddings=all", "model.tie_embeddings: 'all' needs one vocabulary for both"),
-        ("train.batch_by=tokens", "train.batch_size: got 64 tokens, allowed: at least data.max_p"),
+        ("train.batch_by=tokens", "train.batch_size: got 64 tokens, allowed: more than data.max_p"),
         ("train.device=gpu", "train.device: got 'gpu', allowed: auto, cpu, cuda, cuda:N, mps"),
         ("train.device=cuda:x", "train.device: got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
         ("name=a/b", r"name: got 'a/b', allowed: what matches ^\w[\w.+-]*$"),

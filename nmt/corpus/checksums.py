@@ -1,10 +1,10 @@
 """Whether a file is the one that the catalogue means."""
 
 import gzip
-import hashlib
 import zipfile
 from pathlib import Path
 
+from nmt.atomic import digest
 from nmt.corpus.entries import Source
 from nmt.errors import DataError
 
@@ -18,7 +18,7 @@ def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) ->
     shown = shown or str(path)
     for source in sources:
         if source.checked and all(
-            sha_of(path, kind) == wanted
+            digest(path, kind) == wanted
             for kind, wanted in (("sha256", source.sha256), ("sha1", source.sha1))
             if wanted is not None
         ):
@@ -28,7 +28,7 @@ def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) ->
         wanted = [f"{s.name}: {s.sha256 or s.sha1}" for s in sources]
         kind = "sha256" if sources[0].sha256 else "sha1"
         raise DataError(
-            f"{shown}: wrong checksum: {kind} {sha_of(path, kind)}, allowed {', '.join(wanted)}"
+            f"{shown}: wrong checksum: {kind} {digest(path, kind)}, allowed {', '.join(wanted)}"
         )
     name = path.name.removesuffix(".part").lower()
     if name.endswith(".zip") and not zipfile.is_zipfile(path):
@@ -40,9 +40,3 @@ def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) ->
         except (OSError, EOFError):
             raise DataError(f"{shown}: not a gzip file") from None
     return loose[0]
-
-
-def sha_of(path: Path, kind: str) -> str:
-    """The hexadecimal digest of a file; `kind` is sha256 or sha1."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, kind).hexdigest()

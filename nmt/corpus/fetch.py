@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nmt.atomic import digest, write_json
 from nmt.corpus.catalog import read_corpus
-from nmt.corpus.checksums import sha_of, verify
+from nmt.corpus.checksums import verify
 from nmt.corpus.download import download, forget_part
 from nmt.corpus.entries import (
     RUN_SPLITS,
@@ -138,7 +139,7 @@ class _Place:
         except DataError as error:
             say(f"{error}; fetching it again")
             return False
-        if not found.checked and known not in (None, sha_of(self.target, "sha256")):
+        if not found.checked and known not in (None, digest(self.target)):
             say(f"{self.target}: changed since it was fetched; fetching it again")
             return False
         if known is None:
@@ -182,7 +183,7 @@ class _Place:
                 self._copy(path, say)
                 return True
             loose.append(path)
-        if len({sha_of(path, "sha256") for path in loose}) > 1:
+        if len({digest(path) for path in loose}) > 1:
             listed = ", ".join(map(str, loose[:4]))
             raise DataError(f"--from {from_path}: several {self.file_name}: {listed}; name one")
         if loose:
@@ -230,13 +231,11 @@ class _Place:
         record[self.file_name] = {
             "from": origin,
             "source": found.name,
-            "sha256": sha_of(self.target, "sha256"),
+            "sha256": digest(self.target),
             "bytes": str(self.target.stat().st_size),
             "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        aside = self.home / f"{RECORD}.part"
-        aside.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(aside, self.home / RECORD)
+        write_json(self.home / RECORD, record)
 
 
 def _read_record(home: Path) -> dict[str, dict[str, str]]:

@@ -11,6 +11,11 @@ RESERVED = ("<pad>", "<unk>", "<s>", "</s>")
 TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slower than over 8,064
 
 
+def padded_rows(n_pieces: int) -> int:
+    """Rows of an embedding or output table: `n_pieces` rounded up to a multiple of 64."""
+    return -(-n_pieces // TABLE_MULTIPLE) * TABLE_MULTIPLE
+
+
 @dataclass(frozen=True)
 class Vocab:
     """The pieces in the order of their ids; the reserved four come first.
@@ -44,8 +49,8 @@ class Vocab:
 
     @property
     def padded_size(self) -> int:
-        """Rows of the embedding and output tables: the size rounded up to a multiple of 64."""
-        return -(-len(self.pieces) // TABLE_MULTIPLE) * TABLE_MULTIPLE
+        """Rows of the embedding and output tables."""
+        return padded_rows(len(self.pieces))
 
     def id_of(self, piece: str) -> int:
         """The id of `piece`, or UNK_ID."""

@@ -1,7 +1,6 @@
 """Building blocks that know nothing of translation: tables, cells, readouts, initialisation."""
 
 import abc
-import math
 from typing import Annotated, Literal
 
 import torch
@@ -9,18 +8,11 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from nmt.corpus.vocab import padded_rows
 from nmt.schema import Config
-
-ROW_MULTIPLE = 64
-"""Vocabulary tables are padded to this: matrix products over odd sizes are up to a third slower."""
 
 _IMPOSSIBLE_LOGIT = -1e4
 """exp() of it is exactly 0 in fp32, and it is finite in every dtype and under weight decay."""
-
-
-def padded_rows(vocab_size: int) -> int:
-    """`vocab_size` rounded up to a multiple of 64."""
-    return math.ceil(vocab_size / ROW_MULTIPLE) * ROW_MULTIPLE
 
 
 class VocabLinear(nn.Module):
@@ -75,7 +67,7 @@ class ContextGRUCell(nn.Module):
         h = self.hidden_gates(hidden)
         reset, update = torch.sigmoid(x[:, : 2 * size] + h[:, : 2 * size]).chunk(2, dim=-1)
         new = torch.tanh(x[:, 2 * size :] + reset * h[:, 2 * size :])
-        return torch.lerp(new, hidden, update)
+        return torch.lerp(new, hidden.to(new.dtype), update)  # under autocast they differ
 
 
 class Readout(nn.Module, abc.ABC):

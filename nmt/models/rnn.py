@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from nmt.corpus.vocab import padded_rows
 from nmt.models.attention import AdditiveConfig, AttentionConfig
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
 from nmt.models.layers import (
@@ -16,7 +17,6 @@ from nmt.models.layers import (
     PlainReadoutConfig,
     ReadoutConfig,
     VocabLinear,
-    padded_rows,
 )
 from nmt.schema import Config
 

@@ -188,6 +188,8 @@ def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
         text += f" ({dropped:,} left out: {reasons})"
     if validator is not None:
         text += f", {len(validator.examples):,} sentences for validation"
+        if empty := sum(validator.corpus.dropped.values()):
+            text += f" ({empty:,} pairs with an empty side count in its BLEU, not in its loss)"
     return text
 
 

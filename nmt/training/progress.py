@@ -21,7 +21,6 @@ class Progress:
     best_loss: float | None = None
     best_step: int | None = None
     bad_validations: int = 0
-    finished: str | None = None
 
     def to_json(self) -> dict[str, float | int | str | None]:
         """All fields by name."""

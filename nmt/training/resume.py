@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nmt.atomic import sha256, write_text
+from nmt.atomic import digest, write_text
 from nmt.config import RunConfig, dump_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.run import RunDirectory
@@ -82,7 +82,7 @@ def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
     except (KeyError, TypeError):
         raise CheckpointError(f"{run.path / 'run.json'}: damaged: it lacks data.sha256") from None
     for path in data_files:
-        if sha256(path) not in begun:
+        if digest(path) not in begun:
             raise DataError(
                 f"{path}: changed since {run.path} was begun; "
                 "bring the file back as it was, or train in another --run"

@@ -28,7 +28,8 @@ class RunLog:
         self._metrics: IO[str] = (folder / "metrics.jsonl").open("a", encoding="utf-8")
         self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8")
         self._bar: "tqdm[Any] | None" = None
-        self._board = _summary_writer(folder) if tensorboard else None
+        self._new_board = _summary_writer() if tensorboard else None
+        self._board: Any = None
 
     def __enter__(self) -> "RunLog":
         return self
@@ -67,10 +68,15 @@ class RunLog:
                     self._board.add_scalar(f"{record['type']}/{name}", value, record["step"])
 
     def rewind(self, step: int) -> None:
-        """Drop the records after `step`: a resumed run writes them again, each step once."""
+        """Drop the records after `step`: a resumed run writes them again, each step once.
+
+        Call it once before the first record.
+        """
         self._metrics.close()
         _truncate_metrics(self._folder / "metrics.jsonl", step)
         self._metrics = (self._folder / "metrics.jsonl").open("a", encoding="utf-8")
+        if self._new_board is not None:
+            self._board = self._new_board(self._folder / "tensorboard", purge_step=step + 1)
 
     def open_bar(self, epoch: int, total: int, done: int) -> None:
         """A bar over the batches of one epoch."""
@@ -120,7 +126,8 @@ def _finite(value: float | int | str | None) -> float | int | str | None:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _summary_writer(folder: Path) -> Any:
+def _summary_writer() -> Any:
+    """TensorBoard's class, which is an extra; ConfigError where it is not installed."""
     from nmt.errors import ConfigError
 
     try:
@@ -130,4 +137,4 @@ def _summary_writer(folder: Path) -> Any:
             "train.tensorboard: true needs TensorBoard; install it with: "
             "pip install 'nmt[tensorboard]'"
         ) from error
-    return SummaryWriter(folder / "tensorboard")
+    return SummaryWriter

@@ -52,7 +52,7 @@ class Trainer:
         self.optimizer = train.optimizer.build(self.parameters, train.lr)
         self.schedule = Schedule(train.schedule, self.optimizer, self.total_steps())
         self.scaler = torch.amp.GradScaler(parts.device.type, enabled=train.precision == "fp16")
-        self._validated_step = -1
+        self._validated_step = self._saved_step = -1
 
     def total_steps(self) -> int | None:
         """The number of updates, as far as the limits tell; None where only time limits them."""
@@ -99,7 +99,8 @@ class Trainer:
         self.log.close_bar()
         if reason is not None and self._validated_step != self.progress.step:
             self._validate()
-        self._save()
+        if self._saved_step != self.progress.step:
+            self._save()
         return reason
 
     def _run_epoch(self, interrupted: Callable[[], bool]) -> None:
@@ -162,7 +163,14 @@ class Trainer:
         if progress.step - self._first_step == _ESTIMATE_AFTER:
             self._say_estimate(math.ceil(n_batches / train.accumulate))
         if progress.step % train.log_every == 0:
-            self._record("train", self.meter.loss)
+            self._record(
+                "train",
+                {
+                    "loss": self.meter.loss,
+                    "grad_norm": self.grad_norm,
+                    "tokens_per_second": self.meter.tokens_per_second,
+                },
+            )
             self.meter.next_window()
         due = progress.batch == 0 if valid.every is None else progress.step % valid.every == 0
         if due:
@@ -175,21 +183,18 @@ class Trainer:
         in_use = "" if memory is None else f", {memory / 2**30:.1f} GiB of memory"
         self.log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{in_use}")
 
-    def _record(self, kind: str, loss: float, bleu: float | None = None) -> None:
+    def _record(self, kind: str, measured: Record) -> None:
         progress = self.progress
-        common: Record = {
-            "type": kind,
-            "step": progress.step,
-            "epoch": progress.epoch,
-            "seconds": progress.seconds,
-            "lr": float(self.optimizer.param_groups[0]["lr"]),
-            "loss": loss,
-        }
-        if bleu is None:
-            speed = self.meter.tokens_per_second
-            self.log.record({**common, "grad_norm": self.grad_norm, "tokens_per_second": speed})
-        else:
-            self.log.record({**common, "perplexity": math.exp(min(loss, 700)), "bleu": bleu})
+        self.log.record(
+            {
+                "type": kind,
+                "step": progress.step,
+                "epoch": progress.epoch,
+                "seconds": progress.seconds,
+                "lr": float(self.optimizer.param_groups[0]["lr"]),
+                **measured,
+            }
+        )
 
     def _validate(self) -> None:
         """Measure, report, and keep the count that early stopping reads."""
@@ -207,7 +212,7 @@ class Trainer:
         else:
             progress.bad_validations += 1
         self.meter.leave_out(time.monotonic() - started)
-        self._record("valid", result.loss, result.bleu)
+        self._record("valid", result.measured())
         self.log.say(
             f"step {progress.step:,}  epoch {progress.epoch}  {progress.seconds / 60:.1f} min  "
             f"{result.describe()}{'  (best so far)' if better else ''}\n{result.samples_text()}"
@@ -225,10 +230,11 @@ class Trainer:
         progress = self.progress
         tensors, values = pack(self.optimizer, self.schedule, self.scaler, progress)
         self.run.save_checkpoint(progress.step, self.parts.model.state_dict(), tensors, values)
-        self.run.point("last", progress.step)
         if progress.best_step is None or progress.best_step == progress.step:
             self.run.point("best", progress.step)
+        self.run.point("last", progress.step)
         self.run.prune(self.config.train.keep_last)
+        self._saved_step = progress.step
 
 
 def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:

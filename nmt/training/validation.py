@@ -42,6 +42,10 @@ class ValidationResult:
         """exp(loss)."""
         return math.exp(min(self.loss, 700.0))
 
+    def measured(self) -> dict[str, float | int | str | None]:
+        """The numbers by name."""
+        return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu}
+
     def describe(self) -> str:
         """The numbers in a line."""
         return f"valid loss {self.loss:.3f}  perplexity {self.perplexity:.2f}  BLEU {self.bleu:.2f}"

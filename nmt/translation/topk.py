@@ -5,8 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-_GROUP = 64
-"""Vocabulary tables are padded to a multiple of this, so that grouping copies nothing."""
+from nmt.corpus.vocab import TABLE_MULTIPLE
+
+_GROUP = TABLE_MULTIPLE  # so that grouping copies nothing
 
 
 def top_k(

@@ -8,9 +8,10 @@ from pydantic import ValidationError
 from torch import nn
 
 from nmt.config import load_config
+from nmt.corpus.vocab import padded_rows
 from nmt.corpus.word_tokenizer import WordConfig
 from nmt.models.catalog import ModelConfig, build_model
-from nmt.models.layers import ContextGRUCell, DeepReadout, DeepReadoutConfig, padded_rows
+from nmt.models.layers import ContextGRUCell, DeepReadout, DeepReadoutConfig
 from nmt.models.masks import keep_from_lengths
 from nmt.models.rnn import RNNSeq2Seq
 
@@ -135,3 +136,19 @@ def test_without_attention_every_step_reads_the_last_annotation() -> None:
     output = model(torch.randint(4, 29, (2, 4)), keep, torch.tensor([[2, 5, 6], [2, 7, 8]]))
     expected = torch.tensor([[0.0, 0, 0, 1], [0, 1, 0, 0]]).unsqueeze(1).expand(2, 3, 4)
     assert torch.equal(output.weights, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("initial_state", ["tanh", "tanh_backward", "copy", "learned"])
+def test_every_initial_state_trains_under_autocast(
+    initial_state: str, layers: int, dtype: torch.dtype
+) -> None:
+    size = {"encoder_hidden": 4, "hidden": 8} if initial_state == "copy" else {}
+    model = _model(initial_state=initial_state, layers=layers, dropout=0.0, **size)
+    keep = keep_from_lengths(torch.tensor([3, 1]), 3)
+    args = torch.tensor([[5, 6, 3], [3, 0, 0]]), keep, torch.tensor([[2, 7], [2, 8]])
+    with torch.autocast("cpu", dtype=dtype):
+        output = model(*args)
+    output.logits[..., :29].float().logsumexp(-1).sum().backward()
+    torch.testing.assert_close(output.logits.float(), model(*args).logits, atol=0.05, rtol=0.05)

@@ -243,7 +243,22 @@ def test_options_train(corpus: Path, options: dict[str, Any]) -> None:
     assert Translator.load(corpus / "run").translate(["a b c"])[0].src_text == "a b c"
 
 
-def test_tensorboard_writes_event_files(corpus: Path) -> None:
+def test_tensorboard_shows_each_step_once_after_a_resume(corpus: Path) -> None:
     pytest.importorskip("tensorboard")
-    _train(corpus, train={"epochs": 1, "tensorboard": True, "log_every": 1})
-    assert list((corpus / "run" / "tensorboard").iterdir())
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    options = {"train": {"epochs": 2, "tensorboard": True, "log_every": 1}}
+    _train(corpus, stop_after=4, **options)
+    outcome = _train(corpus, **options)
+    events = EventAccumulator(str(corpus / "run" / "tensorboard"))
+    events.Reload()
+    steps = [event.step for event in events.Scalars("train/loss")]
+    assert steps == list(range(1, outcome.step + 1))
+
+
+def test_an_empty_side_in_validation_is_said(corpus: Path) -> None:
+    path = corpus / "valid.tsv"
+    path.write_text(path.read_text(encoding="utf-8") + "a b\t\n", encoding="utf-8")
+    _train(corpus, train={"steps": 1})
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    assert "21 sentences for validation (1 pairs with an empty side" in log
