@@ -111,9 +111,9 @@ def _format(format: str | None, out: Path | None) -> str:
     """The format asked for, or the one that --out's suffix means. Raises ConfigError."""
     allowed = ", ".join(WRITERS)
     if format is None and out is not None:
-        if out.suffix not in _SUFFIXES:
+        if out.suffix.lower() not in _SUFFIXES:
             raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
-        return _SUFFIXES[out.suffix]
+        return _SUFFIXES[out.suffix.lower()]
     chosen = format or "jsonl"
     if chosen not in WRITERS:
         raise ConfigError(f"--format: got '{chosen}', allowed: {allowed}")

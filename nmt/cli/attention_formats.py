@@ -63,7 +63,7 @@ def _write_png(translations: Iterable["Translation"], job: Job) -> None:
     from nmt.maps.heatmap import write_heatmap
 
     out = job.out or Path("attention.png" if job.n_maps == 1 else "attention")
-    as_file = out.suffix == ".png" and not out.is_dir()
+    as_file = out.suffix.lower() == ".png" and not out.is_dir()
     if as_file and job.n_maps > 1:
         raise ConfigError(f"--out: got the file {out} for {job.n_maps} pictures; name a folder")
     for number, translation in enumerate(translations):

@@ -63,9 +63,10 @@ def unpack(
         schedule.load_state_dict(values["schedule"])
         scaler.load_state_dict(values["scaler"])
         torch.set_rng_state(tensors["rng.cpu"].cpu())
-        cuda = [tensors[name] for name in sorted(tensors) if name.startswith("rng.cuda.")]
-        if torch.cuda.is_available() and len(cuda) == torch.cuda.device_count():
-            torch.cuda.set_rng_state_all([rng.cpu() for rng in cuda])
+        n_cuda = sum(name.startswith("rng.cuda.") for name in tensors)
+        if torch.cuda.is_available() and n_cuda == torch.cuda.device_count():
+            states = [tensors[f"rng.cuda.{index}"].cpu() for index in range(n_cuda)]
+            torch.cuda.set_rng_state_all(states)
         known = {field.name for field in fields(Progress)}
         return Progress(**{k: v for k, v in values["progress"].items() if k in known})
     except (KeyError, ValueError, TypeError, RuntimeError) as error:

@@ -132,6 +132,7 @@ def test_one_png_is_a_file(run: Run) -> None:
     assert run("the cat", "--out", "cat.png").stdout == "cat.png\n"
     assert Path("cat.png").read_bytes().startswith(b"\x89PNG")
     assert run("the cat", "--format", "png").stdout == "attention.png\n"
+    assert run("the cat", "--out", "CAT.PNG").stdout == "CAT.PNG\n"
 
 
 def test_several_png_are_a_folder(run: Run) -> None:
