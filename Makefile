@@ -35,7 +35,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@ $(VENV)/.installed
 
-demo: $(VENV)/.installed               ## train on the embedded corpus, measure, translate, look (6 minutes)
+demo: $(VENV)/.installed               ## train on the embedded corpus, measure, translate, look (4 minutes)
 	$(NMT) train --config configs/starter.yaml --run $(DEMO_RUN) $(DEMO_FLAGS)
 	$(NMT) eval --bleu --run $(DEMO_RUN) --fail-under $(DEMO_BLEU)
 	$(NMT) translate --run $(DEMO_RUN) \

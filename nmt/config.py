@@ -97,7 +97,8 @@ class ValidConfig(Config):
     max_examples: int | None = Field(
         default=None,
         gt=0,
-        description="decode only the first so many sentences for BLEU; null: all, as for the loss",
+        description="decode only so many sentences for BLEU, evenly spaced; null: all, as for the "
+        "loss",
     )
     samples: int = Field(default=3, ge=0, description="translations shown at each validation")
     patience: int | None = Field(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -18,6 +19,7 @@ from nmt.translation.search import SearchConfig
 from nmt.translation.translator import Translator
 
 _BATCH_SIZE = 64
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -75,17 +77,27 @@ class Validator:
             loss = mean_loss(model, self.corpus, len(self.tokenizers.tgt.vocab), device)
             search = self.search.model_copy(update={"beam": self.config.beam, "n_best": 1})
             translator = Translator(model, self.tokenizers, device, search)
-            chosen = self.examples[: self.config.max_examples]
+            chosen = evenly(self.examples, self.config.max_examples)
             bleu, hyp_texts = bleu_of(translator, chosen, self.tokenizers.tgt.lang)
         finally:
             model.train()
-        step = max(1, len(chosen) // max(1, self.config.samples))
-        picked = range(0, len(chosen), step) if self.config.samples else range(0)
         samples = [
-            Sample(chosen[i].src_text, chosen[i].ref_texts[0], hyp_texts[i])
-            for i in list(picked)[: self.config.samples]
+            Sample(example.src_text, example.ref_texts[0], hyp_text)
+            for example, hyp_text in evenly(
+                list(zip(chosen, hyp_texts, strict=True)), self.config.samples
+            )
         ]
         return ValidationResult(loss, bleu, tuple(samples))
+
+
+def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
+    """`count` of the items at equal distances, in order; all of them for None or too few.
+
+    Corpora are often sorted by length: the first items would be the easy ones.
+    """
+    if count is None or count >= len(items):
+        return list(items)
+    return [items[i * len(items) // count] for i in range(count)]
 
 
 @torch.inference_mode()
