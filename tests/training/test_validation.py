@@ -1,5 +1,7 @@
 """Which validation sentences are decoded and shown."""
 
+import itertools
+
 import pytest
 
 from nmt.training.validation import evenly
@@ -18,5 +20,5 @@ def test_no_item_twice_and_none_far_from_the_next() -> None:
         for count in range(1, n + 1):
             picked = evenly(range(n), count)
             assert len(set(picked)) == count
-            gaps = {b - a for a, b in zip(picked, picked[1:], strict=False)}
+            gaps = {b - a for a, b in itertools.pairwise(picked)}
             assert max(gaps, default=1) - min(gaps, default=1) <= 1
