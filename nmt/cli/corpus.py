@@ -133,7 +133,7 @@ def _read_splits(data: "DataConfig") -> "dict[str, list[SentencePair]]":
     """The pairs of every split that the run has; several references are so many pairs."""
     from nmt.corpus.catalog import read_examples, read_split, resolve_split
     from nmt.corpus.entries import RUN_SPLITS
-    from nmt.schema import SentencePair
+    from nmt.corpus.sources import pairs_of
 
     splits: dict[str, list[SentencePair]] = {}
     for name in RUN_SPLITS:
@@ -143,6 +143,5 @@ def _read_splits(data: "DataConfig") -> "dict[str, list[SentencePair]]":
         if name == "train":
             splits[name] = read_split(split, data)
         else:
-            examples = read_examples(split, data)
-            splits[name] = [SentencePair(e.src_text, ref) for e in examples for ref in e.ref_texts]
+            splits[name] = pairs_of(read_examples(split, data))
     return splits

@@ -35,6 +35,10 @@ class EncodedCorpus:
     def __len__(self) -> int:
         return len(self.src_ids)
 
+    def batch(self, rows: Sequence[int]) -> "Batch":
+        """The batch of these rows."""
+        return make_batch([self.src_ids[i] for i in rows], [self.tgt_ids[i] for i in rows])
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -130,16 +134,6 @@ class Batcher:
             batches.extend(self._cut(bucket))
         rng.shuffle(batches)
         return batches
-
-    def epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]:
-        """The batches of `epoch` from number `first` on: where a resumed run goes on."""
-        for rows in self.plan(epoch)[first:]:
-            yield self.batch(rows)
-
-    def batch(self, rows: Sequence[int]) -> Batch:
-        """The batch of these rows of the corpus."""
-        src = [self.corpus.src_ids[row] for row in rows]
-        return make_batch(src, [self.corpus.tgt_ids[row] for row in rows])
 
     def _sentences_per_batch(self) -> int:
         if self.unit == "sentences" or not self._lengths:

@@ -149,6 +149,11 @@ def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
     return [EvalExample(src_text, tuple(texts)) for src_text, texts in refs.items()]
 
 
+def pairs_of(examples: Sequence[EvalExample]) -> list[SentencePair]:
+    """Each sentence with each of its references: the inverse of `group_by_source`."""
+    return [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]
+
+
 def archive_of(path: Path) -> Path:
     """The file on disk that `path` is read from: `x.zip` for `x.zip/member`, else itself."""
     return _split_member(path)[0]

@@ -10,6 +10,7 @@ import torch
 from nmt.config import RunConfig
 from nmt.corpus.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.corpus.catalog import read_examples, read_split, resolve_split, split_files
+from nmt.corpus.sources import pairs_of
 from nmt.corpus.tokenizer import MANIFEST_NAME, Tokenizers, train_tokenizers
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError, DataError
@@ -175,8 +176,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
                 )
         return None
     examples = read_examples(split, config.data)
-    pairs = [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]
-    corpus = encode_pairs(pairs, tokenizers, _NO_LIMIT)
+    corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
     return Validator(corpus, examples, tokenizers, config.valid, config.search)
 
 

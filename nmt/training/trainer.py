@@ -106,9 +106,11 @@ class Trainer:
     def _run_epoch(self, interrupted: Callable[[], bool]) -> None:
         """Updates until this epoch or the run ends."""
         progress = self.progress
-        n_batches = len(self.parts.batcher.plan(progress.epoch))
+        batcher = self.parts.batcher
+        plan = batcher.plan(progress.epoch)
+        n_batches = len(plan)
         self.log.open_bar(progress.epoch, n_batches, progress.batch)
-        batches = self.parts.batcher.epoch(progress.epoch, first=progress.batch)
+        batches = map(batcher.corpus.batch, plan[progress.batch :])  # made when needed
         for group in _groups(batches, self.config.train.accumulate):
             self._update(group)
             progress.step += 1

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 
 from nmt.config import ValidConfig
-from nmt.corpus.batching import Batcher, EncodedCorpus
+from nmt.corpus.batching import EncodedCorpus
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.evaluation.evaluate import bleu_of
 from nmt.models.base import Seq2Seq
@@ -107,9 +107,8 @@ def mean_loss(
     """Cross-entropy in nats per target token over the whole corpus, without smoothing."""
     nll_sum, n_tokens = 0.0, 0
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
-    batcher = Batcher(corpus, _BATCH_SIZE, "sentences", seed=0)
     for start in range(0, len(rows), _BATCH_SIZE):
-        batch = batcher.batch(rows[start : start + _BATCH_SIZE]).to(device)
+        batch = corpus.batch(rows[start : start + _BATCH_SIZE]).to(device)
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         output = model(batch.src_ids, keep, batch.tgt_in)
         loss = cross_entropy(output.logits, batch.tgt_out, vocab_size)

@@ -16,6 +16,7 @@ from nmt.corpus.sources import (
     SplitConfig,
     archive_of,
     group_by_source,
+    pairs_of,
     read_aligned,
     read_lines,
     read_references,
@@ -255,3 +256,8 @@ def test_split_configs_read_from_yaml_values() -> None:
     assert split.tgt == (Path("a.fr"), Path("b.fr"))
     assert SplitConfig.model_validate(split.model_dump(mode="json")) == split
     assert DataConfig().max_pieces == 100
+
+
+def test_pairs_of_examples_are_the_pairs_grouped() -> None:
+    pairs = [SentencePair("a", "x"), SentencePair("a", "y"), SentencePair("b", "z")]
+    assert pairs_of(group_by_source(pairs)) == pairs
