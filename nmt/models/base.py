@@ -2,7 +2,7 @@
 
 Search, training and attention maps know a model only through these types. Alphabet of shapes
 (docs/design.md): B batch, S source, T target, D embedding, H hidden, M memory, Q queries,
-K key size, V vocabulary.
+K key size, N heads, V vocabulary.
 """
 
 import abc
@@ -51,19 +51,44 @@ class State(BatchFirst):
 
 @dataclass(frozen=True)
 class StepOutput:
-    """One decoding step: unnormalised logits, where it looked, and the state after it."""
+    """One decoding step: unnormalised logits, where it looked, and the state after it.
+
+    `weights` are the mean over the heads where there are several.
+    """
 
     logits: Float[Tensor, "B V"]
     weights: Float[Tensor, "B S"]
     state: State
 
 
+class Surrogate(abc.ABC):
+    """A term that a model asks the training loss to add, because its own choices cannot be
+    differentiated: sampled attention learns from how likely the right pieces became.
+    """
+
+    @abc.abstractmethod
+    def loss_sum(
+        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
+    ) -> Float[Tensor, ""]:
+        """The term, summed over the n steps that `keep` marks, in nats.
+
+        `log_likelihoods` are those of the right pieces at these steps, row by row, detached.
+        """
+
+
 @dataclass(frozen=True)
 class DecoderOutput:
-    """The teacher-forced pass over all T steps."""
+    """The teacher-forced pass over all T steps.
+
+    `weights` are the mean of `heads`, and both are there only if they were asked for: the
+    fastest way through some models makes none. `surrogate` is there in training mode only, and
+    only for models that sample.
+    """
 
     logits: Float[Tensor, "B T V"]
-    weights: Float[Tensor, "B T S"]
+    weights: Float[Tensor, "B T S"] | None = None
+    heads: Float[Tensor, "B N T S"] | None = None
+    surrogate: Surrogate | None = None
 
 
 class Seq2Seq(nn.Module, abc.ABC):
@@ -88,7 +113,9 @@ class Seq2Seq(nn.Module, abc.ABC):
         """Advance by one piece, given the piece before it (bos at first)."""
 
     @abc.abstractmethod
-    def decode(self, tgt_in: Int[Tensor, "B T"], state: State) -> DecoderOutput:
+    def decode(
+        self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
+    ) -> DecoderOutput:
         """All T steps from `state`, given the target prefix `tgt_in` (bos first)."""
 
     def forward(
@@ -96,6 +123,12 @@ class Seq2Seq(nn.Module, abc.ABC):
         src_ids: Int[Tensor, "B S"],
         src_keep: Bool[Tensor, "B S"],
         tgt_in: Int[Tensor, "B T"],
+        with_weights: bool = False,
     ) -> DecoderOutput:
         """The teacher-forced pass: encode, start, decode."""
-        return self.decode(tgt_in, self.start(self.encode(src_ids, src_keep)))
+        return self.decode(tgt_in, self.start(self.encode(src_ids, src_keep)), with_weights)
+
+    @property
+    def head_names(self) -> tuple[str, ...]:
+        """What each of the N heads of `DecoderOutput.heads` is called, in order."""
+        return ("attention",)

@@ -233,7 +233,9 @@ class RNNSeq2Seq(Seq2Seq):
         after = RNNState(hidden=hidden, keys=state.keys, values=state.values, keep=state.keep)
         return StepOutput(logits=logits, weights=weights, state=after)
 
-    def decode(self, tgt_in: Int[Tensor, "B T"], state: State) -> DecoderOutput:
+    def decode(
+        self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
+    ) -> DecoderOutput:
         """See Seq2Seq.decode; what does not depend on the state is done for all steps at once."""
         assert isinstance(state, RNNState)
         decoder = self.decoder
@@ -246,4 +248,7 @@ class RNNSeq2Seq(Seq2Seq):
             looks.append(weights)
             tops.append(hidden[:, -1])
         logits = decoder.logits(torch.stack(tops, dim=1), embedded, torch.stack(contexts, dim=1))
-        return DecoderOutput(logits=logits, weights=torch.stack(looks, dim=1))
+        if not with_weights:
+            return DecoderOutput(logits)
+        weights = torch.stack(looks, dim=1)
+        return DecoderOutput(logits, weights, heads=weights.unsqueeze(1))

@@ -224,7 +224,8 @@ def force(
     padded = [list(ids) + [PAD_ID] * (longest - len(ids)) for ids in tgt_ids]
     tgt_out = torch.tensor(padded, device=src_ids.device)
     tgt_in = torch.cat([torch.full_like(tgt_out[:, :1], BOS_ID), tgt_out[:, :-1]], dim=1)
-    out = model(src_ids, keep_from_lengths(src_lengths, src_ids.shape[1]), tgt_in)
+    keep = keep_from_lengths(src_lengths, src_ids.shape[1])
+    out = model(src_ids, keep, tgt_in, with_weights=True)
     logits = out.logits.float()
     log_probs = logits.gather(2, tgt_out.unsqueeze(2)).squeeze(2) - logits.logsumexp(dim=2)
     weights = out.weights.float().cpu().numpy()

@@ -29,7 +29,8 @@ def _prefixes() -> torch.Tensor:
 def _run(model: Seq2Seq, rows: list[list[int]], tgt_in: torch.Tensor) -> DecoderOutput:
     lengths = torch.tensor([len(row) for row in rows])
     src_ids = pad_ids(rows)
-    output: DecoderOutput = model(src_ids, keep_from_lengths(lengths, src_ids.shape[1]), tgt_in)
+    keep = keep_from_lengths(lengths, src_ids.shape[1])
+    output: DecoderOutput = model(src_ids, keep, tgt_in, with_weights=True)
     return output
 
 
@@ -60,7 +61,7 @@ def test_padding_is_invisible_whatever_stands_in_it(model: Seq2Seq) -> None:
     src_ids = pad_ids(sources)
     keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
     noisy = torch.where(keep, src_ids, torch.full_like(src_ids, 17))
-    plain, other = model(src_ids, keep, tgt_in), model(noisy, keep, tgt_in)
+    plain, other = model(src_ids, keep, tgt_in, True), model(noisy, keep, tgt_in, True)
     torch.testing.assert_close(plain.logits, other.logits)
     assert (plain.weights[~keep.unsqueeze(1).expand_as(plain.weights)] == 0).all()
 
@@ -120,3 +121,15 @@ def test_a_pass_stores_nothing_on_the_model(model: Seq2Seq) -> None:
     before = {name: set(vars(module)) for name, module in model.named_modules()}
     _run(model, _sources(), _prefixes())
     assert {name: set(vars(module)) for name, module in model.named_modules()} == before
+
+
+def test_weights_are_the_mean_of_the_heads_and_cost_no_change(model: Seq2Seq) -> None:
+    sources, tgt_in = _sources(), _prefixes()
+    src_ids = pad_ids(sources)
+    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
+    plain, output = model(src_ids, keep, tgt_in), _run(model, sources, tgt_in)
+    assert plain.weights is None
+    assert plain.heads is None
+    torch.testing.assert_close(plain.logits, output.logits)
+    torch.testing.assert_close(output.heads.mean(dim=1), output.weights)
+    assert output.heads.shape[1] == len(model.head_names)

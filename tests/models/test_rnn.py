@@ -133,7 +133,8 @@ def test_other_precisions(dtype: torch.dtype) -> None:
 def test_without_attention_every_step_reads_the_last_annotation() -> None:
     model = _model(attention={"kind": "none"}, dropout=0.0).eval()
     keep = keep_from_lengths(torch.tensor([4, 2]), 4)
-    output = model(torch.randint(4, 29, (2, 4)), keep, torch.tensor([[2, 5, 6], [2, 7, 8]]))
+    tgt_in = torch.tensor([[2, 5, 6], [2, 7, 8]])
+    output = model(torch.randint(4, 29, (2, 4)), keep, tgt_in, with_weights=True)
     expected = torch.tensor([[0.0, 0, 0, 1], [0, 1, 0, 0]]).unsqueeze(1).expand(2, 3, 4)
     assert torch.equal(output.weights, expected)
 

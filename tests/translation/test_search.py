@@ -63,7 +63,9 @@ class TableModel(Seq2Seq):
         weights = scores.masked_fill(~state.keep, -torch.inf).softmax(dim=1)
         return StepOutput(logits, weights, TableState(state.step + 1, state.src_ids, state.keep))
 
-    def decode(self, tgt_in: Int[Tensor, "B T"], state: State) -> DecoderOutput:
+    def decode(
+        self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
+    ) -> DecoderOutput:
         outs = []
         for last_ids in tgt_in.unbind(dim=1):
             outs.append(self.step(last_ids, state))
