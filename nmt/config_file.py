@@ -80,6 +80,17 @@ def load_tree(path: Path, overrides: Sequence[str], config_class: type[AnyConfig
         raise ConfigError(f"{path}:1: got {_KINDS[type(node)]}, allowed: lines of `key: value`")
     tree: Tree = {}
     _fill(tree, node, (), places, lambda line: Place(f"{path}:{line}", line))
+    return _load(tree, overrides, places, config_class)
+
+
+def load_overrides(overrides: Sequence[str], config_class: type[AnyConfig]) -> AnyConfig:
+    """The defaults of `config_class` with `overrides` on top; raises ConfigError likewise."""
+    return _load({}, overrides, {(): Place("--set", 0)}, config_class)
+
+
+def _load(
+    tree: Tree, overrides: Sequence[str], places: Places, config_class: type[AnyConfig]
+) -> AnyConfig:
     for number, override in enumerate(sorted(overrides, key=_kinds_first)):
         _override(tree, override, number, places, config_class)
     _complete(tree, config_class)
