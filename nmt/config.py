@@ -11,7 +11,6 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from nmt.config_errors import conflict_error
 from nmt.config_file import dump_tree, load_tree
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.sources import DataConfig
@@ -20,7 +19,7 @@ from nmt.device import Precision
 from nmt.errors import ConfigError
 from nmt.models.catalog import ModelConfig
 from nmt.models.rnn import RNNConfig
-from nmt.schema import Config
+from nmt.schema import Config, Conflict, conflict_error
 from nmt.training.optim import AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
 from nmt.translation.search import SearchConfig
 
@@ -165,10 +164,6 @@ def _recipe(path: Path) -> Path:
 def dump_config(config: RunConfig) -> str:
     """YAML of every key, defaults included; `load_config` reads back an equal config."""
     return dump_tree(config)
-
-
-Conflict = tuple[str, str]
-"""The key where two sections disagree, and what is wrong there."""
 
 
 def _length_conflicts(config: RunConfig) -> Iterator[Conflict]:

@@ -19,7 +19,8 @@ _HEAD = """\
 <!-- Written by `nmt config docs`; a test keeps it true. The words are in the config classes. -->
 
 A run is one YAML file: `nmt train --config FILE`. It says only what differs from the defaults
-below; a section left out, or left empty, has all its defaults. `nmt config show FILE` prints a
+below; a section left out, or left empty, has all its defaults, and one of which only the kind
+matters may be given as its name: `optimizer: sgd` means `optimizer: {kind: sgd}`. `nmt config show FILE` prints a
 file with every default filled in, `nmt config check FILE` says what is wrong in one, and
 docs/config.schema.json is the JSON Schema for your editor.
 
@@ -45,7 +46,23 @@ _BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "multiple_of": "multipl
 
 def json_schema() -> str:
     """The JSON Schema of RunConfig, as text with a final newline."""
-    return json.dumps(RunConfig.model_json_schema(), indent=1, ensure_ascii=False) + "\n"
+    schema = RunConfig.model_json_schema()
+    _allow_names(schema)
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def _allow_names(schema: object) -> None:
+    """In place: a section that has kinds may be given as the name of one."""
+    if isinstance(schema, list):
+        for part in schema:
+            _allow_names(part)
+    elif isinstance(schema, dict):
+        for part in schema.values():
+            _allow_names(part)
+        if "discriminator" in schema:
+            family = {key: schema.pop(key) for key in ("discriminator", "oneOf")}
+            names = {"enum": sorted(family["discriminator"]["mapping"])}
+            schema["anyOf"] = [family, names]
 
 
 def reference() -> str:

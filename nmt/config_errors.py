@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from nmt.config_keys import KeyPath, all_keys, kind_of, nearest, sections_at
 from nmt.schema import Config
@@ -45,12 +45,6 @@ _ALLOWED = {
 """What is allowed where pydantic found this type of error; filled in from its context."""
 
 
-def conflict_error(conflicts: Sequence[tuple[str, str]]) -> PydanticCustomError:
-    """For a validator to raise: (key, what is wrong there) for each clash between sections."""
-    text = "; ".join(f"{key}: {problem}" for key, problem in conflicts)
-    return PydanticCustomError("conflict", "{text}", {"text": text, "conflicts": list(conflicts)})
-
-
 def explain(
     errors: Sequence[ErrorDetails], tree: object, places: Places, root: type[Config]
 ) -> list[str]:
@@ -58,8 +52,9 @@ def explain(
     faults: dict[KeyPath, list[str]] = {}
     for error in errors:
         if error["type"] == "conflict":
+            section = _key_path(error, tree)
             for key, problem in error["ctx"]["conflicts"]:
-                faults.setdefault(tuple(key.split(".")), []).append(problem)
+                faults.setdefault((*section, *key.split(".")), []).append(problem)
         else:
             path = _key_path(error, tree)
             problem = _problem(error, path, tree, root)

@@ -8,6 +8,7 @@ import difflib
 import json
 import math
 import re
+import reprlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType
@@ -20,8 +21,14 @@ from nmt.config_errors import Place, Places, explain
 from nmt.config_keys import KeyPath, Tree, chosen, config_classes, kind_of, sections_at
 from nmt.errors import ConfigError
 from nmt.schema import Config
+from nmt.yaml_nodes import NodeLoader, compose, read_text
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)
+
+_MAX_DIGITS = 40
+"""More than any number of a config needs; Python refuses to read thousands of them."""
+
+_MAX_NAME = 100
 
 _RESOLVERS = (
     ("null", r"~|null|Null|NULL|", "~nN\0"),
@@ -31,18 +38,10 @@ _RESOLVERS = (
 )
 
 
-class _Loader(yaml.SafeLoader):
-    """The safe loader with the scalars of YAML 1.2 and without aliases."""
+class _Loader(NodeLoader):
+    """The bounded loader with the scalars of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
-
-    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            event: yaml.AliasEvent = self.get_event()  # type: ignore[no-untyped-call]
-            problem = f"aliases (*{event.anchor}) are not allowed"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
-        node: yaml.Node | None = super().compose_node(parent, index)  # type: ignore[arg-type]
-        return node
 
 
 class _Dumper(yaml.SafeDumper):
@@ -91,8 +90,10 @@ def load_overrides(overrides: Sequence[str], config_class: type[AnyConfig]) -> A
 def _load(
     tree: Tree, overrides: Sequence[str], places: Places, config_class: type[AnyConfig]
 ) -> AnyConfig:
+    _spell_out(tree, config_class)
     for number, override in enumerate(sorted(overrides, key=_kinds_first)):
         _override(tree, override, number, places, config_class)
+    _spell_out(tree, config_class)
     _complete(tree, config_class)
     try:
         # By way of JSON, pydantic's strict mode takes a string for a path and an int for a
@@ -119,31 +120,16 @@ PlaceOf = Callable[[int], Place]
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_text(path)
     except FileNotFoundError:
         stems = {other.stem: other for other in path.parent.glob("*.y*ml")}
         near = difflib.get_close_matches(path.stem, list(stems), n=1)
         hint = f"; did you mean '{stems[near[0]]}'?" if near else ""
         raise ConfigError(f"{path}: no such file{hint}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _compose(text: str, where: str, first_line: bool = True) -> yaml.Node | None:
-    """The node tree of one YAML document; None where there is nothing but comments."""
-    try:
-        node: yaml.Node | None = _Loader(text).get_single_node()
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark and first_line else ""
-        raise ConfigError(f"{where}{line}: not valid YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"{where}: not valid YAML: {reason}") from None
-    except RecursionError:
-        raise ConfigError(f"{where}: not a config: nested too deeply") from None
-    return node
+def _compose(text: str, where: str, with_line: bool = True) -> yaml.Node | None:
+    return compose(text, where, _Loader, with_line)
 
 
 def _plain(node: yaml.Node, path: KeyPath, places: Places, place_of: PlaceOf) -> object:
@@ -168,8 +154,8 @@ def _fill(
     for key_node, value_node in node.value:
         place = place_of(key_node.start_mark.line + 1)
         key = key_node.value
-        if not isinstance(key, str) or key_node.tag != "tag:yaml.org,2002:str":
-            raise ConfigError(f"{place.shown}: keys are plain names, got {key_node.value!r}")
+        if key_node.tag != "tag:yaml.org,2002:str" or not _is_name(key):
+            raise ConfigError(f"{place.shown}: keys are plain names, got {reprlib.repr(key)}")
         dotted = ".".join(map(str, (*path, key)))
         if key in section:
             raise ConfigError(
@@ -179,18 +165,25 @@ def _fill(
         section[key] = _plain(value_node, (*path, key), places, place_of)
 
 
+def _is_name(key: object) -> bool:
+    """Whether it can be shown in a line and be a key."""
+    return isinstance(key, str) and len(key) <= _MAX_NAME and key.isprintable()
+
+
 def _scalar(node: yaml.Node, path: KeyPath, place_of: PlaceOf) -> object:
     tag, text = node.tag.rpartition(":")[2], node.value
     if tag == "null":
         return None
     if tag == "bool":
         return text.lower() == "true"
-    if tag == "int":
-        return int(text.replace("_", ""))
     where = f"{place_of(node.start_mark.line + 1).shown}: {'.'.join(map(str, path))}"
+    if tag == "int":
+        if len(text) > _MAX_DIGITS:
+            raise ConfigError(f"{where}: got a number of {len(text)} digits")
+        return int(text.replace("_", ""))
     if tag == "float":
         if not math.isfinite(float(text)):
-            raise ConfigError(f"{where}: got {text}, which is too large for a number")
+            raise ConfigError(f"{where}: got {text[:_MAX_DIGITS]}, which is too large for a number")
         return float(text)
     if tag != "str":
         raise ConfigError(f"{where}: YAML tags are not allowed, got {node.tag}")
@@ -212,7 +205,7 @@ def _override(
     *parents, last = key.strip().split(".")
     if not equals or not all((*parents, last)):
         raise ConfigError(f"{place.shown}: allowed: key=value, such as --set train.lr=3e-4")
-    node = _compose(text, place.shown, first_line=False)
+    node = _compose(text, place.shown, with_line=False)
     section = tree
     for depth, part in enumerate(parents, start=1):
         if section.get(part) is None:
@@ -237,6 +230,18 @@ def _drop_other_kinds(section: Tree, classes: tuple[type[Config], ...]) -> None:
         foreign = {name for other in classes for name in other.model_fields}
         for name in foreign - set(now[0].model_fields):
             section.pop(name, None)
+
+
+def _spell_out(tree: Tree, config_class: type[Config]) -> None:
+    """`attention: dot` is short for `attention: {kind: dot}`, wherever there are kinds."""
+    for name, field in config_class.model_fields.items():
+        classes = config_classes(field.annotation)
+        if len(classes) > 1 and isinstance(tree.get(name), str):
+            tree[name] = {"kind": tree[name]}
+        section = tree.get(name)
+        if isinstance(section, dict):
+            for inner in chosen(classes, section):
+                _spell_out(section, inner)
 
 
 def _complete(tree: Tree, config_class: type[Config]) -> None:

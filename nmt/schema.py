@@ -4,17 +4,30 @@ Data flows one way: SentencePair -> Encoded -> Batch (corpus/batching.py) -> mod
 -> Hypothesis -> Translation.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
 
 
 class Config(BaseModel):
     """Base of every configuration class: frozen, and unknown keys are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Conflict = tuple[str, str]
+"""The key (`attention.kind`, counted from the section that looks) where two settings disagree,
+and what is wrong there."""
+
+
+def conflict_error(conflicts: Sequence[Conflict]) -> PydanticCustomError:
+    """For a config's validator to raise; each conflict is shown at the line of its key."""
+    text = "; ".join(f"{key}: {problem}" for key, problem in conflicts)
+    return PydanticCustomError("conflict", "{text}", {"text": text, "conflicts": list(conflicts)})
 
 
 @dataclass(frozen=True, slots=True)

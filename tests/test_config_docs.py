@@ -59,4 +59,6 @@ def test_the_schema_knows_families_by_kind() -> None:
     schema = json.loads(json_schema())
     assert schema["additionalProperties"] is False
     optimizer = schema["$defs"]["TrainConfig"]["properties"]["optimizer"]
-    assert optimizer["discriminator"]["propertyName"] == "kind"
+    section, name = optimizer["anyOf"]
+    assert section["discriminator"]["propertyName"] == "kind"
+    assert "sgd" in name["enum"]

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from nmt.config_errors import Place, conflict_error, explain
-from nmt.schema import Config
+from nmt.config_errors import Place, explain
+from nmt.schema import Config, conflict_error
 
 
 class Step(Config):
@@ -16,6 +16,12 @@ class Step(Config):
     kind: Literal["step"] = "step"
     step: int = 1
     gamma: float = 0.5
+
+    @model_validator(mode="after")
+    def _agree(self) -> "Step":
+        if self.gamma > self.step:
+            raise conflict_error([("gamma", f"got {self.gamma}, more than step")])
+        return self
 
 
 class Flat(Config):
@@ -53,6 +59,7 @@ def lines(tree: dict[str, object]) -> list[str]:
         ({"file": 3}, "f: file: got 3, allowed: a path or a list"),
         ({"shape": {"kind": "step", "step": "x"}}, "f: shape.step: got 'x', allowed: a whole num"),
         ({"shape": {"kind": "step", "step": 1, "gamma": "y"}}, "f: shape.gamma: got 'y', allowed"),
+        ({"shape": {"kind": "step", "gamma": 2}}, "f: shape.gamma: got 2.0, more than step"),
         ({"shape": {"kind": "stop"}}, "f: shape.kind: got 'stop', allowed: 'step', 'flat'"),
         ({"shape": {"gamma": 1}}, "f: shape.kind: missing: it says which keys the section has"),
         ({"short": "a"}, "f: short: got 'a', allowed: at least 2 characters"),

@@ -200,6 +200,15 @@ def test_a_section_without_a_kind_is_of_the_default_kind(file: Path) -> None:
     assert load(file, "name: x", "inner.shape.side=2").inner.shape == Square(side=2)
 
 
+def test_a_kind_may_be_given_as_its_name(file: Path) -> None:
+    assert load(file, "name: x\ninner: {shape: round}").inner.shape == Round()
+    assert load(file, "name: x", "inner.shape=round").inner.shape == Round()
+    changed = load(file, "name: x\ninner: {shape: round}", "inner.shape.radius=9")
+    assert changed.inner.shape == Round(radius=9)
+    wrong = error(file, "name: x\ninner:\n  shape: rond")
+    assert wrong == "x.yaml:3: inner.shape.kind: got 'rond', allowed: 'round', 'square'"
+
+
 def test_an_empty_section_is_its_defaults(file: Path) -> None:
     assert load(file, "name: x\ninner:\n  # nothing yet\nother:\n") == Outer(name="x")
 
