@@ -69,7 +69,8 @@ class Hypothesis:
     `log_probs[t]` is the natural-log probability of `ids[t]` given all before it;
     `score` is their sum divided by the length penalty (search.py).
     `attention` has shape (T, S): row t is where `ids[t]` looked, over all S source positions,
-    the eos position included.
+    the eos position included. `heads` (N, T, S), there if asked for, are the same of each of the
+    model's heads, whose mean `attention` is.
     """
 
     ids: tuple[int, ...]
@@ -77,6 +78,7 @@ class Hypothesis:
     score: float
     attention: npt.NDArray[np.float32]
     finished: bool
+    heads: npt.NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,18 +209,20 @@ def force(
     src_lengths: Int[Tensor, " B"],
     tgt_ids: Sequence[Sequence[int]],
     alpha: float,
+    with_heads: bool = False,
 ) -> list[Hypothesis]:
     """What the model says of given translations: log-probabilities, score and attention.
 
     `tgt_ids` are one translation per source, each with its own length and with eos where it is
     to be scored as finished; `alpha` is the exponent of the length penalty. Equal to what
-    `search` reports of the same ids, up to rounding.
+    `search` reports of the same ids, up to rounding. `with_heads` gives each head's weights too.
     """
-    tgt_sizes = [len(ids) for ids in tgt_ids]
-    longest = max(tgt_sizes, default=0)
+    longest = max((len(ids) for ids in tgt_ids), default=0)
     src_sizes: list[int] = src_lengths.tolist()
     if longest == 0:
-        return [scored([], [], np.zeros((0, size), np.float32), alpha) for size in src_sizes]
+        n_heads = len(model.head_names)
+        none = [np.zeros((n_heads, 0, size), np.float32) for size in src_sizes]
+        return [scored([], [], w[0], alpha, w if with_heads else None) for w in none]
     padded = [list(ids) + [PAD_ID] * (longest - len(ids)) for ids in tgt_ids]
     tgt_out = torch.tensor(padded, device=src_ids.device)
     tgt_in = torch.cat([torch.full_like(tgt_out[:, :1], BOS_ID), tgt_out[:, :-1]], dim=1)
@@ -229,9 +231,16 @@ def force(
     logits = out.logits.float()
     log_probs = logits.gather(2, tgt_out.unsqueeze(2)).squeeze(2) - logits.logsumexp(dim=2)
     weights = out.weights.float().cpu().numpy()
+    heads = out.heads.float().cpu().numpy() if with_heads else [None] * len(weights)
     return [
-        scored(ids, row[: len(ids)], look[: len(ids), :size].copy(), alpha)
-        for ids, row, look, size in zip(
-            tgt_ids, log_probs.tolist(), weights, src_sizes, strict=True
+        scored(
+            ids,
+            row[: len(ids)],
+            look[: len(ids), :size].copy(),
+            alpha,
+            None if of_heads is None else of_heads[:, : len(ids), :size].copy(),
+        )
+        for ids, row, look, of_heads, size in zip(
+            tgt_ids, log_probs.tolist(), weights, heads, src_sizes, strict=True
         )
     ]

@@ -107,7 +107,11 @@ class Trail:
 
 
 def scored(
-    ids: Sequence[int], log_probs: Sequence[float], attention: npt.NDArray[np.float32], alpha: float
+    ids: Sequence[int],
+    log_probs: Sequence[float],
+    attention: npt.NDArray[np.float32],
+    alpha: float,
+    heads: npt.NDArray[np.float32] | None = None,
 ) -> Hypothesis:
     """The Hypothesis of these parallel values; an empty one has score 0 and is unfinished."""
     return Hypothesis(
@@ -116,6 +120,7 @@ def scored(
         score=sum(log_probs) / length_penalty(len(ids), alpha),
         attention=attention,
         finished=bool(ids) and ids[-1] == EOS_ID,
+        heads=heads,
     )
 
 

@@ -1,6 +1,7 @@
 """Text in, Translation out: a trained model with its tokenizers and a way to search."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -65,13 +66,23 @@ class Translator:
         loaded = load_model(Path(run), checkpoint=checkpoint, device=chosen)
         return cls(loaded.model, loaded.tokenizers, chosen, search or loaded.config.search)
 
+    @property
+    def head_names(self) -> tuple[str, ...]:
+        """What the heads of the model's attention are called, in the order of Hypothesis.heads."""
+        return self.model.head_names
+
     def translate(
-        self, texts: Sequence[str], n_best: int | None = None, restore: bool = True
+        self,
+        texts: Sequence[str],
+        n_best: int | None = None,
+        restore: bool = True,
+        with_heads: bool = False,
     ) -> list[Translation]:
         """The translation of every text, in order; a text without any piece gets an empty one.
 
         `n_best` hypotheses each (default: the search's); `restore` writes them in the typography
-        of the language. Raises ConfigError where `n_best` is over the beam.
+        of the language; `with_heads` gives the weights of every head of the attention. Raises
+        ConfigError where `n_best` is over the beam.
         """
         config = self._config(n_best)
         sources = [self.tokenizers.src.encode(text) for text in _list(texts)]
@@ -82,6 +93,8 @@ class Translator:
             hypotheses = search(self.model, src_ids, lengths, config, vocab_size)
             for i, of_sentence in zip(chosen, hypotheses, strict=True):
                 found[i] = of_sentence
+        if with_heads:
+            self._add_heads(sources, found)
         return [
             Translation(text, source, tuple(self._with_text(h, restore) for h in hypotheses))
             for text, source, hypotheses in zip(texts, sources, found, strict=True)
@@ -101,27 +114,59 @@ class Translator:
         while part := list(islice(remaining, chunk)):
             yield from self.translate(part, n_best, restore)
 
-    def force(self, texts: Sequence[str], target_texts: Sequence[str]) -> list[Translation]:
+    def force(
+        self, texts: Sequence[str], target_texts: Sequence[str], with_heads: bool = False
+    ) -> list[Translation]:
         """What the model says of given translations: probability, score and attention of each.
 
         Every Translation has one finished hypothesis whose text is the one given, none where the
-        source has no piece. Raises DataError where the numbers of texts differ.
+        source has no piece. `with_heads` as in `translate`. Raises DataError where the numbers of
+        texts differ.
         """
         sources = [self.tokenizers.src.encode(text) for text in _list(texts)]
         targets = [self.tokenizers.tgt.encode(text) for text in _list(target_texts)]
         if len(sources) != len(targets):
             raise DataError(f"force: got {len(targets)} translations for {len(sources)} texts")
+        tgt_ids = [(*target.ids, EOS_ID) for target in targets]
         found: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
-        for chosen in self._batches(_longer_side(sources, targets)):
-            src_ids, lengths = self._padded([sources[i] for i in chosen])
-            tgt_ids = [(*targets[i].ids, EOS_ID) for i in chosen]
-            forced = force(self.model, src_ids, lengths, tgt_ids, self.search.length_penalty)
-            for i, hypothesis in zip(chosen, forced, strict=True):
-                found[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
+        for i, hypothesis in self._forced(sources, tgt_ids, with_heads):
+            found[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return [
             Translation(text, source, hypotheses)
             for text, source, hypotheses in zip(texts, sources, found, strict=True)
         ]
+
+    def _add_heads(self, sources: Sequence[Encoded], found: list[list[Hypothesis]]) -> None:
+        """Give what was found the weights of every head.
+
+        The forced pass equals the steps, so it sees what the search saw, and the beam need not
+        carry N matrices for hypotheses of which most are given up.
+        """
+        places = [(i, rank) for i, best in enumerate(found) for rank in range(len(best))]
+        tgt_ids = [found[i][rank].ids for i, rank in places]
+        for k, forced in self._forced([sources[i] for i, _ in places], tgt_ids, with_heads=True):
+            i, rank = places[k]
+            found[i][rank] = replace(found[i][rank], heads=forced.heads)
+
+    def _forced(
+        self, sources: Sequence[Encoded], tgt_ids: Sequence[Sequence[int]], with_heads: bool
+    ) -> Iterator[tuple[int, Hypothesis]]:
+        """What the model says of each pair whose source is not empty, with the pair's number."""
+        sizes = [
+            max(len(source.ids), len(ids)) if source.ids else 0
+            for source, ids in zip(sources, tgt_ids, strict=True)
+        ]
+        for chosen in self._batches(sizes, by_area=with_heads):
+            src_ids, lengths = self._padded([sources[i] for i in chosen])
+            forced = force(
+                self.model,
+                src_ids,
+                lengths,
+                [tgt_ids[i] for i in chosen],
+                self.search.length_penalty,
+                with_heads,
+            )
+            yield from zip(chosen, forced, strict=True)
 
     def _config(self, n_best: int | None) -> SearchConfig:
         if n_best is None:
@@ -130,14 +175,17 @@ class Translator:
             raise ConfigError(f"n_best: got {n_best}, allowed: 1 to the beam, {self.search.beam}")
         return self.search.model_copy(update={"n_best": n_best})
 
-    def _batches(self, sizes: Sequence[int]) -> Iterator[list[int]]:
-        """The places of what is not empty, longest first, in batches that bound the memory."""
-        limit = self.search.batch_size
+    def _batches(self, sizes: Sequence[int], by_area: bool = False) -> Iterator[list[int]]:
+        """The places of what is not empty, longest first, in batches that bound the memory.
+
+        What it takes grows with the padded pieces, or `by_area` with their square.
+        """
+        limit, power = self.search.batch_size, 2 if by_area else 1
         order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
         start = 0
         while start < len(order):
             longest = sizes[order[start]]
-            count = max(1, min(limit, limit * _PIECES_PER_SENTENCE // longest))
+            count = max(1, min(limit, limit * _PIECES_PER_SENTENCE**power // longest**power))
             yield order[start : start + count]
             start += count
 
@@ -160,11 +208,3 @@ def _list(texts: Sequence[str]) -> Sequence[str]:
     if isinstance(texts, str):
         raise TypeError("texts: got one str, allowed: a sequence of str, such as [text]")
     return texts
-
-
-def _longer_side(sources: Sequence[Encoded], targets: Sequence[Encoded]) -> list[int]:
-    """The pieces of the longer side of each pair; 0 where the source has none."""
-    return [
-        max(len(source.ids), len(target.ids)) if source.ids else 0
-        for source, target in zip(sources, targets, strict=True)
-    ]

@@ -3,18 +3,18 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from pydantic import ValidationError
 from torch import Tensor
+from translation.table_model import ROWS, VOCAB, TableModel
 
 from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.errors import NMTError
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
 from nmt.models.masks import keep_from_lengths
 from nmt.models.rnn import RNNConfig
@@ -22,56 +22,6 @@ from nmt.schema import Hypothesis
 from nmt.translation.search import SearchConfig, force, search
 
 SOURCES = [[5, 3], [9, 4, 6, 8, 3], [3], [7, 7, 4, 3], [12, 6, 3], [5, 4, 11, 9, 8, 6, 3]]
-VOCAB, ROWS = 7, 11
-
-
-@dataclass(frozen=True)
-class TableState(State):
-    """How many pieces have come, and the source."""
-
-    step: Int[Tensor, " B"]
-    src_ids: Int[Tensor, "B S"]
-    keep: Bool[Tensor, "B S"]
-
-
-class TableModel(Seq2Seq):
-    """A random Markov table: logits by (source, step, last piece), weights by (step, last piece).
-
-    The rows that pad the vocabulary are the most probable of all: search must not be tempted.
-    """
-
-    def __init__(self, vocab_size: int = VOCAB, rows: int = ROWS, seed: int = 0) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        self.table = 2 * torch.randn(5, 41, rows, rows, generator=generator)
-        self.table[..., vocab_size:] += 5
-        self.looks = torch.randn(41, rows, 101, generator=generator)
-
-    def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        values = src_ids.unsqueeze(2).float()
-        return Memory(values=values, keep=src_keep, final=values[:, :1])
-
-    def start(self, memory: Memory) -> TableState:
-        src_ids = memory.values.squeeze(2).long()
-        return TableState(src_ids.new_zeros(len(src_ids)), src_ids, memory.keep)
-
-    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        assert isinstance(state, TableState)
-        source = (state.src_ids * state.keep).sum(dim=1) % 5
-        logits = self.table[source, state.step % 41, last_ids]
-        scores = self.looks[state.step % 41, last_ids, : state.src_ids.shape[1]]
-        weights = scores.masked_fill(~state.keep, -torch.inf).softmax(dim=1)
-        return StepOutput(logits, weights, TableState(state.step + 1, state.src_ids, state.keep))
-
-    def decode(
-        self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
-    ) -> DecoderOutput:
-        outs = []
-        for last_ids in tgt_in.unbind(dim=1):
-            outs.append(self.step(last_ids, state))
-            state = outs[-1].state
-        logits = torch.stack([out.logits for out in outs], dim=1)
-        return DecoderOutput(logits, torch.stack([out.weights for out in outs], dim=1))
 
 
 class ConstantModel(TableModel):
@@ -215,6 +165,26 @@ def test_scores_log_probs_and_attention_are_those_of_forced_decoding(
             np.testing.assert_allclose(found.attention.sum(axis=1), 1, atol=1e-5)
             penalty = ((5 + len(found.ids)) / 6) ** 0.8
             assert found.score == pytest.approx(sum(found.log_probs) / penalty)
+
+
+@MODELS
+def test_heads_are_given_when_asked_for_and_their_mean_is_the_attention(model: Seq2Seq) -> None:
+    targets = [(4, EOS_ID), (), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
+    without = force(model, *batch(SOURCES), targets, alpha=1.0)
+    assert all(found.heads is None for found in without)
+    [nothing] = force(model, *batch([[5, 3]]), [()], alpha=1.0, with_heads=True)
+    assert nothing.heads is not None
+    assert nothing.heads.shape == (len(model.head_names), 0, 2)
+    together = force(model, *batch(SOURCES), targets, alpha=1.0, with_heads=True)
+    for source, target, found in zip(SOURCES, targets, together, strict=True):
+        assert found.heads is not None
+        assert found.heads.shape == (len(model.head_names), len(target), len(source))
+        assert found.heads.dtype == np.float32
+        np.testing.assert_allclose(found.heads.sum(axis=2), 1, atol=1e-5)
+        np.testing.assert_allclose(found.heads.mean(axis=0), found.attention, atol=1e-6)
+        [alone] = force(model, *batch([source]), [target], alpha=1.0, with_heads=True)
+        assert alone.heads is not None
+        np.testing.assert_allclose(found.heads, alone.heads, atol=2e-6)
 
 
 @MODELS

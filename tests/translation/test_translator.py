@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from translation.table_model import TableModel
 
 from nmt.corpus.tokenizer import SentencePieceConfig, Tokenizers, WordConfig, train_tokenizers
 from nmt.corpus.vocab import EOS_ID
@@ -15,7 +16,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.models.catalog import build_model
 from nmt.models.rnn import RNNConfig
 from nmt.schema import SentencePair, Translation
-from nmt.translation.search import SearchConfig
+from nmt.translation.search import SearchConfig, force
 from nmt.translation.translator import Translator
 
 PAIRS = [
@@ -130,6 +131,8 @@ def test_long_texts_are_batched_by_their_pieces(translator: Translator) -> None:
     sizes = [50] * 10
     found = [len(b) for b in changed(translator, SearchConfig(batch_size=4))._batches(sizes)]
     assert found == [4, 4, 2]
+    batches = list(changed(translator, SearchConfig(batch_size=4))._batches([200] * 3, True))
+    assert [len(batch) for batch in batches] == [1, 1, 1]  # 4 * (100 / 200)^2
 
 
 @settings(max_examples=40, deadline=None)
@@ -180,6 +183,47 @@ def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -
         ours.hypothesis.attention[:n_same], best.hypothesis.attention[:n_same], atol=1e-5
     )
     assert forced[2].hypotheses[0].hypothesis.ids == (EOS_ID,)
+
+
+@pytest.fixture(scope="module")
+def table_translator(translator: Translator) -> Translator:
+    """Three heads that look differently, over the same vocabularies."""
+    tokenizers = translator.tokenizers
+    n_pieces = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+    model = TableModel(min(n_pieces), max(n_pieces))
+    search = SearchConfig(max_length=17, batch_size=2)
+    return Translator(model, tokenizers, translator.device, search)
+
+
+def test_heads_of_what_was_found(table_translator: Translator) -> None:
+    """The forced pass of search.force, sentence by sentence, is the reference."""
+    each = table_translator
+    plain, asked = (each.translate(TEXTS, n_best=3, with_heads=wanted) for wanted in (False, True))
+    n_checked = 0
+    for without, translation in zip(plain, asked, strict=True):
+        assert translation.text == without.text
+        assert all(found.hypothesis.heads is None for found in without.hypotheses)
+        for found in translation.hypotheses:
+            src_ids = torch.tensor([[*translation.source.ids, EOS_ID]])
+            lengths, ids = torch.tensor([src_ids.shape[1]]), found.hypothesis.ids
+            [alone] = force(each.model, src_ids, lengths, [ids], 0.6, with_heads=True)
+            assert found.hypothesis.heads is not None
+            np.testing.assert_allclose(found.hypothesis.heads, alone.heads, atol=1e-6)
+            np.testing.assert_allclose(
+                found.hypothesis.heads.mean(axis=0), found.hypothesis.attention, atol=1e-6
+            )
+            n_checked += 1
+    assert n_checked == 3 * (len(TEXTS) - 1)
+    assert each.head_names == ("left", "middle", "right")
+
+
+def test_heads_of_what_is_given(table_translator: Translator) -> None:
+    given = table_translator.force(["Is", "", "He is tired."], ["Oui.", "a", ""], with_heads=True)
+    for translation in (given[0], given[2]):
+        [found] = translation.hypotheses
+        assert found.hypothesis.heads is not None
+        assert found.hypothesis.heads.shape == (3, *found.hypothesis.attention.shape)
+    assert given[1].hypotheses == ()
 
 
 def test_forcing_needs_as_many_texts(translator: Translator) -> None:
