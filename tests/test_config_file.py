@@ -57,6 +57,9 @@ def load(file: Path, text: str, *overrides: str) -> Outer:
     return load_tree(file, overrides, Outer)
 
 
+TOO_DEEP = "not valid YAML: sections are nested deeper than 20 levels"
+
+
 def error(file: Path, text: str, *overrides: str) -> str:
     with pytest.raises(ConfigError) as caught:
         load(file, text, *overrides)
@@ -109,7 +112,15 @@ def test_a_leading_zero_is_decimal(file: Path) -> None:
         ("name: [x", "x.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'"),
         ("name: x\n---\nname: y", "x.yaml:2: not valid YAML: but found another document"),
         ("name: \x00", None),
-        ("name: " + "[" * 5000, "x.yaml: not a config: nested too deeply"),
+        ("name: x\nrate: [\0]", "x.yaml:2: not valid YAML: the character U+0000 is not allowed"),
+        ("name: " + "[" * 5000, "x.yaml:1: " + TOO_DEEP),
+        ("".join(f"{' ' * n}a:\n" for n in range(100)), "x.yaml:20: " + TOO_DEEP),
+        (f"name: x\nrate: {'9' * 5000}", "x.yaml:2: rate: got a number of 5000 digits"),
+        ("name: x\n'a\\nb': 1\n\"c\\nd\": 1", "x.yaml:3: keys are plain names, got 'c\\nd'"),
+        (
+            f"name: x\n{'k' * 120}: 1",
+            f"x.yaml:2: keys are plain names, got '{'k' * 12}...{'k' * 13}'",
+        ),
     ],
 )
 def test_each_fault_of_a_file_has_its_line(file: Path, text: str, message: str | None) -> None:
@@ -146,8 +157,8 @@ def test_a_folder_or_a_file_that_is_not_text(file: Path) -> None:
     os.mkdir("folder")
     with pytest.raises(ConfigError, match=r"^folder: cannot be read: Is a directory$"):
         load_tree(Path("folder"), (), Outer)
-    file.write_bytes(b"name: \xff")
-    with pytest.raises(ConfigError, match=r"^x.yaml: not UTF-8 text \(byte 6\)$"):
+    file.write_bytes(b"name:\n \xff")
+    with pytest.raises(ConfigError, match=r"^x.yaml:2: byte 0xff is not UTF-8$"):
         load_tree(file, (), Outer)
 
 

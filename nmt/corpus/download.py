@@ -17,6 +17,7 @@ from typing import Any
 from tqdm import tqdm
 
 import nmt
+from nmt.bounded import read_json
 from nmt.errors import DataError
 
 TRIES = 5
@@ -110,7 +111,7 @@ def _attempt(url: str, part: Path, max_bytes: int) -> bool:
         if note.get("version"):
             headers["If-Range"] = note["version"]
     opener = urllib.request.build_opener(_CheckedRedirects)
-    request = urllib.request.Request(url, headers=headers)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (checked: check_address)
     try:
         response = opener.open(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
@@ -168,8 +169,8 @@ def _note(part: Path) -> Path:
 
 def _read_note(part: Path) -> dict[str, str]:
     try:
-        note = json.loads(_note(part).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        note = read_json(_note(part), DataError)
+    except (OSError, DataError):
         return {}  # then nothing is continued
     return note if isinstance(note, dict) else {}
 

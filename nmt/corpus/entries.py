@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_
 from nmt.corpus.sources import SplitConfig
 from nmt.errors import ConfigError
 from nmt.schema import Config
+from nmt.yaml_nodes import compose, read_text
 
 USER_CATALOG = "catalog.yaml"
 SplitName = Literal["train", "valid", "test"]
@@ -157,20 +158,12 @@ def _builtin_catalog() -> dict[str, CorpusEntry]:
 
 
 def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
+    # Every scalar stays text until its field says what it is: `no` is Norwegian, and a checksum
+    # of digits is no number.
+    root = compose(read_text(path), str(path))
+    values = {} if root is None else _plain(root, path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        # Every scalar stays text until its field says what it is: `no` is Norwegian, and a
-        # checksum of digits is no number.
-        root = yaml.compose(text, Loader=yaml.BaseLoader)
-        values = yaml.load(text, Loader=yaml.BaseLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f":{mark.line + 1}" if mark else ""
-        raise ConfigError(f"{path}{where}: {getattr(error, 'problem', error)}") from None
-    try:
-        return TypeAdapter(dict[PlainName, CorpusEntry]).validate_python(values or {})
+        return TypeAdapter(dict[PlainName, CorpusEntry]).validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -178,6 +171,23 @@ def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
             f"{path}:{_line_of(root, first['loc'])}: {key}: "
             f"{first['msg'].removeprefix('Value error, ')}"
         ) from None
+
+
+def _plain(node: yaml.Node, path: Path) -> object:
+    """The node as dicts, lists and text."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, path) for item in node.value]
+    if not isinstance(node, yaml.MappingNode):
+        return node.value
+    values: dict[str, object] = {}
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{path}:{line}: keys are plain names")
+        if key.value in values:
+            raise ConfigError(f"{path}:{line}: {key.value}: given twice")
+        values[key.value] = _plain(value, path)
+    return values
 
 
 def _line_of(node: yaml.Node | None, loc: tuple[int | str, ...]) -> int:

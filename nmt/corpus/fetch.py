@@ -5,15 +5,16 @@ then moved into place; fetched.json beside it says where each came from. Archive
 came and are read in place, so nothing is ever unpacked.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 from nmt.atomic import digest, write_json
+from nmt.bounded import read_json
 from nmt.corpus.catalog import read_corpus
 from nmt.corpus.checksums import verify
 from nmt.corpus.download import download, forget_part
@@ -243,7 +244,7 @@ def _read_record(home: Path) -> dict[str, dict[str, str]]:
     if not path.is_file():
         return {}
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = cast(dict[str, dict[str, str]], read_json(path, DataError))
         return {str(name): dict(values) for name, values in record.items()}
-    except (ValueError, AttributeError, TypeError, OSError) as error:
+    except (ValueError, AttributeError, TypeError, DataError) as error:
         raise DataError(f"{path}: damaged ({error}); remove it and fetch again") from None

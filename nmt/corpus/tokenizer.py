@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Protocol, runtime_checkable
 from pydantic import Field, ValidationError
 
 from nmt.atomic import flush, write_text
+from nmt.bounded import parse_json, read_bytes
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.text import normalise
 from nmt.corpus.vocab import Vocab
@@ -25,6 +26,9 @@ from nmt.schema import Config, Encoded, SentencePair
 TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminator="kind")]
 
 MANIFEST_NAME = "tokenizer.json"
+
+MAX_FILE_BYTES = 100 << 20
+"""A SentencePiece model of a million pieces is a quarter of it."""
 
 
 @runtime_checkable
@@ -155,36 +159,30 @@ def train_tokenizers(
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"tokenizer file {path}: {error.strerror}") from error
+        return read_bytes(path, MAX_FILE_BYTES, DataError)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; the tokenizer is not whole") from None
 
 
 def _read_manifest(path: Path) -> _Manifest:
-    content = _read(path)
-    try:
-        found = json.loads(content)
-    except ValueError as error:
-        raise DataError(f"tokenizer file {path}: not JSON ({error})") from error
+    found = parse_json(_read(path), str(path), DataError)
     version = found.get("format") if isinstance(found, dict) else None
     if version != 1:
-        raise DataError(f"tokenizer file {path}: format {version!r}, this nmt reads format 1")
+        raise DataError(f"{path}: format {version!r}, this nmt reads format 1")
     try:
         return _Manifest.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise DataError(f"tokenizer file {path}: {key}: {first['msg']}") from error
+        raise DataError(f"{path}: {key}: {first['msg']}") from error
 
 
 def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:
     path = folder / file.name
     content = _read(path)
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise DataError(
-            f"tokenizer file {path}: its content is not what {MANIFEST_NAME} says (sha256 differs)"
-        )
+        raise DataError(f"{path}: its content is not what {MANIFEST_NAME} says (sha256 differs)")
     try:
         return config.build(content, lang)
     except DataError as error:
-        raise DataError(f"tokenizer file {path}: {error}") from error
+        raise DataError(f"{path}: {error}") from error

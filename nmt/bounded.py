@@ -1,0 +1,72 @@
+"""Files read within limits: what is too large, leads elsewhere or is no JSON is one line, not a
+machine without memory.
+"""
+
+import json
+from pathlib import Path
+
+from nmt.errors import NMTError
+
+MAX_JSON_BYTES = 4 << 20
+"""A megabyte or so is a large JSON file of a run; scanned from end to end in a few hundredths of
+a second."""
+
+
+def read_bytes(path: Path, max_bytes: int, error: type[NMTError]) -> bytes:
+    """The content of a file of at most `max_bytes`; of a larger one no more than that is read.
+
+    Raises `error`: the file, and why it cannot be read. FileNotFoundError is the caller's.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as problem:  # ValueError: a NUL in the name
+        reason = getattr(problem, "strerror", None) or problem
+        raise error(f"{path}: cannot be read: {reason}") from None
+    if len(content) > max_bytes:
+        raise error(f"{path}: larger than the {max_bytes:,} bytes that such a file may have")
+    return content
+
+
+def read_json(path: Path, error: type[NMTError], max_bytes: int = MAX_JSON_BYTES) -> object:
+    """The value of a JSON file. Raises `error` where it is damaged, else as `read_bytes` does."""
+    return parse_json(read_bytes(path, max_bytes, error), str(path), error)
+
+
+def parse_json(content: bytes, shown: str, error: type[NMTError]) -> object:
+    """The value of JSON in UTF-8 in which no object names a key twice.
+
+    Raises `error`, naming the file by `shown`.
+    """
+    try:
+        value: object = json.loads(content.decode("utf-8"), object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as problem:
+        reason = "nested too deeply" if isinstance(problem, RecursionError) else problem
+        raise error(f"{shown}: damaged: not JSON ({reason})") from None
+    return value
+
+
+def stay_inside(path: Path, folder: Path, error: type[NMTError]) -> None:
+    """Raise `error` where `path`, with its links followed, lies outside `folder`.
+
+    A folder that is whole in itself can be copied, and a link in one from elsewhere reads nothing
+    that its reader did not mean to give.
+    """
+    try:
+        resolved = path.resolve()
+        if resolved.is_relative_to(folder.resolve()):
+            return
+    except (OSError, RuntimeError):  # links in a circle
+        raise error(f"{path}: a link that leads nowhere") from None
+    raise error(f"{path}: a link out of {folder}, to {resolved}; allowed: files of its own")
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"{twice!r} stands twice in one object")
+    return value
