@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 import torch
 
-from nmt.models.catalog import ModelConfig, build_model
+from nmt.models.catalog import build_model
+from nmt.models.rnn import RNNConfig
 from nmt.models.masks import keep_from_lengths
 from nmt.training.loss import cross_entropy
 from nmt.translation.search import SearchConfig, search
@@ -45,7 +46,7 @@ def main() -> None:
     torch.manual_seed(1)
     B = args.batch
     model = build_model(
-        ModelConfig(embedding=args.embedding, hidden=args.hidden, dropout=0.0), VOCAB, VOCAB
+        RNNConfig(embedding=args.embedding, hidden=args.hidden, dropout=0.0), VOCAB, VOCAB
     )
     optimizer = torch.optim.Adam(model.parameters())
     src_ids, lengths = torch.randint(4, VOCAB, (B, S)), torch.full((B,), S)

@@ -1,11 +1,15 @@
 """Every architecture by its config; to add one: its file, and its name in the union below."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from nmt.models.base import Seq2Seq
 from nmt.models.layers import initialise
 from nmt.models.rnn import RNNConfig
+from nmt.models.transformer import TransformerConfig
 
-ModelConfig = RNNConfig
-"""The registry. With a second kind: Annotated[A | B, Field(discriminator="kind")]."""
+ModelConfig = Annotated[RNNConfig | TransformerConfig, Field(discriminator="kind")]
 
 
 def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:

@@ -157,10 +157,10 @@ ReadoutConfig = Annotated[PlainReadoutConfig | DeepReadoutConfig, Field(discrimi
 
 
 def initialise(module: nn.Module) -> None:
-    """Weights as recurrent translation likes them, in place.
+    """First weights for translation, in place.
 
     Matrices Xavier-uniform, a GRU's gate by gate and its recurrent ones orthogonal
-    (arXiv 1409.0473, appendix B.1); biases 0; embeddings N(0, 1/D).
+    (arXiv 1409.0473, appendix B.1); biases 0; embeddings N(0, 1/D); normalisations the identity.
     """
     for name, parameter in module.named_parameters():
         if parameter.dim() < 2:
@@ -175,3 +175,6 @@ def initialise(module: nn.Module) -> None:
                 nn.init.xavier_uniform_(gate)
         else:
             nn.init.xavier_uniform_(parameter)
+    for part in module.modules():
+        if isinstance(part, nn.LayerNorm):
+            part.reset_parameters()

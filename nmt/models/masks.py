@@ -15,15 +15,31 @@ def keep_from_lengths(lengths: Int[Tensor, "*L"], size: int) -> Bool[Tensor, "*L
     return positions < lengths.unsqueeze(-1)
 
 
+def keep_like(keep: Bool[Tensor, "B *_ S"], scores: Float[Tensor, "B *L S"]) -> Bool[Tensor, "..."]:
+    """`keep`, per sentence or per query, with as many dimensions as `scores`, to broadcast."""
+    while keep.dim() < scores.dim():
+        keep = keep.unsqueeze(1)
+    return keep
+
+
+def causal_keep(past: int, n_queries: int, device: torch.device) -> Bool[Tensor, "Q S"]:
+    """True where a query stands: at and before its own place, S = past + Q.
+
+    The Q queries follow on `past` places that all of them may see.
+    """
+    ends = torch.arange(past + 1, past + n_queries + 1, device=device)
+    return keep_from_lengths(ends, past + n_queries)
+
+
 def softmax_where(
-    scores: Float[Tensor, "B Q S"], keep: Bool[Tensor, "B S"] | Bool[Tensor, "B Q S"]
-) -> Float[Tensor, "B Q S"]:
+    scores: Float[Tensor, "B *L S"], keep: Bool[Tensor, "B *_ S"]
+) -> Float[Tensor, "B *L S"]:
     """Softmax over S that gives exactly 0 wherever `keep` is False.
 
-    A row that may look nowhere gets zeros, not NaN: its context is the zero vector.
+    `keep` is per sentence (B, S), or per query with the dimensions of `scores`. A row that may
+    look nowhere gets zeros, not NaN: its context is the zero vector.
     """
-    if keep.dim() == 2:
-        keep = keep.unsqueeze(1)
+    keep = keep_like(keep, scores)
     lowest = torch.finfo(scores.dtype).min
     weights = scores.masked_fill(~keep, lowest).softmax(dim=-1)
     return weights * keep

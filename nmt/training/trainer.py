@@ -133,7 +133,11 @@ class Trainer:
             with autocast(parts.device, train.precision):
                 output = parts.model(batch.src_ids, keep, batch.tgt_in)
             loss = cross_entropy(
-                output.logits, batch.tgt_out, parts.tgt_vocab_size, train.label_smoothing
+                output.logits,
+                batch.tgt_out,
+                parts.tgt_vocab_size,
+                train.label_smoothing,
+                output.surrogate,
             )
             self.scaler.scale(loss.loss_sum / n_tokens).backward()  # type: ignore[no-untyped-call]
             nll_sum += float(loss.nll_sum)

@@ -2,32 +2,55 @@
 
 import pytest
 import torch
-from laws.family import ATTENTIONS, BLIND, MEMORY, MODELS, QUERY, SRC_VOCAB, TGT_VOCAB
+from laws.family import (
+    ATTENTIONS,
+    MEMORY,
+    MODELS,
+    SRC_VOCAB,
+    TGT_VOCAB,
+    is_placed,
+    looks,
+    query_size,
+)
+from pydantic import TypeAdapter
 
-from nmt.models.attention import Attention
+from nmt.models.attention.base import Attention
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, build_model
+
+MODEL: TypeAdapter[ModelConfig] = TypeAdapter(ModelConfig)
+
+
+def made(name: str) -> Attention:
+    """The attention of this name in evaluation mode, freshly initialised from a fixed seed."""
+    torch.manual_seed(1)
+    return ATTENTIONS[name].build(query_size(name), MEMORY).eval()
 
 
 @pytest.fixture(params=ATTENTIONS)
 def attention(request: pytest.FixtureRequest) -> Attention:
-    """Every kind of attention, freshly initialised from a fixed seed."""
-    torch.manual_seed(1)
-    return ATTENTIONS[request.param].build(query_size=QUERY, memory_size=MEMORY)
+    """Every kind of attention with every option."""
+    return made(request.param)
 
 
-@pytest.fixture(params=[kind for kind in ATTENTIONS if kind not in BLIND])
+@pytest.fixture(params=filter(looks, ATTENTIONS))
 def looking(request: pytest.FixtureRequest) -> Attention:
-    """Every kind whose weights depend on what it looks at."""
-    torch.manual_seed(1)
-    return ATTENTIONS[request.param].build(query_size=QUERY, memory_size=MEMORY)
+    """Every one whose weights depend on what it looks at."""
+    return made(request.param)
+
+
+@pytest.fixture(params=[name for name in ATTENTIONS if not is_placed(name)])
+def placeless(request: pytest.FixtureRequest) -> Attention:
+    """Every one that does not know where in the source anything stands."""
+    return made(request.param)
 
 
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
     """Every architecture in fp64, in evaluation mode, with weights large enough to matter."""
     torch.manual_seed(1)
-    model = build_model(ModelConfig(**MODELS[request.param]), SRC_VOCAB, TGT_VOCAB).double().eval()
+    config = MODEL.validate_python(MODELS[request.param])
+    model = build_model(config, SRC_VOCAB, TGT_VOCAB).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)

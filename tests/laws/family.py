@@ -3,24 +3,143 @@
 A new kind is added to the list here and nowhere else in tests/laws.
 """
 
-from nmt.models.attention import AdditiveConfig, FixedConfig
+from itertools import product
+
+from pydantic import TypeAdapter
+
+from nmt.models.attention.catalog import AttentionConfig
 
 QUERY, MEMORY = 7, 11
+"""Kinds that need one size for both take MEMORY; see `query_size`."""
 
-ATTENTIONS = {
-    "additive": AdditiveConfig(),
-    "additive-sized": AdditiveConfig(size=5),
-    "none": FixedConfig(),
+KINDS: dict[str, dict[str, object]] = {
+    "additive": {"kind": "additive"},
+    "additive-sized": {"kind": "additive", "size": 5},
+    "dot": {"kind": "dot"},
+    "scaled_dot": {"kind": "scaled_dot"},
+    "general": {"kind": "general"},
+    "concat": {"kind": "concat", "size": 5},
+    "gaussian": {"kind": "gaussian"},
+    "multi_head": {"kind": "multi_head", "heads": 3, "size": 15},
+    "multi_head-additive": {
+        "kind": "multi_head",
+        "heads": 5,
+        "size": 15,
+        "over": {"kind": "additive", "size": 2},
+    },
+    "multi_head-general": {
+        "kind": "multi_head",
+        "heads": 1,
+        "size": 3,
+        "over": {"kind": "general"},
+    },
+    "multi_head-gaussian": {
+        "kind": "multi_head",
+        "heads": 3,
+        "size": 15,
+        "over": {"kind": "gaussian"},
+    },
+    "none": {"kind": "none"},
+}
+
+OPTIONS: dict[str, dict[str, object]] = {
+    "": {},
+    "sparsemax": {"weights": {"kind": "sparsemax"}},
+    "hard": {"weights": {"kind": "hard"}},
+    "hard_gumbel": {"weights": {"kind": "hard_gumbel"}},
+    "local_m": {"span": {"kind": "local_m", "window": 2}},
+    "local_p": {"span": {"kind": "local_p", "window": 2}},
+    "sum": {"coverage": {"kind": "sum"}},
+    "location": {"coverage": {"kind": "location", "filters": 3, "reach": 2}},
+    "sparsemax-local_p-sum": {
+        "weights": {"kind": "sparsemax"},
+        "span": {"kind": "local_p", "window": 3},
+        "coverage": {"kind": "sum"},
+    },
+    "hard-local_m-location": {
+        "weights": {"kind": "hard"},
+        "span": {"kind": "local_m", "window": 1},
+        "coverage": {"kind": "location"},
+    },
+}
+
+ATTENTIONS: dict[str, AttentionConfig] = {
+    "-".join(filter(None, names)): TypeAdapter(AttentionConfig).validate_python(
+        {**KINDS[names[0]], **OPTIONS[names[1]]}
+    )
+    for names in product(KINDS, OPTIONS)
+    if names[0] != "none" or not names[1]
 }
 
 BLIND = ("none",)
 """Kinds that look at a place, whatever stands there and whatever is asked."""
 
-_SMALL = {"embedding": 5, "hidden": 7, "dropout": 0.0}
+PLACED = ("local_m", "local_p", "location")
+"""Options for which it matters where in the source something stands."""
+
+
+def query_size(name: str) -> int:
+    """The size of a query for the attention of this name."""
+    return MEMORY if name.split("-")[0] in ("dot", "scaled_dot", "gaussian") else QUERY
+
+
+def looks(name: str) -> bool:
+    """Whether what is looked at, and what is asked, matters."""
+    return name not in BLIND
+
+
+def is_placed(name: str) -> bool:
+    """Whether positions matter."""
+    return name in BLIND or any(part in PLACED for part in name.split("-"))
+
+
+_SMALL = {"kind": "rnn", "embedding": 5, "hidden": 7, "dropout": 0.0}
+_SMALL_TRANSFORMER = {
+    "kind": "transformer",
+    "size": 14,
+    "heads": 2,
+    "feed_forward": 11,
+    "layers": 2,
+    "dropout": 0.0,
+}
 
 MODELS = {
     "rnn": {**_SMALL},
     "rnn-fixed-context": {**_SMALL, "attention": {"kind": "none"}},
+    "rnn-luong": {**_SMALL, "decoder": {"kind": "luong"}},
+    "rnn-luong-two-layers-local": {
+        **_SMALL,
+        "layers": 2,
+        "decoder": {"kind": "luong"},
+        "attention": {"kind": "general", "span": {"kind": "local_p", "window": 1}},
+        "readout": {"kind": "deep", "size": 13},
+    },
+    "rnn-dot": {**_SMALL, "hidden": 14, "encoder_hidden": 7, "attention": {"kind": "dot"}},
+    "rnn-multi-head": {
+        **_SMALL,
+        "attention": {"kind": "multi_head", "heads": 7, "over": {"kind": "additive"}},
+    },
+    "rnn-hard": {**_SMALL, "attention": {"kind": "additive", "weights": {"kind": "hard"}}},
+    "rnn-hard-gumbel": {
+        **_SMALL,
+        "attention": {"kind": "concat", "weights": {"kind": "hard_gumbel"}},
+    },
+    "rnn-sparse-coverage": {
+        **_SMALL,
+        "attention": {
+            "kind": "additive",
+            "weights": {"kind": "sparsemax"},
+            "coverage": {"kind": "sum"},
+        },
+    },
+    "rnn-monotonic-location": {
+        **_SMALL,
+        "attention": {
+            "kind": "general",
+            "span": {"kind": "local_m", "window": 1},
+            "coverage": {"kind": "location"},
+        },
+    },
     "rnn-two-layers": {**_SMALL, "layers": 2},
     "rnn-unidirectional-copy": {
         **_SMALL,
@@ -39,6 +158,42 @@ MODELS = {
         "initial_state": "learned",
         "readout": {"kind": "deep", "size": 5, "activation": "tanh"},
         "tie_embeddings": "all",
+    },
+    "transformer": {**_SMALL_TRANSFORMER},
+    "transformer-one-layer-all-maps": {
+        **_SMALL_TRANSFORMER,
+        "layers": 1,
+        "attention_layer": "all",
+    },
+    "transformer-post": {**_SMALL_TRANSFORMER, "norm": "post", "attention_layer": "all"},
+    "transformer-learned-gelu": {
+        **_SMALL_TRANSFORMER,
+        "positions": {"kind": "learned", "max_length": 17},
+        "activation": "gelu",
+    },
+    "transformer-no-positions-no-bias": {
+        **_SMALL_TRANSFORMER,
+        "positions": {"kind": "none"},
+        "bias": False,
+    },
+    "transformer-odd-tied": {
+        **_SMALL_TRANSFORMER,
+        "size": 7,
+        "heads": 7,
+        "positions": {"kind": "learned", "max_length": 17},
+        "tie_embeddings": "target",
+    },
+    "transformer-deep-decoder-tied": {
+        **_SMALL_TRANSFORMER,
+        "layers": 1,
+        "decoder_layers": 3,
+        "tie_embeddings": "all",
+    },
+    "transformer-deep-encoder": {
+        **_SMALL_TRANSFORMER,
+        "layers": 3,
+        "decoder_layers": 1,
+        "norm": "post",
     },
 }
 

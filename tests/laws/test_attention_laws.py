@@ -1,83 +1,148 @@
-"""Laws that every kind of attention obeys."""
+"""Laws that every kind of attention obeys, with every option."""
 
+import pytest
 import torch
 from laws.family import MEMORY, QUERY
 
-from nmt.models.attention import Attention
+from nmt.models.attention.base import Attention
+from nmt.models.attention.scores import DotAttention, GaussianAttention
+from nmt.models.base import Memory
 from nmt.models.masks import keep_from_lengths
 
 B, Q, S = 3, 5, 13
 
 
-def _inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _queries(attention: Attention) -> torch.Tensor:
+    """Random queries of the size that this attention takes."""
     torch.manual_seed(2)
+    one_size = isinstance(attention, DotAttention | GaussianAttention)
+    return torch.randn(B, Q, MEMORY if one_size else QUERY)
+
+
+def _memory() -> Memory:
+    torch.manual_seed(3)
     keep = keep_from_lengths(torch.tensor([13, 1, 8]), S)
-    return torch.randn(B, Q, QUERY), torch.randn(B, S, MEMORY), keep
+    return Memory(torch.randn(B, S, MEMORY), keep, final=torch.zeros(B, 1, MEMORY))
 
 
-def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention) -> None:
-    query, values, keep = _inputs()
-    _, weights = attention(query, attention.project(values), values, keep)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(B, Q))
-    assert (weights >= 0).all()
-    assert (weights[~keep.unsqueeze(1).expand_as(weights)] == 0).all()
+def _other(memory: Memory, values: torch.Tensor, keep: torch.Tensor | None = None) -> Memory:
+    return Memory(values, memory.keep if keep is None else keep, memory.final)
 
 
-def test_context_is_the_weighted_sum_of_values(attention: Attention) -> None:
-    query, values, keep = _inputs()
-    context, weights = attention(query, attention.project(values), values, keep)
-    expected = torch.einsum("bqs,bsm->bqm", weights, values)
-    torch.testing.assert_close(context, expected)
+@pytest.mark.parametrize("training", [False, True])
+def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention, training: bool) -> None:
+    attention.train(training)
+    memory = _memory()
+    look = attention(_queries(attention), attention.begin(memory))
+    heads = look.heads
+    torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:-1]))
+    assert (heads >= -1e-6).all()
+    assert (heads[~memory.keep[:, None, None, :].expand_as(heads)] == 0).all()
+    assert heads.shape == (B, len(attention.head_names), Q, S)
+    torch.testing.assert_close(look.weights, heads.mean(dim=1))
+
+
+def test_context_is_the_weighted_sum_of_what_is_carried(attention: Attention) -> None:
+    state = attention.begin(_memory())
+    look = attention(_queries(attention), state)
+    torch.testing.assert_close(look.context, attention.mix(look.heads, state.values))
+    assert look.context.shape == (B, Q, MEMORY)
 
 
 def test_what_stands_in_padding_is_invisible(attention: Attention) -> None:
-    query, values, keep = _inputs()
-    noise = torch.where(keep.unsqueeze(-1), values, 1e3 * torch.randn_like(values))
-    context, weights = attention(query, attention.project(values), values, keep)
-    other, other_weights = attention(query, attention.project(noise), noise, keep)
-    torch.testing.assert_close(context, other)
-    torch.testing.assert_close(weights, other_weights)
+    query, memory = _queries(attention), _memory()
+    noise = 1e3 * torch.randn_like(memory.values)
+    noisy = _other(memory, torch.where(memory.keep.unsqueeze(-1), memory.values, noise))
+    plain = attention(query, attention.begin(memory))
+    other = attention(query, attention.begin(noisy))
+    torch.testing.assert_close(plain.context, other.context)
+    torch.testing.assert_close(plain.heads, other.heads)
 
 
-def test_permuting_the_memory_permutes_the_weights(looking: Attention) -> None:
-    query, values, keep = _inputs()
+def test_permuting_the_memory_permutes_the_weights(placeless: Attention) -> None:
+    query, memory = _queries(placeless), _memory()
     order = torch.randperm(S)
-    context, weights = looking(query, looking.project(values), values, keep)
-    mixed = values[:, order]
-    moved, moved_weights = looking(query, looking.project(mixed), mixed, keep[:, order])
-    torch.testing.assert_close(moved, context)
-    torch.testing.assert_close(moved_weights, weights[:, :, order])
+    look = placeless(query, placeless.begin(memory))
+    mixed = _other(memory, memory.values[:, order], memory.keep[:, order])
+    moved = placeless(query, placeless.begin(mixed))
+    torch.testing.assert_close(moved.context, look.context)
+    torch.testing.assert_close(moved.heads, look.heads[..., order])
 
 
 def test_queries_are_answered_one_by_one(attention: Attention) -> None:
-    query, values, keep = _inputs()
-    keys = attention.project(values)
-    together, _ = attention(query, keys, values, keep)
-    apart = [attention(query[:, i : i + 1], keys, values, keep)[0] for i in range(Q)]
-    torch.testing.assert_close(together, torch.cat(apart, dim=1))
+    query = _queries(attention)
+    begun = state = attention.begin(_memory())
+    together = attention(query, begun)
+    for i in range(Q):
+        look = attention(query[:, i : i + 1], state)
+        torch.testing.assert_close(look.context, together.context[:, i : i + 1])
+        torch.testing.assert_close(look.heads, together.heads[:, :, i : i + 1])
+        state = look.state
+    assert torch.equal(state.queries, together.state.queries)
+    if together.state.past is not None:
+        torch.testing.assert_close(state.past, together.state.past)
+
+
+def test_a_batch_equals_its_sentences_one_by_one(attention: Attention) -> None:
+    query, memory = _queries(attention), _memory()
+    together = attention(query, attention.begin(memory))
+    for i, length in enumerate(memory.keep.sum(dim=1).tolist()):
+        row = slice(i, i + 1)
+        alone = Memory(memory.values[row, :length], memory.keep[row, :length], memory.final[row])
+        look = attention(query[row], attention.begin(alone))
+        torch.testing.assert_close(look.context, together.context[row])
+        torch.testing.assert_close(look.heads, together.heads[row, ..., :length])
+
+
+def test_a_state_can_be_selected(attention: Attention) -> None:
+    query = _queries(attention)
+    state = attention(query[:, :1], attention.begin(_memory())).state
+    rows = torch.tensor([2, 2, 0, 1])
+    whole = attention(query[:, 1:2], state)
+    chosen = attention(query[rows, 1:2], state.select(rows))
+    torch.testing.assert_close(chosen.context, whole.context[rows])
+    torch.testing.assert_close(chosen.heads, whole.heads[rows])
 
 
 def test_the_query_matters(looking: Attention) -> None:
-    query, values, keep = _inputs()
-    keys = looking.project(values)
-    _, weights = looking(query, keys, values, keep)
-    _, others = looking(5 * torch.randn_like(query), keys, values, keep)
-    assert not torch.allclose(weights[0], others[0], atol=1e-3)
+    torch.manual_seed(4)
+    query, state = _queries(looking), looking.begin(_memory())
+    first = looking(query, state).heads[0]
+    others = [looking(5 * torch.randn_like(query), state).heads[0] for _ in range(9)]
+    assert any(not torch.allclose(first, other, atol=1e-3) for other in others)
 
 
 def test_nothing_is_stored_and_nothing_changed(attention: Attention) -> None:
-    query, values, keep = _inputs()
-    before = [t.clone() for t in (query, values, keep)]
+    query, state = _queries(attention), attention.begin(_memory())
+    given = [query, state.keys, state.values, state.keep, state.queries]
+    before = [tensor.clone() for tensor in given]
     attributes = set(vars(attention))
-    attention(query, attention.project(values), values, keep)
+    attention(query, state)
     assert set(vars(attention)) == attributes
-    assert all(torch.equal(a, b) for a, b in zip(before, (query, values, keep), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, given, strict=True))
 
 
 def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
-    query, values, keep = _inputs()
-    context, _ = looking(query, looking.project(values), values, keep)
-    context.square().sum().backward()
-    for name, parameter in looking.named_parameters():
+    looking.train()
+    memory = _memory()
+    memory.values.requires_grad_()  # some kinds have no parameters: the gradient goes further
+    query, state = _queries(looking), looking.begin(memory)
+    look = looking(query, state)
+    total = look.context.square().sum()
+    surrogate = looking.surrogate([look.choice])
+    if surrogate is not None:
+        keep = torch.ones(B, Q, dtype=torch.bool)
+        total = total + surrogate.loss_sum(keep, torch.randn(B * Q))
+    total.backward()
+    for name, parameter in [("values", memory.values), *looking.named_parameters()]:
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_other_precisions(attention: Attention, dtype: torch.dtype) -> None:
+    query, memory = _queries(attention).to(dtype), _memory()
+    attention.to(dtype)
+    look = attention(query, attention.begin(_other(memory, memory.values.to(dtype))))
+    assert look.context.dtype == dtype
+    assert torch.isfinite(look.context).all()

@@ -108,8 +108,14 @@ def test_select_takes_rows_of_a_state(model: Seq2Seq) -> None:
 
 
 def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:
-    logits = _run(model, _sources(), _prefixes()).logits
-    logits[..., :TGT_VOCAB].log_softmax(-1)[..., 5].sum().backward()
+    torch.manual_seed(5)
+    output = _run(model.train(), _sources(), _prefixes())
+    log_likelihoods = output.logits[..., :TGT_VOCAB].log_softmax(-1)[..., 5]
+    total = log_likelihoods.sum()
+    if output.surrogate is not None:
+        keep = torch.ones_like(log_likelihoods, dtype=torch.bool)
+        total = total + output.surrogate.loss_sum(keep, log_likelihoods.detach().flatten())
+    total.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name

@@ -10,15 +10,15 @@ from torch import nn
 from nmt.config import load_config
 from nmt.corpus.vocab import padded_rows
 from nmt.corpus.word_tokenizer import WordConfig
-from nmt.models.catalog import ModelConfig, build_model
+from nmt.models.catalog import build_model
 from nmt.models.layers import ContextGRUCell, DeepReadout, DeepReadoutConfig
 from nmt.models.masks import keep_from_lengths
-from nmt.models.rnn import RNNSeq2Seq
+from nmt.models.rnn import RNNConfig, RNNSeq2Seq
 
 
 def _model(**options: object) -> RNNSeq2Seq:
     torch.manual_seed(0)
-    config = ModelConfig.model_validate({"hidden": 7, "embedding": 5, **options})
+    config = RNNConfig.model_validate({"hidden": 7, "embedding": 5, **options})
     model = build_model(config, 29, 31)
     assert isinstance(model, RNNSeq2Seq)
     return model

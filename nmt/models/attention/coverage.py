@@ -1,0 +1,105 @@
+"""What the weights so far add to the scores: which positions have been translated already."""
+
+import abc
+from typing import Annotated, Literal
+
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from nmt.schema import Config
+
+
+class Coverage(nn.Module, abc.ABC):
+    """A feature of every position, made from the weights of earlier steps and added to its key.
+
+    Added to the keys it is a part of any score: with additive attention the energy becomes
+    tanh(W_q q + W_k k + W_f f).
+    """
+
+    @abc.abstractmethod
+    def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
+        """The feature of each position."""
+
+    @abc.abstractmethod
+    def after(
+        self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
+    ) -> Float[Tensor, "B S"]:
+        """What is remembered after a step with these weights; zeros before the first."""
+
+
+class NoCoverageConfig(Config):
+    """Scores know nothing of earlier steps."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, key_size: int) -> Coverage | None:
+        """Nothing."""
+        return None
+
+
+class SumConfig(Config):
+    """The sum of all weights a position has had (arXiv 1601.04811 and 1704.04368)."""
+
+    kind: Literal["sum"] = "sum"
+
+    def build(self, key_size: int) -> Coverage | None:
+        """The module."""
+        return SumCoverage(key_size)
+
+
+class SumCoverage(Coverage):
+    """f = W_f c_t, c_t the sum of the weights of the steps before t (arXiv 1704.04368, eq. 11)."""
+
+    def __init__(self, key_size: int) -> None:
+        super().__init__()
+        self.W_f = nn.Linear(1, key_size, bias=False)
+
+    def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
+        """See Coverage."""
+        feature: Tensor = self.W_f(past.unsqueeze(-1))
+        return feature
+
+    def after(
+        self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
+    ) -> Float[Tensor, "B S"]:
+        """The sum."""
+        return past + weights.squeeze(1)
+
+
+class LocationConfig(Config):
+    """A convolution over the weights of the step before (arXiv 1506.07503, section 2.2)."""
+
+    kind: Literal["location"] = "location"
+    filters: int = Field(default=10, gt=0, description="filters of the convolution")
+    reach: int = Field(default=3, ge=0, description="positions seen on each side of each one")
+
+    def build(self, key_size: int) -> Coverage | None:
+        """The module."""
+        return LocationCoverage(self, key_size)
+
+
+class LocationCoverage(Coverage):
+    """f = W_f (F * weights of the step before), F a convolution of `filters` filters."""
+
+    def __init__(self, config: LocationConfig, key_size: int) -> None:
+        super().__init__()
+        width = 2 * config.reach + 1
+        self.F = nn.Conv1d(1, config.filters, width, padding=config.reach, bias=False)
+        self.W_f = nn.Linear(config.filters, key_size, bias=False)
+
+    def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
+        """See Coverage."""
+        feature: Tensor = self.W_f(self.F(past.unsqueeze(1)).transpose(1, 2))
+        return feature
+
+    def after(
+        self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
+    ) -> Float[Tensor, "B S"]:
+        """The weights of this step alone."""
+        return weights.squeeze(1)
+
+
+CoverageConfig = Annotated[
+    NoCoverageConfig | SumConfig | LocationConfig, Field(discriminator="kind")
+]

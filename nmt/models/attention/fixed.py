@@ -1,0 +1,58 @@
+"""No attention: the context that does not move, whatever is asked."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from nmt.models.attention.base import Attention
+from nmt.models.attention.weighting import Weighted, Weighting, one_hot_where
+from nmt.models.masks import keep_like
+from nmt.schema import Config, Conflict
+
+
+class FixedConfig(Config):
+    """No attention: the same context at every step, the annotation of the last source position.
+
+    The encoder-decoder that attention was invented for (arXiv 1406.1078, 1409.3215), as the
+    baseline beside it.
+    """
+
+    kind: Literal["none"] = "none"
+
+    def build(self, query_size: int, memory_size: int) -> Attention:
+        """The module for queries and annotations of these sizes."""
+        return FixedContext(memory_size)
+
+    def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
+        """There are none: nothing is compared."""
+        yield from ()
+
+
+class FixedContext(Attention):
+    """All the weight on the last kept position."""
+
+    def __init__(self, memory_size: int) -> None:
+        super().__init__(key_size=memory_size)
+        self.weighting = _LargestWeighting()
+
+    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+        """The annotations themselves; nothing is compared with them."""
+        return values
+
+    def score(
+        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
+    ) -> Float[Tensor, "B Q S"]:
+        """The later, the higher."""
+        positions = torch.arange(keys.shape[1], device=keys.device, dtype=keys.dtype)
+        return positions.expand(query.shape[0], query.shape[1], -1)
+
+
+class _LargestWeighting(Weighting):
+    """All the weight on the largest score."""
+
+    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
+        """See Weighting."""
+        return Weighted(one_hot_where(scores, keep_like(keep, scores)))

@@ -1,0 +1,144 @@
+"""What a query may look at: everything, or a window whose cost does not grow with the source."""
+
+import abc
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from nmt.schema import Config
+
+
+@dataclass(frozen=True)
+class Window:
+    """W positions for each query; where `keep` is False a position is out of bounds.
+
+    `bias` is added to the scores there.
+    """
+
+    positions: Int[Tensor, "B Q W"]
+    keep: Bool[Tensor, "B Q W"]
+    bias: Float[Tensor, "B Q W"] | None
+
+
+class Span(nn.Module, abc.ABC):
+    """Chooses a window for each query."""
+
+    @abc.abstractmethod
+    def forward(
+        self,
+        query: Float[Tensor, "B Q H"],
+        keep: Bool[Tensor, "B S"],
+        queries: Int[Tensor, " B"],
+    ) -> Window:
+        """The windows of Q queries, of which `queries` came before; `keep` is the source's."""
+
+
+class GlobalConfig(Config):
+    """Every position of the source."""
+
+    kind: Literal["global"] = "global"
+
+    def build(self, query_size: int) -> Span | None:
+        """No window."""
+        return None
+
+
+class MonotonicConfig(Config):
+    """The t-th query looks around source position t (local-m of arXiv 1508.04025, 3.2)."""
+
+    kind: Literal["local_m"] = "local_m"
+    window: int = Field(
+        default=10, gt=0, description="D: positions seen on each side of the centre"
+    )
+
+    def build(self, query_size: int) -> Span | None:
+        """The module."""
+        return MonotonicSpan(self.window)
+
+
+class MonotonicSpan(Span):
+    """[p_t - D, p_t + D] with p_t = t, or the last position once the source is over."""
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self.window = window
+
+    def forward(
+        self,
+        query: Float[Tensor, "B Q H"],
+        keep: Bool[Tensor, "B S"],
+        queries: Int[Tensor, " B"],
+    ) -> Window:
+        """See Span."""
+        steps = torch.arange(query.shape[1], device=queries.device)
+        centres = torch.minimum(queries.unsqueeze(1) + steps, _lengths(keep) - 1)
+        return _window(centres, self.window, keep)
+
+
+class PredictiveConfig(Config):
+    """The query says where to look, and nearer positions count more (local-p, the same paper)."""
+
+    kind: Literal["local_p"] = "local_p"
+    window: int = Field(
+        default=10, gt=0, description="D: positions seen on each side of the centre"
+    )
+
+    def build(self, query_size: int) -> Span | None:
+        """The module."""
+        return PredictiveSpan(self.window, query_size)
+
+
+class PredictiveSpan(Span):
+    """p_t = length * sigmoid(v_p^T tanh(W_p q)); the window is [p_t - D, p_t + D], rounded.
+
+    Equation 9 of arXiv 1508.04025. A Gaussian of standard deviation D / 2 around p_t favours
+    what is near: the paper multiplies the weights by it, after which they no longer sum to 1;
+    here its logarithm -(s - p_t)^2 / (2 (D/2)^2) is added to the scores, so that they do, and
+    the gradient still reaches p_t through it.
+    """
+
+    def __init__(self, window: int, query_size: int) -> None:
+        super().__init__()
+        self.window = window
+        self.W_p = nn.Linear(query_size, query_size, bias=False)
+        self.v_p = nn.Linear(query_size, 1, bias=False)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B Q H"],
+        keep: Bool[Tensor, "B S"],
+        queries: Int[Tensor, " B"],
+    ) -> Window:
+        """See Span."""
+        place = self.v_p(torch.tanh(self.W_p(query))).squeeze(-1)
+        # In half precision a position beyond 256 would be rounded.
+        place = place.to(torch.promote_types(place.dtype, torch.float32))
+        lengths = _lengths(keep)
+        centres = lengths * torch.sigmoid(place)
+        window = _window(torch.minimum(centres.long(), lengths - 1), self.window, keep)
+        distances = (window.positions - centres.unsqueeze(-1)) / (self.window / 2)
+        return Window(window.positions, window.keep, -distances.square() / 2)
+
+
+def _lengths(keep: Bool[Tensor, "B S"]) -> Int[Tensor, "B 1"]:
+    """The number of positions, counted up to the last kept one."""
+    places = torch.arange(1, keep.shape[1] + 1, device=keep.device)
+    return (keep * places).amax(dim=1, keepdim=True)
+
+
+def _window(centres: Int[Tensor, "B Q"], reach: int, keep: Bool[Tensor, "B S"]) -> Window:
+    """`reach` positions on each side; those beyond an end are moved to it and not kept."""
+    offsets = torch.arange(-reach, reach + 1, device=centres.device)
+    wanted = centres.unsqueeze(-1) + offsets
+    positions = wanted.clamp(0, keep.shape[1] - 1)
+    seen = keep.gather(1, positions.flatten(1)).view_as(positions)
+    return Window(positions, seen & (positions == wanted), None)
+
+
+SpanConfig = Annotated[
+    GlobalConfig | MonotonicConfig | PredictiveConfig, Field(discriminator="kind")
+]

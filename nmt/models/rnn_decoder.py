@@ -1,0 +1,206 @@
+"""The attentional GRU decoder, over any memory: of words, or of the places of a picture."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from nmt.corpus.vocab import padded_rows
+from nmt.models.attention.base import AttentionState, Look
+from nmt.models.attention.catalog import AttentionConfig
+from nmt.models.attention.scores import AdditiveConfig
+from nmt.models.base import DecoderOutput, Memory, State, StepOutput
+from nmt.models.layers import (
+    ContextGRUCell,
+    PlainReadoutConfig,
+    ReadoutConfig,
+    VocabLinear,
+)
+from nmt.schema import Config
+
+
+class BahdanauConfig(Config):
+    """The previous state asks, and the cell reads the answer (arXiv 1409.0473)."""
+
+    kind: Literal["bahdanau"] = "bahdanau"
+
+
+class LuongConfig(Config):
+    """The new state asks; what it made of the answer is fed to the next step's cell.
+
+    h~ = tanh(W_c [c; h]) is what the readout reads and what is fed (arXiv 1508.04025, equation
+    5 and section 3.3).
+    """
+
+    kind: Literal["luong"] = "luong"
+
+
+class RNNDecoderConfig(Config):
+    """The recurrent decoder."""
+
+    kind: Literal["rnn"] = "rnn"
+    embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
+    hidden: int = Field(default=512, gt=0, description="units of a decoder layer")
+    layers: int = Field(default=1, gt=0, description="GRU layers of the encoder and of the decoder")
+    dropout: float = Field(
+        default=0.2,
+        ge=0,
+        lt=1,
+        description="share of units dropped in embeddings, annotations, between layers and "
+        "before the vocabulary",
+    )
+    attention: AttentionConfig = Field(
+        default=AdditiveConfig(), description="how a decoder step scores the annotations"
+    )
+    decoder: Annotated[BahdanauConfig | LuongConfig, Field(discriminator="kind")] = Field(
+        default=BahdanauConfig(), description="which state asks, and where the answer goes"
+    )
+    initial_state: Literal["tanh", "tanh_backward", "copy", "learned"] = Field(
+        default="tanh",
+        description="the decoder's first state: tanh layer over the encoder's last states; the "
+        "same over the backward one alone (the paper's); those states copied; or a parameter",
+    )
+    readout: ReadoutConfig = Field(
+        default=PlainReadoutConfig(), description="what the vocabulary layer reads at each step"
+    )
+    tie_embeddings: Literal["none", "target", "all"] = Field(
+        default="none",
+        description="share the vocabulary layer's weight with the target embedding (arXiv "
+        "1608.05859); `all`: with "
+        "the source embedding too (needs a joint tokenizer)",
+    )
+
+
+@dataclass(frozen=True)
+class RNNState(State):
+    """What a step reads: the hidden state of every layer, and what attention knows.
+
+    `feed` is Luong's h~ of the step before, zeros at first; None in Bahdanau's decoder.
+    """
+
+    hidden: Float[Tensor, "B L H"]
+    attention: AttentionState
+    feed: Float[Tensor, "B H"] | None
+
+
+class InitialState(nn.Module):
+    """The decoder's first hidden state, layer by layer, from the encoder's last ones."""
+
+    def __init__(self, config: RNNDecoderConfig, memory_size: int) -> None:
+        super().__init__()
+        self.kind = config.initial_state
+        layers, hidden = config.layers, config.hidden
+        inputs = memory_size // (2 if self.kind == "tanh_backward" else 1)
+        if self.kind in ("tanh", "tanh_backward"):
+            self.W_s = nn.ModuleList(nn.Linear(inputs, hidden) for _ in range(layers))
+        elif self.kind == "learned":
+            self.state = nn.Parameter(torch.zeros(layers, hidden))
+
+    def forward(self, final: Float[Tensor, "B L M"]) -> Float[Tensor, "B L H"]:
+        """tanh(W_s final + b) (appendix A.2.2 of the paper), `final` itself, or the parameter."""
+        if self.kind == "copy":
+            return final
+        if self.kind == "learned":
+            return self.state.expand(final.shape[0], -1, -1)
+        if self.kind == "tanh_backward":
+            final = final.chunk(2, dim=-1)[1]
+        states = [torch.tanh(layer(final[:, i])) for i, layer in enumerate(self.W_s)]
+        return torch.stack(states, dim=1)
+
+
+class RNNDecoder(nn.Module):
+    """A GRU that looks at a memory at every step; `start`, `step` and `decode` as in Seq2Seq."""
+
+    def __init__(self, config: RNNDecoderConfig, memory_size: int, vocab_size: int) -> None:
+        super().__init__()
+        embedding, hidden = config.embedding, config.hidden
+        self.embedding = nn.Embedding(padded_rows(vocab_size), embedding)
+        self.dropout = nn.Dropout(config.dropout)
+        self.initial = InitialState(config, memory_size)
+        self.attention = config.attention.build(query_size=hidden, memory_size=memory_size)
+        self.feeds = isinstance(config.decoder, LuongConfig)
+        self.cell = ContextGRUCell(embedding, hidden if self.feeds else memory_size, hidden)
+        self.upper = nn.ModuleList(nn.GRUCell(hidden, hidden) for _ in range(config.layers - 1))
+        if self.feeds:
+            self.W_c = nn.Linear(memory_size + hidden, hidden, bias=False)
+        self.readout = config.readout.build(hidden, embedding, memory_size)
+        self.output = VocabLinear(config.readout.width(hidden), vocab_size)
+        if config.tie_embeddings != "none":
+            self.output.weight = self.embedding.weight
+
+    def start(self, memory: Memory) -> RNNState:
+        """The state before the first piece, the keys projected."""
+        hidden = self.initial(memory.final)
+        return RNNState(
+            hidden=hidden,
+            attention=self.attention.begin(memory),
+            feed=torch.zeros_like(hidden[:, -1]) if self.feeds else None,
+        )
+
+    def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
+        """Advance by one piece, given the piece before it."""
+        embedded = self.dropout(self.embedding(last_ids))
+        top, look, state = self._advance(self.cell.project(embedded), state)
+        logits = self._logits(top, embedded, look.context.squeeze(1))
+        return StepOutput(logits=logits, weights=look.weights.squeeze(1), state=state)
+
+    def decode(
+        self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
+    ) -> DecoderOutput:
+        """All T steps; what does not depend on the state is done for all of them at once."""
+        embedded = self.dropout(self.embedding(tgt_in))
+        tops: list[Tensor] = []
+        looks: list[Look] = []
+        for gates in self.cell.project(embedded).unbind(dim=1):
+            top, look, state = self._advance(gates, state)
+            tops.append(top)
+            looks.append(look)
+        contexts = torch.cat([look.context for look in looks], dim=1)
+        logits = self._logits(torch.stack(tops, dim=1), embedded, contexts)
+        surrogate = self.attention.surrogate([look.choice for look in looks])
+        if not with_weights:
+            return DecoderOutput(logits, surrogate=surrogate)
+        heads = torch.cat([look.heads for look in looks], dim=2)
+        weights = torch.cat([look.weights for look in looks], dim=1)
+        return DecoderOutput(logits, weights, heads, surrogate)
+
+    def _advance(
+        self, embedding_gates: Float[Tensor, "B G"], state: RNNState
+    ) -> tuple[Float[Tensor, "B H"], Look, RNNState]:
+        """One step: what the readout reads, where the decoder looked, and the state after it."""
+        if state.feed is None:  # Bahdanau
+            look: Look = self.attention(state.hidden[:, -1:], state.attention)
+            hidden = self._cells(embedding_gates, look.context.squeeze(1), state.hidden)
+            return hidden[:, -1], look, RNNState(hidden, look.state, None)
+        hidden = self._cells(embedding_gates, state.feed, state.hidden)
+        look = self.attention(hidden[:, -1:], state.attention)
+        both = torch.cat([look.context.squeeze(1), hidden[:, -1]], dim=-1)
+        feed = torch.tanh(self.W_c(both))
+        return feed, look, RNNState(hidden, look.state, feed)
+
+    def _cells(
+        self,
+        embedding_gates: Float[Tensor, "B G"],
+        context: Float[Tensor, "B C"],
+        hidden: Float[Tensor, "B L H"],
+    ) -> Float[Tensor, "B L H"]:
+        """The next state of every layer."""
+        x = self.cell(embedding_gates, context, hidden[:, 0])
+        layers = [x]
+        for i, cell in enumerate(self.upper, start=1):
+            x = cell(self.dropout(x), hidden[:, i])
+            layers.append(x)
+        return torch.stack(layers, dim=1)
+
+    def _logits(
+        self,
+        hidden: Float[Tensor, "*L H"],
+        embedded: Float[Tensor, "*L D"],
+        context: Float[Tensor, "*L M"],
+    ) -> Float[Tensor, "*L V"]:
+        """Scores over the vocabulary, for one step or for all."""
+        scores: Tensor = self.output(self.dropout(self.readout(hidden, embedded, context)))
+        return scores
