@@ -39,6 +39,7 @@ _ALLOWED = {
     "greater_than_equal": ">= {ge}",
     "less_than": "< {lt}",
     "less_than_equal": "<= {le}",
+    "multiple_of": "a multiple of {multiple_of}",
     "string_too_short": "at least {min_length} characters",
     "string_pattern_mismatch": "what matches {pattern}",
 }

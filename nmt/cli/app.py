@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import nmt
-from nmt.cli import attention, config, corpus, evaluate, train, translate, vocab
+from nmt.cli import attention, config, corpus, evaluate, lab, train, translate, vocab
 from nmt.errors import NMTError
 
 BROKEN_PIPE = 128 + 13
@@ -95,6 +95,7 @@ app.command()(train.train)
 app.command()(translate.translate)
 app.command("eval")(evaluate.evaluate)
 app.command()(attention.attention)
+app.command()(lab.lab)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.add_typer(config.app, name="config")

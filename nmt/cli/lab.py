@@ -1,0 +1,67 @@
+"""`nmt lab`: small experiments from the attention literature, each a picture and its numbers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Name = Annotated[
+    str | None,
+    typer.Argument(help="The experiment.", show_default="list them"),
+]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.json and NAME.png.")]
+Seed = Annotated[int | None, typer.Option(help="Short for --set seed=N.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set an option of the experiment; may be repeated.",
+        show_default=False,
+    ),
+]
+Options = Annotated[
+    bool, typer.Option("--options", help="List the experiment's options, with their defaults.")
+]
+List = Annotated[bool, typer.Option("--list", help="List the experiments.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of the summary.")]
+
+
+def lab(
+    name: Name = None,
+    out: Out = Path("lab"),
+    seed: Seed = None,
+    set_: Set = None,
+    options: Options = False,
+    list_: List = False,
+    json_: Json = False,
+) -> None:
+    """Run a small experiment on attention: its numbers, and a picture of them.
+
+    docs/lab.md says what each one shows.
+    """
+    if name is None or list_:
+        _print_names()
+        return
+    from nmt.lab.catalog import check_name
+
+    check_name(name)
+    from nmt.lab.perform import describe_options, perform
+
+    if options:
+        typer.echo("\n".join(describe_options(name)))
+        return
+    overrides = list(set_ or []) + ([] if seed is None else [f"seed={seed}"])
+    report = perform(name, overrides, out)
+    if json_:
+        typer.echo(report.json)
+    else:
+        typer.echo("\n".join([*report.summary, "", *map(str, report.paths)]))
+
+
+def _print_names() -> None:
+    from nmt.lab.catalog import EXPERIMENTS
+
+    width = max(map(len, EXPERIMENTS))
+    for name, line in EXPERIMENTS.items():
+        typer.echo(f"{name:<{width}}  {line}")

@@ -1,0 +1,31 @@
+"""Every experiment by name, with the line that says what it shows. Imports nothing heavy."""
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from nmt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nmt.lab.experiment import Experiment
+
+EXPERIMENTS = {
+    "positions": "the sinusoidal encoding: its picture, its binary counter, its rotation",
+}
+"""Name to line; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
+
+
+def check_name(name: str) -> None:
+    """Raises ConfigError, with the nearest name, unless there is an experiment `name`."""
+    if name not in EXPERIMENTS:
+        near = difflib.get_close_matches(name.replace("_", "-").lower(), EXPERIMENTS, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"allowed: {', '.join(EXPERIMENTS)}"
+        raise ConfigError(f"no experiment '{name}'; {hint}")
+
+
+def find(name: str) -> "Experiment[Any, Any]":
+    """The experiment called `name`. Raises ConfigError where there is none."""
+    check_name(name)
+    module = importlib.import_module(f"nmt.lab.{name.replace('-', '_')}")
+    experiment: Experiment[Any, Any] = module.EXPERIMENT
+    return experiment

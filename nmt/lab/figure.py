@@ -1,0 +1,83 @@
+"""The laboratory's house style: one look, whatever a user's matplotlib is set to."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+
+from nmt.maps.heatmap import COLOUR_MAP
+from nmt.maps.output import atomic_output
+
+DPI = 110
+
+BLUE, ORANGE, GREEN, PURPLE, RED = "#2a6fbb", "#d9772b", "#2f8f5b", "#7a4fa3", "#c0392b"
+GREY, PALE = "0.45", "0.8"
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED)
+"""Colours of curves, in order; they differ in lightness too."""
+
+_STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": "0.6",
+    "axes.linewidth": 0.6,
+    "axes.labelcolor": "0.25",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": cycler(color=CYCLE),
+    "xtick.color": "0.35",
+    "ytick.color": "0.35",
+    "figure.constrained_layout.w_pad": 0.08,
+    "figure.constrained_layout.h_pad": 0.08,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.6,
+}
+
+
+@contextlib.contextmanager
+def house_style() -> Iterator[None]:
+    """In the block matplotlib has its own defaults and the style on top; after it, the user's."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+def new_figure(width_inches: float, height_inches: float) -> Figure:
+    """An empty figure that lays itself out and that pyplot knows nothing of."""
+    figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def heat(
+    axes: Axes, table: npt.NDArray[np.floating], top: float | None = None, colours: str = COLOUR_MAP
+) -> AxesImage:
+    """The rows of `table` from the top down as a heat map from 0 to `top` (the greatest)."""
+    greatest = float(table.max()) if top is None else top
+    return axes.imshow(
+        table, cmap=colours, vmin=0.0, vmax=greatest, aspect="auto", interpolation="nearest"
+    )
+
+
+def write_png(figure: Figure, path: Path) -> None:
+    """Write the picture, whole or not at all; equal figures give equal bytes."""
+    with atomic_output(path) as stream:
+        figure.savefig(
+            stream,
+            format="png",
+            dpi=DPI,
+            metadata={"Software": None},
+            pil_kwargs={"optimize": True},
+        )

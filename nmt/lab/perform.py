@@ -1,0 +1,83 @@
+"""An experiment from its name to its files: numbers in NAME.json, the picture in NAME.png."""
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import torch
+
+import nmt
+from nmt.config_file import load_overrides
+from nmt.errors import DataError
+from nmt.lab.catalog import EXPERIMENTS, find
+from nmt.lab.figure import house_style, write_png
+from nmt.lab.numbers import columns, readable_json
+from nmt.maps.output import write_lines
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found, as lines and as JSON, and the files that hold it."""
+
+    summary: list[str]
+    json: str
+    paths: tuple[Path, Path]
+
+
+def perform(name: str, overrides: Sequence[str], folder: Path) -> Report:
+    """Run the experiment with `overrides` (`key=value`) and write its two files into `folder`.
+
+    Raises ConfigError for an unknown name or option, DataError where `folder` cannot be written.
+    """
+    experiment = find(name)
+    options = load_overrides(overrides, experiment.options)
+    _prepare(folder)
+    result = experiment.run(options)
+    text = readable_json(
+        {
+            "experiment": name,
+            "about": EXPERIMENTS[name],
+            "options": options.model_dump(mode="json"),
+            "versions": _versions(),
+            "numbers": result.numbers(),
+        }
+    )
+    paths = folder / f"{name}.json", folder / f"{name}.png"
+    write_lines([text], paths[0])
+    with house_style():
+        write_png(experiment.draw(result), paths[1])
+    return Report(result.summary(), text, paths)
+
+
+def describe_options(name: str) -> list[str]:
+    """The options of an experiment as lines: key, default, meaning. Raises as `perform` does."""
+    defaults = find(name).options()
+    values = defaults.model_dump(mode="json")
+    keys = columns([(key, readable_json(value)) for key, value in values.items()])
+    meanings = [field.description or "" for field in type(defaults).model_fields.values()]
+    return [f"{key}  {meaning}" for key, meaning in zip(keys, meanings, strict=True)]
+
+
+def _prepare(folder: Path) -> None:
+    """Make `folder`; better to know before a minute's work that nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "it is a file" if folder.is_file() else error.strerror
+        raise DataError(f"cannot write into {folder}: {reason}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise DataError(f"cannot write into {folder}: no permission")
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "nmt": nmt.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "matplotlib": mpl.__version__,
+    }
