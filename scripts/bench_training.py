@@ -15,8 +15,8 @@ from collections.abc import Callable
 import torch
 
 from nmt.models.catalog import build_model
-from nmt.models.rnn import RNNConfig
 from nmt.models.masks import keep_from_lengths
+from nmt.models.rnn import RNNConfig
 from nmt.training.loss import cross_entropy
 from nmt.translation.search import SearchConfig, search
 
