@@ -1,22 +1,53 @@
-"""Files that appear whole or not at all: written aside, flushed to the disk, renamed."""
+"""Files that appear whole or not at all: written aside, flushed to the disk, renamed.
 
+Every change that nmt makes in a run directory goes through the functions of `os` one call at a
+time, so that the tests can stop, fail or lose each of them.
+"""
+
+import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ASIDE = ".tmp-"
 """What the name of a thing not yet in place begins with."""
 
+# A link planted under a name that is about to be written must not lead the bytes elsewhere.
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file and have its bytes on the disk; killed on the way, it holds a part of them."""
+    descriptor = os.open(path, _NEW_FILE, 0o666)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        _sync(descriptor)
+    finally:
+        os.close(descriptor)
+
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically: the old content or the new, never a part."""
+    """Write a text file atomically: the old content or the new, never a part.
+
+    Where the disk refuses (OSError, with its file's name), what was written aside is removed.
+    """
     aside = path.with_name(f"{ASIDE}{path.name}")
-    aside.write_text(text, encoding="utf-8")
-    flush(aside)
-    os.replace(aside, path)
-    flush(path.parent)
+    with named_errors(path):
+        try:
+            write_bytes(aside, text.encode("utf-8"))
+            os.replace(aside, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise
+        flush(path.parent)
 
 
 def write_json(path: Path, value: object, allow_nan: bool = False) -> None:
@@ -25,13 +56,38 @@ def write_json(path: Path, value: object, allow_nan: bool = False) -> None:
     write_text(path, f"{text}\n")
 
 
+@contextlib.contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Give an OSError that names no file, as that of a full disk, the name of `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def flush(path: Path) -> None:
     """Have a file, or a folder's list of names, on the disk before anything follows."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        _sync(descriptor)
+    except OSError as error:
+        # Some network and user-space file systems keep no list of names that could be flushed.
+        if not (error.errno in (errno.EINVAL, errno.ENOTSUP) and path.is_dir()):
+            raise
     finally:
         os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    """Past the disk's own cache as well: on macOS fsync alone stops before it."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(descriptor)
 
 
 def remove(path: Path) -> None:
@@ -40,6 +96,14 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what killed writes left aside in `folder`, which may be absent."""
+    if folder.is_dir():
+        for entry in list(folder.iterdir()):
+            if entry.name.startswith(ASIDE):
+                remove(entry)
 
 
 def digest(path: Path, kind: str = "sha256") -> str:

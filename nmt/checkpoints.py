@@ -1,34 +1,34 @@
 """Checkpoints on disk: each appears whole or not at all, and none is ever a pickle.
 
-A checkpoint is a folder `step-000123` of three files: model.safetensors (the weights),
-state.safetensors (the other tensors that training needs) and state.json (everything else, with
-the checksums of the two). Names such as `last` are relative links beside it.
+A checkpoint is a folder `step-000123` of three files (checkpoint_files.py). Names such as `last`
+are relative links beside it. One that is found damaged where training goes on is set aside as
+`damaged-step-000123`, for whoever wants to save something of it.
 """
 
-import hashlib
-import json
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import safetensors.torch
-from safetensors import SafetensorError
-from torch import Tensor
-
-from nmt.atomic import ASIDE, flush, remove, write_json
+from nmt.atomic import ASIDE, flush, named_errors, remove
+from nmt.checkpoint_files import (
+    JSON,
+    MODEL,
+    STATE,
+    DamagedCheckpointError,
+    Tensors,
+    fault,
+    read_state,
+    read_tensors,
+    write_files,
+)
 from nmt.errors import CheckpointError
 
-FORMAT = 1
-"""The version of state.json that is written, and the only one that is read."""
-
-Tensors = dict[str, Tensor]
-
-_MODEL, _STATE, _JSON = "model.safetensors", "state.safetensors", "state.json"
 _NAME = re.compile(r"\w[\w.-]*$")
 _STEP_NAME = re.compile(r"step-(\d{6,})$")
-_REPLACED, _DOOMED = ".old-", ".del-"
+_REPLACED, _DOOMED, _DAMAGED = ".old-", ".del-", "damaged-"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class CheckpointFolder:
         """The steps there are checkpoints of, ascending."""
         if not self.path.is_dir():
             return []
-        found = [_STEP_NAME.match(entry.name) for entry in self.path.iterdir() if entry.is_dir()]
+        folders = (p for p in self.path.iterdir() if p.is_dir() and not p.is_symlink())
+        found = [_STEP_NAME.match(folder.name) for folder in folders]
         return sorted(int(match[1]) for match in found if match)
 
     def labels(self) -> list[str]:
@@ -77,32 +78,31 @@ class CheckpointFolder:
         """Write the checkpoint of `step`; `state` is fit for JSON. Returns its folder.
 
         Written aside, flushed to the disk, then renamed: whenever the process dies, the folder
-        is whole or absent. A checkpoint of the same step is replaced.
+        is whole or absent. A checkpoint of the same step is replaced. Where the disk refuses,
+        OSError with its file's name; nothing is left aside as far as the disk allows.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
         final = self.path / f"step-{step:06d}"
         aside = self.path / f"{ASIDE}{final.name}"
-        if aside.exists():
-            remove(aside)
-        aside.mkdir()
-        files, aliases = {}, {}
-        for name, tensors in ((_MODEL, model_tensors), (_STATE, state_tensors)):
-            unique, aliases[name] = _without_twins(tensors)
-            raw = safetensors.torch.save(unique)
-            files[name] = hashlib.sha256(raw).hexdigest()
-            (aside / name).write_bytes(raw)
-            flush(aside / name)
-        content = {
-            "format": FORMAT,
-            "step": step,
-            "sha256": files,
-            "aliases": aliases,
-            "state": dict(state),
-        }
-        write_json(aside / _JSON, content, allow_nan=True)
-        flush(aside)
-        self._put_in_place(aside, final)
+        with named_errors(final):
+            try:
+                if aside.exists():
+                    remove(aside)
+                aside.mkdir()
+                write_files(aside, step, model_tensors, state_tensors, state)
+                self._put_in_place(aside, final)
+            except OSError:
+                self._undo(aside, final)
+                raise
         return final
+
+    def _undo(self, aside: Path, final: Path) -> None:
+        """After a save that the disk refused, as far as it lets us: as it was before."""
+        replaced = self.path / f"{_REPLACED}{final.name}"
+        with contextlib.suppress(OSError):
+            if replaced.exists() and not final.exists():
+                os.rename(replaced, final)
+        with contextlib.suppress(OSError):
+            remove(aside)
 
     def _put_in_place(self, aside: Path, final: Path) -> None:
         replaced = self.path / f"{_REPLACED}{final.name}"
@@ -133,12 +133,19 @@ class CheckpointFolder:
         os.replace(aside, link)
         flush(self.path)
 
-    def prune(self, keep_last: int) -> None:
-        """Delete all but the newest `keep_last` checkpoints and those that a label points to."""
-        pointed = {os.readlink(self.path / label) for label in self.labels()}
-        for step in self.steps()[:-keep_last] if keep_last else self.steps():
+    def forget(self, label: str) -> None:
+        """Take the name `label` away, where it is one."""
+        link = self.path / label
+        if link.is_symlink():
+            link.unlink()
+
+    def prune(self, keep: Iterable[int]) -> None:
+        """Delete all checkpoints but those of the steps `keep` and those that a label points to."""
+        kept = {f"step-{step:06d}" for step in keep}
+        kept |= {os.readlink(self.path / label) for label in self.labels()}
+        for step in self.steps():
             name = f"step-{step:06d}"
-            if name not in pointed:
+            if name not in kept:
                 doomed = self.path / f"{_DOOMED}{name}"
                 if doomed.exists():
                     remove(doomed)
@@ -146,100 +153,97 @@ class CheckpointFolder:
                 os.rename(self.path / name, doomed)
                 remove(doomed)
 
+    def set_aside(self, step: int) -> Path:
+        """Give a damaged checkpoint a name that nothing looks for. Returns its folder."""
+        name = f"step-{step:06d}"
+        damaged = self.path / f"{_DAMAGED}{name}"
+        if damaged.exists():
+            remove(damaged)
+        os.rename(self.path / name, damaged)
+        flush(self.path)
+        return damaged
+
     def find(self, which: str) -> Path:
         """The folder of `best`, `last`, `step-000123` or `123`; CheckpointError if absent."""
         name = f"step-{int(which):06d}" if which.isdecimal() else which
         if _NAME.match(name):
             link = self.path / name
-            name = os.readlink(link) if link.is_symlink() else name
+            name = self._target(link) if link.is_symlink() else name
             for candidate in (self.path / name, self.path / f"{_REPLACED}{name}"):
-                if candidate.is_dir():
+                if candidate.is_dir() and not candidate.is_symlink():
                     return candidate
         there = [*self.labels(), *(f"step-{step:06d}" for step in self.steps())]
         if not there:
             raise CheckpointError(f"{self.path}: no checkpoint here yet")
-        hint = " (no validation has chosen one yet)" if which == "best" else ""
+        hint = " (no validation has chosen one that is here)" if which == "best" else ""
         raise CheckpointError(
             f"{self.path}: no checkpoint '{which}'{hint}, there are: {', '.join(there)}"
         )
 
+    def _target(self, link: Path) -> str:
+        """What a label points to, which is a checkpoint beside it and nothing else."""
+        target = os.readlink(link)
+        if link.name.startswith("step-") or not _STEP_NAME.match(target):
+            raise CheckpointError(
+                f"{link}: got a link to '{target}', allowed: best and last, to a step-NNNNNN "
+                "beside them"
+            )
+        return target
+
     def load(self, which: str) -> CheckpointState:
-        """All of a checkpoint, checked against its checksums."""
+        """All of a checkpoint, checked against its checksums.
+
+        Raises CheckpointError, naming where it is damaged those that are whole.
+        """
         folder = self.find(which)
-        content = _read_state(folder / _JSON)
-        return CheckpointState(
-            step=content.step,
-            model_tensors=_read_tensors(folder / _MODEL, content),
-            state_tensors=_read_tensors(folder / _STATE, content),
-            state=content.state,
-        )
+        with self._naming_others(folder):
+            return _load(folder)
 
     def load_weights(self, which: str) -> tuple[int, Tensors]:
-        """The step and the model's tensors alone, which is all that translation needs."""
+        """The step and the model's tensors alone, which is all that translation needs.
+
+        Raises as `load` does. What a label points to is never replaced by another checkpoint
+        here: a result must come from the model that was asked for.
+        """
         folder = self.find(which)
-        content = _read_state(folder / _JSON)
-        return content.step, _read_tensors(folder / _MODEL, content)
+        with self._naming_others(folder):
+            content = read_state(folder / JSON)
+            return content.step, read_tensors(folder / MODEL, content)
 
+    def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
+        """The newest checkpoint that is whole, and by step what is wrong with those after it.
 
-@dataclass(frozen=True)
-class _StateFile:
-    step: int
-    sha256: dict[str, str]
-    aliases: dict[str, dict[str, str]]
-    state: dict[str, object]
-
-
-def _without_twins(tensors: Tensors) -> tuple[Tensors, dict[str, str]]:
-    """The tensors without those that are another one's storage, and the name of that other."""
-    unique: Tensors = {}
-    aliases: dict[str, str] = {}
-    first: dict[object, str] = {}
-    for name, tensor in tensors.items():
-        # An empty tensor has no address to know it by.
-        view = (tensor.data_ptr() or name, tensor.dtype, tensor.shape, tensor.stride())
-        if view in first:
-            aliases[name] = first[view]
-        else:
-            first[view] = name
-            unique[name] = tensor.detach().cpu().contiguous().clone()
-    return unique, aliases
-
-
-def _read_state(path: Path) -> _StateFile:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: missing; the checkpoint is damaged") from None
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: damaged: not JSON ({error})") from None
-    version = content.get("format") if isinstance(content, dict) else None
-    if version != FORMAT:
+        Raises CheckpointError where there is none, or where another version of nmt wrote it.
+        """
+        faults: dict[int, str] = {}
+        for step in reversed(self.steps()):
+            try:
+                return _load(self.path / f"step-{step:06d}"), faults
+            except DamagedCheckpointError as error:
+                faults[step] = str(error)
+        if not faults:
+            raise CheckpointError(f"{self.path}: no checkpoint here yet")
         raise CheckpointError(
-            f"{path}: got format {version!r}, allowed: {FORMAT}; "
-            "another version of nmt wrote this checkpoint"
+            f"{self.path}: none of the {len(faults)} checkpoints is whole "
+            f"(the newest: {next(iter(faults.values()))}); start anew in another --run"
         )
-    try:
-        return _StateFile(content["step"], content["sha256"], content["aliases"], content["state"])
-    except KeyError as error:
-        raise CheckpointError(f"{path}: damaged: it lacks {error}") from None
+
+    @contextlib.contextmanager
+    def _naming_others(self, folder: Path) -> Iterator[None]:
+        try:
+            yield
+        except DamagedCheckpointError as error:
+            names = [f"step-{step:06d}" for step in self.steps()]
+            whole = [n for n in names if n != folder.name and fault(self.path / n) is None]
+            others = f"whole are: {', '.join(whole)}" if whole else "no other is whole"
+            raise DamagedCheckpointError(f"{error}; {others}") from None
 
 
-def _read_tensors(path: Path, content: _StateFile) -> Tensors:
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: missing; the checkpoint is damaged") from None
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
-    if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):
-        raise CheckpointError(
-            f"{path}: damaged: its {len(raw)} bytes do not have the checksum in {_JSON}"
-        )
-    try:
-        tensors = safetensors.torch.load(raw)
-    except SafetensorError as error:
-        raise CheckpointError(f"{path}: damaged: {error}") from None
-    tensors.update({name: tensors[twin] for name, twin in content.aliases[path.name].items()})
-    return tensors
+def _load(folder: Path) -> CheckpointState:
+    content = read_state(folder / JSON)
+    return CheckpointState(
+        step=content.step,
+        model_tensors=read_tensors(folder / MODEL, content),
+        state_tensors=read_tensors(folder / STATE, content),
+        state=content.state,
+    )

@@ -7,14 +7,15 @@ runs/NAME/config.yaml   the resolved config        run.json       versions, comm
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from nmt.atomic import write_json, write_text
-from nmt.checkpoints import CheckpointFolder, CheckpointState, Tensors
+from nmt.atomic import flush, remove_leftovers, write_json, write_text
+from nmt.checkpoint_files import Tensors
+from nmt.checkpoints import CheckpointFolder, CheckpointState
 from nmt.config import RunConfig, dump_config, load_config
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
@@ -39,16 +40,20 @@ class RunDirectory:
         except OSError as error:
             raise CheckpointError(f"{path}: cannot be created: {error.strerror}") from None
         write_text(run.config_path, dump_config(config))
+        flush(path.parent)
         return run
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """The run at `path`, cleared of what a killed save left. For its one writer: reading
-        goes through `load_model`, which changes nothing.
+        """The run at `path`, cleared of what killed writes left. For its one writer, who holds
+        the lock: reading goes through `load_model`, which changes nothing.
         """
         run = cls(path)
         if not run.exists:
             raise CheckpointError(f"{path}: not a run: it has no config.yaml")
+        for folder in (run.path, run.tokenizer_path):
+            remove_leftovers(folder)
+        run.checkpoint_folder.path.mkdir(exist_ok=True)
         run.checkpoint_folder.clear_leftovers()
         return run
 
@@ -100,9 +105,9 @@ class RunDirectory:
         """Make `best` or `last` mean the checkpoint of `step`."""
         self.checkpoint_folder.point(label, step)
 
-    def prune(self, keep_last: int) -> None:
-        """Delete older checkpoints, never those that best and last point to."""
-        self.checkpoint_folder.prune(keep_last)
+    def prune(self, keep: Iterable[int]) -> None:
+        """Delete all checkpoints but those of the steps `keep`, and best and last."""
+        self.checkpoint_folder.prune(keep)
 
     def load_state(self, which: str = "last") -> CheckpointState:
         """All that training needs to go on from a checkpoint."""

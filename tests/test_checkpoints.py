@@ -1,6 +1,5 @@
 """Checkpoints: whole or absent wherever a save is killed, exact, and checked when read."""
 
-import builtins
 import json
 import os
 import shutil
@@ -10,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt import atomic, checkpoints
-from nmt.checkpoints import CheckpointFolder, Tensors
+from nmt import atomic, checkpoint_files
+from nmt.checkpoint_files import Tensors
+from nmt.checkpoints import CheckpointFolder
 from nmt.errors import CheckpointError
 
 
@@ -25,6 +25,7 @@ def tensors(value: float) -> Tensors:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> CheckpointFolder:
+    (tmp_path / "checkpoints").mkdir()
     return CheckpointFolder(tmp_path / "checkpoints")
 
 
@@ -96,10 +97,10 @@ def test_prune_keeps_the_newest_and_what_a_label_points_to(folder: CheckpointFol
     for step in (1, 2, 3, 4, 1_000_000):
         save(folder, step)
     folder.point("best", 2)
-    folder.prune(keep_last=2)
+    folder.prune(keep=[4, 1_000_000])
     assert folder.steps() == [2, 4, 1_000_000]
     folder.point("last", 4)
-    folder.prune(keep_last=0)
+    folder.prune(keep=[])
     assert folder.steps() == [2, 4]
     assert sorted(p.name for p in folder.path.iterdir()) == [
         "best",
@@ -127,9 +128,8 @@ STEPS_OF_A_SAVE = [
     (os, "mkdir"),
     (os, "unlink"),
     (os, "rmdir"),
+    (os, "write"),
     (shutil, "rmtree"),
-    (Path, "write_bytes"),
-    (Path, "write_text"),
 ]
 
 
@@ -140,13 +140,6 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         monkeypatch.setattr(owner, name, counting(count, getattr(owner, name), left))
 
 
-def torn(self: Path, data: bytes) -> int:
-    """A write that the process does not live to finish."""
-    with builtins.open(self, "wb") as file:
-        file.write(data[: len(data) // 2])
-    raise Killed
-
-
 @pytest.mark.parametrize("same_step", [False, True], ids=["next step", "same step"])
 def test_a_save_killed_anywhere_leaves_a_checkpoint_that_loads(
     folder: CheckpointFolder, same_step: bool, monkeypatch: pytest.MonkeyPatch
@@ -155,7 +148,8 @@ def test_a_save_killed_anywhere_leaves_a_checkpoint_that_loads(
     new_step = 1 if same_step else 2
     outcomes = []
     for count in range(100):
-        shutil.rmtree(folder.path, ignore_errors=True)
+        shutil.rmtree(folder.path)
+        folder.path.mkdir()
         save(folder, 1, value=1.0)
         folder.point("best", 1)
         with pytest.MonkeyPatch.context() as patch:
@@ -163,7 +157,7 @@ def test_a_save_killed_anywhere_leaves_a_checkpoint_that_loads(
             try:
                 save(folder, new_step, value=2.0)
                 folder.point("best", new_step)
-                folder.prune(keep_last=1)
+                folder.prune(keep=[new_step])
             except Killed:
                 killed = True
             else:
@@ -192,10 +186,26 @@ def test_a_torn_write_is_never_seen(
     folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(folder, 1, value=1.0)
+    write = os.write
+
+    def torn(descriptor: int, data: bytes) -> int:
+        """A write that the process does not live to finish."""
+        write(descriptor, data[: len(data) // 2])
+        raise Killed
+
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", torn)
+        patch.setattr(os, "write", torn)
         with pytest.raises(Killed):
             save(folder, 1, value=2.0)
+    assert folder.load("1").state == {"value": 1.0}
+
+
+def test_a_short_write_is_continued(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:100]))
+    save(folder, 1, value=1.0)
     assert folder.load("1").state == {"value": 1.0}
 
 
@@ -203,9 +213,13 @@ def test_everything_is_on_the_disk_before_the_rename(
     folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
-    flush, rename = atomic.flush, os.rename
-    monkeypatch.setattr(checkpoints, "flush", lambda p: (events.append(p.name), flush(p)))
-    monkeypatch.setattr(atomic, "flush", lambda p: (events.append(p.name), flush(p)))
+    fsync, rename = os.fsync, os.rename
+
+    def synced(descriptor: int) -> None:
+        events.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "rename", lambda a, b: (events.append("rename"), rename(a, b)))
     folder.save(1, tensors(0), {}, {})
     before = events[: events.index("rename")]
@@ -222,8 +236,13 @@ def test_everything_is_on_the_disk_before_the_rename(
         (lambda p: (p / "state.json").write_text("{"), "state.json: damaged: not JSON"),
         (lambda p: (p / "state.json").write_text("[]"), "state.json: got format None, allowed: 1"),
         (lambda p: (p / "state.json").write_bytes(b"\xff"), "state.json: damaged: not JSON"),
-        (lambda p: edit(p, format=2), "state.json: got format 2, allowed: 1; another version of"),
+        (
+            lambda p: edit(p, format=3),
+            "state.json: got format 3, allowed: 1, 2; another version of",
+        ),
         (lambda p: edit(p, sha256=None), "state.json: damaged: it lacks 'sha256'"),
+        (lambda p: edit(p, seal=None), "state.json: damaged: it lacks 'seal'"),
+        (lambda p: edit(p, seal="0"), "state.json: damaged: its content does not have its checks"),
         (lambda p: flip(p / "model.safetensors", -1), "model.safetensors: damaged: its"),
         (lambda p: flip(p / "state.safetensors", 9), "state.safetensors: damaged: its"),
         (lambda p: cut(p / "model.safetensors"), "model.safetensors: damaged: its"),
@@ -242,11 +261,13 @@ def test_a_damaged_checkpoint_is_named_with_its_fault(
 
 
 def edit(path: Path, **changes: object) -> None:
+    """Change state.json, with a right seal unless it is the seal that is changed."""
     content = json.loads((path / "state.json").read_text())
-    for key, value in changes.items():
-        content[key] = value
-        if value is None:
-            del content[key]
+    content.update(changes)
+    content = {key: value for key, value in content.items() if value is not None}
+    if "seal" not in changes:
+        del content["seal"]
+        content["seal"] = checkpoint_files._seal(content)
     (path / "state.json").write_text(json.dumps(content))
 
 
@@ -270,7 +291,10 @@ def forge(path: Path) -> None:
 @pytest.mark.parametrize(
     ("which", "message"),
     [
-        ("best", "no checkpoint 'best' (no validation has chosen one yet), there are: last, step"),
+        (
+            "best",
+            "no checkpoint 'best' (no validation has chosen one that is here), there are: last",
+        ),
         ("step-000002", "no checkpoint 'step-000002', there are: last, step-000001"),
         ("7", "no checkpoint '7', there are: last, step-000001"),
         ("../checkpoints/last", "no checkpoint '../checkpoints/last', there are: last, step"),
@@ -298,3 +322,101 @@ def test_pointing_at_nothing_or_over_a_folder(folder: CheckpointFolder) -> None:
     (folder.path / "best").mkdir()
     with pytest.raises(CheckpointError, match="a folder stands where a link is to be"):
         folder.point("best", 1)
+
+
+def test_every_bit_of_a_checkpoint_is_guarded(folder: CheckpointFolder) -> None:
+    """Whichever bit flips, a damaged state.json never passes for another one."""
+    save(folder, 1)
+    path = folder.path / "step-000001" / "state.json"
+    raw, good = path.read_bytes(), folder.load("1").state
+    changed = 0
+    for index in range(len(raw)):
+        path.write_bytes(raw[:index] + bytes([raw[index] ^ 4]) + raw[index + 1 :])
+        try:
+            assert folder.load("1").state == good
+        except CheckpointError:
+            changed += 1
+    assert changed > 0.9 * len(raw) - raw.count(b" ")
+
+
+def test_the_newest_whole_checkpoint_is_found(folder: CheckpointFolder) -> None:
+    for step in (1, 2, 3):
+        save(folder, step, float(step))
+    assert (folder.load_newest()[0].step, folder.load_newest()[1]) == (3, {})
+    flip(folder.path / "step-000003" / "model.safetensors", 99)
+    (folder.path / "step-000002" / "state.json").unlink()
+    found, faults = folder.load_newest()
+    assert found.state == {"value": 1.0}
+    assert list(faults) == [3, 2]
+    assert "step-000003/model.safetensors: damaged" in faults[3]
+    assert "step-000002/state.json: missing" in faults[2]
+    assert folder.set_aside(3).name == "damaged-step-000003"
+    assert folder.steps() == [1, 2]
+    save(folder, 3)
+    folder.set_aside(3)
+    cut(folder.path / "step-000001" / "state.safetensors")
+    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints is whole \(the newest: "):
+        folder.load_newest()
+    with pytest.raises(CheckpointError, match=r"no checkpoint here yet$"):
+        CheckpointFolder(folder.path / "none").load_newest()
+
+
+def test_another_version_is_not_taken_for_damage(folder: CheckpointFolder) -> None:
+    for step in (1, 2):
+        save(folder, step)
+    edit(folder.path / "step-000002", format=3)
+    with pytest.raises(CheckpointError, match=r"step-000002/state\.json: got format 3, allowed"):
+        folder.load_newest()
+
+
+def test_a_reader_gets_what_it_asked_for_or_the_names_of_others(folder: CheckpointFolder) -> None:
+    for step in (1, 2, 3):
+        save(folder, step)
+    flip(folder.path / "step-000003" / "model.safetensors", 99)
+    flip(folder.path / "step-000001" / "state.safetensors", 9)
+    with pytest.raises(CheckpointError, match=r"damaged: its .*; whole are: step-000002$"):
+        folder.load_weights("last")
+    assert folder.load_weights("1")[0] == 1
+    flip(folder.path / "step-000002" / "model.safetensors", 99)
+    with pytest.raises(CheckpointError, match=r"damaged: its .*; no other is whole$"):
+        folder.load_weights("last")
+
+
+@pytest.mark.parametrize("target", ["../../elsewhere", "/etc", ".", "step-1", "last"])
+def test_a_label_leads_nowhere_else(folder: CheckpointFolder, target: str) -> None:
+    save(folder, 1)
+    (folder.path / "last").unlink()
+    (folder.path / "last").symlink_to(target)
+    with pytest.raises(CheckpointError, match=r"last: got a link to '.*', allowed: best and last"):
+        folder.load("last")
+
+
+def test_a_checkpoint_that_is_a_link_is_none(folder: CheckpointFolder, tmp_path: Path) -> None:
+    save(folder, 1)
+    (folder.path / "step-000001").rename(tmp_path / "step-000001")
+    (folder.path / "step-000001").symlink_to(tmp_path / "step-000001")
+    assert folder.steps() == []
+    for which in ("last", "1"):
+        with pytest.raises(CheckpointError, match="step-000001"):
+            folder.load(which)
+
+
+def test_a_name_is_taken_away(folder: CheckpointFolder) -> None:
+    save(folder, 1)
+    folder.forget("last")
+    folder.forget("last")
+    assert (folder.labels(), folder.steps()) == ([], [1])
+
+
+def test_what_may_not_be_read_is_not_called_damaged(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(folder, 1)
+    save(folder, 2)
+
+    def refused(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(CheckpointError, match=r"step-000002/model.* cannot be read: Permission"):
+        folder.load_newest()

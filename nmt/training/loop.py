@@ -13,11 +13,13 @@ from nmt.corpus.catalog import read_examples, read_split, resolve_split, split_f
 from nmt.corpus.sources import pairs_of
 from nmt.corpus.tokenizer import MANIFEST_NAME, Tokenizers, train_tokenizers
 from nmt.device import describe_device, resolve_device
-from nmt.errors import ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.models.catalog import build_model
 from nmt.run import RunDirectory
+from nmt.run_lock import run_lock
 from nmt.schema import SentencePair
-from nmt.training.resume import begun, open_run
+from nmt.training.resume import begun, open_run, settle
+from nmt.training.rng import seed_all
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
 from nmt.training.validation import Validator
@@ -51,30 +53,44 @@ def train(
     DataError or CheckpointError for what the user can mend.
     """
     device = resolve_device(config.train.device)
-    run = open_run(folder, config, command, _data_files(config), describe_device(device))
-    resuming = begun(run)
-    with RunLog(run.path, config.train.tensorboard, quiet) as log:
-        torch.manual_seed(config.seed)
-        parts, summary = _assemble(config, run, device, log)
-        trainer = Trainer(config, parts, run, log)
-        if resuming:
-            trainer.restore()
-            _point_to_best(run, trainer.progress.best_step or trainer.progress.step)
-        log.rewind(trainer.progress.step)
-        log.say(summary)
-        if resuming:
-            log.say(f"resuming after step {trainer.progress.step:,}")
-        reason = trainer.end_reason() if resuming else None
-        if reason is None:
-            reason = trainer.fit(interrupted)
-        done = trainer.progress
-        return Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+    data_files = _data_files(config)
+    with run_lock(folder) as no_lock:
+        run = open_run(folder, config, command, data_files, describe_device(device))
+        with RunLog(run.path, config.train.tensorboard, quiet) as log:
+            if no_lock:
+                log.say(no_lock)
+            seed_all(config.seed)
+            parts, summary = _assemble(config, run, device, log)
+            trainer = Trainer(config, parts, run, log)
+            lines = _go_on(trainer, run) if begun(run) else []
+            done = trainer.progress
+            log.rewind(done.step, done.is_validated)
+            log.say("\n".join([summary, *lines]))
+            reason = _fit(trainer, interrupted)
+            done = trainer.progress
+            return Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
 
 
-def _point_to_best(run: RunDirectory, step: int) -> None:
-    """A save that was killed before its last move left `best` behind."""
-    if step in run.checkpoint_folder.steps():
-        run.point("best", step)
+def _go_on(trainer: Trainer, run: RunDirectory) -> list[str]:
+    """Put `trainer` where the newest whole checkpoint is; lines that say so."""
+    saved, faults = run.checkpoint_folder.load_newest()
+    trainer.restore(saved)
+    lines = settle(run, trainer.progress, faults)
+    return [*lines, f"resuming after step {trainer.progress.step:,}"]
+
+
+def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
+    try:
+        return trainer.fit(interrupted)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        saved = trainer.saved_step
+        whole = "nothing was saved yet" if saved is None else f"step {saved:,} is the last saved"
+        raise CheckpointError(
+            f"{error.filename or trainer.run.path}: {error.strerror} at step "
+            f"{trainer.progress.step:,}; {whole}: mend this, and the same command goes on there"
+        ) from error
 
 
 def _assemble(

@@ -1,13 +1,14 @@
 """Opening a run directory for training: a new one, or one that was begun before."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from nmt.atomic import digest, write_text
+from nmt.atomic import digest, remove_leftovers, write_text
 from nmt.config import RunConfig, dump_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.run import RunDirectory
 from nmt.run_card import run_card
+from nmt.training.progress import Progress
 
 _MAY_CHANGE = (
     "train.epochs",
@@ -33,18 +34,16 @@ def open_run(
     naming every other difference, DataError naming a file with another content. Without a
     checkpoint nothing was learned yet, and the run is begun again, whatever its config was.
     """
-    exists = RunDirectory(folder).exists
-    run = RunDirectory.open(folder) if exists else RunDirectory.create(folder, config)
+    run = RunDirectory(folder)
+    remove_leftovers(folder)
+    if run.exists:
+        run = RunDirectory.open(folder)
+        if not begun(run):
+            _begin_again(run, config)
+    # The card comes first: a config.yaml without one is not a run's but the user's own.
     if not begun(run):
-        if run.load_config() != config:
-            if not (folder / "run.json").exists():
-                raise ConfigError(
-                    f"{run.config_path}: no run wrote this config, and it differs from the one "
-                    "given; use another --run"
-                )
-            write_text(run.config_path, dump_config(config))
         run.write_json("run.json", run_card(config, command, data_files, device))
-        return run
+        return run if run.exists else RunDirectory.create(folder, config)
     changes = list(_changes(run.load_config().model_dump(), config.model_dump()))
     refused = [change for change in changes if not change[0].startswith(_MAY_CHANGE)]
     if refused:
@@ -59,16 +58,44 @@ def open_run(
     return run
 
 
-def begun(run: RunDirectory) -> bool:
-    """Whether there is a checkpoint to go on from, which then is called `last`.
+def _begin_again(run: RunDirectory, config: RunConfig) -> None:
+    """Give a run that has learned nothing yet the config `config`."""
+    if run.load_config() != config:
+        if not (run.path / "run.json").exists():
+            raise ConfigError(
+                f"{run.config_path}: no run wrote this config, and it differs from the one "
+                "given; use another --run"
+            )
+        write_text(run.config_path, dump_config(config))
 
-    The first one has no name where its save was killed before it got one.
+
+def begun(run: RunDirectory) -> bool:
+    """Whether there is a checkpoint to go on from."""
+    return bool(run.checkpoint_folder.steps())
+
+
+def settle(run: RunDirectory, progress: Progress, faults: Mapping[int, str]) -> list[str]:
+    """Make the folder what it was when the checkpoint of `progress` was made; lines to say of it.
+
+    `faults` are those of newer checkpoints: they get another name. A save that was killed before
+    its last move is ended.
     """
-    checkpoints = run.checkpoint_folder
-    steps = checkpoints.steps()
-    if steps and not (checkpoints.path / "last").exists():
-        checkpoints.point("last", steps[-1])
-    return bool(steps)
+    folder = run.checkpoint_folder
+    lines = []
+    for step, fault in faults.items():
+        aside = folder.set_aside(step)
+        lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
+    best = progress.step if progress.best_step is None else progress.best_step
+    if best in folder.steps():
+        folder.point("best", best)
+    else:
+        folder.forget("best")
+        lines.append(
+            f"the best checkpoint, of step {best:,}, is gone; there is none until the next"
+        )
+    folder.point("last", progress.step)
+    folder.prune(progress.kept_steps)
+    return lines
 
 
 def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:

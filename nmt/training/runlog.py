@@ -1,7 +1,9 @@
 """What a run says while it trains: metrics.jsonl, train.log, the terminal, TensorBoard."""
 
+import contextlib
 import json
 import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
-from nmt.atomic import write_text
+from nmt.atomic import named_errors, write_text
 
 Record = dict[str, float | int | str | None]
 
@@ -25,7 +27,8 @@ class RunLog:
     def __init__(self, folder: Path, tensorboard: bool = False, quiet: bool = False) -> None:
         self._folder = folder
         self._quiet = quiet
-        self._metrics: IO[str] = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._path = folder / "metrics.jsonl"
+        self._metrics: IO[str] = self._path.open("a", encoding="utf-8")
         self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8")
         self._bar: "tqdm[Any] | None" = None
         self._new_board = _summary_writer() if tensorboard else None
@@ -40,11 +43,13 @@ class RunLog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is not None:
-            self._write_log(f"stopped: {kind.__name__ if kind else ''}: {error}")
+        with contextlib.suppress(OSError):  # a full disk is what is being reported already
+            if error is not None:
+                self._write_log(f"stopped: {kind.__name__ if kind else ''}: {error}")
         self.close_bar()
-        self._metrics.close()
-        self._log.close()
+        for file in (self._metrics, self._log):
+            with contextlib.suppress(OSError):
+                file.close()
         if self._board is not None:
             self._board.close()
 
@@ -60,21 +65,28 @@ class RunLog:
         JSON has no infinity (the gradient of an update that fp16 skips): it is written as null.
         """
         told = {name: _finite(value) for name, value in record.items()}
-        self._metrics.write(json.dumps(told, allow_nan=False) + "\n")
-        self._metrics.flush()
+        with named_errors(self._path):
+            self._metrics.write(json.dumps(told, allow_nan=False) + "\n")
+            self._metrics.flush()
         if self._board is not None:
             for name, value in record.items():
                 if isinstance(value, float):
                     self._board.add_scalar(f"{record['type']}/{name}", value, record["step"])
 
-    def rewind(self, step: int) -> None:
-        """Drop the records after `step`: a resumed run writes them again, each step once.
+    def sync(self) -> None:
+        """Have the records on the disk: a checkpoint must not outlive what led to it."""
+        with named_errors(self._path):
+            os.fsync(self._metrics.fileno())
+
+    def rewind(self, step: int, validated: bool = True) -> None:
+        """Drop the records that a resumed run writes again: those after `step`, and without
+        `validated` that of the validation there. So each step stands there once.
 
         Call it once before the first record.
         """
         self._metrics.close()
-        _truncate_metrics(self._folder / "metrics.jsonl", step)
-        self._metrics = (self._folder / "metrics.jsonl").open("a", encoding="utf-8")
+        _truncate_metrics(self._path, step, validated)
+        self._metrics = self._path.open("a", encoding="utf-8")
         if self._new_board is not None:
             self._board = self._new_board(self._folder / "tensorboard", purge_step=step + 1)
 
@@ -106,19 +118,22 @@ class RunLog:
 
     def _write_log(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        self._log.writelines(f"{stamp} {line}\n" for line in text.split("\n"))
-        self._log.flush()
+        with named_errors(self._folder / "train.log"):
+            self._log.writelines(f"{stamp} {line}\n" for line in text.split("\n"))
+            self._log.flush()
 
 
-def _truncate_metrics(path: Path, step: int) -> None:
+def _truncate_metrics(path: Path, step: int, validated: bool) -> None:
     """A last line cut short by a kill is dropped as well."""
     kept = []
-    for line in path.read_text(encoding="utf-8").split("\n"):
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
-            if line and json.loads(line)["step"] <= step:
-                kept.append(line + "\n")
-        except json.JSONDecodeError:
+            record = json.loads(line)
+            at, kind = record["step"], record["type"]
+        except (ValueError, KeyError, TypeError):
             continue
+        if at < step or (at == step and (validated or kind != "valid")):
+            kept.append(line + "\n")
     write_text(path, "".join(kept))
 
 

@@ -1,7 +1,7 @@
 """A trainer's state as named tensors and plain JSON, and back: nothing is pickled."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -10,44 +10,42 @@ from torch import Tensor
 from nmt.errors import CheckpointError
 from nmt.training.optim import Schedule
 from nmt.training.progress import Progress
+from nmt.training.rng import pack_rng, unpack_rng
 
 Json = dict[str, Any]
 
 
-def pack(
-    optimizer: torch.optim.Optimizer,
-    schedule: Schedule,
-    scaler: torch.amp.GradScaler,
-    progress: Progress,
-) -> tuple[dict[str, Tensor], Json]:
+@dataclass(frozen=True)
+class Engine:
+    """What changes while training, besides the weights and the progress."""
+
+    optimizer: torch.optim.Optimizer
+    schedule: Schedule
+    scaler: torch.amp.GradScaler
+    device: torch.device
+
+
+def pack(engine: Engine, progress: Progress) -> tuple[dict[str, Tensor], Json]:
     """All that a resumed run needs besides the weights: tensors by name, and plain values."""
-    saved = optimizer.state_dict()
+    saved = engine.optimizer.state_dict()
     tensors = {
         f"optimizer.{index}.{name}": torch.as_tensor(value)
         for index, values in saved["state"].items()
         for name, value in values.items()
         if value is not None
     }
-    tensors["rng.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        for index, state in enumerate(torch.cuda.get_rng_state_all()):
-            tensors[f"rng.cuda.{index}"] = state
+    rng_tensors, rng_numbers = pack_rng(engine.device)
     values: Json = {
         "progress": progress.to_json(),
-        "schedule": schedule.state_dict(),
-        "scaler": scaler.state_dict(),
+        "schedule": engine.schedule.state_dict(),
+        "scaler": engine.scaler.state_dict(),
         "param_groups": saved["param_groups"],
+        "rng": rng_numbers,
     }
-    return tensors, values
+    return {**tensors, **rng_tensors}, values
 
 
-def unpack(
-    tensors: Mapping[str, Tensor],
-    values: Json,
-    optimizer: torch.optim.Optimizer,
-    schedule: Schedule,
-    scaler: torch.amp.GradScaler,
-) -> Progress:
+def unpack(tensors: Mapping[str, Tensor], values: Json, engine: Engine) -> Progress:
     """Put `pack`'s result back in place; the progress is returned.
 
     Raises CheckpointError where something is missing or of another form.
@@ -55,19 +53,26 @@ def unpack(
     try:
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in tensors.items():
-            kind, index, *rest = name.split(".")
+            kind, *rest = name.split(".")
             if kind == "optimizer":
-                state.setdefault(int(index), {})[".".join(rest)] = tensor
+                state.setdefault(int(rest[0]), {})[".".join(rest[1:])] = tensor
         groups = values["param_groups"]
-        optimizer.load_state_dict({"state": state, "param_groups": groups})
-        schedule.load_state_dict(values["schedule"])
-        scaler.load_state_dict(values["scaler"])
-        torch.set_rng_state(tensors["rng.cpu"].cpu())
-        n_cuda = sum(name.startswith("rng.cuda.") for name in tensors)
-        if torch.cuda.is_available() and n_cuda == torch.cuda.device_count():
-            states = [tensors[f"rng.cuda.{index}"].cpu() for index in range(n_cuda)]
-            torch.cuda.set_rng_state_all(states)
+        engine.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        engine.schedule.load_state_dict(values["schedule"])
+        engine.scaler.load_state_dict(values["scaler"])
         known = {field.name for field in fields(Progress)}
-        return Progress(**{k: v for k, v in values["progress"].items() if k in known})
-    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        progress = Progress(**{k: v for k, v in values["progress"].items() if k in known})
+        if "rng" in values:
+            unpack_rng(tensors, values["rng"], engine.device)
+        else:
+            _migrate(tensors, progress)
+    except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
         raise CheckpointError(f"training state does not fit this run: {error}") from error
+    return progress
+
+
+def _migrate(tensors: Mapping[str, Tensor], progress: Progress) -> None:
+    """Of format 1: torch's generator alone was saved, and always after the validation."""
+    torch.set_rng_state(tensors["rng.cpu"].cpu())
+    progress.validated_step = progress.step
+    progress.kept_steps = [progress.step]

@@ -8,6 +8,7 @@ from itertools import islice
 
 import torch
 
+from nmt.checkpoints import CheckpointState
 from nmt.config import RunConfig
 from nmt.corpus.batching import Batch, Batcher
 from nmt.device import autocast
@@ -20,7 +21,7 @@ from nmt.training.meter import Meter, peak_memory_bytes
 from nmt.training.optim import Schedule
 from nmt.training.progress import Progress
 from nmt.training.runlog import Record, RunLog
-from nmt.training.state import pack, unpack
+from nmt.training.state import Engine, pack, unpack
 from nmt.training.validation import ValidationResult, Validator
 
 _ESTIMATE_AFTER = 20
@@ -52,7 +53,8 @@ class Trainer:
         self.optimizer = train.optimizer.build(self.parameters, train.lr)
         self.schedule = Schedule(train.schedule, self.optimizer, self.total_steps())
         self.scaler = torch.amp.GradScaler(parts.device.type, enabled=train.precision == "fp16")
-        self._validated_step = self._saved_step = -1
+        self._engine = Engine(self.optimizer, self.schedule, self.scaler, parts.device)
+        self.saved_step: int | None = None
 
     def total_steps(self) -> int | None:
         """The number of updates, as far as the limits tell; None where only time limits them."""
@@ -63,14 +65,12 @@ class Trainer:
             limits.append(train.epochs * math.ceil(batches / train.accumulate))
         return min(limits, default=None)
 
-    def restore(self) -> None:
-        """Continue from the run's last checkpoint."""
-        saved = self.run.load_state("last")
-        check_fit(self.parts.model, saved.model_tensors, f"{self.run.path}: last checkpoint")
+    def restore(self, saved: CheckpointState) -> None:
+        """Continue from a checkpoint; CheckpointError where it does not fit."""
+        check_fit(self.parts.model, saved.model_tensors, f"{self.run.path}: step {saved.step}")
         self.parts.model.load_state_dict(saved.model_tensors)
-        self.progress = unpack(
-            saved.state_tensors, saved.state, self.optimizer, self.schedule, self.scaler
-        )
+        self.progress = unpack(saved.state_tensors, saved.state, self._engine)
+        self.saved_step = saved.step
 
     def end_reason(self) -> str | None:
         """Why the run is over, or None."""
@@ -89,17 +89,20 @@ class Trainer:
         """Train to the end and return why it ended, or None where `interrupted()` came first.
 
         Either way the last checkpoint holds the very state in which this returns. Raises
-        NMTError where the loss is no longer a number; earlier checkpoints stay as they were.
+        NMTError where the loss is no longer a number, OSError where the disk refuses; earlier
+        checkpoints stay as they were.
         """
         self.parts.model.train()
         self.meter = Meter(self.progress)
         self._first_step, self._first_time = self.progress.step, time.monotonic()
+        if self.progress.step:
+            self._after_step(interrupted)  # what a stop cut off
         while (reason := self.end_reason()) is None and not interrupted():
             self._run_epoch(interrupted)
         self.log.close_bar()
-        if reason is not None and self._validated_step != self.progress.step:
-            self._validate()
-        if self._saved_step != self.progress.step:
+        if reason is not None and not self._measure_and_keep(interrupted):
+            reason = None
+        if self.saved_step != self.progress.step:
             self._save()
         return reason
 
@@ -118,7 +121,8 @@ class Trainer:
             if progress.batch == n_batches:
                 progress.epoch, progress.batch = progress.epoch + 1, 0
             self.log.advance_bar(len(group), self.meter.loss, self.meter.tokens_per_second)
-            self._after_update(n_batches)
+            self._report(n_batches)
+            self._after_step(interrupted)
             if self.end_reason() is not None or interrupted():
                 return
 
@@ -164,8 +168,8 @@ class Trainer:
             "train.lr or train.clip_norm and start anew, or go on from the last one"
         )
 
-    def _after_update(self, n_batches: int) -> None:
-        progress, train, valid = self.progress, self.config.train, self.config.valid
+    def _report(self, n_batches: int) -> None:
+        progress, train = self.progress, self.config.train
         if progress.step - self._first_step == _ESTIMATE_AFTER:
             self._say_estimate(math.ceil(n_batches / train.accumulate))
         if progress.step % train.log_every == 0:
@@ -178,10 +182,22 @@ class Trainer:
                 },
             )
             self.meter.next_window()
-        due = progress.batch == 0 if valid.every is None else progress.step % valid.every == 0
-        if due:
-            self._validate()
+
+    def _after_step(self, interrupted: Callable[[], bool]) -> None:
+        """Validate and save where it is time and not yet done."""
+        progress, every = self.progress, self.config.valid.every
+        if progress.batch == 0 if every is None else progress.step % every == 0:
+            self._measure_and_keep(interrupted)
+
+    def _measure_and_keep(self, interrupted: Callable[[], bool]) -> bool:
+        """Whether this step is measured and has its checkpoint; not so where interrupted."""
+        if not self.progress.is_validated and not self._validate(interrupted):
+            return False
+        if not self.progress.is_kept:
+            kept = [*self.progress.kept_steps, self.progress.step]
+            self.progress.kept_steps = kept[-self.config.train.keep_last :]
             self._save()
+        return True
 
     def _say_estimate(self, updates_per_epoch: int) -> None:
         seconds = (time.monotonic() - self._first_time) / _ESTIMATE_AFTER
@@ -202,14 +218,20 @@ class Trainer:
             }
         )
 
-    def _validate(self) -> None:
-        """Measure, report, and keep the count that early stopping reads."""
+    def _validate(self, interrupted: Callable[[], bool]) -> bool:
+        """Measure, report, and keep the count that early stopping reads; whether it was done.
+
+        Interrupted, it leaves everything as it was before.
+        """
         progress = self.progress
-        self._validated_step = progress.step
         if self.parts.validator is None:
-            return
+            progress.validated_step = progress.step
+            return True
         started = time.monotonic()
-        result = self.parts.validator.run(self.parts.model, self.parts.device)
+        result = self.parts.validator.run(self.parts.model, self.parts.device, interrupted)
+        if result is None:
+            return False
+        progress.validated_step = progress.step
         self.schedule.after_validation(result.loss)
         better = self._is_better(result)
         if better:
@@ -223,6 +245,7 @@ class Trainer:
             f"step {progress.step:,}  epoch {progress.epoch}  {progress.seconds / 60:.1f} min  "
             f"{result.describe()}{'  (best so far)' if better else ''}\n{result.samples_text()}"
         )
+        return True
 
     def _is_better(self, result: ValidationResult) -> bool:
         """By BLEU, and by loss where BLEU is the same (0 in the first minutes)."""
@@ -234,13 +257,14 @@ class Trainer:
     def _save(self) -> None:
         """Write this step's checkpoint; without a validation yet, the last one is the best."""
         progress = self.progress
-        tensors, values = pack(self.optimizer, self.schedule, self.scaler, progress)
+        tensors, values = pack(self._engine, progress)
+        self.log.sync()
         self.run.save_checkpoint(progress.step, self.parts.model.state_dict(), tensors, values)
         if progress.best_step is None or progress.best_step == progress.step:
             self.run.point("best", progress.step)
         self.run.point("last", progress.step)
-        self.run.prune(self.config.train.keep_last)
-        self._saved_step = progress.step
+        self.run.prune(progress.kept_steps)
+        self.saved_step = progress.step
 
 
 def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:

@@ -1,7 +1,7 @@
 """How good the model is now: loss on the pairs, BLEU of real decoding, a few translations."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from nmt.corpus.tokenizer import Tokenizers
 from nmt.evaluation.evaluate import bleu_of
 from nmt.models.base import Seq2Seq
 from nmt.models.masks import keep_from_lengths
-from nmt.schema import EvalExample
+from nmt.schema import EvalExample, Translation
 from nmt.training.loss import cross_entropy
 from nmt.translation.search import SearchConfig
 from nmt.translation.translator import Translator
@@ -70,15 +70,26 @@ class Validator:
     config: ValidConfig
     search: SearchConfig
 
-    def run(self, model: Seq2Seq, device: torch.device) -> ValidationResult:
-        """Measure `model`; leaves it in training mode and every random generator untouched."""
+    def run(
+        self,
+        model: Seq2Seq,
+        device: torch.device,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> ValidationResult | None:
+        """Measure `model`, or give None as soon as `interrupted()` between two batches.
+
+        Leaves the model in training mode and every random generator untouched.
+        """
         model.eval()
         try:
-            loss = mean_loss(model, self.corpus, len(self.tokenizers.tgt.vocab), device)
+            loss = mean_loss(model, self.corpus, self._vocab_size, device, interrupted)
             search = self.search.model_copy(update={"beam": self.config.beam, "n_best": 1})
             translator = Translator(model, self.tokenizers, device, search)
             chosen = evenly(self.examples, self.config.max_examples)
-            bleu, hyp_texts = bleu_of(translator, chosen, self.tokenizers.tgt.lang)
+            stoppable = _Stoppable(translator, interrupted)
+            bleu, hyp_texts = bleu_of(stoppable, chosen, self.tokenizers.tgt.lang)
+        except _InterruptedError:
+            return None
         finally:
             model.train()
         samples = [
@@ -88,6 +99,40 @@ class Validator:
             )
         ]
         return ValidationResult(loss, bleu, tuple(samples))
+
+    @property
+    def _vocab_size(self) -> int:
+        return len(self.tokenizers.tgt.vocab)
+
+
+class _InterruptedError(Exception):
+    """A validation that is not to be ended."""
+
+
+@dataclass(frozen=True)
+class _Stoppable:
+    """A translator that asks between two batches whether to go on."""
+
+    translator: Translator
+    interrupted: Callable[[], bool]
+
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """As the translator does; raises _InterruptedError."""
+        size = self.translator.search.batch_size
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        found: dict[int, Translation] = {}
+        for start in range(0, len(order), size):
+            _go_on(self.interrupted)
+            part = order[start : start + size]
+            found.update(
+                zip(part, self.translator.translate([texts[i] for i in part]), strict=True)
+            )
+        return [found[i] for i in range(len(texts))]
+
+
+def _go_on(interrupted: Callable[[], bool]) -> None:
+    if interrupted():
+        raise _InterruptedError
 
 
 def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
@@ -102,12 +147,20 @@ def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
 
 @torch.inference_mode()
 def mean_loss(
-    model: Seq2Seq, corpus: EncodedCorpus, vocab_size: int, device: torch.device
+    model: Seq2Seq,
+    corpus: EncodedCorpus,
+    vocab_size: int,
+    device: torch.device,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> float:
-    """Cross-entropy in nats per target token over the whole corpus, without smoothing."""
+    """Cross-entropy in nats per target token over the whole corpus, without smoothing.
+
+    Raises _InterruptedError as soon as `interrupted()`.
+    """
     nll_sum, n_tokens = 0.0, 0
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
     for start in range(0, len(rows), _BATCH_SIZE):
+        _go_on(interrupted)
         batch = corpus.batch(rows[start : start + _BATCH_SIZE]).to(device)
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         output = model(batch.src_ids, keep, batch.tgt_in)

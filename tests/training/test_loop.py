@@ -112,7 +112,10 @@ def test_resume_equals_the_unbroken_run(corpus: Path, stop_after: int) -> None:
         assert torch.equal(tensor, two.model_tensors[name]), name
     assert one.state_tensors.keys() == two.state_tensors.keys()
     for name, tensor in one.state_tensors.items():
-        assert torch.equal(tensor, two.state_tensors[name]), name
+        # The type checks of the tests draw from Python's generator; scripts/kill_test.py
+        # compares it too.
+        if name != "rng.python":
+            assert torch.equal(tensor, two.state_tensors[name]), name
     for kind in ("train", "valid"):
         records = [
             [(r["step"], r["epoch"], r["lr"], r["loss"]) for r in _records(corpus / name, kind)]

@@ -1,0 +1,63 @@
+"""Every random generator that training may draw from: seeded together, saved, brought back.
+
+The batch order has generators of its own, made from the seed and the epoch (corpus/batching.py),
+and no tokenizer samples: there is nothing else to save.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Json = dict[str, Any]
+
+
+def seed_all(seed: int) -> None:
+    """Seed the global generators of Python, NumPy and torch, on every device."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def pack_rng(device: torch.device) -> tuple[dict[str, Tensor], Json]:
+    """The state of the generators, those of the CPU and that of `device`: tensors and numbers."""
+    _, words, gauss = random.getstate()
+    numpy_state = np.random.get_state(legacy=False)
+    assert isinstance(numpy_state, dict)
+    tensors = {
+        "rng.cpu": torch.get_rng_state(),
+        "rng.python": torch.tensor(words, dtype=torch.int64),
+        "rng.numpy": torch.from_numpy(numpy_state["state"]["key"].astype(np.int64)),
+    }
+    if device.type == "cuda":
+        tensors["rng.cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        tensors["rng.mps"] = torch.mps.get_rng_state()
+    numbers = {
+        "python_gauss": gauss,
+        "numpy_position": numpy_state["state"]["pos"],
+        "numpy_gauss": [numpy_state["has_gauss"], numpy_state["gauss"]],
+    }
+    return tensors, numbers
+
+
+def unpack_rng(tensors: Mapping[str, Tensor], numbers: Json, device: torch.device) -> None:
+    """Put `pack_rng`'s result back. A device that it has nothing of keeps its seed.
+
+    Raises KeyError, TypeError, ValueError or RuntimeError for what `pack_rng` did not make.
+    """
+    torch.set_rng_state(tensors["rng.cpu"].cpu())
+    words = tuple(tensors["rng.python"].tolist())
+    random.setstate((3, words, numbers["python_gauss"]))
+    has_gauss, gauss = numbers["numpy_gauss"]
+    state = {"key": tensors["rng.numpy"].numpy(), "pos": numbers["numpy_position"]}
+    np.random.set_state(
+        {"bit_generator": "MT19937", "state": state, "has_gauss": has_gauss, "gauss": gauss}
+    )
+    if device.type == "cuda" and "rng.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["rng.cuda"].cpu(), device)
+    elif device.type == "mps" and "rng.mps" in tensors:
+        torch.mps.set_rng_state(tensors["rng.mps"].cpu())
