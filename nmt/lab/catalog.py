@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nmt.lab.experiment import Experiment
 
 EXPERIMENTS = {
+    "kernel-regression": "attention as kernel regression, with a fixed and with a learned width",
     "positions": "the sinusoidal encoding: its picture, its binary counter, its rotation",
 }
 """Name to line; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""

@@ -12,9 +12,12 @@ from nmt.lab.experiment import seeded
 from nmt.lab.perform import perform
 
 LAB = Path(__file__).parents[2] / "nmt" / "lab"
-INFRASTRUCTURE = {"__init__", "catalog", "experiment", "figure", "numbers", "perform"}
+INFRASTRUCTURE = {"__init__", "catalog", "experiment", "figure", "kernels", "numbers", "perform"}
 
-QUICK: dict[str, tuple[str, ...]] = {"positions": ()}
+QUICK: dict[str, tuple[str, ...]] = {
+    "kernel-regression": ("epochs=20",),
+    "positions": (),
+}
 """Deterministic experiments, with options that keep the test short."""
 
 

@@ -1,0 +1,238 @@
+"""Attention before neural networks: kernel regression, with a fixed and with a learned width.
+
+y = 2 sin x + x^0.8 + noise is predicted at new places by an average of the y that were seen,
+weighted by how near their x are (Nadaraya 1964, Watson 1964): places are queries, the x that
+were seen are keys, their y values. The width is learned as in d2l.ai, section 11.2.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+from torch import Tensor
+
+from nmt.lab.experiment import Experiment, Options, Result
+from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, new_figure
+from nmt.lab.kernels import Kernel, attend, kernel_weights
+from nmt.lab.numbers import columns
+from nmt.models.attention.scores import GaussianAttention, GaussianConfig
+
+_END = 5.0
+_PLACES = 100
+_COLOURS = {"mean": GREEN, "fixed": ORANGE, "learned": BLUE}
+_WIDTHS = torch.logspace(-0.5, 1.5, 41, dtype=torch.float64)
+"""For the curve of the errors; SGD does not see it."""
+
+
+class KernelOptions(Options):
+    """How much is seen, which kernel stays fixed, and how the width is learned."""
+
+    points: int = Field(default=50, ge=5, le=1000, description="training points in [0, 5)")
+    noise: float = Field(default=0.5, ge=0, description="standard deviation of the noise on y")
+    kernel: Kernel = Field(
+        default="gaussian",
+        description="the fixed kernel: gaussian, boxcar, epanechnikov or constant",
+    )
+    width: float = Field(
+        default=1.0, gt=0, description="w in K(w |x - x_i|): of the fixed kernel, and before SGD"
+    )
+    epochs: int = Field(default=100, gt=0, description="passes over the points to learn w")
+    batch: int = Field(default=10, gt=0, description="points in an update")
+    lr: float = Field(default=0.1, gt=0, description="learning rate of SGD, falling linearly to 0")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A way to predict: its weights at every place, the curve that they make, and its errors.
+
+    `rmse` is against the truth without noise; `loss` is the mean squared error at the points
+    as they were seen, each predicted from the others; `lonely` counts the places where the
+    kernel reaches no point.
+    """
+
+    weights: Float64[Tensor, "Q S"]
+    curve: Float64[Tensor, " Q"]
+    rmse: float
+    loss: float
+    lonely: int
+
+    @property
+    def points_used(self) -> float:
+        """exp of the weights' entropy: over how many points it averages, a mean over places."""
+        return float((-torch.xlogy(self.weights, self.weights).sum(dim=1)).exp().mean())
+
+    def numbers(self) -> dict[str, object]:
+        """The errors, how peaked the weights are, and how much the curve's slope changes."""
+        return {
+            "rmse": self.rmse,
+            "leave_one_out_loss": self.loss,
+            "largest_weight": float(self.weights.amax(dim=1).mean()),
+            "points_used": self.points_used,
+            "change_of_slope": float(self.curve.diff(n=2).abs().sum()) * _PLACES / _END,
+            "places_without_neighbour": self.lonely,
+            "curve": self.curve.numpy(),
+        }
+
+
+@dataclass(frozen=True)
+class KernelResult(Result):
+    """The points, the truth, three estimates by name, and the errors of many widths."""
+
+    options: KernelOptions
+    x: Float64[Tensor, " S"]
+    y: Float64[Tensor, " S"]
+    estimates: dict[str, Estimate]
+    learned_width: float
+    by_width: tuple[Estimate, ...]
+
+    def errors_by_width(self) -> tuple[list[float], list[float]]:
+        """The leave-one-out loss and the error against the truth of every width."""
+        return [each.loss for each in self.by_width], [each.rmse for each in self.by_width]
+
+    def numbers(self) -> dict[str, object]:
+        """See Result.numbers."""
+        losses, errors = self.errors_by_width()
+        return {
+            "learned_width": self.learned_width,
+            "best_width_leaving_one_out": float(_WIDTHS[losses.index(min(losses))]),
+            "best_width_for_the_truth": float(_WIDTHS[errors.index(min(errors))]),
+            **{name: estimate.numbers() for name, estimate in self.estimates.items()},
+            "x": self.x.numpy(),
+            "y": self.y.numpy(),
+            "places": places().numpy(),
+            "truth": truth(places()).numpy(),
+            "widths": _WIDTHS.numpy(),
+            "leave_one_out_loss_by_width": losses,
+            "rmse_by_width": errors,
+        }
+
+    def summary(self) -> list[str]:
+        """See Result.summary."""
+        rows = [("", "error against the truth", "leave-one-out loss", "points averaged")]
+        for name, each in self.estimates.items():
+            used = f"{each.points_used:.1f} of {len(self.x)}"
+            rows.append((name, f"{each.rmse:.3f}", f"{each.loss:.3f}", used))
+        options, lonely = self.options, self.estimates["fixed"].lonely
+        lines = [f"width w of the fixed kernel ({options.kernel}) {options.width:g}, "]
+        lines[0] += f"of the learned one (gaussian) {self.learned_width:.2f}"
+        if lonely:
+            lines.append(
+                f"at {lonely} of {_PLACES} places the fixed kernel reaches no point: there it "
+                "gives all points the same weight"
+            )
+        return [*columns(rows), "", *lines]
+
+
+def places() -> Float64[Tensor, " Q"]:
+    """Where the estimates are made."""
+    return torch.arange(_PLACES, dtype=torch.float64) * _END / _PLACES
+
+
+def truth(x: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
+    """What the points are drawn around."""
+    return 2 * x.sin() + x**0.8
+
+
+def run(options: KernelOptions) -> KernelResult:
+    """Draw the points, predict in three ways, and measure each against the truth."""
+    chance = torch.Generator().manual_seed(options.seed)
+    x = (torch.rand(options.points, generator=chance, dtype=torch.float64) * _END).sort().values
+    noise = torch.randn(options.points, generator=chance, dtype=torch.float64)
+    y = truth(x) + options.noise * noise
+    learned = learn_width(x, y, options, chance)
+    return KernelResult(
+        options=options,
+        x=x,
+        y=y,
+        estimates={
+            "mean": estimate(x, y, "constant", 1.0),
+            "fixed": estimate(x, y, options.kernel, options.width),
+            "learned": estimate(x, y, "gaussian", learned),
+        },
+        learned_width=learned,
+        by_width=tuple(estimate(x, y, "gaussian", float(width)) for width in _WIDTHS),
+    )
+
+
+def learn_width(
+    x: Float64[Tensor, " S"],
+    y: Float64[Tensor, " S"],
+    options: KernelOptions,
+    chance: torch.Generator,
+) -> float:
+    """The width that SGD finds: each point is predicted from all the others.
+
+    Could a point attend to itself, the narrowest kernel would be the best one.
+    """
+    attention = GaussianConfig(width=options.width).build(1, 1).double()
+    assert isinstance(attention, GaussianAttention)
+    optimizer = torch.optim.SGD(attention.parameters(), lr=options.lr)
+    for epoch in range(options.epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = options.lr * (1 - epoch / options.epochs)
+        order = torch.randperm(len(x), generator=chance)
+        for rows in torch.split(order, options.batch):
+            weights = attend(attention, x[rows], x, rows[:, None] != torch.arange(len(x)))
+            optimizer.zero_grad()
+            (weights @ y - y[rows]).square().mean().backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return attention.width.item()
+
+
+def estimate(
+    x: Float64[Tensor, " S"], y: Float64[Tensor, " S"], kernel: Kernel, width: float
+) -> Estimate:
+    """What a kernel of this width makes of the points."""
+    everything = torch.ones(_PLACES, len(x), dtype=torch.bool)
+    weights, lonely = kernel_weights(places(), x, everything, kernel, width)
+    others = ~torch.eye(len(x), dtype=torch.bool)
+    curve = weights @ y
+    rmse = float((curve - truth(places())).square().mean().sqrt())
+    loss = float((kernel_weights(x, x, others, kernel, width)[0] @ y - y).square().mean())
+    return Estimate(weights, curve, rmse, loss, lonely)
+
+
+def draw(result: KernelResult) -> Figure:
+    """The curves, the error of every width, and the two maps of weights."""
+    figure = new_figure(10.5, 7.4)
+    above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
+    curves, widths = above.subplots(1, 2, width_ratios=[1.7, 1])
+    _draw_curves(curves, result)
+    _draw_widths(widths, result)
+    panels = below.subplots(1, 2)
+    both = [result.estimates[name].weights.numpy() for name in ("fixed", "learned")]
+    top = max(float(weights.max()) for weights in both)
+    for axes, weights, name in zip(panels, both, ("fixed", "learned"), strict=True):
+        image = heat(axes, weights, top)
+        axes.set(title=f"Weights, {name} width", xlabel="points, by x", ylabel="places, by x")
+        axes.set_yticks([0, 20, 40, 60, 80], [0, 1, 2, 3, 4])
+    below.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
+    return figure
+
+
+def _draw_curves(axes: Axes, result: KernelResult) -> None:
+    at = places().numpy()
+    axes.plot(result.x, result.y, "o", color="0.6", markersize=4, label="points seen")
+    axes.plot(at, truth(places()), "--", color="0.2", linewidth=1.2, label="truth")
+    for name, each in result.estimates.items():
+        label = f"{name}: error {each.rmse:.2f}"
+        axes.plot(at, each.curve, color=_COLOURS[name], label=label)
+    axes.set(title="2 sin x + x^0.8, from noisy points", xlabel="x", ylabel="y")
+    axes.legend(loc="lower center", ncols=2)
+
+
+def _draw_widths(axes: Axes, result: KernelResult) -> None:
+    losses, errors = result.errors_by_width()
+    axes.semilogx(_WIDTHS, losses, color="0.35", label="leave-one-out loss")
+    axes.semilogx(_WIDTHS, errors, "--", color="0.35", label="error against the truth")
+    for name, width in (("fixed", result.options.width), ("learned", result.learned_width)):
+        axes.axvline(width, color=_COLOURS[name], linewidth=1.2, label=f"{name}, w = {width:.2g}")
+    axes.set(title="What each Gaussian width costs", xlabel="width w (narrow kernels right)")
+    axes.set_ylim(0, None)
+    axes.legend(fontsize=8)
+
+
+EXPERIMENT = Experiment(KernelOptions, run, draw)
