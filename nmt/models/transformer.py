@@ -25,7 +25,6 @@ from nmt.schema import conflict_error
 class TransformerConfig(LayerConfig):
     """A Transformer: self-attention in place of recurrence."""
 
-    kind: Literal["transformer"] = "transformer"
     layers: int = Field(default=3, gt=0, description="layers of the encoder and of the decoder")
     decoder_layers: int | None = Field(
         default=None, gt=0, description="layers of the decoder; unset: as many as the encoder"

@@ -14,8 +14,9 @@ from nmt.schema import Config, conflict_error
 
 
 class LayerConfig(Config):
-    """What every layer of the encoder and of the decoder has."""
+    """What every layer of the encoder and of the decoder has; TransformerConfig adds the rest."""
 
+    kind: Literal["transformer"] = "transformer"
     size: int = Field(default=256, gt=0, description="numbers in the vector of a piece")
     heads: int = Field(default=4, gt=0, description="attention heads of a layer; they share `size`")
     feed_forward: int | None = Field(
@@ -89,8 +90,7 @@ def attention_weights(
     scores = scale * (query @ keys.mT)
     if keep is None:
         return scores.softmax(dim=-1)
-    rows = softmax_where(scores.flatten(0, 1), keep.expand_as(scores).flatten(0, 1))
-    return rows.view_as(scores)
+    return softmax_where(scores, keep.expand_as(scores))
 
 
 class MultiHead(nn.Module):

@@ -38,7 +38,7 @@ def toy_config(folder: Path, **sections: Any) -> RunConfig:
             **{name: {"tsv": str(folder / f"{name}.tsv")} for name in ("train", "valid", "test")},
         },
         "tokenizer": {"kind": "word", "min_freq": 1},
-        "model": {"embedding": 16, "hidden": 32, "dropout": 0.0},
+        "model": {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.0},
         "train": {"epochs": 12, "batch_size": 32, "lr": 0.005, "device": "cpu"},
         "valid": {"samples": 1},
     }
