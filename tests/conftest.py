@@ -36,7 +36,8 @@ def make_translation() -> MakeTranslation:
     """A factory of Translations: `source` and each of `targets` are words parted by spaces.
 
     `weights` is given to the first hypothesis; without it each gets random rows, seeded, that
-    are sharp along the diagonal and sum to 1.
+    are sharp along the diagonal and sum to 1. With `n_heads` each has so many heads of such rows,
+    whose mean its weights are.
     """
 
     def make(
@@ -44,6 +45,7 @@ def make_translation() -> MakeTranslation:
         targets: Sequence[str] = ("les chat|s dorm|ent",),
         weights: np.ndarray | None = None,
         finished: bool = True,
+        n_heads: int = 0,
     ) -> Translation:
         src = encoded_of(source.split(" ") if source else [])
         hypotheses = []
@@ -52,9 +54,13 @@ def make_translation() -> MakeTranslation:
             ids = (*tgt.ids, 3) if finished else tgt.ids
             shape = (len(ids), len(src.pieces) + 1)
             chosen = weights if weights is not None and rank == 0 else _soft_diagonal(shape, rank)
+            heads = None
+            if n_heads:
+                heads = np.stack([_soft_diagonal(shape, 10 * rank + i) for i in range(n_heads)])
+                chosen = heads.mean(axis=0)
             assert chosen.shape == shape
             log_probs = tuple(-0.1 * (1 + rank) - 0.01 * i for i in range(len(ids)))
-            hypothesis = Hypothesis(ids, log_probs, sum(log_probs), chosen, finished)
+            hypothesis = Hypothesis(ids, log_probs, sum(log_probs), chosen, finished, heads)
             text = target.replace("|", "")
             hypotheses.append(TranslatedHypothesis(text, tgt, hypothesis))
         return Translation(source.replace("|", ""), src, tuple(hypotheses))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nmt.translation.translator import Translator
 
 _SUFFIXES = {".jsonl": "jsonl", ".npz": "npz", ".png": "png", ".txt": "text"}
-_CHUNK = 256  # sentences translated before their records are written
+_CHUNK = 256  # sentences translated before their records are written, over the number of heads
 
 
 def attention(
@@ -57,6 +57,13 @@ def attention(
             show_default="piece; pharaoh: word; text: word where pieces are too wide",
         ),
     ] = None,
+    heads: Annotated[
+        str,
+        typer.Option(
+            help="Of an attention with several heads: mean, all, or numbers or words of names "
+            "with commas, such as 1,3 or 'layer 2'."
+        ),
+    ] = "mean",
     beam: Annotated[
         int | None, typer.Option(min=1, help="Beam size.", show_default="the run's")
     ] = None,
@@ -98,13 +105,15 @@ def attention(
     targets = target or (_lines(target_file) if target_file else None)
     _check_texts(sources, targets)
 
+    from nmt.maps.heads import choose_heads
     from nmt.translation.translator import Translator
 
     translator = Translator.load(folder, device=device, checkpoint=checkpoint, search=search)
     sources = sources[:first]
     n_maps = len(sources) * (1 if forced else search.n_best)
-    job = Job(cast("Level | None", level), forced, n_maps, out)
-    WRITERS[chosen](_translations(translator, sources, targets), job)
+    shown = choose_heads(heads, translator.head_names)
+    job = Job(cast("Level | None", level), forced, n_maps, out, shown)
+    WRITERS[chosen](_translations(translator, sources, targets, job), job)
 
 
 def _format(format: str | None, out: Path | None) -> str:
@@ -184,16 +193,18 @@ def _split_sources(config: "RunConfig", name: str) -> list[str]:
 
 
 def _translations(
-    translator: "Translator", sources: list[str], targets: list[str] | None
+    translator: "Translator", sources: list[str], targets: list[str] | None, job: Job
 ) -> Iterator["Translation"]:
     """The translations in order, some at a time; says at the end how many sources were empty."""
     n_empty = 0
-    for start in range(0, len(sources), _CHUNK):
-        texts = sources[start : start + _CHUNK]
+    with_heads = any(head.index is not None for head in job.heads)
+    chunk = max(1, _CHUNK // len(translator.head_names)) if with_heads else _CHUNK
+    for start in range(0, len(sources), chunk):
+        texts = sources[start : start + chunk]
         if targets is None:
-            made = translator.translate(texts)
+            made = translator.translate(texts, with_heads=with_heads)
         else:
-            made = translator.force(texts, targets[start : start + len(texts)])
+            made = translator.force(texts, targets[start : start + len(texts)], with_heads)
         n_empty += sum(not translation.hypotheses for translation in made)
         yield from made
     if n_empty:

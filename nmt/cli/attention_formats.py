@@ -10,7 +10,8 @@ import typer
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.maps.dump import AttentionRecord
+    from nmt.maps.heads import Head
+    from nmt.maps.record import AttentionRecord
     from nmt.maps.words import Level
     from nmt.schema import Translation
 
@@ -23,13 +24,14 @@ class Job:
     forced: bool
     n_maps: int
     out: Path | None
+    heads: "tuple[Head, ...]"
 
 
 def _records(translations: Iterable["Translation"], job: Job) -> Iterator["AttentionRecord"]:
-    from nmt.maps.dump import records
+    from nmt.maps.record import records
 
     for number, translation in enumerate(translations):
-        yield from records(translation, number, job.level or "piece", job.forced)
+        yield from records(translation, number, job.level or "piece", job.forced, job.heads)
 
 
 def _emit(lines: Iterable[str], out: Path | None) -> None:
@@ -69,7 +71,7 @@ def _write_png(translations: Iterable["Translation"], job: Job) -> None:
     for number, translation in enumerate(translations):
         for rank in range(len(translation.hypotheses)):
             path = out if as_file else out / f"attention_{number:06d}_{rank}.png"
-            write_heatmap(translation, path, rank, job.level or "piece")
+            write_heatmap(translation, path, rank, job.level or "piece", job.heads)
             typer.echo(path)
 
 
@@ -85,15 +87,23 @@ def _text_lines(translations: Iterable["Translation"], job: Job) -> Iterator[str
         for rank, chosen in enumerate(translation.hypotheses):
             yield f"[{number}] {label(translation.src_text)}"
             yield f"[{number}.{rank}] {label(chosen.text)} ({chosen.hypothesis.score:.3f})"
-            yield render_terminal(translation, rank, level=job.level)
-            yield ""
+            for head in job.heads:
+                if len(job.heads) > 1 or head.index is not None:
+                    yield label(head.name)
+                yield render_terminal(translation, rank, level=job.level, head=head)
+                yield ""
     yield legend()
 
 
 def _write_pharaoh(translations: Iterable["Translation"], job: Job) -> None:
     from nmt.evaluation.alignment import pharaoh
 
-    _emit((pharaoh(made, level=job.level or "word") for made in translations), job.out)
+    if len(job.heads) > 1:
+        raise ConfigError(
+            f"--heads: got {len(job.heads)} heads, allowed with --format pharaoh: one, or mean"
+        )
+    level, [head] = job.level or "word", job.heads
+    _emit((pharaoh(made, level=level, head=head) for made in translations), job.out)
 
 
 WRITERS: dict[str, Callable[[Iterable["Translation"], Job], None]] = {

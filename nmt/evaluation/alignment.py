@@ -1,5 +1,6 @@
 """Hard word alignments read off attention, in the Pharaoh format that alignment tools share."""
 
+from nmt.maps.heads import MEAN, Head
 from nmt.maps.words import AttentionTable, Level, attention_table
 from nmt.schema import Translation
 
@@ -18,7 +19,9 @@ def hard_alignment(table: AttentionTable, finished: bool) -> list[Link]:
     return [(source, target) for source, target in looked_most if source != eos_column]
 
 
-def pharaoh(translation: Translation, which: int = 0, level: Level = "word") -> str:
+def pharaoh(
+    translation: Translation, which: int = 0, level: Level = "word", head: Head = MEAN
+) -> str:
     """The alignment of hypothesis `which` as one line: `0-0 2-1 1-2`, source before target.
 
     The numbers count the words (or pieces) that the dump names. An empty translation gives an
@@ -26,6 +29,6 @@ def pharaoh(translation: Translation, which: int = 0, level: Level = "word") -> 
     """
     if not translation.hypotheses:
         return ""
-    table = attention_table(translation, which, level)
+    table = attention_table(translation, which, level, head)
     links = hard_alignment(table, translation.hypotheses[which].hypothesis.finished)
     return " ".join(f"{source}-{target}" for source, target in links)

@@ -8,7 +8,6 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,67 +16,12 @@ from jaxtyping import Float32
 
 from nmt.errors import DataError
 from nmt.maps.output import atomic_output, write_lines
-from nmt.maps.words import Level, attention_table, axes
-from nmt.schema import Encoded, Translation
+from nmt.maps.record import AttentionRecord
+from nmt.schema import Encoded
 
 FORMAT = "nmt-attention"
 VERSION = 1
 AXES = ("target", "source")
-
-
-@dataclass(frozen=True)
-class AttentionRecord:
-    """Where one hypothesis looked, with everything that names its rows and columns.
-
-    `weights[t, s]`: of what row t had to give, the part that column s got. At level "piece" rows
-    and columns are `target.pieces` and `source.pieces`, at level "word" `target.words` and
-    `source.words`. `source` ends with eos, `target` does where `finished`. `log_probs` has an
-    entry per target piece at both levels. `sentence` counts from 0, `rank` 0 is the best.
-    """
-
-    sentence: int
-    rank: int
-    forced: bool
-    level: Level
-    source_text: str
-    source: Encoded
-    target_text: str
-    target: Encoded
-    weights: Float32[np.ndarray, "T S"]
-    log_probs: tuple[float, ...]
-    score: float
-    finished: bool
-
-    @property
-    def key(self) -> str:
-        """The name of the weights in an npz file, `weights_SENTENCE_RANK`."""
-        return f"weights_{self.sentence:06d}_{self.rank}"
-
-
-def records(
-    translation: Translation, sentence: int = 0, level: Level = "piece", forced: bool = False
-) -> list[AttentionRecord]:
-    """A record per hypothesis, best first; none for an empty source."""
-    made = []
-    for rank, chosen in enumerate(translation.hypotheses):
-        source, target = axes(translation, rank)
-        made.append(
-            AttentionRecord(
-                sentence=sentence,
-                rank=rank,
-                forced=forced,
-                level=level,
-                source_text=translation.src_text,
-                source=source,
-                target_text=chosen.text,
-                target=target,
-                weights=attention_table(translation, rank, level).weights,
-                log_probs=chosen.hypothesis.log_probs,
-                score=chosen.hypothesis.score,
-                finished=chosen.hypothesis.finished,
-            )
-        )
-    return made
 
 
 def to_json(record: AttentionRecord) -> str:
@@ -85,10 +29,11 @@ def to_json(record: AttentionRecord) -> str:
 
     Weights are written with the fewest digits that give the same float32 back.
     """
-    # str of a float32 is the shortest decimal that is that float32 and no other.
-    weights = [[float(str(weight)) for weight in row] for row in record.weights]
     header = {"format": FORMAT, "version": VERSION, "axes": AXES}
-    return _dumps({**header, **_fields(record), "weights": weights})
+    arrays: dict[str, object] = {"weights": _rows(record.weights)}
+    if record.heads is not None:
+        arrays["heads"] = [_rows(weights) for weights in record.heads]
+    return _dumps({**header, **_fields(record), **arrays})
 
 
 def write_jsonl(made: Iterable[AttentionRecord], path: Path) -> None:
@@ -105,13 +50,14 @@ def read_jsonl(path: Path) -> Iterator[AttentionRecord]:
         with path.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 where = f"{path}:{number}"
-                yield _record(fields := _loads(line, where), fields.get("weights"), where)
+                fields = _loads(line, where)
+                yield _record(fields, fields.get("weights"), fields.get("heads"), where)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
 
 
 def write_npz(made: Iterable[AttentionRecord], path: Path) -> None:
-    """Write an array of weights per record and a JSON `index` of them.
+    """Write the arrays of each record, `weights` and perhaps `heads`, and a JSON `index` of them.
 
     Only one record's weights are held in memory at a time, and the same records give the same
     bytes. Raises DataError where `path` cannot be written.
@@ -122,8 +68,12 @@ def write_npz(made: Iterable[AttentionRecord], path: Path) -> None:
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for record in made:
-            _write_member(archive, record.key, record.weights)
-            index.append({**_fields(record), "weights": record.key})
+            arrays = {"weights": record.weights}
+            if record.heads is not None:
+                arrays["heads"] = record.heads
+            for name, array in arrays.items():
+                _write_member(archive, record.key(name), array)
+            index.append({**_fields(record), **{name: record.key(name) for name in arrays}})
         text = _dumps({"format": FORMAT, "version": VERSION, "axes": AXES, "records": index})
         _write_member(archive, "index", np.frombuffer(text.encode(), dtype=np.uint8))
 
@@ -134,15 +84,23 @@ def read_npz(path: Path) -> Iterator[AttentionRecord]:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as dump:
             header = _loads(dump["index"].tobytes(), str(path))
             for fields in header["records"]:
-                yield _record(fields, dump[fields["weights"]], f"{path}: {fields['weights']}")
+                heads = dump[fields["heads"]] if "heads" in fields else None
+                where = f"{path}: {fields['weights']}"
+                yield _record(fields, dump[fields["weights"]], heads, where)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
     except (KeyError, TypeError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: not an npz of {FORMAT}: {error}") from error
 
 
+def _rows(weights: Float32[np.ndarray, "T S"]) -> list[list[float]]:
+    # str of a float32 is the shortest decimal that is that float32 and no other.
+    return [[float(str(weight)) for weight in row] for row in weights]
+
+
 def _fields(record: AttentionRecord) -> dict[str, object]:
-    """All of a record but the weights, as JSON has it."""
+    """All of a record but the arrays, as JSON has it."""
+    names = {"head_names": record.head_names} if record.head_names else {}
     return {
         "sentence": record.sentence,
         "rank": record.rank,
@@ -153,6 +111,7 @@ def _fields(record: AttentionRecord) -> dict[str, object]:
         "source": _side(record.source_text, record.source),
         "target": _side(record.target_text, record.target),
         "log_probs": [_finite(value) for value in record.log_probs],
+        **names,
     }
 
 
@@ -190,7 +149,7 @@ def _loads(text: bytes, where: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _record(fields: dict[str, Any], weights: object, where: str) -> AttentionRecord:
+def _record(fields: dict[str, Any], weights: object, heads: object, where: str) -> AttentionRecord:
     """The record of JSON `fields`. Raises DataError where they are not whole or do not fit."""
     try:
         record = AttentionRecord(
@@ -206,6 +165,8 @@ def _record(fields: dict[str, Any], weights: object, where: str) -> AttentionRec
             log_probs=tuple(-math.inf if p is None else float(p) for p in fields["log_probs"]),
             score=-math.inf if fields["score"] is None else float(fields["score"]),
             finished=bool(fields["finished"]),
+            head_names=tuple(map(str, fields.get("head_names", ()))),
+            heads=None if heads is None else np.array(heads, dtype=np.float32, ndmin=3),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{where}: not a record of {FORMAT}: {error!r}") from error
@@ -213,6 +174,10 @@ def _record(fields: dict[str, Any], weights: object, where: str) -> AttentionRec
     expected = tuple(len(s.words if record.level == "word" else s.pieces) for s in sides)
     if record.weights.shape != expected:
         raise DataError(f"{where}: weights have shape {record.weights.shape}, not {expected}")
+    found = (0,) if record.heads is None else record.heads.shape
+    expected = (len(record.head_names), *expected) if record.head_names else (0,)
+    if found != expected:
+        raise DataError(f"{where}: heads have shape {found}, not {expected}")
     return record
 
 

@@ -14,6 +14,7 @@ import shutil
 
 import numpy as np
 
+from nmt.maps.heads import MEAN, Head
 from nmt.maps.labels import display_width, label, pad, shorten
 from nmt.maps.words import AttentionTable, Level, attention_table
 from nmt.schema import Translation
@@ -32,6 +33,7 @@ def render_terminal(
     which: int = 0,
     width: int | None = None,
     level: Level | None = None,
+    head: Head = MEAN,
 ) -> str:
     """The map of hypothesis `which`, in lines of at most `width` cells (the terminal's if None).
 
@@ -44,7 +46,7 @@ def render_terminal(
         return ""
     width = max(width or shutil.get_terminal_size().columns, MIN_WIDTH)
     levels: tuple[Level, ...] = (level,) if level else ("piece", "word")
-    tables = [attention_table(translation, which, candidate) for candidate in levels]
+    tables = [attention_table(translation, which, candidate, head) for candidate in levels]
     for table in tables:
         for cell in _ROOMY_CELLS:
             if _full_width(table, cell) <= width:

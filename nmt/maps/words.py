@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from nmt.corpus.vocab import EOS_ID
+from nmt.maps.heads import MEAN, Head
 from nmt.schema import Encoded, Translation
 
 EOS_LABEL = "</s>"
@@ -59,12 +60,18 @@ def merge_words(
 
 
 def attention_table(
-    translation: Translation, which: int = 0, level: Level = "piece"
+    translation: Translation, which: int = 0, level: Level = "piece", head: Head = MEAN
 ) -> AttentionTable:
-    """The weights of hypothesis number `which`, labelled, eos included where the model saw it."""
+    """The weights of hypothesis number `which`, labelled, eos included where the model saw it.
+
+    For a `head` other than the mean the hypothesis must have its heads.
+    """
     hypothesis = translation.hypotheses[which].hypothesis
     source, target = axes(translation, which)
     weights = hypothesis.attention
+    if head.index is not None:
+        assert hypothesis.heads is not None
+        weights = hypothesis.heads[head.index]
     assert weights.shape == (len(target.pieces), len(source.pieces))
     if level == "piece":
         return AttentionTable(target.pieces, source.pieces, weights)

@@ -13,6 +13,7 @@ import pytest
 import torch
 import typer
 from click.testing import Result
+from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from nmt.cli.attention import attention
@@ -20,7 +21,7 @@ from nmt.config import RunConfig
 from nmt.corpus.sources import DataConfig, SplitConfig
 from nmt.corpus.tokenizer import WordConfig, train_tokenizers
 from nmt.errors import ConfigError, DataError, NMTError
-from nmt.maps.dump import read_npz
+from nmt.maps.dump import read_jsonl, read_npz
 from nmt.models.catalog import build_model
 from nmt.models.rnn import RNNConfig
 from nmt.run import RunDirectory
@@ -34,21 +35,34 @@ app.command()(attention)
 
 
 class StubTranslator:
-    """Answers `s` with `s un`, `s deux`, ...; nothing for an empty text; records its search."""
+    """Answers `s` with `s un`, `s deux`, ...; nothing for an empty text; records its search.
+
+    Its three heads come only when asked for.
+    """
+
+    head_names = ("layer 1 head 1", "layer 1 head 2", "layer 2 head 1")
 
     def __init__(self, make: Callable[..., Translation], search: SearchConfig) -> None:
         self.make, self.search = make, search
 
-    def translate(self, texts: Sequence[str]) -> list[Translation]:
+    def translate(self, texts: Sequence[str], with_heads: bool = False) -> list[Translation]:
         numbers = ("un", "deux", "trois", "quatre", "cinq")[: self.search.n_best]
-        return [
-            self.make(text, [f"{text} {number}" for number in numbers] if text else [])
-            for text in texts
-        ]
+        targets = [[f"{text} {number}" for number in numbers] if text else [] for text in texts]
+        return self.made(texts, targets, with_heads)
 
-    def force(self, texts: Sequence[str], target_texts: Sequence[str]) -> list[Translation]:
+    def force(
+        self, texts: Sequence[str], target_texts: Sequence[str], with_heads: bool = False
+    ) -> list[Translation]:
         pairs = zip(texts, target_texts, strict=True)
-        return [self.make(text, [target] if text else []) for text, target in pairs]
+        return self.made(texts, [[target] if text else [] for text, target in pairs], with_heads)
+
+    def made(
+        self, texts: Sequence[str], targets: list[list[str]], with_heads: bool
+    ) -> list[Translation]:
+        return [
+            self.make(text, of_text, n_heads=3 * with_heads)
+            for text, of_text in zip(texts, targets, strict=True)
+        ]
 
 
 @pytest.fixture
@@ -187,9 +201,82 @@ def test_a_given_translation_is_forced(by_file: bool, run: Run, stub) -> None:
     assert run("the cat", "a dog", *given, "--format", "png").stdout.count(".png") == 2
 
 
+NAMES = list(StubTranslator.head_names)
+
+
+@pytest.mark.parametrize("given", [[], ["--target", "le chat|s"]])
+@pytest.mark.parametrize("level", ["piece", "word"])
+@pytest.mark.parametrize("suffix", ["jsonl", "npz"])
+def test_data_has_the_heads_asked_for_beside_their_mean(
+    suffix: str, level: str, given: list[str], run: Run
+) -> None:
+    path = Path(f"dump.{suffix}")
+    read = read_npz if suffix == "npz" else read_jsonl
+    for wanted, names in (("all", NAMES), ("layer 2,1", [NAMES[2], NAMES[0]]), ("mean", [])):
+        run("the cat|s", *given, "--heads", wanted, "--level", level, "--out", str(path))
+        made = list(read(path))
+        assert len(made) == (1 if given else 3)
+        for record in made:
+            assert list(record.head_names) == names
+            if names:
+                assert record.heads.shape == (len(names), *record.weights.shape)
+                np.testing.assert_allclose(record.heads.sum(axis=2), 1, atol=1e-5)
+            if wanted == "all":
+                np.testing.assert_allclose(record.heads.mean(axis=0), record.weights, atol=1e-6)
+
+
+def test_heads_are_asked_of_the_model_only_if_they_are_shown(run: Run) -> None:
+    """Without the option the dump is what it was before there were heads."""
+    rows = [json.loads(line) for line in run("the cat").stdout.splitlines()]
+    assert all("heads" not in row and "head_names" not in row for row in rows)
+
+
+def test_png_of_several_heads_is_one_larger_picture(run: Run) -> None:
+    areas = {}
+    for wanted in ("mean", "3", "all"):
+        result = run("the cat|s", "--heads", wanted, "--out", f"{wanted}.png")
+        assert result.stdout == f"{wanted}.png\n"
+        height, width, _ = imread(f"{wanted}.png").shape
+        areas[wanted] = height * width
+    assert areas["all"] > 1.3 * areas["mean"]
+    result = run("a", "b", "--heads", "all", "--format", "png", "--n-best", "2")
+    assert result.stdout.count(".png") == 4
+
+
+def test_text_names_each_head_over_its_map(run: Run) -> None:
+    lines = run("the cat|s", "--format", "text", "--heads", "layer 1,mean").stdout.split("\n")
+    assert [line for line in lines if line in [*NAMES, "mean"]] == [NAMES[0], NAMES[1], "mean"]
+    assert lines[2] == NAMES[0]
+    shown = "\n".join(lines).split("\n\n")
+    assert len(shown) == 4  # three maps and the legend
+    only = run("the cat|s", "--format", "text", "--heads", "2").stdout.split("\n")
+    assert only[2] == NAMES[1]
+    assert "\n".join(only[2:]).split("\n\n")[0] == shown[1]
+
+
+def test_pharaoh_links_of_a_head_are_its_own(run: Run) -> None:
+    source = " ".join("abcdefgh")
+    links = {
+        wanted: run(source, "--format", "pharaoh", "--heads", wanted).stdout
+        for wanted in ("mean", "1", "layer 2 head 1")
+    }
+    assert all(len(line.split()) > 3 for line in links.values())
+    assert len(set(links.values())) > 1
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (
+            ["x", "--heads", "layer 3"],
+            "--heads: got 'layer 3', allowed: mean, all, 1 to 3, or words of the names",
+        ),
+        (["x", "--heads", "4"], "--heads: got '4', allowed: mean, all, 1 to 3"),
+        (["x", "--heads", ""], "--heads: got '', allowed: mean"),
+        (
+            ["x", "--heads", "all", "--format", "pharaoh"],
+            "--heads: got 3 heads, allowed with --format pharaoh: one, or mean",
+        ),
         (["x", "--format", "svg"], "--format: got 'svg', allowed: jsonl, npz, png, text, pharaoh"),
         (["x", "--format", "npz"], "--format npz: a binary file needs --out PATH"),
         (["x", "--out", "maps"], "--out: maps does not tell the format; add --format (jsonl, npz"),
@@ -262,6 +349,17 @@ def test_a_real_run_gives_maps_whose_rows_sum_to_one(tiny_run: Path) -> None:
         np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
         assert row["source"]["pieces"][-1] == "</s>"
         assert len(row["log_probs"]) == len(row["target"]["pieces"])
+
+
+def test_a_real_run_names_its_heads(tiny_run: Path) -> None:
+    arguments = ["The cat sleeps .", "--run", str(tiny_run), "--beam", "2", "--heads", "all"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None
+    rows = [json.loads(line) for line in io.StringIO(result.stdout)]
+    assert len(rows) == 2
+    for row in rows:
+        assert row["head_names"] == ["attention"]
+        np.testing.assert_allclose(row["heads"], [row["weights"]], atol=1e-6)
 
 
 def test_forcing_what_the_search_found_gives_the_same_map(tiny_run: Path) -> None:

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.evaluation.alignment import hard_alignment, pharaoh
+from nmt.maps.heads import Head
 from nmt.maps.words import AttentionTable
 
 
@@ -42,6 +43,15 @@ def test_only_the_row_of_eos_is_left_out(finished: bool, make_translation) -> No
     weights[:, 1] = 1
     translation = make_translation("the cat", ["le chat"], weights, finished)
     assert pharaoh(translation) == "1-0 1-1"
+
+
+def test_a_head_has_its_own_links(make_translation) -> None:
+    heads = np.zeros((2, 3, 3), dtype=np.float32)
+    heads[0, :, 0] = heads[1, :, 1] = 1
+    translation = make_translation("the cat", ["le chat"], n_heads=2)
+    translation.hypotheses[0].hypothesis.heads[:] = heads
+    assert pharaoh(translation, head=Head("first", 0)) == "0-0 0-1"
+    assert pharaoh(translation, head=Head("second", 1)) == "1-0 1-1"
 
 
 def test_an_empty_translation_is_an_empty_line(make_translation) -> None:

@@ -8,35 +8,41 @@ import numpy as np
 import pytest
 
 from nmt.errors import DataError
-from nmt.maps.dump import (
-    AttentionRecord,
-    read_jsonl,
-    read_npz,
-    records,
-    to_json,
-    write_jsonl,
-    write_npz,
-)
+from nmt.maps.dump import read_jsonl, read_npz, to_json, write_jsonl, write_npz
+from nmt.maps.heads import MEAN, Head
+from nmt.maps.record import AttentionRecord, records
+from nmt.maps.words import attention_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "attention-dump.md"
 
 
+HEADS = (Head("layer 1 head 2", 1), MEAN, Head("layer 1 head 1", 0))
+
+
 @pytest.fixture(params=["piece", "word"])
 def some_records(request, make_translation) -> list[AttentionRecord]:
-    """Two sentences, the first with a beam of three; accents, œ, a line separator, an emoji."""
+    """Three sentences, the first with a beam of three, the last with two of its three heads;
+    accents, œ, a line separator, an emoji.
+    """
     first = make_translation("the cat|s\u2028 sleep 🎉", ["le|s chat|s dorment", "œuvre", "été là"])
     second = make_translation("no end", ["pas de fin"], finished=False)
+    third = make_translation("the cat|s", ["le|s chat|s"], n_heads=3)
     made = records(first, 0, request.param) + records(second, 12, request.param, forced=True)
-    assert len(made) == 4
+    made += records(third, 13, request.param, heads=HEADS)
+    assert len(made) == 5
     return made
 
 
 def assert_same(got: AttentionRecord, wanted: AttentionRecord) -> None:
     for field in fields(AttentionRecord):
-        if field.name != "weights":
+        if field.name not in ("weights", "heads"):
             assert getattr(got, field.name) == getattr(wanted, field.name), field.name
     assert got.weights.dtype == np.float32
     np.testing.assert_array_equal(got.weights, wanted.weights)
+    assert (got.heads is None) == (wanted.heads is None)
+    if got.heads is not None:
+        assert got.heads.dtype == np.float32
+        np.testing.assert_array_equal(got.heads, wanted.heads)
 
 
 def test_a_record_per_hypothesis_with_all_that_names_it(make_translation) -> None:
@@ -51,8 +57,13 @@ def test_a_record_per_hypothesis_with_all_that_names_it(make_translation) -> Non
     assert best.target.ids == translation.hypotheses[0].hypothesis.ids
     assert len(best.log_probs) == len(best.target.pieces)
     assert best.weights.shape == (len(best.target.pieces), len(best.source.pieces))
-    assert best.key == "weights_000007_0"
-    assert (second.rank, second.key, second.target_text) == (1, "weights_000007_1", "un chat")
+    assert best.key() == "weights_000007_0"
+    assert (second.rank, second.key("heads"), second.target_text) == (
+        1,
+        "heads_000007_1",
+        "un chat",
+    )
+    assert (best.head_names, best.heads) == ((), None)
     assert second.score == translation.hypotheses[1].hypothesis.score
 
 
@@ -65,6 +76,25 @@ def test_word_level_changes_the_weights_alone(make_translation) -> None:
     (by_piece,), (by_word,) = records(translation), records(translation, level="word")
     assert by_word.weights.shape == (3, 3)
     assert_same(replace(by_word, level="piece", weights=by_piece.weights), by_piece)
+
+
+@pytest.mark.parametrize("level", ["piece", "word"])
+def test_heads_stand_beside_their_mean(level, make_translation) -> None:
+    translation = make_translation("the cat|s", ["le|s chat|s"], n_heads=3)
+    (record,) = records(translation, level=level, heads=HEADS)
+    assert record.head_names == ("layer 1 head 2", "layer 1 head 1")
+    wanted = [attention_table(translation, 0, level, head).weights for head in HEADS]
+    np.testing.assert_array_equal(record.heads, [wanted[0], wanted[2]])
+    np.testing.assert_array_equal(record.weights, wanted[1])
+
+
+def test_heads_are_added_to_the_old_form_and_change_none_of_it(make_translation) -> None:
+    """Who reads a dump by the fields it knows reads both."""
+    translation = make_translation("the cat", ["le chat"], n_heads=3)
+    (old,), (new,) = records(translation), records(translation, heads=HEADS)
+    old_fields, new_fields = json.loads(to_json(old)), json.loads(to_json(new))
+    assert set(new_fields) - set(old_fields) == {"head_names", "heads"}
+    assert {key: new_fields[key] for key in old_fields} == old_fields
 
 
 def test_jsonl_gives_back_what_was_written(some_records, tmp_path: Path) -> None:
@@ -164,11 +194,32 @@ def test_an_npz_array_of_another_shape_is_refused(make_translation, tmp_path: Pa
         list(read_npz(tmp_path / "y.npz"))
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda value: value.pop("head_names"), r"heads have shape \(2, 3, 3\), not \(0,\)"),
+        (lambda value: value.pop("heads"), r"heads have shape \(0,\), not \(2, 3, 3\)"),
+        (lambda value: value["heads"].pop(), r"heads have shape \(1, 3, 3\), not \(2, 3, 3\)"),
+        (lambda value: value["heads"][0].pop(), r"not a record"),
+    ],
+)
+def test_heads_that_do_not_fit_their_names_are_refused(
+    damage, message: str, make_translation, tmp_path: Path
+) -> None:
+    (record,) = records(make_translation("the cat", ["le chat"], n_heads=3), heads=HEADS)
+    value = json.loads(to_json(record))
+    damage(value)
+    (tmp_path / "x.jsonl").write_text(json.dumps(value), encoding="utf-8")
+    with pytest.raises(DataError, match=rf"x.jsonl:1: .*{message}"):
+        list(read_jsonl(tmp_path / "x.jsonl"))
+
+
 def test_no_pickle_is_in_an_npz(some_records, tmp_path: Path) -> None:
     write_npz(some_records, tmp_path / "x.npz")
     with zipfile.ZipFile(tmp_path / "x.npz") as archive:
         assert archive.testzip() is None
-        names = [record.key for record in some_records]
+        names = [record.key() for record in some_records]
+        names.append(some_records[-1].key("heads"))
         assert archive.namelist() == [f"{name}.npy" for name in [*names, "index"]]
     with np.load(tmp_path / "x.npz", allow_pickle=False) as dump:
         assert all(dump[name].dtype == np.float32 for name in names)
@@ -180,7 +231,8 @@ def python_blocks(page: Path) -> list[str]:
 
 
 def test_the_examples_of_the_page_run(make_translation, tmp_path: Path, monkeypatch) -> None:
-    made = records(make_translation("the cat|s sleep", ["le|s chat|s dorm|ent", "un chat"]), 0)
+    translation = make_translation("the cat|s", ["le|s chat|s", "un chat"], n_heads=3)
+    made = records(translation, heads=HEADS)
     write_npz(made, tmp_path / "dump.npz")
     write_jsonl(made, tmp_path / "dump.jsonl")
     monkeypatch.chdir(tmp_path)
@@ -196,7 +248,7 @@ def test_the_examples_of_the_page_run(make_translation, tmp_path: Path, monkeypa
 
 
 def test_the_page_names_every_field(make_translation) -> None:
-    (record,) = records(make_translation("the cat", ["le chat"]))
+    (record,) = records(make_translation("the cat", ["le chat"], n_heads=3), heads=HEADS)
     value = json.loads(to_json(record))
     page = PAGE.read_text(encoding="utf-8")
     for name in [*value, *(f"source.{key}" for key in value["source"])]:

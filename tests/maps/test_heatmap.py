@@ -5,10 +5,12 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from nmt.maps.heatmap import COLOUR_MAP, draw_heatmap, drawable, write_heatmap
+from nmt.maps.heads import MEAN, Head, choose_heads
+from nmt.maps.heatmap import COLOUR_MAP, DPI, draw_grid, draw_heatmap, write_heatmap
 from nmt.maps.words import AttentionTable, attention_table
 
 SIXTY = " ".join(f"gra|nd{number % 7}" for number in range(30))
@@ -60,13 +62,6 @@ def test_any_text_is_drawn_without_a_warning(text: str, make_translation) -> Non
     rendered(draw_heatmap(attention_table(translation), f"{text}\n{text}"))
 
 
-def test_a_missing_glyph_becomes_a_box_and_accents_stay() -> None:
-    assert drawable("Où ça, l’œuvre naïve « été » ÀÉÈÊËÎÏÔÛÜÇ…") == (
-        "Où ça, l’œuvre naïve « été » ÀÉÈÊËÎÏÔÛÜÇ…"
-    )
-    assert drawable("a\U0010fffdb") == "a□b"
-
-
 def test_dollars_are_not_set_as_a_formula(make_translation) -> None:
     figure = draw_heatmap(attention_table(make_translation("$x$", ["$y$"])), "$x$")
     axes = figure.axes[0]
@@ -114,6 +109,128 @@ def test_the_file_is_a_png_and_always_the_same_bytes(
     height, width, _ = imread(tmp_path / "a.png").shape
     assert height > 200
     assert width > 200
+
+
+NAMES = [f"layer {layer} head {head}" for layer in (1, 2) for head in (1, 2, 3)]
+
+
+def grid(translation, wanted: str = "all", names: list[str] = NAMES) -> Figure:
+    heads = choose_heads(wanted, names)
+    tables = [attention_table(translation, head=head) for head in heads]
+    return draw_grid(tables, [head.name for head in heads], "title")
+
+
+def maps(figure: Figure) -> dict[str, Axes]:
+    """The maps of a grid by name, without the colour bar."""
+    return {axes.get_xlabel(): axes for axes in figure.axes[:-1]}
+
+
+def lines_of(figure: Figure) -> list[list[str]]:
+    """The names in the grid, line by line from the top, each from the left."""
+    tops: dict[float, list[tuple[float, str]]] = {}
+    for name, axes in maps(figure).items():
+        box = axes.get_position()
+        tops.setdefault(round(-box.y1, 6), []).append((box.x0, name))
+    return [[name for _, name in sorted(line)] for _, line in sorted(tops.items())]
+
+
+def test_a_grid_has_each_head_over_its_name(make_translation) -> None:
+    translation = make_translation("the cat|s", ["les chat|s"], n_heads=6)
+    figure = grid(translation)
+    shown = maps(figure)
+    assert list(shown) == NAMES
+    heads = translation.hypotheses[0].hypothesis.heads
+    for number, axes in enumerate(shown.values()):
+        np.testing.assert_array_equal(axes.images[0].get_array(), heads[number])
+    rendered(figure)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names", "expected"),
+    [
+        ("all", NAMES, [NAMES[:3], NAMES[3:]]),
+        ("mean,all", NAMES, [NAMES[:3], NAMES[3:], ["mean"]]),
+        ("layer 2", NAMES, [NAMES[3:]]),
+        ("head 2", NAMES, [[NAMES[1], NAMES[4]]]),
+        ("all", list("abcdefgh"), [list("abcd"), list("efgh")]),
+        ("all", list("abcde"), [list("abc"), list("de")]),
+    ],
+)
+def test_heads_of_a_layer_stand_in_a_line_and_others_in_a_square(
+    wanted: str, names: list[str], expected: list[list[str]], make_translation
+) -> None:
+    figure = grid(make_translation(n_heads=len(names)), wanted, names)
+    assert lines_of(figure) == expected
+
+
+def test_the_maps_of_a_grid_share_their_colours_and_labels(make_translation) -> None:
+    translation = make_translation("the cat|s", ["les chat|s"], n_heads=6)
+    shown = maps(grid(translation))
+    greatest = translation.hypotheses[0].hypothesis.heads.max()
+    for axes in shown.values():
+        assert axes.images[0].get_clim() == pytest.approx((0, np.ceil(greatest * 10) / 10))
+    for number, axes in enumerate(shown.values()):
+        columns = [text.get_text() for text in axes.get_xticklabels()]
+        rows = [text.get_text() for text in axes.get_yticklabels()]
+        assert columns == (["_the", "_cat", "s", "</s>"] if number < 3 else [])
+        assert rows == (["_les", "_chat", "s", "</s>"] if number % 3 == 0 else [])
+
+
+@pytest.mark.parametrize("source", ["hi", "the cat|s sleep .", SIXTY])
+def test_nothing_in_a_grid_overlaps(source: str, make_translation) -> None:
+    figure = grid(make_translation(source, [source], n_heads=6))
+    assert not labels_overlap(figure)
+    names = [axes.xaxis.get_label().get_window_extent() for axes in figure.axes[:3]]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(names))
+    below = figure.axes[3].get_window_extent()
+    assert names[0].y0 > below.y1
+    labels = figure.axes[0].get_xticklabels() + figure.axes[0].get_yticklabels()
+    assert all(5 <= label.get_fontsize() <= 11 for label in labels)
+
+
+@pytest.mark.parametrize(
+    "source", ["日本 語 नमस्ते", "🎉 👍🏽 ❤️", "$5 and $6 \\alpha_", "عربي <unk> ▁ _"]
+)
+def test_a_grid_of_any_text_is_drawn_without_a_warning(source: str, make_translation) -> None:
+    rendered(grid(make_translation(source, [source], n_heads=6)))
+
+
+def test_a_picture_of_a_very_long_sentence_has_bounds(make_translation) -> None:
+    """Labels that would be too small to read are left out, and those that are there say which."""
+    long = " ".join(f"w{number}" for number in range(900))
+    translation = make_translation(long, ["oui"], n_heads=6)
+    for figure in (draw_heatmap(attention_table(translation)), grid(translation)):
+        assert max(figure.get_size_inches()) * DPI <= 6200
+        texts = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+        step = round(900 / len(texts))
+        assert step > 1
+        assert texts[:3] == ["_w0", f"_w{step}", f"_w{2 * step}"]
+        assert figure.axes[0].get_xticklabels()[0].get_fontsize() >= 5
+
+
+def test_one_head_is_one_map_with_its_name_in_the_title(
+    make_translation, tmp_path: Path, monkeypatch
+) -> None:
+    drawn = []
+    monkeypatch.setattr("nmt.maps.heatmap.draw_heatmap", lambda *a: drawn.append(a) or Figure())
+    translation = make_translation("the cat|s", ["les chats"], n_heads=2)
+    for head in (MEAN, Head("second", 1)):
+        write_heatmap(translation, tmp_path / "x.png", heads=[head])
+    (mean, titled), (second, named) = drawn
+    hypothesis = translation.hypotheses[0].hypothesis
+    np.testing.assert_array_equal(mean.weights, hypothesis.attention)
+    np.testing.assert_array_equal(second.weights, hypothesis.heads[1])
+    assert (titled, named) == ("the cats\nles chats", "the cats\nles chats\nsecond")
+
+
+def test_several_heads_are_one_file_and_always_the_same_bytes(
+    make_translation, tmp_path: Path
+) -> None:
+    translation = make_translation("the cat|s", ["les chats", "un chat"], n_heads=2)
+    for name in ("a.png", "b.png"):
+        write_heatmap(translation, tmp_path / name, 1, "word", choose_heads("mean,all", ["a", "b"]))
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert imread(tmp_path / "a.png").shape[1] > 300
 
 
 def test_nothing_global_is_changed(make_translation, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from nmt.maps.heads import Head
 from nmt.maps.labels import display_width
 from nmt.maps.terminal import MIN_WIDTH, SHADES, legend, render_terminal
 
@@ -79,6 +80,15 @@ def test_the_hypothesis_asked_for_is_shown(make_translation) -> None:
     translation = make_translation("hi", ["salut", "bonjour"])
     assert "_bonjour" in render_terminal(translation, 1, 80)
     assert "_bonjour" not in render_terminal(translation, 0, 80)
+
+
+def test_the_head_asked_for_is_shown(make_translation) -> None:
+    translation = make_translation("a b c", ["d e f"], n_heads=2)
+    heads = translation.hypotheses[0].hypothesis.heads
+    alone = make_translation("a b c", ["d e f"], heads[1])
+    shown = render_terminal(translation, width=80, head=Head("second", 1))
+    assert shown == render_terminal(alone, width=80)
+    assert shown != render_terminal(translation, width=80)
 
 
 def test_nothing_for_an_empty_translation(make_translation) -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.maps.heads import Head
 from nmt.maps.words import attention_table, merge_words
 
 Spans = tuple[tuple[int, int], ...]
@@ -102,6 +103,20 @@ def test_table_of_a_lower_hypothesis(make_translation) -> None:
     table = attention_table(translation, 1)
     assert table.target == ("▁un", "▁chat", "▁gris", "</s>")
     assert table.weights is translation.hypotheses[1].hypothesis.attention
+
+
+@pytest.mark.parametrize("level", ["piece", "word"])
+def test_the_mean_of_the_heads_tables_is_the_table(level, make_translation) -> None:
+    translation = make_translation("the cat|s", ["le|s chat|s"], n_heads=3)
+    tables = [
+        attention_table(translation, level=level, head=Head(f"head {i}", i)) for i in range(3)
+    ]
+    mean = attention_table(translation, level=level)
+    np.testing.assert_allclose(
+        np.mean([t.weights for t in tables], axis=0), mean.weights, atol=1e-6
+    )
+    assert not np.allclose(tables[0].weights, tables[1].weights)
+    assert all((t.target, t.source) == (mean.target, mean.source) for t in tables)
 
 
 def test_an_empty_target_has_the_eos_row_alone(make_translation) -> None:
