@@ -1,8 +1,9 @@
 """Greedy and beam search, and forced decoding, over any Seq2Seq.
 
-The search knows a model by `encode`, `start`, `step` and `State.select` only. All sentences of a
-batch advance together; a row of the model is one unfinished hypothesis, and a row is dropped as
-soon as it has ended or can no longer matter.
+The search knows a model by `encode`, `start`, `step` and `State.select` only, and `search_from` by
+the last two: it decodes whatever memory its states were started from. All sentences of a batch
+advance together; a row of the model is one unfinished hypothesis, and a row is dropped as soon as
+it has ended or can no longer matter.
 
 What is guaranteed. Selection is deterministic: of equal candidates the lower place in the beam,
 then the lower id wins. Nothing is shared between the sentences of a batch: masks, bounds, sums
@@ -12,7 +13,7 @@ last bits, so log-probabilities may differ by rounding (about 1e-6) from one bat
 another, and the choice between two candidates that are closer than this may differ with them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt.models.base import Seq2Seq, State
+from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.masks import keep_from_lengths
 from nmt.schema import Config, Hypothesis
 from nmt.translation.topk import top_k
@@ -67,6 +68,10 @@ class SearchConfig(Config):
         return max(1, min(bound, self.max_length))
 
 
+Stepper = Callable[[Int[Tensor, " R"], State], StepOutput]
+"""`Seq2Seq.step`, or the same of a decoder over another memory than words."""
+
+
 @dataclass(frozen=True)
 class _Rows:
     """The unfinished hypotheses: what the next model step reads.
@@ -104,17 +109,35 @@ def search(
     """
     if src_ids.shape[0] == 0:
         return []
-    src_sizes: list[int] = src_lengths.tolist()
-    bounds = [config.length_bound(size) for size in src_sizes]
     keep = keep_from_lengths(src_lengths, src_ids.shape[1])
-    device = src_ids.device
+    first_ids = torch.full_like(src_lengths, BOS_ID)
+    state = model.start(model.encode(src_ids, keep))
+    return search_from(model.step, state, first_ids, src_lengths.tolist(), config, vocab_size)
+
+
+@torch.inference_mode()
+def search_from(
+    step: Stepper,
+    state: State,
+    first_ids: Int[Tensor, " B"],
+    src_sizes: Sequence[int],
+    config: SearchConfig,
+    vocab_size: int,
+) -> list[list[Hypothesis]]:
+    """`search` from B started states, whatever the memory that their decoder looks at.
+
+    `first_ids` are what the decoder reads before the first piece: bos in translation.
+    `src_sizes` say how many of the S positions belong to each row, and bound its length.
+    """
+    bounds = [config.length_bound(size) for size in src_sizes]
+    device = first_ids.device
     rows = _Rows(
         places=torch.arange(len(bounds), device=device) * config.beam,
-        last_ids=torch.full((len(bounds),), BOS_ID, device=device),
+        last_ids=first_ids,
         sums=torch.zeros(len(bounds), dtype=_sum_dtype(device), device=device),
-        state=model.start(model.encode(src_ids, keep)),
+        state=state,
     )
-    steps = _advance(model, rows, bounds, config, vocab_size)
+    steps = _advance(step, rows, bounds, config, vocab_size)
     return Trail(steps).best(src_sizes, config.n_best, config.length_penalty)
 
 
@@ -123,7 +146,7 @@ def _sum_dtype(device: torch.device) -> torch.dtype:
 
 
 def _advance(
-    model: Seq2Seq, rows: _Rows, bounds: Sequence[int], config: SearchConfig, vocab_size: int
+    step: Stepper, rows: _Rows, bounds: Sequence[int], config: SearchConfig, vocab_size: int
 ) -> list[Step]:
     """All steps, until no row is left that could still matter.
 
@@ -136,7 +159,7 @@ def _advance(
     best = torch.full((len(bounds), config.n_best), -torch.inf, dtype=exact, device=device)
     steps: list[Step] = []
     for length in range(1, max(bounds) + 1):
-        out = model.step(rows.last_ids, rows.state)
+        out = step(rows.last_ids, rows.state)
         chosen = _choose(out.logits, rows, (len(bounds), config.beam), config, vocab_size)
         exists = chosen.sums > -torch.inf
         finished = exists & (chosen.ids == EOS_ID)

@@ -19,7 +19,7 @@ from nmt.models.catalog import build_model
 from nmt.models.masks import keep_from_lengths
 from nmt.models.rnn import RNNConfig
 from nmt.schema import Hypothesis
-from nmt.translation.search import SearchConfig, force, search
+from nmt.translation.search import SearchConfig, force, search, search_from
 
 SOURCES = [[5, 3], [9, 4, 6, 8, 3], [3], [7, 7, 4, 3], [12, 6, 3], [5, 4, 11, 9, 8, 6, 3]]
 
@@ -271,6 +271,25 @@ def test_fewer_sequences_than_asked_for() -> None:
 def test_no_sentences() -> None:
     empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
     assert search(TableModel(), *empty, SearchConfig(), VOCAB) == []
+
+
+def test_from_another_first_piece() -> None:
+    """What the decoder reads before the first piece is the caller's: here another for each row."""
+    model = rnn_model()
+    src_ids, lengths = batch(SOURCES)
+    keep = keep_from_lengths(lengths, src_ids.shape[1])
+    state = model.start(model.encode(src_ids, keep))
+    first_ids = torch.arange(len(SOURCES)) + 4
+    found = search_from(model.step, state, first_ids, lengths.tolist(), short(5, beam=3), VOCAB)
+    usual = run(model, short(5, beam=3))
+    assert [h.ids for [h] in found] != [h.ids for [h] in usual]
+    for row, [best] in enumerate(found):
+        tgt_in = torch.tensor([[row + 4, *best.ids[:-1]]])
+        output = model(src_ids[[row]], keep[[row]], tgt_in, with_weights=True)
+        log_probs = output.logits.log_softmax(dim=-1)[0, range(len(best.ids)), list(best.ids)]
+        np.testing.assert_allclose(best.log_probs, log_probs.tolist(), atol=1e-5)
+        weights = output.weights[0, :, : lengths[row]].detach().numpy()
+        np.testing.assert_allclose(best.attention, weights, atol=1e-5)
 
 
 def test_nan_is_said() -> None:
