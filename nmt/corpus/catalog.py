@@ -7,7 +7,9 @@ exactly as they were downloaded; nothing is unpacked.
 import contextlib
 import hashlib
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from nmt.corpus.entries import (
@@ -22,12 +24,12 @@ from nmt.corpus.entries import (
 from nmt.corpus.sources import (
     DataConfig,
     SplitConfig,
-    archive_of,
     group_by_source,
-    read_aligned,
     read_references,
-    read_tsv,
+    stream_aligned,
+    stream_tsv,
 )
+from nmt.corpus.text_files import archive_of
 from nmt.errors import ConfigError, DataError
 from nmt.schema import EvalExample, SentencePair
 
@@ -56,7 +58,7 @@ def read_split(split: SplitConfig, data: DataConfig) -> list[SentencePair]:
     Raises DataError where a file is missing, malformed or without pairs, or has several targets.
     """
     located = _locate(split, data)
-    pairs = located.pairs()[: split.first]
+    pairs = list(islice(located.stream(), split.first))
     if not pairs:
         raise DataError(f"{located.shown}: no sentence pairs")
     return pairs
@@ -130,6 +132,7 @@ class _Located:
 
     files: SplitConfig
     shown: str
+    max_bytes: Mapping[Path, int] = field(default_factory=dict)
     cut: tuple[HashSplit, SplitName] | None = None
     swapped: bool = False
 
@@ -146,29 +149,34 @@ class _Located:
                 raise DataError(f"{path}: no such file")
         return archives
 
-    def pairs(self) -> list[SentencePair]:
+    def stream(self) -> Iterator[SentencePair]:
+        """The pairs in file order, in constant memory."""
+        for pair in self._whole():
+            if self.cut is not None and part_of(pair.src_text, self.cut[0]) != self.cut[1]:
+                continue
+            yield SentencePair(pair.tgt_text, pair.src_text) if self.swapped else pair
+
+    def _whole(self) -> Iterator[SentencePair]:
+        """The pairs of the files, before any is left to another split."""
         if self.files.tsv is not None:
-            pairs = read_tsv(self.files.tsv)
-        elif self.files.src is not None and len(self.tgts) == 1:
-            pairs = read_aligned(self.files.src, self.tgts[0])
-        else:
-            raise DataError(
-                f"{self.shown}: {len(self.tgts)} reference files, allowed 1 where sentences are "
-                "read as pairs (training, or a named corpus read the other way round)"
-            )
-        if self.cut is not None:
-            hash_split, part = self.cut
-            pairs = [pair for pair in pairs if part_of(pair.src_text, hash_split) == part]
-        if self.swapped:
-            pairs = [SentencePair(pair.tgt_text, pair.src_text) for pair in pairs]
-        return pairs
+            return stream_tsv(self.files.tsv, self._limit(self.files.tsv))
+        if self.files.src is not None and len(self.tgts) == 1:
+            src, tgt = self.files.src, self.tgts[0]
+            return stream_aligned(src, tgt, (self._limit(src), self._limit(tgt)))
+        raise DataError(
+            f"{self.shown}: {len(self.tgts)} reference files, allowed 1 where sentences are "
+            "read as pairs (training, or a named corpus read the other way round)"
+        )
+
+    def _limit(self, path: Path) -> int | None:
+        return self.max_bytes.get(archive_of(path))
 
     def examples(self) -> list[EvalExample]:
         if self.files.tsv is not None:
-            return group_by_source(self.pairs())
+            return group_by_source(list(self.stream()))
         if self.files.src is not None and len(self.tgts) > 1 and not self.cut and not self.swapped:
             return read_references(self.files.src, self.tgts)
-        return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.pairs()]
+        return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
 
 
 def _locate(split: SplitConfig, data: DataConfig) -> _Located:
@@ -191,7 +199,9 @@ def _locate_named(
     assert files is not None  # _check_split let the name through
     home = corpus_folder(corpus, entry, folder)
     swapped = _is_swapped(corpus, entry, languages)
-    located = _Located(_under(home, files), f"corpus '{corpus}', split '{name}'", cut, swapped)
+    shown = f"corpus '{corpus}', split '{name}'"
+    limits = {home / file: spec.max_text_bytes for file, spec in entry.files.items()}
+    located = _Located(_under(home, files), shown, limits, cut, swapped)
     _check_present(corpus, entry, folder, located)
     return located
 

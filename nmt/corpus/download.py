@@ -51,7 +51,8 @@ def download(url: str, part: Path, max_bytes: int) -> None:
             reason = "the connection was cut"
         except urllib.error.HTTPError as error:
             error.close()
-            reason = f"HTTP {error.code} {error.reason}"
+            # What urllib says of redirects in a circle has several lines.
+            reason = " ".join(f"HTTP {error.code} {error.reason}".split())
             if error.code < 500 and error.code not in (408, 416, 429):
                 raise DataError(f"{url}: {reason}") from None
         except (OSError, http.client.HTTPException) as error:
@@ -59,6 +60,8 @@ def download(url: str, part: Path, max_bytes: int) -> None:
             reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
             if isinstance(cause, _FINAL_ERRORS) or getattr(cause, "errno", 0) in _FINAL_ERRNOS:
                 raise DataError(f"{url}: {reason}") from None
+        except ValueError as error:  # an address that a redirect made up
+            raise DataError(f"{url}: {error}") from None
     raise DataError(f"{url}: {reason} (tried {TRIES} times)")
 
 
@@ -75,7 +78,10 @@ def check_address(url: str) -> None:
 
 
 def _is_allowed(url: str) -> bool:
-    parts = urllib.parse.urlsplit(url)
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:  # half an IPv6 address
+        return False
     local = parts.scheme == "http" and parts.hostname in LOCAL_HOSTS
     return local or (parts.scheme == "https" and bool(parts.hostname))
 

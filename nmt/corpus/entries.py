@@ -59,6 +59,9 @@ class CorpusFile(Config):
 
     sources: tuple[Source, ...] = Field(min_length=1, description="tried in this order")
     max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is refused")
+    max_text_bytes: int = Field(
+        default=4_000_000_000, ge=1, description="what unpacks to more text is refused"
+    )
 
 
 class HashSplit(Config):

@@ -1,5 +1,6 @@
 """Named corpora and splits: what a config says is what is read, and nothing leaks."""
 
+import gzip
 import os
 import random
 from pathlib import Path
@@ -80,6 +81,35 @@ def test_the_three_corpora_are_there_with_licence_and_splits() -> None:
         assert file.sources[0].url is not None
         assert file.sources[0].url.endswith(f"/multi30k/dataset/master/data/task1/raw/{name}")
         assert file.sources[0].sha256 is not None
+
+
+def test_what_is_packed_may_unpack_to_so_much_and_no_more(data: DataConfig) -> None:
+    """The size is known, so a bomb in the place of a corpus is refused long before the general
+    limit; every packed file of the catalogue has one.
+    """
+    for entry in load_catalog(data.folder).values():
+        for name, file in entry.files.items():
+            if name.endswith((".gz", ".zip")):
+                assert file.max_text_bytes <= 500_000_000
+    home = data.folder / "multi30k-en-fr"
+    home.mkdir()
+    for lang in ("en", "fr"):
+        with gzip.open(home / f"train.{lang}.gz", "wb", compresslevel=1) as out:
+            for _ in range(7):
+                out.write(b"a" * 999_999 + b"\n")
+    with pytest.raises(DataError, match=r"train\.en\.gz: unpacks to more than the 6,000,000 bytes"):
+        read_split(
+            SplitConfig(corpus="multi30k-en-fr", split="train"), DataConfig(folder=data.folder)
+        )
+
+
+def test_a_catalogue_that_says_a_key_twice(data: DataConfig) -> None:
+    (data.folder / "catalog.yaml").write_text("mine: {}\n\nmine: {}\n")
+    with pytest.raises(ConfigError, match=r"catalog\.yaml:3: mine: given twice$"):
+        load_catalog(data.folder)
+    (data.folder / "catalog.yaml").write_text("? [a]\n: b\n")
+    with pytest.raises(ConfigError, match=r"catalog\.yaml:1: keys are plain names$"):
+        load_catalog(data.folder)
 
 
 def test_a_users_entry_is_read_and_may_replace_a_builtin_one(data: DataConfig) -> None:

@@ -1,6 +1,9 @@
 """A download against a server on this machine: whole, cut, refused, too big, redirected."""
 
 import hashlib
+import shutil
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,6 +30,7 @@ class Behaviour:
     length: bool = True
     status: list[int] = field(default_factory=list)  # of the next answers
     location: str = ""
+    in_a_circle: bool = False
     asked: list[str | None] = field(default_factory=list)  # the Range of every request
 
 
@@ -41,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         wanted = self.headers.get("Range")
         says.asked.append(wanted)
         status = says.status.pop(0) if says.status else 200
-        if status != 200 or (says.location and self.path != "/moved"):
+        if status != 200 or (says.location and (says.in_a_circle or self.path != "/moved")):
             self.send_response(302 if status == 200 else status)
             self.send_header("Location", says.location)
             self.send_header("Content-Length", "0")
@@ -214,8 +218,124 @@ def test_a_redirect_to_http_elsewhere_is_refused(url: str, part: Path, says: Beh
         download(url, part, len(BODY))
 
 
+def test_redirects_in_a_circle_end_in_a_line(url: str, part: Path, says: Behaviour) -> None:
+    says.location, says.in_a_circle = "/moved", True
+    with pytest.raises(DataError, match=rf"^{url}: HTTP 302 .*infinite loop[^\n]*$"):
+        download(url, part, len(BODY))
+    assert len(says.asked) < 20
+
+
+@pytest.mark.parametrize("location", ["http://[", "https://[::1", "/a b", "//[x"])
+def test_a_redirect_to_no_address_is_a_line(
+    url: str, part: Path, says: Behaviour, location: str
+) -> None:
+    says.location, says.in_a_circle = location, True
+    with pytest.raises(DataError, match=rf"^{url}: [^\n]+$"):
+        download(url, part, len(BODY))
+    assert not part.exists()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with NAME.pem, key and self-signed certificate, for localhost and another name."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("certificates")
+    for name in ("localhost", "elsewhere.test"):
+        key, certificate = folder / f"{name}.key", folder / f"{name}.crt"
+        subprocess.run(
+            [
+                *(openssl, "req", "-x509", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
+                *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+                *("-addext", f"subjectAltName=DNS:{name}", "-keyout", key, "-out", certificate),
+            ],
+            check=True,
+            capture_output=True,
+        )
+        (folder / f"{name}.pem").write_bytes(key.read_bytes() + certificate.read_bytes())
+    return folder
+
+
+@pytest.fixture
+def https(
+    certificates: Path, says: Behaviour, request: pytest.FixtureRequest
+) -> Iterator[tuple[str, Path]]:
+    """The address of a file on an https server, and the certificate that it shows."""
+    name = getattr(request, "param", "localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / f"{name}.pem")
+    server = QuietServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"https://localhost:{server.server_port}/file.zip", certificates / f"{name}.crt"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class QuietServer(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing on stderr: clients that hang up at the sight of the certificate are meant."""
+
+
+def test_https_with_a_trusted_certificate(
+    https: tuple[str, Path], part: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, certificate = https
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    download(address, part, len(BODY))
+    assert part.read_bytes() == BODY
+
+
+def test_a_certificate_that_nobody_vouches_for_is_final(
+    https: tuple[str, Path], part: Path, says: Behaviour
+) -> None:
+    with pytest.raises(DataError, match=rf"^{https[0]}: .*[Cc]ertificate verify failed[^\n]*$"):
+        download(https[0], part, len(BODY))
+    assert says.asked == []
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("https", ["elsewhere.test"], indirect=True)
+def test_a_certificate_for_another_name_is_final(
+    https: tuple[str, Path], part: Path, says: Behaviour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, certificate = https
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with pytest.raises(DataError, match=rf"^{address}: .*(ostname mismatch|not valid for)[^\n]*$"):
+        download(address, part, len(BODY))
+    assert says.asked == []
+
+
+@pytest.mark.parametrize("target", ["http://127.0.0.1:9/x", "file:///etc/passwd"])
+def test_https_never_becomes_anything_else(
+    https: tuple[str, Path],
+    part: Path,
+    says: Behaviour,
+    target: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not even http on this machine, which would be allowed as the address to begin with."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(https[1]))
+    says.location = target
+    with pytest.raises(DataError, match=rf"^{https[0]}: .*{target}.*(refused|not allowed)"):
+        download(https[0], part, len(BODY))
+    assert not part.exists()
+
+
 @pytest.mark.parametrize(
-    "address", ["http://example.org/x", "file:///etc/passwd", "ftp://h/x", "/etc/passwd", "https:x"]
+    "address",
+    [
+        "http://example.org/x",
+        "file:///etc/passwd",
+        "ftp://h/x",
+        "/etc/passwd",
+        "https:x",
+        "https://",
+        "http://localhost.example.org/x",
+    ],
 )
 def test_only_https_is_allowed(address: str, part: Path) -> None:
     with pytest.raises(DataError, match=rf"^{address}: not an address to download from"):
@@ -229,6 +349,11 @@ def test_a_pipe_gets_no_progress_bar(
 ) -> None:
     download(url, part, len(BODY))
     assert capfd.readouterr() == ("", "")
+
+
+def test_half_an_address_is_no_address(part: Path) -> None:
+    with pytest.raises(DataError, match=r"^https://\[: not an address to download from"):
+        download("https://[", part, 10)
 
 
 def test_forgetting_what_is_not_there_is_no_error(part: Path) -> None:

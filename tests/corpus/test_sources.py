@@ -1,7 +1,9 @@
 """Every line arrives as it is, and a malformed file is an error with its place."""
 
+import contextlib
 import gzip
 import tempfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -10,22 +12,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nmt.corpus import sources
+from nmt.corpus import text_files
 from nmt.corpus.sources import (
     DataConfig,
     SplitConfig,
-    archive_of,
     group_by_source,
     pairs_of,
     read_aligned,
-    read_lines,
     read_references,
     read_tsv,
+    stream_tsv,
 )
+from nmt.corpus.text_files import archive_of, read_lines, stream_lines
 from nmt.errors import DataError
 from nmt.schema import EvalExample, SentencePair
 
 FRENCH = "Ça va ? «\u00a0Oui\u202f!\u00a0»"
+
+
+PARTS = [
+    *(b"a", b"\n", b"\r\n", b"\r", b"\n\n", b"\xef\xbb\xbf", b"\xff", b"\0", b" ", b"\x1f\x8b"),
+    *(c.encode() for c in ("é", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "😀", "ح")),
+]
+"""What lines are made of, and what other programs take for the end of one."""
 
 
 def write_zip(path: Path, members: dict[str, str]) -> Path:
@@ -126,15 +135,153 @@ def test_damaged_archives(tmp_path: Path, suffix: str, damage: str) -> None:
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1000)
+    monkeypatch.setattr(text_files, "MAX_RATIO", 0)
     gz = tmp_path / "bomb.gz"
     gz.write_bytes(gzip.compress(b"a" * 1001))
     zipped = write_zip(tmp_path / "bomb.zip", {"a.txt": "a" * 1001})
-    for path in (gz, zipped):
-        with pytest.raises(DataError, match="more than 1000 bytes of text"):
+    for path, shown in ((gz, gz), (zipped, zipped / "a.txt")):
+        with pytest.raises(DataError, match=rf"^{shown}: unpacks to more than the 1,000 bytes of"):
             read_lines(path)
     gz.write_bytes(gzip.compress(b"a" * 1000))
     assert read_lines(gz) == ["a" * 1000]
+
+
+def test_a_gigabyte_of_nothing_costs_no_memory(tmp_path: Path) -> None:
+    """300 MB in 300 kB, refused once it has passed what a file of its size may hold."""
+    gz = tmp_path / "bomb.gz"
+    with gzip.open(gz, "wb", compresslevel=1) as file:
+        for _ in range(300):
+            file.write(b"a" * 999_999 + b"\n")
+    limit = max(64 << 20, 100 * gz.stat().st_size)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=f"unpacks to more than the {limit:,} bytes"):
+            for _ in stream_lines(gz):
+                pass
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^/dev/zero:1: a line of more than 16,777,216 bytes; exp"):
+        read_lines(Path("/dev/zero"))
+    path = tmp_path / "long"
+    path.write_bytes(b"a\n" + b"b" * (16 << 20) + b"\nc")
+    assert [len(line) for line in read_lines(path)] == [1, 16 << 20, 1]
+    path.write_bytes(b"a\nb\n" + b"c" * ((16 << 20) + 1) + b"\nd")
+    with pytest.raises(DataError, match=rf"^{path}:3: a line of more than"):
+        read_lines(path)
+
+
+def test_what_is_known_of_the_size_is_a_limit_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv.gz"
+    path.write_bytes(gzip.compress(b"a\tb\n" * 100))
+    assert len(list(stream_tsv(path, 400))) == 100
+    with pytest.raises(DataError, match="unpacks to more than the 399 bytes"):
+        list(stream_tsv(path, 399))
+
+
+def test_a_link_in_a_zip_is_its_own_text(tmp_path: Path) -> None:
+    """What it points to is never read: members are read in place and none is unpacked."""
+    path = tmp_path / "x.zip"
+    link = zipfile.ZipInfo("fra.txt")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+        archive.writestr("../../outside.html", "x")
+    assert read_lines(path) == ["/etc/passwd"]
+    with pytest.raises(DataError, match=r"x\.zip/fra\.txt:1: expected source<TAB>target"):
+        read_tsv(path)
+    assert read_lines(path / "../../outside.html") == ["x"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.zip"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zip"])
+@given(st.binary(max_size=300) | st.lists(st.sampled_from(PARTS), max_size=12).map(b"".join))
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_are_lines_or_one_error(suffix: str, content: bytes) -> None:
+    """What is read are the lines that the definition gives, in whatever chunks they come."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"x{suffix}"
+        if suffix == ".zip":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("x.txt", content)
+        else:
+            path.write_bytes(gzip.compress(content, 1) if suffix else content)
+        try:
+            lines = read_lines(path)
+        except DataError as error:
+            assert " is not UTF-8; " in str(error) and "\n" not in str(error)  # noqa: PT018, PT017
+            with pytest.raises(UnicodeDecodeError):
+                content.decode()
+            return
+        assert lines == defined_lines(content)
+
+
+def defined_lines(content: bytes) -> list[str]:
+    """The definition at the head of text_files.py, for a file that fits into memory."""
+    text = content.removeprefix(b"\xef\xbb\xbf").decode()
+    ends = text.count("\n")
+    lines = text.split("\r\n" if ends and text.count("\r\n") == ends else "\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+@given(st.binary(max_size=400), st.sampled_from([".gz", ".zip"]), st.data())
+@settings(max_examples=150, deadline=None)
+def test_any_damage_to_an_archive_is_text_or_one_error(
+    content: bytes, suffix: str, data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"x{suffix}"
+        if suffix == ".zip":
+            packing = data.draw(st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]))
+            with zipfile.ZipFile(path, "w", packing) as archive:
+                archive.writestr("x.txt", content)
+        else:
+            path.write_bytes(gzip.compress(content))
+        raw = bytearray(path.read_bytes())
+        for _ in range(data.draw(st.integers(0, 3))):
+            raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+        path.write_bytes(raw[: data.draw(st.integers(0, len(raw)))])
+        with contextlib.suppress(DataError):
+            read_lines(path)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12), st.lists(st.sampled_from(PARTS), max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_pair_i_is_line_i_of_both_files_or_there_are_no_pairs(
+    src_parts: list[bytes], tgt_parts: list[bytes]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        src, tgt = Path(folder) / "a.en", Path(folder) / "a.fr"
+        src.write_bytes(b"".join(src_parts))
+        tgt.write_bytes(b"".join(tgt_parts))
+        try:
+            pairs = read_aligned(src, tgt)
+        except DataError:
+            with pytest.raises((UnicodeDecodeError, ValueError)):
+                list(zip(*map(defined_lines, (src.read_bytes(), tgt.read_bytes())), strict=True))
+            return
+        assert [pair.src_text for pair in pairs] == defined_lines(src.read_bytes())
+        assert [pair.tgt_text for pair in pairs] == defined_lines(tgt.read_bytes())
+
+
+@given(st.lists(st.sampled_from([*PARTS, b"\t", b"a\tb\n"]), max_size=14))
+@settings(max_examples=150, deadline=None)
+def test_pair_i_of_a_tsv_is_its_line_i_or_there_are_no_pairs(parts: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.tsv"
+        path.write_bytes(b"".join(parts))
+        try:
+            pairs = read_tsv(path)
+        except DataError:
+            with contextlib.suppress(UnicodeDecodeError):
+                assert any("\t" not in line for line in defined_lines(path.read_bytes()))
+            return
+        fields = [line.split("\t") for line in defined_lines(path.read_bytes())]
+        assert [[pair.src_text, pair.tgt_text] for pair in pairs] == [row[:2] for row in fields]
 
 
 def test_tsv_takes_two_fields_and_ignores_the_rest(tmp_path: Path) -> None:
