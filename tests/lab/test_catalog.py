@@ -15,6 +15,7 @@ LAB = Path(__file__).parents[2] / "nmt" / "lab"
 INFRASTRUCTURE = {"__init__", "catalog", "experiment", "figure", "kernels", "numbers", "perform"}
 
 QUICK: dict[str, tuple[str, ...]] = {
+    "equivariance": ("permutations=5",),
     "kernel-regression": ("epochs=20",),
     "positions": (),
 }

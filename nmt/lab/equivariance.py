@@ -1,0 +1,261 @@
+"""Self-attention does not know the order of its input; positions tell it; a full layer must.
+
+A function f of a sequence is permutation-equivariant where f(PX) = P f(X): shuffled words give
+the same answers, shuffled. Self-attention is (arXiv 1706.03762, section 3.5, gives this as the
+reason for positions). A fully connected layer over the whole sequence is not: its weights belong
+to places, so that a word at another place meets other weights.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+
+from nmt.lab.experiment import Experiment, Options, Result, seeded
+from nmt.lab.figure import heat, new_figure
+from nmt.lab.numbers import columns
+from nmt.models.layers import initialise
+from nmt.models.masks import masked_softmax
+from nmt.models.positions import sinusoids
+from nmt.models.transformer_layers import MultiHead
+from nmt.schema import conflict_error
+
+BARE = "softmax(X Xᵀ) X"
+ATTENTION = "self-attention"
+POSITIONS = "self-attention with positions"
+FULL = "fully connected"
+
+
+class EquivarianceOptions(Options):
+    """What is shuffled, and how often."""
+
+    sentence: str = Field(
+        default="a dog chases two small cats",
+        description="words, each with a random vector of its own",
+    )
+    size: int = Field(default=16, ge=2, le=512, multiple_of=2, description="numbers in a vector")
+    heads: int = Field(default=2, gt=0, description="attention heads; they share the size")
+    permutations: int = Field(default=100, gt=0, le=10_000, description="shuffles measured")
+
+    @field_validator("sentence")
+    @classmethod
+    def _words_differ(cls, sentence: str) -> str:
+        words = sentence.split()
+        if not 2 <= len(set(words)) == len(words) <= 24:
+            raise ValueError(f"got '{sentence}', allowed: 2 to 24 words, no word twice")
+        return sentence
+
+    @model_validator(mode="after")
+    def _heads_share_the_size(self) -> "EquivarianceOptions":
+        if self.size % self.heads:
+            raise conflict_error(
+                [("heads", f"got {self.heads}, allowed: a divisor of size ({self.size})")]
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A layer on the sentence and on one shuffle of it: what each place (a row) takes from each
+    (a column), and |f(PX) - P f(X)| for every place and number.
+
+    Of the full layer's size^2 weights between two places: that between their first numbers.
+    """
+
+    weights: npt.NDArray[np.float32]
+    shuffled_weights: npt.NDArray[np.float32]
+    difference: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class EquivarianceResult(Result):
+    """For each layer by name: the greatest and the mean difference over all shuffles, its number
+    of parameters, what it says to a shorter sentence, and its picture.
+    """
+
+    words: tuple[str, ...]
+    order: tuple[int, ...]
+    greatest: dict[str, float]
+    mean: dict[str, float]
+    parameters: dict[str, int]
+    shorter: dict[str, str]
+    shown: dict[str, Shown]
+
+    def numbers(self) -> dict[str, object]:
+        """See Result.numbers."""
+        return {
+            "words": self.words,
+            "shuffled": tuple(self.words[place] for place in self.order),
+            "greatest_difference": self.greatest,
+            "mean_difference": self.mean,
+            "parameters": self.parameters,
+            "a_word_less": self.shorter,
+            "weights": {name: shown.weights for name, shown in self.shown.items()},
+            "weights_shuffled": {
+                name: shown.shuffled_weights for name, shown in self.shown.items()
+            },
+        }
+
+    def summary(self) -> list[str]:
+        """See Result.summary."""
+        rows = [("", "greatest |f(PX) - P f(X)|", "mean", "parameters", "a word less")]
+        for name, shorter in self.shorter.items():
+            greatest, mean = _few_digits(self.greatest[name]), _few_digits(self.mean[name])
+            length = "works" if shorter == "works" else "an error"
+            rows.append((name, greatest, mean, f"{self.parameters[name]:,}", length))
+        return columns(rows)
+
+
+Layer = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From (S, D) to (S, D), and where each place takes from (S, S)."""
+
+
+def run(options: EquivarianceOptions) -> EquivarianceResult:
+    """Shuffle the sentence many times and see whether the answers are the shuffled answers."""
+    words = tuple(options.sentence.split())
+    chance = torch.Generator().manual_seed(options.seed)
+    x = torch.randn(len(words), options.size, generator=chance)
+    orders = [torch.randperm(len(words), generator=chance) for _ in range(options.permutations)]
+    shown_order = next((o for o in orders if not torch.equal(o, o.sort().values)), orders[0])
+    with seeded(options.seed), torch.no_grad():
+        layers, parameters = _layers(len(words), options)
+        differences = {name: [_difference(f, x, o) for o in orders] for name, f in layers.items()}
+        return EquivarianceResult(
+            words=words,
+            order=tuple(shown_order.tolist()),
+            greatest={
+                name: float(max(d.max() for d in each)) for name, each in differences.items()
+            },
+            mean={
+                name: float(np.mean([float(d.mean()) for d in e]))
+                for name, e in differences.items()
+            },
+            parameters=parameters,
+            shorter={name: _answer(layer, x[:-1]) for name, layer in layers.items()},
+            shown={
+                name: Shown(
+                    layer(x)[1].numpy(),
+                    layer(x[shown_order])[1].numpy(),
+                    _difference(layer, x, shown_order).numpy(),
+                )
+                for name, layer in layers.items()
+            },
+        )
+
+
+def _layers(length: int, options: EquivarianceOptions) -> tuple[dict[str, Layer], dict[str, int]]:
+    """The layers by name, with new weights, and their numbers of parameters."""
+    size = options.size
+    attention, full = MultiHead(size, options.heads), nn.Linear(length * size, length * size)
+    initialise(attention)
+    initialise(full)
+
+    def bare(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+        weights = masked_softmax((x @ x.mT).unsqueeze(0)).squeeze(0)
+        return weights @ x, weights
+
+    def look(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+        rows = x.unsqueeze(0)
+        y, heads = attention(rows, attention.project(rows), with_weights=True)
+        return y.squeeze(0), heads.squeeze(0).mean(dim=0)
+
+    def placed(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+        return look(x + sinusoids(*x.shape).to(x))
+
+    def connect(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
+        first = full.weight.view(length, size, length, size)[:, 0, :, 0].abs()
+        return full(x.flatten()).view_as(x), first
+
+    n_own = sum(parameter.numel() for parameter in attention.parameters())
+    n_full = sum(parameter.numel() for parameter in full.parameters())
+    layers: dict[str, Layer] = {BARE: bare, ATTENTION: look, POSITIONS: placed, FULL: connect}
+    return layers, dict(zip(layers, (0, n_own, n_own, n_full), strict=True))
+
+
+def _difference(
+    layer: Layer, x: Float[Tensor, "S D"], order: Int[Tensor, " S"]
+) -> Float[Tensor, "S D"]:
+    """|f(PX) - P f(X)|."""
+    return (layer(x[order])[0] - layer(x)[0][order]).abs()
+
+
+def _answer(layer: Layer, x: Float[Tensor, "S D"]) -> str:
+    """`works`, or why it does not."""
+    try:
+        layer(x)
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return "works"
+
+
+def draw(result: EquivarianceResult) -> Figure:
+    """A row a layer: the weights, those of the shuffled sentence, and what differs."""
+    names = (ATTENTION, POSITIONS, FULL)
+    figure = new_figure(9.6, 9.6)
+    rows = figure.subfigures(len(names), 1, squeeze=False).flat
+    shuffled = tuple(result.words[place] for place in result.order)
+    pair = _strongest_pair(result.shown[ATTENTION].weights)
+    moved = tuple(result.order.index(place) for place in pair)
+    top = max(float(result.shown[name].difference.max()) for name in names)
+    for row, name in zip(rows, names, strict=True):
+        shown, (left, middle, right) = result.shown[name], row.subplots(1, 3)
+        row.suptitle(_headline(name, result), x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+        most = max(float(shown.weights.max()), float(shown.shuffled_weights.max()))
+        _draw_weights(left, shown.weights, result.words, pair, most)
+        _draw_weights(middle, shown.shuffled_weights, shuffled, moved, most)
+        what = "one weight of each block" if name == FULL else "weights"
+        left.set_title(f"{what}, as written")
+        middle.set_title(f"{what}, shuffled")
+        image = heat(right, shown.difference, top)
+        right.set_yticks(range(len(shuffled)), shuffled)
+        right.set(title="|f(PX) - P f(X)|", xlabel="number in the vector")
+        row.colorbar(image, ax=right)
+    return figure
+
+
+def _headline(name: str, result: EquivarianceResult) -> str:
+    equivariant = result.greatest[name] < 1e-3
+    same = "the answers are shuffled too" if equivariant else "the answers are others"
+    length = "any length" if result.shorter[name] == "works" else "this length only"
+    return f"{name}: {same} (off by at most {_few_digits(result.greatest[name])}); {length}"
+
+
+def _few_digits(difference: float) -> str:
+    return f"{difference:.0e}" if difference < 1e-3 else f"{difference:.2f}"
+
+
+def _strongest_pair(weights: npt.NDArray[np.float32]) -> tuple[int, int]:
+    """The two places of which one takes most from the other."""
+    others = weights - np.diag(np.full(len(weights), np.inf, dtype=np.float32))
+    row, column = np.unravel_index(int(others.argmax()), others.shape)
+    return int(row), int(column)
+
+
+def _draw_weights(
+    axes: Axes,
+    weights: npt.NDArray[np.float32],
+    words: tuple[str, ...],
+    pair: tuple[int, ...],
+    top: float,
+) -> None:
+    """The map, with a box and the number at one pair of words."""
+    heat(axes, weights, top)
+    axes.set_xticks(range(len(words)), words, rotation=90)
+    axes.set_yticks(range(len(words)), words)
+    row, column = pair
+    box = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#1c7ed6", linewidth=2)
+    axes.add_patch(box)
+    weight = float(weights[row, column])
+    colour = "white" if weight > top / 2 else "black"
+    axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=7, color=colour)
+
+
+EXPERIMENT = Experiment(EquivarianceOptions, run, draw)
