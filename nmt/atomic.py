@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 ASIDE = ".tmp-"
 """What the name of a thing not yet in place begins with."""
@@ -33,21 +34,41 @@ def write_bytes(path: Path, content: bytes) -> None:
         os.close(descriptor)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically: the old content or the new, never a part.
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file aside which becomes `path` when the block, having written and flushed it, ends.
 
-    Where the disk refuses (OSError, with its file's name), what was written aside is removed.
+    `path` holds the old content or the new, never a part. After an error or Ctrl-C nothing is
+    left aside, and an OSError about the file aside, or about none, is one about `path`.
     """
     aside = path.with_name(f"{ASIDE}{path.name}")
-    with named_errors(path):
-        try:
-            write_bytes(aside, text.encode("utf-8"))
+    try:
+        with named_errors(path):
+            yield aside
             os.replace(aside, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                aside.unlink()
-            raise
+    except (Exception, KeyboardInterrupt) as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        if isinstance(error, OSError) and error.filename == str(aside):
+            error.filename, error.filename2 = str(path), None
+        raise
+    with named_errors(path):
         flush(path.parent)
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose bytes become the file `path`, as `replacing` has it."""
+    with replacing(path) as aside, os.fdopen(os.open(aside, _NEW_FILE, 0o666), "wb") as stream:
+        yield stream
+        stream.flush()
+        _sync(stream.fileno())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically: the old content or the new, never a part."""
+    with replacing(path) as aside:
+        write_bytes(aside, text.encode("utf-8"))
 
 
 def write_json(path: Path, value: object, allow_nan: bool = False) -> None:

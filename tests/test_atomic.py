@@ -1,5 +1,6 @@
 """Small files that are replaced whole."""
 
+import errno
 import json
 import math
 import os
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.atomic import digest, remove, write_json, write_text
+from nmt.atomic import digest, remove, replaced, write_json, write_text
 
 
 def test_a_text_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -30,6 +31,35 @@ def test_killed_before_the_rename_the_old_text_stands(
     assert path.read_text() == "old"
     write_text(path, "newer")
     assert path.read_text() == "newer"
+
+
+def test_what_fails_leaves_the_old_text_and_nothing_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    for failing in ("write", "fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, failing, refused)
+            with pytest.raises(OSError, match="Input/output") as caught:
+                write_text(path, "new")
+        assert caught.value.filename == str(path)
+        assert path.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_stream_replaces_as_a_text_does(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with replaced(path) as stream:
+        stream.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_json_refuses_nan_unless_asked(tmp_path: Path) -> None:

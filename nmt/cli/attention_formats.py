@@ -36,7 +36,7 @@ def _records(translations: Iterable["Translation"], job: Job) -> Iterator["Atten
 
 def _emit(lines: Iterable[str], out: Path | None) -> None:
     """Lines to stdout, or to the file `out`, whose name then goes to stdout."""
-    from nmt.maps.output import write_lines
+    from nmt.output import write_lines
 
     if out is None:
         for line in lines:

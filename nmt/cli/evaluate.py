@@ -83,8 +83,8 @@ def evaluate(
 
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
-    from nmt.evaluation.report import keep_lines
     from nmt.evaluation.request import EvalRequest, perform
+    from nmt.output import write_lines
 
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
@@ -102,7 +102,7 @@ def evaluate(
     )
     report = perform(request, lambda line: typer.echo(line, err=True))
     if out is not None:
-        keep_lines(out, report.evaluation.hyp_texts)
+        write_lines(report.evaluation.hyp_texts, out)
     _show(report, as_json)
     _keep(report)
     if fail_under is not None:

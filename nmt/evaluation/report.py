@@ -1,15 +1,14 @@
 """An evaluation in words, as JSON, and on disk."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.atomic import write_text
-from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.metrics import MetricResult
 from nmt.evaluation.significance import Comparison
+from nmt.output import write_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,8 @@ class EvalReport:
         """
         path = run / "eval" / f"{self.name}.json"
         if self.evaluation.seconds is not None:
-            keep_lines(path.with_name(f"{self.name}.txt"), self.evaluation.hyp_texts)
-        _keep(path, json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n")
+            write_lines(self.evaluation.hyp_texts, path.with_name(f"{self.name}.txt"))
+        write_lines([json.dumps(self.as_json(), indent=1, ensure_ascii=False)], path)
         return path
 
 
@@ -91,16 +90,3 @@ def speed_line(evaluation: Evaluation) -> str:
         f"translated {len(evaluation.hyp_texts):,} sentences in {evaluation.seconds:.1f} s "
         f"({evaluation.sentences_per_second:.1f} sentences/s)"
     )
-
-
-def keep_lines(path: Path, lines: Sequence[str]) -> None:
-    """Write each of `lines` to `path`, whole or not at all. Raises DataError where it cannot."""
-    _keep(path, "".join(f"{line}\n" for line in lines))
-
-
-def _keep(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, text)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from nmt.maps.heatmap import COLOUR_MAP
-from nmt.maps.output import atomic_output
+from nmt.output import atomic_output
 
 DPI = 110
 

@@ -16,7 +16,7 @@ from nmt.errors import DataError
 from nmt.lab.catalog import EXPERIMENTS, find
 from nmt.lab.figure import house_style, write_png
 from nmt.lab.numbers import columns, readable_json
-from nmt.maps.output import write_lines
+from nmt.output import write_lines
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float32
 
 from nmt.errors import DataError
-from nmt.maps.output import atomic_output, write_lines
 from nmt.maps.record import AttentionRecord
+from nmt.output import atomic_output, write_lines
 from nmt.schema import Encoded
 
 FORMAT = "nmt-attention"

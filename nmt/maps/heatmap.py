@@ -18,8 +18,8 @@ from matplotlib.image import AxesImage
 from nmt.maps.fonts import FAMILY, drawable, font
 from nmt.maps.heads import MEAN, Head
 from nmt.maps.labels import label, shorten
-from nmt.maps.output import atomic_output
 from nmt.maps.words import AttentionTable, Level, attention_table
+from nmt.output import atomic_output
 from nmt.schema import Translation
 
 DPI = 150

@@ -182,14 +182,14 @@ def test_fail_under_exits_with_one_when_bleu_is_lower_and_only_then(nmt_eval, tm
 
 
 def test_scores_that_cannot_be_kept_are_given_all_the_same(nmt_eval, tiny_run, monkeypatch):
-    def full(path: Path, text: str) -> None:
+    def full(aside: Path, path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nmt.evaluation.report.write_text", full)
+    monkeypatch.setattr("os.replace", full)
     result = nmt_eval("--hyp", "fr", "--no-bootstrap")
     assert result.stdout.startswith("BLEU 100.00")
     assert (
-        "scores are not kept in the run: runs/tiny/eval/test-hyp-fr.json: cannot be written: "
+        "scores are not kept in the run: cannot write runs/tiny/eval/test-hyp-fr.json: "
         "No space left on device" in result.stderr
     )
 

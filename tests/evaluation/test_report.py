@@ -2,15 +2,11 @@
 
 import json
 
-import pytest
-
-from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation, LengthBucket
 from nmt.evaluation.metrics import MetricResult
 from nmt.evaluation.report import (
     EvalReport,
     comparison_line,
-    keep_lines,
     length_line,
     score_line,
     speed_line,
@@ -55,10 +51,3 @@ def test_translations_are_kept_only_where_they_were_made(tmp_path):
         "test_2016.flickr.txt",
         "given.json",
     }
-
-
-def test_what_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError) as caught:
-        keep_lines(tmp_path / "file" / "out.txt", ["a"])
-    assert str(caught.value).startswith(f"{tmp_path / 'file' / 'out.txt'}: cannot be written: ")

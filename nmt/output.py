@@ -1,11 +1,11 @@
-"""Files that appear whole or not at all."""
+"""Files that the user asked for: whole or not at all, and in one line why not."""
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from nmt.atomic import replaced
 from nmt.errors import DataError
 
 
@@ -13,26 +13,22 @@ from nmt.errors import DataError
 def atomic_output(path: Path) -> Iterator[BinaryIO]:
     """A stream whose bytes become the file `path` when the block ends without an error.
 
-    Written aside in the same folder (which is made if need be), synced, renamed; after an error
-    `path` is as it was. Raises DataError where `path` cannot be written.
+    Folders are made if need be; after an error `path` is as it was. Raises DataError where `path`
+    cannot be written, before the block begins if that can be known then.
     """
     if path.is_dir():
         raise DataError(f"cannot write {path}: it is a folder; give the name of a file")
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        stream = aside.open("wb")
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
     try:
-        with stream:
+        with replaced(path) as stream:
             yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        if error.filename != str(path):  # of another file that the block touched
+            raise
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 
 def write_lines(lines: Iterable[str], path: Path) -> None:
