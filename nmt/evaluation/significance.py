@@ -1,11 +1,18 @@
 """Is one translation better than another, or lucky? Koehn 2004 (W04-3250), by sacreBLEU."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from jaxtyping import Float, Int
 
 from nmt.errors import DataError
 from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, METRICS, comparable, within
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +69,77 @@ def compare(
     p_value = 1.0 if system.score == baseline.score else float(system.p_value)
     scores = within(baseline.score, spec), within(system.score, spec)
     return Comparison(spec.name, *scores, p_value, n_bootstrap)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much better several runs of one system are than several of another, on average.
+
+    `mean` is the difference of the mean scores, positive where the system is better. `low` and
+    `high` bound its 95 % interval over paired bootstrap resamples of the sentences, and
+    `p_value` is that of Comparison. What other sentences would change is in these; what other
+    runs would change is not.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p_value: float
+    n_bootstrap: int
+
+
+def difference(
+    metric: str,
+    baselines: Sequence[Sequence[str]],
+    systems: Sequence[Sequence[str]],
+    refs: Sequence[tuple[str, ...]],
+    tgt_lang: str = "fr",
+    n_bootstrap: int = DEFAULT_BOOTSTRAP,
+) -> Difference:
+    """The runs `systems` against the runs `baselines`, each the translation of one corpus.
+
+    With one run of each the p-value is that of `compare`: resamples and test are sacreBLEU's.
+    Raises DataError where two of the translations differ in length, or as `metrics.score` does.
+    """
+    spec = METRICS[metric]
+    scorer = spec.build()
+    lengths = sorted({len(hyps) for hyps in (*baselines, *systems)} | {len(refs)})
+    if len(lengths) > 1:
+        raise DataError(f"difference: got {lengths} lines, they must all be as many")
+    counts = _resamples(len(refs), n_bootstrap)
+
+    def mean_scores(runs: Sequence[Sequence[str]]) -> Float[np.ndarray, " n"]:
+        prepared = [comparable(spec, hyps, refs, tgt_lang) for hyps in runs]
+        scores = [_scores(scorer, hyps, streams, counts) for hyps, streams in prepared]
+        mean: Float[np.ndarray, " n"] = np.mean(scores, axis=0)
+        return mean
+
+    differences = mean_scores(systems) - mean_scores(baselines)
+    observed, resampled = float(differences[0]), differences[1:]
+    low, high = np.percentile(resampled, [2.5, 97.5])
+    strays = np.abs(resampled) - np.abs(resampled).mean()
+    p_value = float((strays > abs(observed)).sum() + 1) / (n_bootstrap + 1)
+    return Difference(
+        observed, float(low), float(high), 1.0 if observed == 0 else p_value, n_bootstrap
+    )
+
+
+def _resamples(n_lines: int, n_bootstrap: int) -> Int[np.ndarray, "n L"]:
+    """How often each line is in the corpus itself (row 0) and in each of sacreBLEU's resamples."""
+    seed = os.environ.get("SACREBLEU_SEED", "12345")
+    rng = np.random.default_rng(None if seed.lower() == "none" else int(seed))
+    drawn = rng.choice(n_lines, size=(n_bootstrap, n_lines), replace=True)
+    counts = [np.bincount(row, minlength=n_lines) for row in drawn]
+    return np.stack([np.ones(n_lines, dtype=np.int64), *counts])
+
+
+def _scores(
+    scorer: "Metric",
+    hyps: Sequence[str],
+    streams: Sequence[tuple[str | None, ...]],
+    counts: Int[np.ndarray, "n L"],
+) -> Float[np.ndarray, " n"]:
+    """The score of each resample. sacreBLEU has no public name for what it keeps of a line."""
+    references = cast("list[tuple[str, ...]]", streams)  # None is allowed, see metrics.score
+    of_lines = np.array(scorer._extract_corpus_statistics(hyps, references), dtype=np.float64)
+    return np.array([scorer._compute_score_from_stats(row).score for row in counts @ of_lines])

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nmt.errors import DataError
-from nmt.evaluation.significance import compare
+from nmt.evaluation.significance import compare, difference
 
 REFS = [f"le chat numéro {i} dort sur le tapis {i} de la maison ." for i in range(60)]
 WORSE = [ref.replace("dort", "court") if i % 2 else ref for i, ref in enumerate(REFS)]
@@ -52,3 +52,36 @@ def test_lines_must_be_equal_in_number():
     assert str(caught.value) == (
         "compare: got 59 translations of the baseline and 60 of the other, they must be equal"
     )
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_a_difference_of_single_runs_has_the_p_value_of_their_comparison(metric):
+    ours = difference(metric, [WORSE], [OTHER], ONE_EACH)
+    compared = compare(metric, WORSE, OTHER, ONE_EACH)
+    assert ours.p_value == pytest.approx(compared.p_value, abs=2e-3)  # theirs sums in fp32
+    assert ours.mean == pytest.approx(compared.score - compared.baseline)
+    assert ours.low < ours.mean < ours.high
+
+
+def test_a_difference_is_of_the_means_over_the_runs():
+    single = difference("bleu", [WORSE], [REFS], ONE_EACH)
+    none = difference("bleu", [REFS], [REFS], ONE_EACH)
+    both = difference("bleu", [WORSE, REFS], [REFS, REFS, REFS], ONE_EACH)
+    assert single.low > 0
+    assert single.p_value < 0.01
+    assert (none.mean, none.low, none.high, none.p_value) == (0, 0, 0, 1)
+    assert both.mean == pytest.approx(single.mean / 2)
+    assert both.high == pytest.approx(single.high / 2)
+
+
+def test_the_interval_covers_what_chance_alone_makes():
+    """Two systems that are wrong in as many lines each, though in others, do not differ."""
+    equal = [ref.replace("dort", "saute") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
+    result = difference("bleu", [WORSE], [equal], ONE_EACH)
+    assert result.low < 0 < result.high
+    assert result.p_value > 0.05
+
+
+def test_all_runs_must_be_of_one_corpus():
+    with pytest.raises(DataError, match=r"^difference: got \[59, 60\] lines, "):
+        difference("bleu", [WORSE], [REFS, REFS[:-1]], ONE_EACH)
