@@ -23,6 +23,16 @@ class Options(Config):
     seed: int = Field(default=1, ge=0, lt=2**63, description="seed of all chance")
 
 
+_Items = TypeVar("_Items", bound=tuple[object, ...])
+
+
+def some(items: _Items) -> _Items:
+    """A validator: the list must not be empty."""
+    if not items:
+        raise ValueError("got [], allowed: a list of one or more")
+    return items
+
+
 class Result(abc.ABC):
     """What a run found: a frozen value of pure numbers, equal for equal options.
 

@@ -1,6 +1,7 @@
 """Sinusoidal positions: a counter whose digits are waves, and whose steps are rotations."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -8,9 +9,9 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from nmt.lab.experiment import Experiment, Options, Result
+from nmt.lab.experiment import Experiment, Options, Result, some
 from nmt.lab.figure import GREY, ORANGE, new_figure
 from nmt.lab.numbers import columns
 from nmt.models.positions import rotation, sinusoids
@@ -31,11 +32,11 @@ class PositionsOptions(Options):
         multiple_of=2,
         description="numbers in an encoding: half as many waves, each as sine and cosine",
     )
-    offsets: tuple[int, ...] = Field(
-        default=(1, 2, 5, 10, 100, 1000),
-        min_length=1,
-        description="steps whose rotation is checked",
+    offsets: tuple[Annotated[int, Field(ge=0, le=10**6)], ...] = Field(
+        default=(1, 2, 5, 10, 100, 1000), description="steps whose rotation is checked"
     )
+
+    _none_missing = field_validator("offsets")(some)
 
 
 @dataclass(frozen=True)

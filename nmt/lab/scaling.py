@@ -1,0 +1,217 @@
+"""Why scores are divided by sqrt(d): what the softmax makes of q^T k as the vectors grow.
+
+Of queries and keys whose d numbers are independent with variance 1, q^T k has the variance d.
+The larger the scores, the nearer the softmax is to a choice of one key, and the smaller is its
+gradient (arXiv 1706.03762, section 3.2.1 and footnote 4). Divided by sqrt(d) they have the
+variance 1 for every d; additive attention, with its usual initial weights, needs no factor.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from nmt.lab.experiment import Experiment, Options, Result, seeded, some
+from nmt.lab.figure import CYCLE, heat, new_figure
+from nmt.lab.numbers import columns
+from nmt.models.attention.base import Attention
+from nmt.models.attention.scores import (
+    AdditiveConfig,
+    ConcatConfig,
+    DotConfig,
+    GaussianConfig,
+    GeneralConfig,
+    ScaledDotConfig,
+)
+from nmt.models.layers import initialise
+
+Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian"]
+_CONFIGS = {
+    "dot": DotConfig(),
+    "scaled_dot": ScaledDotConfig(),
+    "additive": AdditiveConfig(),
+    "general": GeneralConfig(),
+    "concat": ConcatConfig(),
+    "gaussian": GaussianConfig(),
+}
+
+
+_TITLES = {
+    "variance": "variance of a query's scores",
+    "entropy": "entropy of its weights, in nats",
+    "gradient": "norm of the softmax's gradient",
+    "median_gradient": "the same, of the median query",
+}
+
+
+class ScalingOptions(Options):
+    """Which attentions are measured, and on how much."""
+
+    kinds: tuple[Kind, ...] = Field(
+        default=("dot", "scaled_dot", "additive"),
+        description="kinds of attention, with the initial weights of a translation model",
+    )
+    sizes: tuple[Annotated[int, Field(gt=0, le=4096)], ...] = Field(
+        default=tuple(2**n for n in range(12)), description="sizes d of q and k"
+    )
+    keys: int = Field(default=32, ge=2, le=1024, description="keys that share the weights")
+    queries: int = Field(default=32, gt=0, le=1024, description="queries in a draw")
+    draws: int = Field(
+        default=10, ge=2, le=1000, description="draws of queries, keys and initial weights"
+    )
+
+    _none_missing = field_validator("kinds", "sizes")(some)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number for every size (n,), its mean over the draws and its standard deviation."""
+
+    mean: npt.NDArray[np.float64]
+    spread: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a kind does at every size: its measures by name, and one query's weights, largest
+    first.
+    """
+
+    measures: dict[str, Measure]
+    weights: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ScalingResult(Result):
+    """The behaviour of every kind."""
+
+    options: ScalingOptions
+    kinds: dict[str, Behaviour]
+
+    def numbers(self) -> dict[str, object]:
+        """See Result.numbers."""
+        found: dict[str, object] = {
+            "sizes": self.options.sizes,
+            "entropy_of_equal_weights": math.log(self.options.keys),
+        }
+        for kind, behaviour in self.kinds.items():
+            found[kind] = {
+                name: {"mean": each.mean, "spread": each.spread}
+                for name, each in behaviour.measures.items()
+            }
+        return found
+
+    def summary(self) -> list[str]:
+        """See Result.summary."""
+        sizes, lines = self.options.sizes, []
+        shown = sorted({0, len(sizes) // 2, len(sizes) - 1})
+        for name, title in _TITLES.items():
+            rows = [(title, *(f"d = {sizes[place]:,}" for place in shown))]
+            for kind, behaviour in self.kinds.items():
+                found = behaviour.measures[name]
+                rows.append((f"  {kind}", *(_cell(found, place) for place in shown)))
+            lines += [*columns(rows), ""]
+        equal = math.log(self.options.keys)
+        return [*lines, f"({self.options.keys} keys alike have an entropy of {equal:.2f})"]
+
+
+def _cell(found: Measure, place: int) -> str:
+    mean, spread = found.mean[place], found.spread[place]
+    return f"{mean:,.0f} ± {spread:,.0f}" if mean >= 100 else f"{mean:.2g} ± {spread:.1g}"
+
+
+def run(options: ScalingOptions) -> ScalingResult:
+    """Measure every kind at every size, on the same queries and keys, several times."""
+    return ScalingResult(options, {kind: _behaviour(kind, options) for kind in options.kinds})
+
+
+def _behaviour(kind: Kind, options: ScalingOptions) -> Behaviour:
+    found = np.empty((len(_TITLES), len(options.sizes), options.draws))
+    weights = np.empty((len(options.sizes), options.keys))
+    for place, size in enumerate(options.sizes):
+        for draw_number in range(options.draws):
+            scores = _scores(kind, size, options, draw_number)
+            found[:, place, draw_number] = [measure(scores)[name] for name in _TITLES]
+            if draw_number == 0:
+                weights[place] = scores[0].softmax(dim=-1).sort(descending=True).values.numpy()
+    measures = (Measure(each.mean(axis=1), each.std(axis=1, ddof=1)) for each in found)
+    return Behaviour(dict(zip(_TITLES, measures, strict=True)), weights)
+
+
+def _scores(
+    kind: Kind, size: int, options: ScalingOptions, draw_number: int
+) -> Float[Tensor, "Q S"]:
+    """The scores of new queries and keys from N(0, 1), with new weights where the kind has any."""
+    with seeded(options.seed * 10_007 + draw_number), torch.no_grad():
+        queries, keys = torch.randn(1, options.queries, size), torch.randn(1, options.keys, size)
+        attention: Attention = _CONFIGS[kind].build(size, size)
+        initialise(attention)
+        scores: Tensor = attention.score(queries, attention.project(keys))
+        return scores.squeeze(0).double()
+
+
+def measure(scores: Float[Tensor, "Q S"]) -> dict[str, float]:
+    """The variance over a query's keys, the entropy of its weights p, and the Frobenius norm of
+    the softmax's Jacobian diag(p) - p p^T; each a mean over the queries.
+    """
+    p = scores.softmax(dim=-1)
+    squares, cubes = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
+    norms = (squares - 2 * cubes + squares.square()).clamp(min=0).sqrt()
+    return {
+        "variance": float(scores.var(dim=-1).mean()),
+        "entropy": float(-torch.xlogy(p, p).sum(dim=-1).mean()),
+        "gradient": float(norms.mean()),
+        "median_gradient": float(norms.median()),
+    }
+
+
+def draw(result: ScalingResult) -> Figure:
+    """Variance, entropy and gradient over the size, and one query's weights at every size."""
+    figure = new_figure(10.5, 6.8)
+    above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
+    variance, entropy, gradient = above.subplots(1, 3)
+    sizes, keys = result.options.sizes, result.options.keys
+    _draw_lines(variance, result, "variance")
+    variance.plot(sizes, sizes, ":", color="0.3", linewidth=1.2, label="d")
+    variance.set(title="Variance of a query's scores", yscale="log", ylim=(0.03, None))
+    variance.legend()
+    _draw_lines(entropy, result, "entropy")
+    entropy.axhline(math.log(keys), color="0.3", linestyle=":", linewidth=1.2)
+    entropy.text(sizes[-1], math.log(keys), "all keys alike", ha="right", va="bottom", fontsize=8)
+    entropy.set(title="Entropy of its weights, in nats", ylim=(0, 1.12 * math.log(keys)))
+    _draw_lines(gradient, result, "gradient")
+    for colour, behaviour in zip(CYCLE * 2, result.kinds.values(), strict=False):
+        median = behaviour.measures["median_gradient"].mean
+        gradient.plot(sizes, median, "--", color=colour, linewidth=1)
+    gradient.set(title="Norm of the softmax's gradient (- - median)", ylim=(0, None))
+    panels = np.ravel(below.subplots(1, len(result.kinds), squeeze=False, sharey=True))
+    for axes, (kind, behaviour) in zip(panels, result.kinds.items(), strict=True):
+        image = heat(axes, behaviour.weights, 1.0)
+        axes.set(title=f"{kind}: one query's weights", xlabel="keys, most looked at first")
+        axes.set_yticks(range(len(sizes)), [f"{size:,}" for size in sizes])
+    panels[0].set_ylabel("size d")
+    below.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
+    return figure
+
+
+def _draw_lines(axes: Axes, result: ScalingResult, name: str) -> None:
+    """A line for each kind, with a band of one standard deviation over the draws."""
+    sizes = result.options.sizes
+    for colour, (kind, behaviour) in zip(CYCLE * 2, result.kinds.items(), strict=False):
+        found = behaviour.measures[name]
+        axes.plot(sizes, found.mean, color=colour, marker=".", label=kind)
+        low, high = found.mean - found.spread, found.mean + found.spread
+        axes.fill_between(sizes, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("size d of query and key")
+
+
+EXPERIMENT = Experiment(ScalingOptions, run, draw)
