@@ -15,7 +15,8 @@ a second."""
 def read_bytes(path: Path, max_bytes: int, error: type[NMTError]) -> bytes:
     """The content of a file of at most `max_bytes`; of a larger one no more than that is read.
 
-    Raises `error`: the file, and why it cannot be read. FileNotFoundError is the caller's.
+    Raises `error`: the file, and why it cannot be read, with the OSError that says so as its
+    cause. FileNotFoundError is the caller's.
     """
     try:
         with path.open("rb") as file:
@@ -24,7 +25,7 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError]) -> bytes:
         raise
     except (OSError, ValueError) as problem:  # ValueError: a NUL in the name
         reason = getattr(problem, "strerror", None) or problem
-        raise error(f"{path}: cannot be read: {reason}") from None
+        raise error(f"{path}: cannot be read: {reason}") from problem
     if len(content) > max_bytes:
         raise error(f"{path}: larger than the {max_bytes:,} bytes that such a file may have")
     return content

@@ -7,7 +7,7 @@ state.json: everything else, the checksums (SHA-256) of the two, and a seal over
 import errno
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from nmt.atomic import digest, flush, write_bytes, write_json
+from nmt.bounded import read_json, stay_inside
 from nmt.errors import CheckpointError
+from nmt.tensor_file import Specs, check_finite, read_checked
 
 FORMAT = 2
 """The version of state.json that is written."""
@@ -27,6 +29,10 @@ READ_FORMATS = (1, 2)
 Tensors = dict[str, Tensor]
 
 MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
+
+
+_KINDS = {"step": int, "sha256": dict, "aliases": dict, "state": dict}
+"""What state.json must say, besides its format."""
 
 
 class DamagedCheckpointError(CheckpointError):
@@ -73,12 +79,14 @@ def read_state(path: Path) -> StateFile:
 
     Raises DamagedCheckpointError, or CheckpointError where another version wrote it.
     """
+    stay_inside(path, _run_of(path), CheckpointError)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    except ValueError as error:
-        raise DamagedCheckpointError(f"{path}: damaged: not JSON ({error})") from None
+        content = read_json(path, DamagedCheckpointError)
+    except (OSError, DamagedCheckpointError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError):
+            raise _unreadable(path, cause) from None
+        raise
     version = content.get("format") if isinstance(content, dict) else None
     if isinstance(content, dict) and "seal" in content:
         if content.pop("seal") != _seal(content):
@@ -90,19 +98,39 @@ def read_state(path: Path) -> StateFile:
             f"{path}: got format {version!r}, allowed: {', '.join(map(str, READ_FORMATS))}; "
             "another version of nmt wrote this checkpoint"
         )
-    try:
-        return StateFile(content["step"], content["sha256"], content["aliases"], content["state"])
-    except KeyError as error:
-        raise DamagedCheckpointError(f"{path}: damaged: it lacks {error}") from None
+    assert isinstance(content, dict)  # it has a format
+    for name, kind in _KINDS.items():
+        if name not in content:
+            raise DamagedCheckpointError(f"{path}: damaged: it lacks '{name}'")
+        if type(content[name]) is not kind:
+            raise DamagedCheckpointError(f"{path}: damaged: '{name}' is no {kind.__name__}")
+    sha256, aliases = content["sha256"], content["aliases"]
+    for file in (MODEL, STATE):
+        twins = aliases.get(file)
+        if not isinstance(twins, dict) or not all(isinstance(t, str) for t in twins.values()):
+            raise DamagedCheckpointError(f"{path}: damaged: aliases: no names for {file}")
+        if not isinstance(sha256.get(file), str):
+            raise DamagedCheckpointError(f"{path}: damaged: sha256: no checksum of {file}")
+    return StateFile(content["step"], sha256, aliases, content["state"])
 
 
-def read_tensors(path: Path, content: StateFile) -> Tensors:
+def any_tensors(specs: Specs) -> None:
+    """A reader that takes the tensors that there are."""
+
+
+def read_tensors(
+    path: Path, content: StateFile, fits: Callable[[Specs], None] = any_tensors
+) -> Tensors:
     """The tensors of the file `path`, checked against the checksum that `content` has of it.
 
-    Raises DamagedCheckpointError.
+    `fits` is told what there is before any of it is loaded, and raises what it has to say.
+    Raises DamagedCheckpointError, also for a weight that is no number; CheckpointError for a
+    link out of the run.
     """
+    stay_inside(path, _run_of(path), CheckpointError)
+    twins = content.aliases[path.name]
     try:
-        raw = path.read_bytes()
+        raw = read_checked(path, twins, fits, DamagedCheckpointError)
     except OSError as error:
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):
@@ -111,7 +139,9 @@ def read_tensors(path: Path, content: StateFile) -> Tensors:
         tensors = safetensors.torch.load(raw)
     except SafetensorError as error:
         raise DamagedCheckpointError(f"{path}: damaged: {error}") from None
-    tensors.update({name: tensors[twin] for name, twin in content.aliases[path.name].items()})
+    if path.name == MODEL:
+        check_finite(tensors, str(path), DamagedCheckpointError)
+    tensors.update({name: tensors[twin] for name, twin in twins.items()})
     return tensors
 
 
@@ -130,6 +160,11 @@ def fault(folder: Path) -> str | None:
     except CheckpointError as error:
         return str(error)
     return None
+
+
+def _run_of(path: Path) -> Path:
+    """The run directory of a checkpoint's file: RUN/checkpoints/step-000123/state.json."""
+    return path.parents[2]
 
 
 def _seal(content: Mapping[str, object]) -> str:

@@ -8,7 +8,7 @@ are relative links beside it. One that is found damaged where training goes on i
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,14 @@ from nmt.checkpoint_files import (
     STATE,
     DamagedCheckpointError,
     Tensors,
+    any_tensors,
     fault,
     read_state,
     read_tensors,
     write_files,
 )
 from nmt.errors import CheckpointError
+from nmt.tensor_file import Specs
 
 _NAME = re.compile(r"\w[\w.-]*$")
 _STEP_NAME = re.compile(r"step-(\d{6,})$")
@@ -165,7 +167,8 @@ class CheckpointFolder:
 
     def find(self, which: str) -> Path:
         """The folder of `best`, `last`, `step-000123` or `123`; CheckpointError if absent."""
-        name = f"step-{int(which):06d}" if which.isdecimal() else which
+        is_number = which.isdecimal() and len(which) < 20
+        name = f"step-{int(which):06d}" if is_number else which
         if _NAME.match(name):
             link = self.path / name
             name = self._target(link) if link.is_symlink() else name
@@ -199,16 +202,19 @@ class CheckpointFolder:
         with self._naming_others(folder):
             return _load(folder)
 
-    def load_weights(self, which: str) -> tuple[int, Tensors]:
+    def load_weights(
+        self, which: str, fits: Callable[[Specs], None] = any_tensors
+    ) -> tuple[int, Tensors]:
         """The step and the model's tensors alone, which is all that translation needs.
 
-        Raises as `load` does. What a label points to is never replaced by another checkpoint
-        here: a result must come from the model that was asked for.
+        `fits` is told what there is before any of it is loaded (read_tensors). Raises as `load`
+        does. What a label points to is never replaced by another checkpoint here: a result must
+        come from the model that was asked for.
         """
         folder = self.find(which)
         with self._naming_others(folder):
             content = read_state(folder / JSON)
-            return content.step, read_tensors(folder / MODEL, content)
+            return content.step, read_tensors(folder / MODEL, content, fits)
 
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
         """The newest checkpoint that is whole, and by step what is wrong with those after it.

@@ -6,7 +6,6 @@ runs/NAME/config.yaml   the resolved config        run.json       versions, comm
 """
 
 import difflib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,15 @@ from pathlib import Path
 import torch
 
 from nmt.atomic import flush, remove_leftovers, write_json, write_text
+from nmt.bounded import read_json, stay_inside
 from nmt.checkpoint_files import Tensors
 from nmt.checkpoints import CheckpointFolder, CheckpointState
 from nmt.config import RunConfig, dump_config, load_config
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
-from nmt.models.catalog import bare_model
+from nmt.models.catalog import ModelConfig, bare_model
+from nmt.tensor_file import Specs, specs_of
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,9 @@ class RunDirectory:
         """The content of the run's file `name`; CheckpointError if it is missing or damaged."""
         path = self.path / name
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            return read_json(path, CheckpointError)
         except FileNotFoundError:
             raise CheckpointError(f"{path}: no such file") from None
-        except ValueError as error:
-            raise CheckpointError(f"{path}: damaged: not JSON ({error})") from None
 
     def save_checkpoint(
         self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
@@ -133,27 +132,45 @@ def load_model(run: Path, checkpoint: str | int, device: torch.device) -> Loaded
     directory = RunDirectory(run)
     if not directory.exists:
         raise CheckpointError(f"{run}: not a run: it has no config.yaml")
+    stay_inside(directory.config_path, run, CheckpointError)
     config = directory.load_config()
-    step, tensors = directory.checkpoint_folder.load_weights(str(checkpoint))
+    folder = directory.checkpoint_folder.find(str(checkpoint))
+    stay_inside(directory.tokenizer_path, run, CheckpointError)
     tokenizers = Tokenizers.load(directory.tokenizer_path)
-    model = bare_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    check_fit(model, tensors, f"{directory.checkpoint_folder.find(str(checkpoint))}")
+    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+    expected = _specs_of_model(config.model, sizes, directory.config_path)
+    step, tensors = directory.checkpoint_folder.load_weights(
+        str(checkpoint), lambda specs: _compare(expected, specs, str(folder))
+    )
+    model = bare_model(config.model, *sizes)
     model.load_state_dict(tensors)
     return LoadedModel(model.to(device).eval(), tokenizers, config, step)
 
 
 def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
-    """Raise CheckpointError unless every name and every shape agrees with the model's.
+    """Raise CheckpointError unless every name, shape and number format agrees with the model's.
 
     `where` says in the message whose tensors they are.
     """
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    _compare(specs_of(model.state_dict()), specs_of(tensors), where)
+
+
+def _specs_of_model(config: ModelConfig, sizes: tuple[int, int], where: Path) -> Specs:
+    """What the weights of a model must be, known without any memory for them."""
+    try:
+        with torch.device("meta"):
+            return specs_of(bare_model(config, *sizes).state_dict())
+    except RuntimeError as error:  # more numbers than can be counted
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(f"{where}: model: no such model can be built: {reason}") from None
+
+
+def _compare(expected: Specs, got: Specs, where: str) -> None:
     problems = [
         *(f"lacks {name}" for name in expected.keys() - got.keys()),
-        *(f"has {name}, which the model does not" for name in got.keys() - expected.keys()),
+        *(f"has {name[:99]!r}, which the model does not" for name in got.keys() - expected.keys()),
         *(
-            f"{name}: got shape {got[name]}, allowed: {expected[name]}"
+            f"{name}: got {got[name]}, allowed: {expected[name]}"
             for name in expected.keys() & got.keys()
             if got[name] != expected[name]
         ),

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
@@ -244,9 +245,15 @@ def test_everything_is_on_the_disk_before_the_rename(
         (lambda p: edit(p, seal=None), "state.json: damaged: it lacks 'seal'"),
         (lambda p: edit(p, seal="0"), "state.json: damaged: its content does not have its checks"),
         (lambda p: flip(p / "model.safetensors", -1), "model.safetensors: damaged: its"),
-        (lambda p: flip(p / "state.safetensors", 9), "state.safetensors: damaged: its"),
-        (lambda p: cut(p / "model.safetensors"), "model.safetensors: damaged: its"),
-        (lambda p: forge(p / "model.safetensors"), "model.safetensors: damaged: "),
+        (
+            lambda p: flip(p / "state.safetensors", 9),
+            "state.safetensors: header: damaged: not JSON",
+        ),
+        (lambda p: cut(p / "model.safetensors"), "model.safetensors: damaged: its header tells of"),
+        (
+            lambda p: forge(p / "model.safetensors"),
+            "model.safetensors: damaged or no safetensors file",
+        ),
     ],
 )
 def test_a_damaged_checkpoint_is_named_with_its_fault(
@@ -374,11 +381,11 @@ def test_a_reader_gets_what_it_asked_for_or_the_names_of_others(folder: Checkpoi
         save(folder, step)
     flip(folder.path / "step-000003" / "model.safetensors", 99)
     flip(folder.path / "step-000001" / "state.safetensors", 9)
-    with pytest.raises(CheckpointError, match=r"damaged: its .*; whole are: step-000002$"):
+    with pytest.raises(CheckpointError, match=r"damaged: .*; whole are: step-000002$"):
         folder.load_weights("last")
     assert folder.load_weights("1")[0] == 1
     flip(folder.path / "step-000002" / "model.safetensors", 99)
-    with pytest.raises(CheckpointError, match=r"damaged: its .*; no other is whole$"):
+    with pytest.raises(CheckpointError, match=r"damaged: .*; no other is whole$"):
         folder.load_weights("last")
 
 
@@ -414,9 +421,12 @@ def test_what_may_not_be_read_is_not_called_damaged(
     save(folder, 1)
     save(folder, 2)
 
-    def refused(self: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
+    def refused(self: Path, *args: object) -> IO[bytes]:
+        if self.name == unreadable:
+            raise PermissionError(13, "Permission denied")
+        return open(self, "rb")
 
-    monkeypatch.setattr(Path, "read_bytes", refused)
-    with pytest.raises(CheckpointError, match=r"step-000002/model.* cannot be read: Permission"):
-        folder.load_newest()
+    monkeypatch.setattr(Path, "open", refused)
+    for unreadable in ("model.safetensors", "state.json"):
+        with pytest.raises(CheckpointError, match=rf"2/{unreadable}: cannot be read: Permission"):
+            folder.load_newest()

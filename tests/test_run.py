@@ -116,8 +116,8 @@ def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:
     run.config_path.write_text(text.replace("    size: 7", "    size: 5"))
     with pytest.raises(
         CheckpointError,
-        match=r"step-000003: does not fit config\.yaml and tokenizer: .*: got shape .*7.*, "
-        r"allowed: .*5.* \(and \d+ more\)$",
+        match=r"step-000003: does not fit config\.yaml and tokenizer: .*: got F32 .*7.*, "
+        r"allowed: F32 .*5.* \(and \d+ more\)$",
     ):
         load_model(run.path, "last", CPU)
     run.config_path.write_text(text.replace("layers: 1", "layers: 2"))
@@ -129,7 +129,7 @@ def test_a_checkpoint_with_a_tensor_too_many(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
     tensors = run.load_state().model_tensors
     run.save_checkpoint(4, {**tensors, "spare": torch.zeros(2)}, {}, {})
-    with pytest.raises(CheckpointError, match=r"tokenizer: has spare, which the model does not$"):
+    with pytest.raises(CheckpointError, match=r"tokenizer: has 'spare', which the model does not$"):
         load_model(run.path, 4, CPU)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Protocol, runtime_checkable
 from pydantic import Field, ValidationError
 
 from nmt.atomic import flush, write_text
-from nmt.bounded import parse_json, read_bytes
+from nmt.bounded import parse_json, read_bytes, stay_inside
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.text import normalise
 from nmt.corpus.vocab import Vocab
@@ -158,6 +158,7 @@ def train_tokenizers(
 
 
 def _read(path: Path) -> bytes:
+    stay_inside(path, path.parent, DataError)
     try:
         return read_bytes(path, MAX_FILE_BYTES, DataError)
     except FileNotFoundError:

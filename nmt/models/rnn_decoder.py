@@ -44,7 +44,9 @@ class RNNDecoderConfig(Config):
     kind: Literal["rnn"] = "rnn"
     embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
     hidden: int = Field(default=512, gt=0, description="units of a decoder layer")
-    layers: int = Field(default=1, gt=0, description="GRU layers of the encoder and of the decoder")
+    layers: int = Field(
+        default=1, gt=0, le=100, description="GRU layers of the encoder and of the decoder"
+    )
     dropout: float = Field(
         default=0.2,
         ge=0,

@@ -25,9 +25,14 @@ from nmt.schema import conflict_error
 class TransformerConfig(LayerConfig):
     """A Transformer: self-attention in place of recurrence."""
 
-    layers: int = Field(default=3, gt=0, description="layers of the encoder and of the decoder")
+    layers: int = Field(
+        default=3, gt=0, le=100, description="layers of the encoder and of the decoder"
+    )
     decoder_layers: int | None = Field(
-        default=None, gt=0, description="layers of the decoder; unset: as many as the encoder"
+        default=None,
+        gt=0,
+        le=100,
+        description="layers of the decoder; unset: as many as the encoder",
     )
     positions: PositionsConfig = Field(
         default=SinusoidalConfig(), description="how a piece's place is told"

@@ -1,0 +1,223 @@
+"""A run that somebody else made: whatever its files say, it is refused in a line or it translates.
+
+The damage here has the right checksums and the right seal: it is what was meant, not an accident.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from test_run import CPU, make_run
+
+from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
+from nmt.run import RunDirectory, load_model
+
+Forge = Callable[[Path], object]
+"""Changes the run in a folder."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run that loads."""
+    path = make_run(tmp_path / "x").path
+    load_model(path, "last", CPU)
+    return path
+
+
+def checkpoint(run: Path) -> Path:
+    return run / "checkpoints" / "step-000003"
+
+
+def seal(run: Path, **changes: object) -> None:
+    """Write state.json anew with checksums of what now lies beside it."""
+    path = checkpoint(run) / "state.json"
+    content = json.loads(path.read_text())
+    content.pop("seal", None)
+    for name in content["sha256"]:
+        content["sha256"][name] = hashlib.sha256((path.parent / name).read_bytes()).hexdigest()
+    content.update(changes)
+    text = json.dumps(content, sort_keys=True).encode()
+    path.write_text(json.dumps({**content, "seal": hashlib.sha256(text).hexdigest()}))
+
+
+def with_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Forge:
+    def forge(run: Path) -> None:
+        path = checkpoint(run) / "model.safetensors"
+        tensors = safetensors.torch.load(path.read_bytes())
+        change(tensors)
+        path.write_bytes(safetensors.torch.save(tensors))
+        seal(run)
+
+    return forge
+
+
+def with_bytes(content: bytes) -> Forge:
+    def forge(run: Path) -> None:
+        (checkpoint(run) / "model.safetensors").write_bytes(content)
+        seal(run)
+
+    return forge
+
+
+def with_state(**changes: object) -> Forge:
+    return lambda run: seal(run, **changes)
+
+
+def with_config(old: str, new: str) -> Forge:
+    def forge(run: Path) -> None:
+        text = (run / "config.yaml").read_text()
+        assert old in text
+        (run / "config.yaml").write_text(text.replace(old, new))
+
+    return forge
+
+
+def linked(name: str) -> Forge:
+    """Replace a part of the run by a link to the same thing outside of it."""
+
+    def forge(run: Path) -> None:
+        outside = run.parent / "outside"
+        os.rename(run / name, outside)
+        (run / name).symlink_to(outside)
+
+    return forge
+
+
+def with_tokenizer(content: bytes) -> Forge:
+    def forge(run: Path) -> None:
+        folder = run / "tokenizer"
+        (folder / "joint.vocab.txt").write_bytes(content)
+        manifest = json.loads((folder / "tokenizer.json").read_text())
+        digest = hashlib.sha256(content).hexdigest()
+        manifest["src"]["sha256"] = manifest["tgt"]["sha256"] = digest
+        (folder / "tokenizer.json").write_text(json.dumps(manifest))
+
+    return forge
+
+
+def with_manifest(**changes: object) -> Forge:
+    def forge(run: Path) -> None:
+        path = run / "tokenizer" / "tokenizer.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return forge
+
+
+def first(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    return tensors[sorted(tensors)[0]]
+
+
+ALIASES: dict[str, object] = {"model.safetensors": {}, "state.safetensors": {}}
+HUGE_HEADER = (1 << 40).to_bytes(8, "little") + b"{" + b" " * 100
+
+CASES: list[tuple[str, Forge, str]] = [
+    ("a weight is NaN", with_weights(lambda t: first(t).view(-1)[:1].fill_(float("nan"))),
+     "model.safetensors: decoder.attention.W_k.weight: 1 of 154 numbers are NaN or infinite"),
+    ("a weight is infinite", with_weights(lambda t: first(t).fill_(float("inf"))),
+     "model.safetensors: decoder.attention.W_k.weight: 154 of 154 numbers are NaN or infinite"),
+    ("fp64 weights", with_weights(lambda t: t.update({k: v.double() for k, v in t.items()})),
+     "step-000003: does not fit config.yaml and tokenizer: decoder.attention.W_k.weight: got F64"),
+    ("another name", with_weights(lambda t: t.update(evil=t.pop("decoder.output.bias"))),
+     "step-000003: does not fit config.yaml and tokenizer: has 'evil', which the model does not"),
+    ("no weights", with_weights(lambda t: t.clear()),
+     "model.safetensors: damaged: 'decoder.embedding.weight' is to be"),
+    ("a larger model", with_config("    size: 7", "    size: 7000000"),
+     "step-000003: does not fit config.yaml and tokenizer: "),
+    ("a model beyond counting", with_config("    size: 7", f"    size: {2**61}"),
+     "config.yaml: model: no such model can be built: "),
+    ("a model without end", with_config("layers: 1", "layers: 1000000000"),
+     "model.layers: got 1000000000, allowed: <= 100"),
+    ("a huge header", with_bytes(HUGE_HEADER),
+     "model.safetensors: damaged or no safetensors file: a header of 1,099,511,627,776 bytes"),
+    ("a pickle", with_bytes(b"\x80\x04\x95\x0b\0\0\0\0\0\0\0\x8c\x02os\x94."),
+     "model.safetensors: damaged or no safetensors file"),
+    ("an empty file", with_bytes(b""),
+     "model.safetensors: damaged or no safetensors file: it has no whole header"),
+    ("aliases of nothing", with_state(aliases=ALIASES | {"model.safetensors": {"a": "b"}}),
+     "model.safetensors: damaged: 'a' is to be 'b', which it cannot be"),
+    ("aliases that are no names", with_state(aliases=ALIASES | {"model.safetensors": ["a"]}),
+     "state.json: damaged: aliases: no names for model.safe"),
+    ("no aliases", with_state(aliases={}), "state.json: damaged: aliases: no names for model.safe"),
+    ("no checksums", with_state(sha256={}), "state.json: damaged: sha256: no checksum of model"),
+    ("a step that is none", with_state(step="3"), "state.json: damaged: 'step' is no int"),
+    ("a state that is none", with_state(state=[]), "state.json: damaged: 'state' is no dict"),
+    ("weights elsewhere", linked("checkpoints/step-000003/model.safetensors"),
+     "model.safetensors: a link out of "),
+    ("state.json elsewhere", linked("checkpoints/step-000003/state.json"),
+     "state.json: a link out of "),
+    ("a checkpoint elsewhere", linked("checkpoints/step-000003"), "no checkpoint 'last'"),
+    ("checkpoints elsewhere", linked("checkpoints"), "state.json: a link out of "),
+    ("config.yaml elsewhere", linked("config.yaml"), "config.yaml: a link out of "),
+    ("tokenizers elsewhere", linked("tokenizer"), "tokenizer: a link out of "),
+    ("a tokenizer file elsewhere", linked("tokenizer/joint.vocab.txt"), "a link out of "),
+    ("tokenizer.json elsewhere", linked("tokenizer/tokenizer.json"), "a link out of "),
+    ("a tokenizer that is none", with_tokenizer(b"PK\x03\x04\n"),
+     "joint.vocab.txt: a vocabulary begins with <pad> <unk> <s> </s>, this one with 'PK"),
+    ("a tokenizer that is no text", with_tokenizer(b"\xff\xfe\n"),
+     "joint.vocab.txt: not UTF-8 at byte 0"),
+    ("a tokenizer cut short", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\na"),
+     "joint.vocab.txt: the last line has no line end"),
+    ("another vocabulary", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"".join(
+        b"%d\n" % n for n in range(99))), "does not fit config.yaml and tokenizer: decoder."),
+    ("a tokenizer outside by name", with_manifest(src={"name": "../x", "sha256": "0"}),
+     "tokenizer.json: src.name: "),
+    ("a tokenizer of another kind", with_manifest(config={"kind": "os.system"}),
+     "tokenizer.json: config: "),
+    ("a tokenizer.json of another time", with_manifest(format=7),
+     "tokenizer.json: format 7, this nmt reads format 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("forge", "reason"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_a_forged_run_is_refused_in_one_line(run: Path, forge: Forge, reason: str) -> None:
+    forge(run)
+    with pytest.raises(NMTError) as caught:
+        load_model(run, "last", CPU)
+    assert type(caught.value) in (ConfigError, DataError) or isinstance(
+        caught.value, CheckpointError
+    )
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
+    """What config.yaml asks for and what the file has do not fit: nothing is allocated."""
+    path = checkpoint(run) / "model.safetensors"
+    n_numbers = 1 << 38
+    entry = {"dtype": "F32", "shape": [n_numbers], "data_offsets": [0, 4 * n_numbers]}
+    header = json.dumps({"a": entry}).encode()
+    with path.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + 4 * n_numbers)
+    state = json.loads((path.parent / "state.json").read_text())
+    state.pop("seal")
+    state["aliases"] = ALIASES
+    text = json.dumps(state, sort_keys=True).encode()
+    sealed = {**state, "seal": hashlib.sha256(text).hexdigest()}
+    (path.parent / "state.json").write_text(json.dumps(sealed))
+    with pytest.raises(CheckpointError, match=r"does not fit config\.yaml and tokenizer: "):
+        load_model(run, "last", CPU)
+
+
+def test_links_within_the_run_are_its_own(run: Path) -> None:
+    path = checkpoint(run) / "model.safetensors"
+    os.rename(path, run / "weights")
+    path.symlink_to("../../weights")
+    assert load_model(run, "last", CPU).step == 3
+
+
+def test_a_linked_run_is_a_run(run: Path) -> None:
+    (run.parent / "link").symlink_to(run)
+    assert load_model(run.parent / "link", "last", CPU).step == 3
+
+
+def test_training_does_not_go_on_from_a_forged_checkpoint(run: Path) -> None:
+    linked("checkpoints/step-000003/state.safetensors")(run)
+    with pytest.raises(CheckpointError, match=r"state\.safetensors: a link out of "):
+        RunDirectory(run).load_state("last")
