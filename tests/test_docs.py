@@ -10,6 +10,8 @@ import typer.main
 
 from nmt.cli.app import app
 from nmt.config import load_config
+from nmt.config_file import load_overrides
+from nmt.lab.catalog import EXPERIMENTS, find
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -50,18 +52,30 @@ def test_every_command_shown_exists(where: str, words: list[str]) -> None:
     assert given <= known, f"{where}: {given - known}"
 
 
-SETTINGS = sorted(
-    {
-        setting
-        for page in PAGES
-        for setting in re.findall(r"--set ([a-z_.]+=[^\s`]+)", page.read_text(encoding="utf-8"))
-    }
-)
+def _settings() -> Iterator[tuple[str, str]]:
+    """(experiment of the laboratory or nothing, setting) of every `--set KEY=VALUE`."""
+    for page in PAGES:
+        for line in page.read_text(encoding="utf-8").split("\n"):
+            experiment = re.search(r"nmt lab ([a-z][a-z-]*)", line)
+            for quoted, bare in re.findall(r"--set (?:'([^']+)'|([a-z_.]+=[^\s`]+))", line):
+                yield experiment[1] if experiment else "", quoted or bare
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_every_setting_shown_is_right(setting: str) -> None:
-    load_config(Path("starter"), [setting])
+@pytest.mark.parametrize(("experiment", "setting"), sorted(set(_settings())))
+def test_every_setting_shown_is_right(experiment: str, setting: str) -> None:
+    if experiment:
+        load_overrides([setting], find(experiment).options)
+    else:
+        load_config(Path("starter"), [setting])
+
+
+def test_every_experiment_has_its_section_and_its_picture() -> None:
+    page = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+    for name in EXPERIMENTS:
+        assert f"\n## {name}\n" in page
+        assert f"\nnmt lab {name}\n" in page
+        assert f"](lab/{name}.png)" in page
+        assert (ROOT / "docs" / "lab" / f"{name}.png").stat().st_size < 150_000
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
