@@ -70,6 +70,17 @@ class TrainConfig(Config):
         description="auto, cpu, cuda, cuda:N or mps; auto takes CUDA, then MPS, then the CPU",
     )
     log_every: int = Field(default=50, gt=0, description="updates between lines of metrics.jsonl")
+    save_every: int | None = Field(
+        default=None,
+        gt=0,
+        description="updates between checkpoints, besides those that follow a validation; null: "
+        "only those",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="only operations that give the same bits every time, and an error where there "
+        "is none (docs/reliability.md)",
+    )
     keep_last: int = Field(
         default=2, gt=0, description="newest checkpoints kept, besides the best one"
     )

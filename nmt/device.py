@@ -1,6 +1,8 @@
 """The choice of device and numeric precision, made once and said in words."""
 
 import contextlib
+import os
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -44,6 +46,28 @@ def autocast(
     if precision == "fp32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=_AUTOCAST_DTYPES[precision])
+
+
+@contextlib.contextmanager
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Where `wanted`, torch takes only operations that give the same bits every time here.
+
+    One without such a form raises RuntimeError. cuBLAS reads its variable when it is first
+    used, so that this must come before any product on a GPU.
+    """
+    if not wanted:
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled()
+    benchmark = torch.backends.cudnn.benchmark
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        torch.backends.cudnn.benchmark = benchmark
 
 
 def describe_device(device: torch.device) -> str:

@@ -26,6 +26,18 @@ Run = Annotated[Path | None, typer.Option(help="Run directory. [default: runs/NA
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Epochs = Annotated[int | None, typer.Option(help="Stop after this many epochs.")]
 Steps = Annotated[int | None, typer.Option(help="Stop after this many updates.")]
+AllowChange = Annotated[
+    bool,
+    typer.Option(
+        "--allow-change", help="Go on with other rates, batch sizes or dropout than the run had."
+    ),
+]
+Deterministic = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic", help="Only operations that give the same bits every time; slower."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only errors on stderr.")]
 
 
@@ -36,24 +48,29 @@ def train(
     device: Device = None,
     epochs: Epochs = None,
     steps: Steps = None,
+    allow_change: AllowChange = False,
+    deterministic: Deterministic = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or go on with a run that was begun.
 
     The run directory's path is printed on stdout. Ctrl-C and SIGTERM save the state and end;
-    the same command again continues it.
+    the same command again continues it. A run that ended some other way goes on from its last
+    checkpoint.
     """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     from nmt.config import load_config
     from nmt.training import loop
 
     overrides = list(set_ or [])
     given = {"train.device": device, "train.epochs": epochs, "train.steps": steps}
     overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
+    if deterministic:
+        overrides.append("train.deterministic=true")
     loaded = load_config(config, overrides)
     stop = _StopSignal()
-    outcome = loop.train(
-        loaded, run or Path("runs") / loaded.name, sys.argv, lambda: stop.number != 0, quiet
-    )
+    folder = run or Path("runs") / loaded.name
+    outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
     if not quiet:
         typer.echo(_closing_words(outcome), err=True)
     typer.echo(outcome.run)
@@ -71,17 +88,28 @@ def _closing_words(outcome: "Outcome") -> str:
 
 
 class _StopSignal:
-    """The first Ctrl-C or SIGTERM is noted, the second acts as it always does."""
+    """Whether Ctrl-C or SIGTERM came; the first is noted, the second ends the process.
+
+    Before training asks for the first time there is nothing to save, and both end the process as
+    they do any other: by the system, for Python would wait for the end of a call into a library,
+    which can be minutes of learning a vocabulary.
+    """
 
     def __init__(self) -> None:
         self.number = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
+        self._is_watching = False
+
+    def __call__(self) -> bool:
+        if not self._is_watching:
+            self._is_watching = True
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._note)
+        return self.number != 0
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.number = number
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_DFL)
         # Not by sys.stderr: the bar may be writing to it, and Python's streams refuse a second
         # writer in the same thread.
         with contextlib.suppress(OSError):

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -122,10 +122,10 @@ class Batcher:
             for src, tgt in zip(corpus.src_ids, corpus.tgt_ids, strict=True)
         ]
 
-    def plan(self, epoch: int) -> list[list[int]]:
-        """The rows of every batch of `epoch`, each row of the corpus exactly once."""
+    def plan(self, epoch: int, done: Collection[int] = ()) -> list[list[int]]:
+        """The rows of every batch of `epoch`, each row of the corpus but `done` exactly once."""
         rng = random.Random(f"{self.seed}/{epoch}")
-        rows = list(range(len(self.corpus)))
+        rows = [row for row in range(len(self.corpus)) if row not in done]
         rng.shuffle(rows)
         pool = _POOL_BATCHES * self._sentences_per_batch()
         batches: list[list[int]] = []

@@ -12,7 +12,7 @@ from nmt.corpus.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.corpus.catalog import read_examples, read_split, resolve_split, split_files
 from nmt.corpus.sources import pairs_of
 from nmt.corpus.tokenizer import MANIFEST_NAME, Tokenizers, train_tokenizers
-from nmt.device import describe_device, resolve_device
+from nmt.device import describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.models.catalog import build_model
 from nmt.run import RunDirectory
@@ -45,24 +45,29 @@ def train(
     command: Sequence[str],
     interrupted: Callable[[], bool] = lambda: False,
     quiet: bool = False,
+    allow_change: bool = False,
 ) -> Outcome:
     """Train `config` in the run directory `folder`; continue there if it was begun before.
 
     `command` is what the user typed, for the run card. `interrupted` is asked after every
-    update; once it is true the state is saved and training returns. Raises ConfigError,
-    DataError or CheckpointError for what the user can mend.
+    update, and between the batches of a validation; once it is true the state is saved and
+    training returns. `allow_change`: see changes.py. Raises ConfigError, DataError or
+    CheckpointError for what the user can mend.
     """
     device = resolve_device(config.train.device)
     data_files = _data_files(config)
-    with run_lock(folder) as no_lock:
-        run = open_run(folder, config, command, data_files, describe_device(device))
+    with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
+        found = describe_device(device)
+        opened = open_run(folder, config, command, data_files, found, allow_change)
+        run = opened.run
         with RunLog(run.path, config.train.tensorboard, quiet) as log:
             if no_lock:
                 log.say(no_lock)
             seed_all(config.seed)
             parts, summary = _assemble(config, run, device, log)
             trainer = Trainer(config, parts, run, log)
-            lines = _go_on(trainer, run) if begun(run) else []
+            lines = [f"changed       {change}" for change in opened.changed]
+            lines += _go_on(trainer, run) if begun(run) else []
             done = trainer.progress
             log.rewind(done.step, done.is_validated)
             log.say("\n".join([summary, *lines]))
@@ -82,6 +87,10 @@ def _go_on(trainer: Trainer, run: RunDirectory) -> list[str]:
 def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
     try:
         return trainer.fit(interrupted)
+    except RuntimeError as error:
+        if "deterministic" not in str(error):
+            raise
+        raise ConfigError(f"train.deterministic: {str(error).splitlines()[0]}") from error
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -158,8 +158,23 @@ class Schedule:
         state = self._scheduler.state_dict()
         return {k: v for k, v in state.items() if k not in ("lr_lambdas", "mode_worse")}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        """Continue where `state_dict` was taken."""
-        if isinstance(self._scheduler, LambdaLR):
-            state = {**state, "lr_lambdas": [None]}
-        self._scheduler.load_state_dict(state)
+    def load_state_dict(self, state: dict[str, object], lr_ratio: float = 1.0) -> None:
+        """Continue where `state_dict` was taken, by the settings of this config.
+
+        They are those that it was taken with, or were changed since; so was lr where
+        `lr_ratio`, the new one by the old, is not 1.
+        """
+        scheduler = self._scheduler
+        groups = scheduler.optimizer.param_groups
+        if isinstance(scheduler, LambdaLR):
+            own = {"lr_lambdas": [None], "base_lrs": scheduler.base_lrs}
+            scheduler.load_state_dict({**state, **own})
+            factors = [factor(scheduler.last_epoch) for factor in scheduler.lr_lambdas]
+            for group, base, factor in zip(groups, scheduler.base_lrs, factors, strict=True):
+                group["lr"], group["initial_lr"] = base * factor, base
+        else:
+            assert isinstance(scheduler, ReduceLROnPlateau)
+            own = {"factor": scheduler.factor, "patience": scheduler.patience}
+            scheduler.load_state_dict({**state, **own})
+            for group in groups:
+                group["lr"] *= lr_ratio

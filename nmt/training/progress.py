@@ -1,14 +1,19 @@
 """Where a run is: every plain number that a resumed run needs to go on as if unbroken."""
 
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 
 @dataclass
 class Progress:
     """Counters of a run; the one mutable value of training, saved as JSON in a checkpoint.
 
-    `epoch` and `batch` say which micro-batch comes next; `window_*` sum over the updates since
-    the last line of the log; times are seconds of training, validation included.
+    `epoch` and `batch` say which micro-batch comes next in the plan of the epoch, which
+    `batching` (size and unit) decides; where it was changed on the way, `earlier` holds each
+    earlier batching with the number of its batches that were done.
+
+    `window_*` sum over the updates since the last line of the log; times are seconds of training,
+    validation included.
     `validated_step` is the last step that was measured, `kept_steps` are those whose checkpoints
     stay. A checkpoint that only a stop made is not among these: the run that goes on is to
     leave what the unbroken one leaves.
@@ -17,6 +22,8 @@ class Progress:
     step: int = 0
     epoch: int = 0
     batch: int = 0
+    batching: list[Any] = field(default_factory=list)
+    earlier: list[list[Any]] = field(default_factory=list)
     seconds: float = 0.0
     window_nll_sum: float = 0.0
     window_tokens: int = 0
@@ -36,6 +43,34 @@ class Progress:
     def is_kept(self) -> bool:
         """Whether this step has a checkpoint that stays."""
         return self.step in self.kept_steps
+
+    def rebatch(self, size: int, unit: str) -> None:
+        """Have what is left of the epoch cut into batches of `size`."""
+        if self.batching and self.batching != [size, unit] and self.batch:
+            self.earlier.append([*self.batching, self.batch])
+            self.batch = 0
+        self.batching = [size, unit]
+
+    def next_epoch(self) -> None:
+        """An epoch is over."""
+        self.epoch, self.batch, self.earlier = self.epoch + 1, 0, []
+
+    def judge(self, bleu: float, loss: float) -> bool:
+        """Count a validation of this step; whether it is the best so far.
+
+        By BLEU, and by loss where BLEU is the same (0 in the first minutes).
+        """
+        self.validated_step = self.step
+        if self.best_bleu is None or self.best_loss is None:
+            better = True
+        else:
+            better = (bleu, -loss) > (self.best_bleu, -self.best_loss)
+        if better:
+            self.best_bleu, self.best_loss = bleu, loss
+            self.best_step, self.bad_validations = self.step, 0
+        else:
+            self.bad_validations += 1
+        return better
 
     def to_json(self) -> dict[str, object]:
         """All fields by name."""

@@ -1,6 +1,8 @@
 """Opening a run directory for training: a new one, or one that was begun before."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from nmt.atomic import digest, remove_leftovers, write_text
@@ -8,30 +10,30 @@ from nmt.config import RunConfig, dump_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.run import RunDirectory
 from nmt.run_card import run_card
+from nmt.training.changes import Change, Verdict, changes
 from nmt.training.progress import Progress
 
-_MAY_CHANGE = (
-    "train.epochs",
-    "train.steps",
-    "train.max_minutes",
-    "train.device",
-    "train.log_every",
-    "train.keep_last",
-    "train.tensorboard",
-    "valid.samples",
-    "valid.patience",
-    "search",
-)
-"""Keys that may differ when a run goes on: they change no update that was made."""
+
+@dataclass(frozen=True)
+class Opened:
+    """A run directory and what was changed in the configuration of the run since it was begun."""
+
+    run: RunDirectory
+    changed: Sequence[Change] = ()
 
 
 def open_run(
-    folder: Path, config: RunConfig, command: Sequence[str], data_files: Sequence[Path], device: str
-) -> RunDirectory:
+    folder: Path,
+    config: RunConfig,
+    command: Sequence[str],
+    data_files: Sequence[Path],
+    device: str,
+    allow_change: bool = False,
+) -> Opened:
     """The run at `folder`, made now or continued.
 
-    A continued run keeps its config, but for what may change, and its data: raises ConfigError
-    naming every other difference, DataError naming a file with another content. Without a
+    A continued run keeps its config, but for what may change (changes.py), and its data: raises
+    ConfigError naming every difference, DataError naming a file with another content. Without a
     checkpoint nothing was learned yet, and the run is begun again, whatever its config was.
     """
     run = RunDirectory(folder)
@@ -43,19 +45,17 @@ def open_run(
     # The card comes first: a config.yaml without one is not a run's but the user's own.
     if not begun(run):
         run.write_json("run.json", run_card(config, command, data_files, device))
-        return run if run.exists else RunDirectory.create(folder, config)
-    changes = list(_changes(run.load_config().model_dump(), config.model_dump()))
-    refused = [change for change in changes if not change[0].startswith(_MAY_CHANGE)]
-    if refused:
-        words = "; ".join(f"{key}: {old} -> {new}" for key, old, new in refused)
-        raise ConfigError(
-            f"{folder}: this run was begun with another configuration ({words}); "
-            "use another --run, or the old values"
-        )
+        return Opened(run if run.exists else RunDirectory.create(folder, config))
+    found = changes(run.load_config(), config)
+    allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)
+    if any(change.verdict not in allowed for change in found):
+        words = [f"{folder}: this run was begun with another configuration:"]
+        words += [f"  {change} ({change.verdict.value})" for change in found]
+        raise ConfigError("\n".join(words))
     _check_data(run, data_files)
-    if changes:
+    if found:
         write_text(run.config_path, dump_config(config))
-    return run
+    return Opened(run, found)
 
 
 def _begin_again(run: RunDirectory, config: RunConfig) -> None:
@@ -108,19 +108,9 @@ def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
         begun = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index]
     except (KeyError, TypeError):
         raise CheckpointError(f"{run.path / 'run.json'}: damaged: it lacks data.sha256") from None
-    for path in data_files:
-        if digest(path) not in begun:
+    for path, expected in zip_longest(data_files, begun):
+        if path is None or digest(path) != expected:
             raise DataError(
-                f"{path}: changed since {run.path} was begun; "
+                f"{path or 'data'}: changed since {run.path} was begun; "
                 "bring the file back as it was, or train in another --run"
             )
-
-
-def _changes(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:
-    """Every key that differs, with the old and the new value."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in {**old, **new}:
-            below = f"{key}.{name}" if key else str(name)
-            yield from _changes(old.get(name), new.get(name), below)
-    elif old != new:
-        yield key, old, new

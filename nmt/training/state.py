@@ -12,7 +12,7 @@ from nmt.training.optim import Schedule
 from nmt.training.progress import Progress
 from nmt.training.rng import pack_rng, unpack_rng
 
-Json = dict[str, Any]
+Json = dict[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Engine:
     schedule: Schedule
     scaler: torch.amp.GradScaler
     device: torch.device
+    lr: float
 
 
 def pack(engine: Engine, progress: Progress) -> tuple[dict[str, Tensor], Json]:
@@ -40,6 +41,7 @@ def pack(engine: Engine, progress: Progress) -> tuple[dict[str, Tensor], Json]:
         "schedule": engine.schedule.state_dict(),
         "scaler": engine.scaler.state_dict(),
         "param_groups": saved["param_groups"],
+        "lr": engine.lr,
         "rng": rng_numbers,
     }
     return {**tensors, **rng_tensors}, values
@@ -48,18 +50,19 @@ def pack(engine: Engine, progress: Progress) -> tuple[dict[str, Tensor], Json]:
 def unpack(tensors: Mapping[str, Tensor], values: Json, engine: Engine) -> Progress:
     """Put `pack`'s result back in place; the progress is returned.
 
-    Raises CheckpointError where something is missing or of another form.
+    What the engine was made with holds where it was changed since: its rates and factors are
+    settings, not state. Raises CheckpointError where something is missing or of another form.
     """
     try:
-        state: dict[int, dict[str, Tensor]] = {}
+        state: Json = {}
         for name, tensor in tensors.items():
             kind, *rest = name.split(".")
             if kind == "optimizer":
                 state.setdefault(int(rest[0]), {})[".".join(rest[1:])] = tensor
-        groups = values["param_groups"]
-        engine.optimizer.load_state_dict({"state": state, "param_groups": groups})
-        engine.schedule.load_state_dict(values["schedule"])
-        engine.scaler.load_state_dict(values["scaler"])
+        _load_optimizer(engine.optimizer, state, values["param_groups"])
+        engine.schedule.load_state_dict(values["schedule"], engine.lr / values.get("lr", engine.lr))
+        if values["scaler"]:  # empty where the precision was another
+            engine.scaler.load_state_dict(values["scaler"])
         known = {field.name for field in fields(Progress)}
         progress = Progress(**{k: v for k, v in values["progress"].items() if k in known})
         if "rng" in values:
@@ -69,6 +72,14 @@ def unpack(tensors: Mapping[str, Tensor], values: Json, engine: Engine) -> Progr
     except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
         raise CheckpointError(f"training state does not fit this run: {error}") from error
     return progress
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, state: Json, groups: list[Json]) -> None:
+    kept = ("params", "lr", "initial_lr")
+    own = [{k: v for k, v in g.items() if k not in kept} for g in optimizer.param_groups]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    for group, settings in zip(optimizer.param_groups, own, strict=True):
+        group.update(settings)
 
 
 def _migrate(tensors: Mapping[str, Tensor], progress: Progress) -> None:

@@ -2,9 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import torch
 
@@ -12,17 +11,23 @@ from nmt.checkpoints import CheckpointState
 from nmt.config import RunConfig
 from nmt.corpus.batching import Batch, Batcher
 from nmt.device import autocast
-from nmt.errors import NMTError
 from nmt.models.base import Seq2Seq
 from nmt.models.masks import keep_from_lengths
 from nmt.run import RunDirectory, check_fit
+from nmt.training.guards import (
+    is_out_of_memory,
+    memory_for_update,
+    memory_for_validation,
+    refuse_nan,
+)
 from nmt.training.loss import cross_entropy
 from nmt.training.meter import Meter, peak_memory_bytes
 from nmt.training.optim import Schedule
+from nmt.training.plan import groups, plan_of
 from nmt.training.progress import Progress
 from nmt.training.runlog import Record, RunLog
 from nmt.training.state import Engine, pack, unpack
-from nmt.training.validation import ValidationResult, Validator
+from nmt.training.validation import Validator
 
 _ESTIMATE_AFTER = 20
 """Updates of this process before time and memory are estimated from them."""
@@ -48,12 +53,13 @@ class Trainer:
         self.run = run
         self.log = log
         self.progress = Progress()
+        self.progress.rebatch(parts.batcher.size, parts.batcher.unit)
         train = config.train
         self.parameters = [p for p in parts.model.parameters() if p.requires_grad]
         self.optimizer = train.optimizer.build(self.parameters, train.lr)
         self.schedule = Schedule(train.schedule, self.optimizer, self.total_steps())
         self.scaler = torch.amp.GradScaler(parts.device.type, enabled=train.precision == "fp16")
-        self._engine = Engine(self.optimizer, self.schedule, self.scaler, parts.device)
+        self._engine = Engine(self.optimizer, self.schedule, self.scaler, parts.device, train.lr)
         self.saved_step: int | None = None
 
     def total_steps(self) -> int | None:
@@ -70,6 +76,7 @@ class Trainer:
         check_fit(self.parts.model, saved.model_tensors, f"{self.run.path}: step {saved.step}")
         self.parts.model.load_state_dict(saved.model_tensors)
         self.progress = unpack(saved.state_tensors, saved.state, self._engine)
+        self.progress.rebatch(self.parts.batcher.size, self.parts.batcher.unit)
         self.saved_step = saved.step
 
     def end_reason(self) -> str | None:
@@ -109,17 +116,17 @@ class Trainer:
     def _run_epoch(self, interrupted: Callable[[], bool]) -> None:
         """Updates until this epoch or the run ends."""
         progress = self.progress
-        batcher = self.parts.batcher
-        plan = batcher.plan(progress.epoch)
+        plan = plan_of(self.parts.batcher, progress)
         n_batches = len(plan)
         self.log.open_bar(progress.epoch, n_batches, progress.batch)
-        batches = map(batcher.corpus.batch, plan[progress.batch :])  # made when needed
-        for group in _groups(batches, self.config.train.accumulate):
-            self._update(group)
+        batches = map(self.parts.batcher.corpus.batch, plan[progress.batch :])  # made when needed
+        for group in groups(batches, self.config.train.accumulate):
+            with memory_for_update(group, progress.step + 1, self.config.train):
+                self._update(group)
             progress.step += 1
             progress.batch += len(group)
             if progress.batch == n_batches:
-                progress.epoch, progress.batch = progress.epoch + 1, 0
+                progress.next_epoch()
             self.log.advance_bar(len(group), self.meter.loss, self.meter.tokens_per_second)
             self._report(n_batches)
             self._after_step(interrupted)
@@ -148,25 +155,12 @@ class Trainer:
         self.scaler.unscale_(self.optimizer)
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, train.clip_norm or math.inf)
         self.grad_norm = float(norm)
-        self._refuse_nan(nll_sum)
+        refuse_nan(nll_sum, self.grad_norm, self.progress.step + 1, self.scaler.is_enabled())
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.schedule.after_update()
         self.optimizer.zero_grad(set_to_none=True)
         self.meter.add(nll_sum, n_tokens, sum(batch.n_src_tokens for batch in group))
-
-    def _refuse_nan(self, nll_sum: float) -> None:
-        """An fp16 overflow is the scaler's business; anything else that is no number ends it."""
-        if not math.isfinite(nll_sum):
-            what = f"loss is {nll_sum}"
-        elif not math.isfinite(self.grad_norm) and not self.scaler.is_enabled():
-            what = f"gradient norm is {self.grad_norm}"
-        else:
-            return
-        raise NMTError(
-            f"{what} at step {self.progress.step + 1}; earlier checkpoints are intact: lower "
-            "train.lr or train.clip_norm and start anew, or go on from the last one"
-        )
 
     def _report(self, n_batches: int) -> None:
         progress, train = self.progress, self.config.train
@@ -185,19 +179,25 @@ class Trainer:
 
     def _after_step(self, interrupted: Callable[[], bool]) -> None:
         """Validate and save where it is time and not yet done."""
-        progress, every = self.progress, self.config.valid.every
+        progress, every, save = self.progress, self.config.valid.every, self.config.train.save_every
         if progress.batch == 0 if every is None else progress.step % every == 0:
             self._measure_and_keep(interrupted)
+        elif save is not None and progress.step % save == 0 and not progress.is_kept:
+            self._keep()
 
     def _measure_and_keep(self, interrupted: Callable[[], bool]) -> bool:
         """Whether this step is measured and has its checkpoint; not so where interrupted."""
         if not self.progress.is_validated and not self._validate(interrupted):
             return False
         if not self.progress.is_kept:
-            kept = [*self.progress.kept_steps, self.progress.step]
-            self.progress.kept_steps = kept[-self.config.train.keep_last :]
-            self._save()
+            self._keep()
         return True
+
+    def _keep(self) -> None:
+        """Save a checkpoint that stays as long as it is among the last ones or the best."""
+        kept = [*self.progress.kept_steps, self.progress.step]
+        self.progress.kept_steps = kept[-self.config.train.keep_last :]
+        self._save()
 
     def _say_estimate(self, updates_per_epoch: int) -> None:
         seconds = (time.monotonic() - self._first_time) / _ESTIMATE_AFTER
@@ -228,17 +228,17 @@ class Trainer:
             progress.validated_step = progress.step
             return True
         started = time.monotonic()
-        result = self.parts.validator.run(self.parts.model, self.parts.device, interrupted)
+        try:
+            result = self.parts.validator.run(self.parts.model, self.parts.device, interrupted)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._save()
+            raise memory_for_validation(progress.step, self.config) from error
         if result is None:
             return False
-        progress.validated_step = progress.step
         self.schedule.after_validation(result.loss)
-        better = self._is_better(result)
-        if better:
-            progress.best_bleu, progress.best_loss = result.bleu, result.loss
-            progress.best_step, progress.bad_validations = progress.step, 0
-        else:
-            progress.bad_validations += 1
+        better = progress.judge(result.bleu, result.loss)
         self.meter.leave_out(time.monotonic() - started)
         self._record("valid", result.measured())
         self.log.say(
@@ -246,13 +246,6 @@ class Trainer:
             f"{result.describe()}{'  (best so far)' if better else ''}\n{result.samples_text()}"
         )
         return True
-
-    def _is_better(self, result: ValidationResult) -> bool:
-        """By BLEU, and by loss where BLEU is the same (0 in the first minutes)."""
-        best_bleu, best_loss = self.progress.best_bleu, self.progress.best_loss
-        if best_bleu is None or best_loss is None:
-            return True
-        return (result.bleu, -result.loss) > (best_bleu, -best_loss)
 
     def _save(self) -> None:
         """Write this step's checkpoint; without a validation yet, the last one is the best."""
@@ -265,8 +258,3 @@ class Trainer:
         self.run.point("last", progress.step)
         self.run.prune(progress.kept_steps)
         self.saved_step = progress.step
-
-
-def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:
-    while group := list(islice(batches, size)):
-        yield group

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
@@ -13,8 +14,12 @@ from nmt.corpus.tokenizer import train_tokenizers
 from nmt.corpus.word_tokenizer import WordConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.run import RunDirectory
+from nmt.run_lock import run_lock
 from nmt.schema import SentencePair
 from nmt.training.loop import Outcome, train
+
+WALL_CLOCK = {"seconds", "tokens_per_second"}
+"""What of metrics.jsonl a run and its resumed twin do not share."""
 
 
 @pytest.fixture
@@ -24,12 +29,15 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _train(folder: Path, stop_after: int | None = None, **sections: Any) -> Outcome:
+def _train(
+    folder: Path, stop_after: int | None = None, allow_change: bool = False, **sections: Any
+) -> Outcome:
     sections = {"train": {"epochs": 2}, **sections}
     asked = itertools.count(1)
     interrupted = (lambda: next(asked) > stop_after) if stop_after else (lambda: False)
     config = toy_config(folder, **sections)
-    return train(config, folder / "run", ["nmt", "train"], interrupted, quiet=True)
+    run = folder / "run"
+    return train(config, run, ["nmt", "train"], interrupted, quiet=True, allow_change=allow_change)
 
 
 def test_another_corpus_is_refused_on_a_begun_run(corpus: Path) -> None:
@@ -55,6 +63,62 @@ def test_a_damaged_card_is_said(corpus: Path, text: str) -> None:
     (corpus / "run" / "run.json").write_text(text, encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"run\.json: damaged: it lacks data\.sha256"):
         _train(corpus)
+
+
+def test_the_corpus_of_the_config_may_move(corpus: Path) -> None:
+    _train(corpus, stop_after=3)
+    (corpus / "train.tsv").rename(corpus / "moved.tsv")
+    assert _train(corpus, data={"train": {"tsv": str(corpus / "moved.tsv")}}).step == 8
+    config = RunDirectory(corpus / "run").load_config()
+    assert config.data.train is not None
+    assert config.data.train.tsv == corpus / "moved.tsv"
+
+
+def test_every_change_is_shown_with_what_it_means(corpus: Path) -> None:
+    _train(corpus, stop_after=3)
+    with pytest.raises(ConfigError) as caught:
+        _train(corpus, train={"epochs": 3, "lr": 0.001}, model={"hidden": 33}, allow_change=True)
+    assert str(caught.value).split("\n") == [
+        f"{corpus / 'run'}: this run was begun with another configuration:",
+        "  model.hidden: 32 -> 33 (cannot change: use another --run, or the old value)",
+        "  train.epochs: 2 -> 3 (may change)",
+        "  train.lr: 0.005 -> 0.001 (needs --allow-change: from here on it is neither the one run "
+        "nor the other)",
+    ]
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"lr": 0.5, "optimizer": {"kind": "sgd", "momentum": 0.9}},
+    {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "inverse_sqrt", "warmup": 3}},
+    {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "cosine", "floor": 0.5}},
+    {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "plateau", "patience": 0}},
+    {"lr": 0.5, "optimizer": {"kind": "sgd"}, "clip_norm": None, "label_smoothing": 0.3},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_asked_for_holds_from_the_next_update(corpus: Path, change: dict[str, Any]) -> None:
+    """The learning rate of each update is that of the new config, settings in the state or not."""
+    schedule = {**change.get("schedule", {})}
+    kind = {"schedule": {"kind": schedule["kind"]}} if schedule else {}
+    old = {"epochs": 2, "log_every": 1, "lr": 0.25, "optimizer": {"kind": "sgd"}, **kind}
+    _train(corpus, stop_after=3, train=old)
+    outcome = _train(corpus, allow_change=True, train={**old, **change})
+    assert outcome.reason == "2 epochs done"
+    whole = {**old, **change}
+    (corpus / "run").rename(corpus / "resumed")
+    _train(corpus, train=whole)
+    rates = [
+        [r["lr"] for r in _records(corpus / name) if r["type"] == "train"][3:]
+        for name in ("resumed", "run")
+    ]
+    assert rates[0] == rates[1]
+    assert "changed       train.lr: 0.25 -> 0.5" in (corpus / "resumed/train.log").read_text()
+
+
+def _records(run: Path) -> list[dict[str, Any]]:
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def test_a_run_that_failed_before_its_first_checkpoint_may_be_mended(corpus: Path) -> None:
@@ -157,3 +221,104 @@ def test_what_waits_for_validations_needs_a_set(
     data = {"corpus": "mine", "folder": str(corpus), "train": None, "valid": None, "test": None}
     with pytest.raises(ConfigError, match=rf"{what}.*corpus 'mine' has no split valid"):
         _train(corpus, data=data, **sections)
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 5, 7, 9, 14, 20, 33])
+def test_a_validation_that_is_stopped_is_done_again_as_if_for_the_first_time(
+    corpus: Path, stop_at: int
+) -> None:
+    """Wherever the question comes, in a validation or between updates."""
+    sections: dict[str, Any] = {
+        "train": {"epochs": 2, "log_every": 1, "schedule": {"kind": "plateau", "patience": 0}},
+        "valid": {"every": 3},
+        "search": {"batch_size": 3},
+    }
+    if not (corpus / "whole").exists():
+        _train(corpus, **sections)
+        (corpus / "run").rename(corpus / "whole")
+    outcome = _train(corpus, stop_after=stop_at, **sections)
+    if outcome.reason is None:
+        assert _train(corpus, stop_after=stop_at // 2 or None, **sections).step <= 8
+        outcome = _train(corpus, **sections)
+    assert outcome.reason == "2 epochs done"
+    one, two = (RunDirectory(corpus / name) for name in ("whole", "run"))
+    timeless = [
+        [{k: v for k, v in r.items() if k not in WALL_CLOCK} for r in _records(run.path)]
+        for run in (one, two)
+    ]
+    assert timeless[0] == timeless[1]
+    folders = [run.checkpoint_folder for run in (one, two)]
+    assert folders[0].steps() == folders[1].steps()
+    for label in (*folders[0].labels(), *map(str, folders[0].steps())):
+        a, b = (folder.load(label) for folder in folders)
+        assert a.step == b.step
+        for kind in ("model_tensors", "state_tensors"):
+            tensors, others = getattr(a, kind), getattr(b, kind)
+            assert tensors.keys() == others.keys()
+            names = tensors.keys() - {"rng.python"}  # the tests' type checks draw from it
+            assert all(torch.equal(tensors[name], others[name]) for name in names)
+        for state in (a.state, b.state):
+            assert isinstance(state["progress"], dict)
+            state["progress"].pop("seconds")
+            assert isinstance(state["rng"], dict)
+            state["rng"].pop("python_gauss")
+        assert a.state == b.state
+
+
+def test_the_newest_checkpoint_damaged_the_one_before_goes_on(corpus: Path) -> None:
+    sections = {"train": {"epochs": 3, "log_every": 1, "lr": 1e-9}}
+    _train(corpus, **sections)
+    (corpus / "run").rename(corpus / "whole")
+    _train(corpus, **{**sections, "train": {**sections["train"], "epochs": 2}})
+    path = corpus / "run" / "checkpoints" / "step-000008" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    outcome = _train(corpus, **sections)
+    assert outcome.step == 12
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    assert "step-000008/model.safetensors: damaged: its" in log
+    assert "set aside as damaged-step-000008, going on from step 4" in log
+    one, two = (RunDirectory(corpus / name).checkpoint_folder for name in ("whole", "run"))
+    assert one.steps() == two.steps()
+    assert all(
+        torch.equal(tensor, two.load("last").model_tensors[name])
+        for name, tensor in one.load("last").model_tensors.items()
+    )
+
+
+def test_a_best_checkpoint_that_is_gone_is_said(corpus: Path) -> None:
+    sections: dict[str, Any] = {"train": {"epochs": 3, "lr": 1e-9}}
+    outcome = _train(corpus, **sections)
+    assert outcome.best_step is not None
+    folder = RunDirectory(corpus / "run").checkpoint_folder
+    if outcome.best_step == outcome.step:
+        pytest.skip("the last one is the best")
+    folder.set_aside(outcome.best_step)
+    _train(corpus, **sections)
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    assert f"the best checkpoint, of step {outcome.best_step}, is gone" in log
+    assert folder.labels() == ["last"]
+
+
+def test_a_checkpoint_of_the_first_format_goes_on(corpus: Path) -> None:
+    """It had no seal, no state of Python's and NumPy's generators, no list of kept steps."""
+    _train(corpus, train={"epochs": 1})
+    path = corpus / "run" / "checkpoints" / "step-000004" / "state.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("rng", "lr"):
+        del content["state"][key]
+    for key in ("validated_step", "kept_steps", "batching", "earlier"):
+        del content["state"]["progress"][key]
+    del content["seal"]
+    path.write_text(json.dumps({**content, "format": 1}), encoding="utf-8")
+    assert _train(corpus, train={"epochs": 2}).step == 8
+    steps = [r["step"] for r in _records(corpus / "run") if r["type"] == "valid"]
+    assert steps == [4, 8]
+
+
+def test_the_second_process_on_a_run_is_refused(corpus: Path) -> None:
+    with (
+        run_lock(corpus / "run"),
+        pytest.raises(CheckpointError, match=r"is training in this run; wait for it, stop it"),
+    ):
+        _train(corpus)
+    assert _train(corpus).reason == "2 epochs done"

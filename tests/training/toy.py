@@ -44,5 +44,5 @@ def toy_config(folder: Path, **sections: Any) -> RunConfig:
     }
     for name, section in sections.items():
         anew = not isinstance(section, dict) or "kind" in section
-        tree[name] = section if anew else {**tree[name], **section}
+        tree[name] = section if anew else {**tree.get(name, {}), **section}
     return RunConfig.model_validate(tree)

@@ -1,0 +1,102 @@
+"""What may change in the configuration of a run that goes on: what only if asked, what never."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from nmt.config import RunConfig
+
+
+class Verdict(Enum):
+    """What a change of a key means for a run that was begun."""
+
+    SAFE = "may change"
+    ASK = "needs --allow-change: from here on it is neither the one run nor the other"
+    NEVER = "cannot change: use another --run, or the old value"
+
+
+_SAFE = (
+    "name",
+    "data.folder",
+    "data.test",
+    # Other places of the same files: their content is checked.
+    *(f"data.{split}.{side}" for split in ("train", "valid") for side in ("tsv", "src", "tgt")),
+    "train.epochs",
+    "train.steps",
+    "train.max_minutes",
+    "train.device",
+    "train.deterministic",
+    "train.log_every",
+    "train.save_every",
+    "train.keep_last",
+    "train.tensorboard",
+    "valid.samples",
+    "valid.patience",
+    "search",
+)
+"""They change no update: where the run ends, what is shown and kept, and where it is computed."""
+
+_ASK = (
+    "train.lr",
+    "train.optimizer",
+    "train.schedule",
+    "train.batch_by",
+    "train.batch_size",
+    "train.accumulate",
+    "train.clip_norm",
+    "train.label_smoothing",
+    "train.precision",
+    "valid.every",
+    "valid.beam",
+    "valid.max_examples",
+)
+"""They change the updates to come, or what the scores so far are compared with."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key whose value is another one now."""
+
+    key: str
+    old: object
+    new: object
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.old} -> {self.new}"
+
+
+def changes(old: RunConfig, new: RunConfig) -> list[Change]:
+    """Every key that differs, in the order of the config, with what that means.
+
+    A key of none of the lists, as those of sizes, vocabularies and the corpus, cannot change.
+    """
+    return [
+        Change(key, before, after, _verdict(key, new))
+        for key, before, after in _differences(old.model_dump(), new.model_dump())
+    ]
+
+
+def _verdict(key: str, new: RunConfig) -> Verdict:
+    if key in ("train.epochs", "train.steps") and new.train.schedule.kind == "cosine":
+        return Verdict.ASK  # the rest of the cosine bends to the new end
+    if _is_under(key, _SAFE):
+        return Verdict.SAFE
+    section, _, last = key.rpartition(".")
+    if last == "kind":
+        return Verdict.NEVER
+    is_dropout = section.startswith("model") and last.endswith("dropout")
+    return Verdict.ASK if is_dropout or _is_under(key, _ASK) else Verdict.NEVER
+
+
+def _is_under(key: str, prefixes: Sequence[str]) -> bool:
+    return any(f"{key}.".startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def _differences(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            below = f"{key}.{name}" if key else str(name)
+            yield from _differences(old.get(name), new.get(name), below)
+    elif old != new:
+        yield key, old, new
