@@ -1,6 +1,5 @@
 """`nmt attention`: where the model looked, as data, picture or text."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from nmt.cli.attention_formats import WRITERS, Job
-from nmt.errors import ConfigError, DataError
+from nmt.cli.sentences import checked_arguments, file_lines
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
@@ -101,9 +101,14 @@ def attention(
         typer.echo(f"run: {folder}", err=True)
     config = RunDirectory(folder).load_config()
     search = _search(config.search, beam, n_best, chosen)
-    sources = sentences or (_lines(file) if file else _split_sources(config, split or ""))
-    targets = target or (_lines(target_file) if target_file else None)
-    _check_texts(sources, targets)
+    given = _texts(sentences, file)
+    sources = _split_sources(config, split or "") if given is None else given
+    targets = _texts(target, target_file)
+    if targets is not None and len(targets) != len(sources):
+        raise ConfigError(
+            f"--target: got {len(targets)} translations for {len(sources)} sentences; "
+            "give one for each, in the same order"
+        )
 
     from nmt.maps.heads import choose_heads
     from nmt.translation.translator import Translator
@@ -146,16 +151,11 @@ def _check_one(what: str, given: dict[str, object]) -> None:
         )
 
 
-def _check_texts(sources: list[str], targets: list[str] | None) -> None:
-    """Raises an NMTError unless all are text and there is a target for each source, if any."""
-    if targets is not None and len(targets) != len(sources):
-        raise ConfigError(
-            f"--target: got {len(targets)} translations for {len(sources)} sentences; "
-            "give one for each, in the same order"
-        )
-    for text in (*sources, *(targets or ())):
-        if any("\ud800" <= char <= "\udfff" for char in text):  # undecodable bytes of an argument
-            raise DataError(f"{text!r}: not UTF-8")
+def _texts(given: list[str] | None, file: Path | None) -> list[str] | None:
+    """What the arguments say, or the lines of the file; None where there is neither."""
+    if given:
+        return checked_arguments(given)
+    return None if file is None else list(file_lines(file))
 
 
 def _search(
@@ -169,18 +169,6 @@ def _search(
         why = "a line per sentence" if chosen == "pharaoh" else f"the beam is {size}"
         raise ConfigError(f"--n-best: got {given}, allowed: 1 to {most} ({why})")
     return default.model_copy(update={"beam": size, "n_best": given})
-
-
-def _lines(path: Path) -> list[str]:
-    from nmt.corpus.sources import read_lines
-
-    if str(path) != "-":
-        return read_lines(path)
-    try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"stdin: byte {error.start} is not UTF-8") from error
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _split_sources(config: "RunConfig", name: str) -> list[str]:

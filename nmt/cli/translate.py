@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.cli.translate_input import checked_arguments, file_lines, prompted, with_progress
+from nmt.cli.sentences import checked_arguments, file_lines, prompted, with_progress
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:

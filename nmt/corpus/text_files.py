@@ -39,19 +39,13 @@ def read_lines(path: Path) -> list[str]:
 def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; a last line may go unended.
 
-    `path` may be plain, `.gz`, a `.zip` with one text in it, or `x.zip/member`; `max_bytes` is
-    the most that is known to be in it. Raises DataError, naming file and line where there is
-    one, when it comes to what is wrong.
+    `path` may be plain, a pipe, `.gz`, a `.zip` with one text in it, or `x.zip/member`;
+    `max_bytes` is the most that is known to be in it. Raises DataError, naming file and line
+    where there is one, when it comes to what is wrong.
     """
     ending = "\r\n" if _ends_in_crlf(path, max_bytes) else "\n"
     with opened(path, max_bytes) as text:
-        n_lines = 0
-        for block in text.blocks():
-            lines = _decoded(block, text.shown, n_lines).split(ending)
-            if not lines[-1]:
-                lines.pop()
-            yield from lines
-            n_lines += len(lines)
+        yield from text.lines(ending)
 
 
 def shown_name(path: Path) -> str:
@@ -66,13 +60,29 @@ def archive_of(path: Path) -> Path:
 
 
 class Text:
-    """An opened text: its bytes in order, within the limit of what it may unpack to."""
+    """An opened text: its bytes in order, within the limit of what it may unpack to.
 
-    def __init__(self, read: Callable[[int], bytes], shown: str, limit: int | None) -> None:
+    `read(n)` gives n bytes at most, and nothing only at the end; `shown` is what errors call it.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], shown: str, limit: int | None = None) -> None:
         self.shown = shown
         self._read = read
         self._limit = limit
         self._n_read = 0
+
+    def lines(self, ending: str = "\n") -> Iterator[str]:
+        """The lines without their `ending`, as soon as they are read, up to one that is no text."""
+        n_lines = 0
+        for block in self.blocks():
+            sound, fault = _decoded(block, self.shown, n_lines)
+            lines = sound.split(ending)
+            if not lines[-1]:
+                lines.pop()
+            yield from lines
+            if fault is not None:
+                raise fault
+            n_lines += len(lines)
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes, some at a time. Raises DataError beyond the limit."""
@@ -122,7 +132,7 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     try:
         if kind not in (".zip", ".gz"):
             with archive.open("rb") as stream:
-                yield Text(stream.read, str(path), max_bytes)
+                yield Text(stream.read1, str(path), max_bytes)  # of a pipe, what there is
             return
         by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
         limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
@@ -144,7 +154,13 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
 
 
 def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
-    """Whether every line of `path` ends in `\\r\\n`; read as far as the first that does not."""
+    """Whether every line of `path` ends in `\\r\\n`; read as far as the first that does not.
+
+    Not asked of a pipe, which can be read only once.
+    """
+    archive = archive_of(path)
+    if archive.exists() and not archive.is_file():
+        return False
     with opened(path, max_bytes) as text:
         n_lines = 0
         for block in text.blocks():
@@ -155,14 +171,16 @@ def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
         return n_lines > 0
 
 
-def _decoded(block: bytes, shown: str, n_before: int) -> str:
+def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | None]:
+    """The text of the block's lines, or of those before the first that is none, and its fault."""
     try:
-        return block.decode("utf-8")
+        return block.decode("utf-8"), None
     except UnicodeDecodeError as error:
-        number = n_before + block.count(b"\n", 0, error.start) + 1
+        sound = block[: block.rfind(b"\n", 0, error.start) + 1].decode("utf-8")
+        number = n_before + sound.count("\n") + 1
         byte = block[error.start]
         hint = _hint(block) if n_before == 0 else _UTF_8
-        raise DataError(f"{shown}:{number}: byte 0x{byte:02x} is not UTF-8; {hint}") from None
+        return sound, DataError(f"{shown}:{number}: byte 0x{byte:02x} is not UTF-8; {hint}")
 
 
 _UTF_8 = "save the file as UTF-8"

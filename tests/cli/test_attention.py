@@ -1,7 +1,9 @@
 """`nmt attention` over a stub translator, and once over a real, tiny, untrained run."""
 
+import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -299,16 +301,27 @@ def test_a_wrong_flag_is_one_line(args: list[str], message: str, run: Run) -> No
     assert result.stdout == ""
 
 
+def test_a_packed_file_and_a_pipe_are_read(run: Run) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"un\ndeux\n")
+    os.close(writing)
+    Path("s.txt.gz").write_bytes(gzip.compress(b"un\ndeux\n"))
+    for path in ("s.txt.gz", f"/dev/fd/{reading}"):
+        result = run("--file", path, "--n-best", "1")
+        texts = [json.loads(line)["source"]["text"] for line in result.stdout.splitlines()]
+        assert texts == ["un", "deux"]
+
+
 def test_bytes_on_stdin_that_are_no_text_are_refused(run: Run) -> None:
     result = run("--file", "-", stdin=b"abc\xff", fails=True)
-    assert error_of(result) == "stdin: byte 3 is not UTF-8"
+    assert error_of(result) == "stdin:1: byte 0xff is not UTF-8; save the file as UTF-8"
     assert isinstance(result.exception, DataError)
 
 
 @pytest.mark.parametrize("args", [["ab\udcff"], ["ab", "--target", "ab\udcff"]])
 def test_an_argument_that_is_no_text_is_refused(args: list[str], run: Run) -> None:
     result = run(*args, fails=True)
-    assert error_of(result) == "'ab\\udcff': not UTF-8"
+    assert error_of(result) == "sentence 1: not UTF-8: 'ab\\udcff'"
 
 
 @pytest.fixture(scope="module")

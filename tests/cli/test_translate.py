@@ -233,10 +233,11 @@ def test_undecodable_input_names_its_line(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "latin1.en"
     path.write_bytes(b"one\ntwo\ncaf\xe9\n")
     result = run("--file", str(path), "--batch-size", "1", fails=True)
-    assert error_of(result, DataError) == f"{path}:3: byte 0xe9 is not UTF-8"
+    fault = ":3: byte 0xe9 is not UTF-8; save the file as UTF-8"
+    assert error_of(result, DataError) == f"{path}{fault}"
     assert len(lines_of(result)) == 2
     result = run(stdin=path.read_bytes(), fails=True)
-    assert error_of(result, DataError) == "stdin:3: byte 0xe9 is not UTF-8"
+    assert error_of(result, DataError) == f"stdin{fault}"
 
 
 _PROGRAM = (

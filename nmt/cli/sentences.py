@@ -1,8 +1,8 @@
-"""Where `nmt translate` takes its sentences from: arguments, a file, a pipe or a terminal."""
+"""Where commands take their sentences from: arguments, a file, a pipe or a terminal."""
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,7 +10,6 @@ import typer
 
 from nmt.errors import DataError
 
-_BOM = b"\xef\xbb\xbf"
 _PACKED = (".gz", ".zip")
 _Item = TypeVar("_Item")
 
@@ -26,30 +25,18 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
 
 
 def file_lines(path: Path) -> Iterator[str]:
-    """The lines of a file, read as they are needed; `-` is stdin, .gz and .zip are unpacked."""
-    if str(path) == "-":
-        yield from lines_of(sys.stdin.buffer, "stdin")
-    elif path.is_file() and path.suffix.lower() not in _PACKED:
-        with path.open("rb") as stream:
-            yield from lines_of(stream, str(path))
-    else:
-        from nmt.corpus.sources import read_lines
+    """The lines of a file, read as they are needed; `-` is stdin, .gz and .zip are unpacked.
 
-        yield from read_lines(path)
-
-
-def lines_of(stream: Iterable[bytes], name: str) -> Iterator[str]:
-    """The lines of UTF-8 text, parted at `\\n` only; a byte order mark is left out.
-
-    Raises DataError (name:line) where a byte is not UTF-8.
+    Raises DataError (name:line) where one is not UTF-8.
     """
-    for number, line in enumerate(stream, start=1):
-        content = line.removesuffix(b"\n")
-        try:
-            yield (content.removeprefix(_BOM) if number == 1 else content).decode("utf-8")
-        except UnicodeDecodeError as error:
-            byte = content[error.start]
-            raise DataError(f"{name}:{number}: byte 0x{byte:02x} is not UTF-8") from None
+    from nmt.corpus.text_files import Text, stream_lines
+
+    if str(path) != "-":
+        yield from stream_lines(path)
+        return
+    stdin = sys.stdin.buffer
+    # A line is answered when it comes: not when a full buffer has come.
+    yield from Text(getattr(stdin, "read1", stdin.read), "stdin").lines()
 
 
 def prompted(prompt: str) -> Iterator[str]:
