@@ -51,12 +51,17 @@ class Group(TyperGroup):
 def _lines(error: NMTError | OSError) -> list[str]:
     """What to tell the user: of an OSError only one about a file, or a full disk, is theirs."""
     if isinstance(error, NMTError):
-        return str(error).splitlines()
+        return [_visible(line) for line in str(error).split("\n")]
     if error.strerror and error.filename is not None:
-        return [f"{error.filename}: {error.strerror}"]
+        return [_visible(f"{os.fsdecode(error.filename)}: {error.strerror}")]
     if error.errno == errno.ENOSPC:
         return [os.strerror(errno.ENOSPC)]
     return []
+
+
+def _visible(text: str) -> str:
+    """`text` in one line that a terminal takes for nothing but text, whatever files are called."""
+    return "".join(c if c.isprintable() or c in "\t " else ascii(c)[1:-1] for c in text)
 
 
 app = typer.Typer(
@@ -107,9 +112,10 @@ def main() -> None:
     # and once more at exit, takes a quarter of a short command's time.
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
-    for stream in (sys.stdout, sys.stderr):  # U+202F and é, whatever the locale says
+    # U+202F and é, whatever the locale says; and the bytes of a file's name as they are.
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+            stream.reconfigure(encoding="utf-8", errors=errors)
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--debug" in options:

@@ -48,6 +48,8 @@ def toy() -> typer.Typer:
             Path("/nowhere/at/all").read_text()
         if how == "disk":
             raise OSError(errno.ENOSPC, "No space left on device")
+        if how == "odd":
+            raise ConfigError("a\x1b[31m\u2028\udcff\x00\u202f é\tb\nsecond")
         if how == "bug":
             raise AssertionError("ours")
         if how == "interrupt":
@@ -73,6 +75,21 @@ def test_each_end_has_its_code_and_words(
     result = CliRunner().invoke(toy, ["end", how])
     assert (result.exit_code, result.stderr) == (code, stderr)
     assert result.stdout == ("done\n" if how == "well" else "")
+
+
+def test_what_is_said_cannot_steer_a_terminal(toy: typer.Typer) -> None:
+    """A file's name or a server's words are shown, never obeyed; line ends are ours alone."""
+    result = CliRunner().invoke(toy, ["end", "odd"])
+    assert result.exit_code == 2
+    expected = "error: a\\x1b[31m\\u2028\\udcff\\x00\\u202f é\tb\nerror: second\n"
+    assert result.stderr == expected
+
+
+def test_a_name_that_is_no_utf_8_is_shown_and_is_kept() -> None:
+    command = [sys.executable, "-m", "nmt", "config", "check", b"/nowhere/\xff.yaml"]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"error: /nowhere/\\udcff.yaml: no such file\n"
 
 
 def test_a_fault_of_ours_keeps_its_traceback(toy: typer.Typer) -> None:
