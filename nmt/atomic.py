@@ -26,10 +26,11 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file and have its bytes on the disk; killed on the way, it holds a part of them."""
     descriptor = os.open(path, _NEW_FILE, 0o666)
     try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        _sync(descriptor)
+        with named_errors(path):
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            _sync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -92,7 +93,8 @@ def flush(path: Path) -> None:
     """Have a file, or a folder's list of names, on the disk before anything follows."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        _sync(descriptor)
+        with named_errors(path):
+            _sync(descriptor)
     except OSError as error:
         # Some network and user-space file systems keep no list of names that could be flushed.
         if not (error.errno in (errno.EINVAL, errno.ENOTSUP) and path.is_dir()):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.atomic import ASIDE, flush, named_errors, remove
+from nmt.atomic import ASIDE, flush, remove
 from nmt.checkpoint_files import (
     JSON,
     MODEL,
@@ -85,16 +85,15 @@ class CheckpointFolder:
         """
         final = self.path / f"step-{step:06d}"
         aside = self.path / f"{ASIDE}{final.name}"
-        with named_errors(final):
-            try:
-                if aside.exists():
-                    remove(aside)
-                aside.mkdir()
-                write_files(aside, step, model_tensors, state_tensors, state)
-                self._put_in_place(aside, final)
-            except OSError:
-                self._undo(aside, final)
-                raise
+        try:
+            if aside.exists():
+                remove(aside)
+            aside.mkdir()
+            write_files(aside, step, model_tensors, state_tensors, state)
+            self._put_in_place(aside, final)
+        except OSError:
+            self._undo(aside, final)
+            raise
         return final
 
     def _undo(self, aside: Path, final: Path) -> None:

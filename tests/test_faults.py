@@ -1,0 +1,139 @@
+"""A disk that refuses, and a power cut: what was saved stays saved, whatever call it hits."""
+
+import errno
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from disk import Recorder, failing
+
+from nmt.checkpoints import CheckpointFolder
+
+ERRORS = {
+    "full": errno.ENOSPC,
+    "quota": errno.EDQUOT,
+    "read-only": errno.EROFS,
+    "broken": errno.EIO,
+}
+KEEP = ("nothing", "names", "all", "some", "some", "some")
+
+
+def save(folder: CheckpointFolder, step: int, value: float, keep: tuple[int, ...] = ()) -> None:
+    """As the trainer does it, the step being the best so far."""
+    tensors = {"w": torch.full((3, 5), value)}
+    folder.save(step, tensors, {"rng": torch.ones(2)}, {"value": value})
+    folder.point("best", step)
+    folder.point("last", step)
+    folder.prune(keep or (step,))
+
+
+def value_of(folder: CheckpointFolder, which: str) -> float:
+    """What the checkpoint holds, in tensors and numbers alike."""
+    found = folder.load(which)
+    value = float(found.model_tensors["w"][0, 0])
+    assert found.state == {"value": value}
+    return value
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CheckpointFolder:
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    return CheckpointFolder(tmp_path / "run" / "checkpoints")
+
+
+def anew(folder: CheckpointFolder) -> Iterator[int]:
+    """0, 1, 2 ...: each time with nothing in the folder but a checkpoint of value 1."""
+    for count in range(200):
+        shutil.rmtree(folder.path)
+        folder.path.mkdir()
+        save(folder, 1, 1.0)
+        yield count
+
+
+@pytest.mark.parametrize("same_step", [False, True], ids=["next step", "same step"])
+@pytest.mark.parametrize(
+    ("error", "once"), [("full", True), ("full", False), ("read-only", False), ("broken", True)]
+)
+def test_a_save_that_the_disk_refuses_at_any_call(
+    folder: CheckpointFolder, error: str, once: bool, same_step: bool
+) -> None:
+    step = 1 if same_step else 2
+    found = []
+    for count in anew(folder):
+        problem: OSError | None = None
+        with failing(folder.path, count, ERRORS[error], once) as calls:
+            try:
+                save(folder, step, 2.0)
+            except OSError as caught:
+                problem = caught
+        if problem is not None:
+            assert (problem.errno, problem.filename is None) == (ERRORS[error], False)
+        for label in ("last", "best"):
+            found.append(value_of(folder, label))
+        if once and problem is not None:
+            leftovers = [p.name for p in folder.path.iterdir() if p.name.startswith(".tmp-step")]
+            assert leftovers == []
+        folder.clear_leftovers()
+        newest, faults = folder.load_newest()
+        assert (newest.state["value"], faults) in ((1.0, {}), (2.0, {}))
+        save(folder, 3, 3.0)
+        assert sorted(p.name for p in folder.path.iterdir()) == ["best", "last", "step-000003"]
+        if len(calls) <= count:
+            break
+    assert set(found) == {1.0, 2.0}
+    assert 40 < len(found) < 200
+
+
+@pytest.mark.parametrize("same_step", [False, True], ids=["next step", "same step"])
+def test_the_power_cut_between_any_two_calls_of_a_save(
+    folder: CheckpointFolder, tmp_path: Path, same_step: bool
+) -> None:
+    recorder = Recorder(tmp_path / "run")
+    folder.path.rmdir()
+    with recorder.recording():
+        folder.path.mkdir()
+        save(folder, 1, 1.0)
+        before = len(recorder.calls)
+        save(folder, 1 if same_step else 2, 2.0)
+    chance = random.Random(1)
+    seen = []
+    for count in range(before, len(recorder.calls) + 1):
+        for number, keep in enumerate(KEEP):
+            into = tmp_path / f"cut-{count}-{number}"
+            recorder.cut(count, chance, keep, into)
+            cut = CheckpointFolder(into / "checkpoints")
+            if not cut.path.is_dir():
+                # Nobody flushed the folder of checkpoints itself: the run does (test_power_cut).
+                recorder_kept_nothing = keep in ("nothing", "some")
+                assert recorder_kept_nothing
+                continue
+            for label in ("last", "best"):
+                value_of(cut, label)  # a reader, who changes nothing
+            cut.clear_leftovers()
+            newest, faults = cut.load_newest()
+            assert faults == {}
+            seen.append(newest.state["value"])
+            save(cut, 3, 3.0)
+            assert sorted(p.name for p in cut.path.iterdir()) == ["best", "last", "step-000003"]
+            shutil.rmtree(into)
+    assert set(seen) == {1.0, 2.0}
+    assert len(seen) > 100
+
+
+def test_a_save_without_its_flushes_would_be_lost(folder: CheckpointFolder, tmp_path: Path) -> None:
+    """The model of the power cut sees what it is for: names whose bytes never came."""
+    recorder = Recorder(tmp_path / "run")
+    folder.path.rmdir()
+    with recorder.recording():
+        folder.path.mkdir()
+        save(folder, 1, 1.0)
+    recorder.calls = [
+        call for call in recorder.calls if call[0] != "fsync" or call[1].suffix != ".safetensors"
+    ]
+    recorder.cut(len(recorder.calls), random.Random(1), "names", tmp_path / "cut")
+    fault = CheckpointFolder(tmp_path / "cut" / "checkpoints")
+    with pytest.raises(Exception, match=r"model\.safetensors: damaged"):
+        fault.load("last")
