@@ -6,7 +6,7 @@ runs/NAME/config.yaml   the resolved config        run.json       versions, comm
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,9 +78,9 @@ class RunDirectory:
         """The checkpoints."""
         return CheckpointFolder(self.path / "checkpoints")
 
-    def load_config(self) -> RunConfig:
-        """The config that the run was made with."""
-        return load_config(self.config_path)
+    def load_config(self, overrides: Sequence[str] = ()) -> RunConfig:
+        """The config of the run, with `overrides` (a.b=value) on top, held to the same bounds."""
+        return load_config(self.config_path, overrides)
 
     def write_json(self, name: str, value: object) -> None:
         """Write the run's file `name` atomically."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from nmt.cli.attention_formats import WRITERS, Job
+from nmt.cli.search_flags import search_of
 from nmt.cli.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError
 
@@ -100,7 +101,7 @@ def attention(
     if run is None:
         typer.echo(f"run: {folder}", err=True)
     config = RunDirectory(folder).load_config()
-    search = _search(config.search, beam, n_best, chosen)
+    search = _search(folder, config.search, beam, n_best, chosen)
     given = _texts(sentences, file)
     sources = _split_sources(config, split or "") if given is None else given
     targets = _texts(target, target_file)
@@ -159,16 +160,16 @@ def _texts(given: list[str] | None, file: Path | None) -> list[str] | None:
 
 
 def _search(
-    default: "SearchConfig", beam: int | None, n_best: int | None, chosen: str
+    folder: Path, default: "SearchConfig", beam: int | None, n_best: int | None, chosen: str
 ) -> "SearchConfig":
     """The run's search with the flags over it. Raises ConfigError where they do not fit."""
+    if chosen == "pharaoh" and (n_best or 1) > 1:
+        raise ConfigError(
+            f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
+        )
     size = beam or default.beam
-    most = 1 if chosen == "pharaoh" else size
-    given = n_best or (size if chosen in ("jsonl", "npz") else 1)
-    if given > most:
-        why = "a line per sentence" if chosen == "pharaoh" else f"the beam is {size}"
-        raise ConfigError(f"--n-best: got {given}, allowed: 1 to {most} ({why})")
-    return default.model_copy(update={"beam": size, "n_best": given})
+    shown = n_best or (size if chosen in ("jsonl", "npz") else 1)
+    return search_of(folder, {"beam": beam, "n_best": shown})
 
 
 def _split_sources(config: "RunConfig", name: str) -> list[str]:

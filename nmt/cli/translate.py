@@ -2,19 +2,19 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.search_flags import search_of
 from nmt.cli.sentences import checked_arguments, file_lines, prompted, with_progress
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.schema import TranslatedHypothesis, Translation
-    from nmt.translation.search import SearchConfig
 
 
 def translate(
@@ -86,7 +86,7 @@ def translate(
     from nmt.run import find_run
 
     folder = find_run(run)
-    search = _search(folder, flags, set_ or ())
+    search = search_of(folder, flags, set_ or ())
     if run is None:
         typer.echo(f"run: {folder}", err=True)
 
@@ -104,32 +104,6 @@ def translate(
         lines = file_lines(file or Path("-"))
         writer.write(with_progress(translator.translate_stream(lines, restore=restore), file))
     writer.report()
-
-
-def _search(
-    folder: Path, flags: dict[str, int | float | None], overrides: Sequence[str]
-) -> "SearchConfig | None":
-    """The run's search with `--set` and then the flags over it; None where there are none."""
-    for override in overrides:
-        if not override.startswith("search."):
-            raise ConfigError(f"--set {override}: got another key, allowed here: search.*")
-    given = [f"search.{key}={value}" for key, value in flags.items() if value is not None]
-    if not given and not overrides:
-        return None
-
-    from nmt.config import load_config
-
-    path = folder / "config.yaml"
-    beam, n_best = flags["beam"], flags["n_best"]
-    default = load_config(path).search
-    if n_best is not None and n_best > (beam or default.beam) and not overrides:
-        raise ConfigError(
-            f"--n-best: got {n_best}, allowed: 1 to {beam or default.beam}, the beam; "
-            "give --beam too"
-        )
-    if beam is not None and n_best is None and default.n_best > beam:
-        given.append(f"search.n_best={beam}")
-    return load_config(path, [*overrides, *given]).search
 
 
 @dataclass

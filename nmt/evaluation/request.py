@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nmt.config import load_config
 from nmt.corpus.catalog import read_examples
 from nmt.corpus.sources import DataConfig
 from nmt.device import describe_device, resolve_device
@@ -125,10 +124,9 @@ def _scored(
 
 def _translator(request: EvalRequest, folder: Path, about: dict[str, object]) -> Translator:
     """The run's translator as the request wants it; what it is goes into `about`."""
-    # By way of the config, an override is held to the same bounds and checks as in a file.
     given = {**request.search, "n_best": 1}
     overrides = [f"search.{name}={value}" for name, value in given.items()]
-    search = load_config(RunDirectory(folder).config_path, overrides).search
+    search = RunDirectory(folder).load_config(overrides).search
     device = resolve_device(request.device or "auto")
     checkpoint = request.checkpoint or "best"
     loaded = load_model(folder, checkpoint, device)

@@ -19,7 +19,7 @@ from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from nmt.cli.attention import attention
-from nmt.config import RunConfig
+from nmt.config import RunConfig, TrainConfig
 from nmt.corpus.sources import DataConfig, SplitConfig
 from nmt.corpus.tokenizer import WordConfig, train_tokenizers
 from nmt.errors import ConfigError, DataError, NMTError
@@ -71,10 +71,15 @@ class StubTranslator:
 def stub(make_translation, tmp_path: Path, monkeypatch) -> SimpleNamespace:
     """A run folder whose model is the stub; `loaded` holds what it was loaded with."""
     seen = SimpleNamespace(loaded=[])
-    config = SimpleNamespace(
-        search=SearchConfig(beam=3),
-        data=DataConfig(test=SplitConfig(src=tmp_path / "t.en", tgt=tmp_path / "t.fr")),
+    files = SplitConfig(src=tmp_path / "t.en", tgt=tmp_path / "t.fr")
+    config = RunConfig(
+        name="stub",
+        data=DataConfig(train=files, test=files),
+        train=TrainConfig(steps=1),
+        search=SearchConfig(beam=3, n_best=2),
     )
+    for name in ("r", "runs/newest"):
+        RunDirectory.create(tmp_path / name, config)
 
     def load(run: Path, device: str, checkpoint: str, search: SearchConfig) -> StubTranslator:
         seen.loaded.append((run, device, checkpoint, search))
@@ -82,7 +87,6 @@ def stub(make_translation, tmp_path: Path, monkeypatch) -> SimpleNamespace:
 
     monkeypatch.setattr("nmt.translation.translator.Translator.load", load)
     monkeypatch.setattr("nmt.run.find_run", lambda run: run or Path("runs/newest"))
-    monkeypatch.setattr("nmt.run.RunDirectory.load_config", lambda self: config)
     monkeypatch.chdir(tmp_path)
     return seen
 
@@ -288,8 +292,12 @@ def test_pharaoh_links_of_a_head_are_its_own(run: Run) -> None:
         (["x", "y", "--target", "z"], "--target: got 1 translations for 2 sentences; give one"),
         (["x", "--target", "y", "--beam", "2"], "--target gives the translation: --beam and --n-b"),
         (["x", "--target", "y", "--target-file", "f"], "the translations must be given in one way"),
-        (["x", "--n-best", "4"], "--n-best: got 4, allowed: 1 to 3 (the beam is 3)"),
-        (["x", "--n-best", "2", "--format", "pharaoh"], "allowed: 1 to 1 (a line per sentence)"),
+        (["x", "--n-best", "4"], "--n-best: got 4, allowed: 1 to 3, the beam; give --beam too"),
+        (
+            ["x", "--n-best", "2", "--format", "pharaoh"],
+            "--n-best: got 2, allowed with --format pharaoh: 1 (a line per sentence)",
+        ),
+        (["x", "--beam", "9999999"], "search.beam"),
         (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures; name a folder"),
         (["--split", "valid"], "--split: the run's config has no valid set"),
     ],

@@ -184,7 +184,7 @@ def test_the_flags_reach_the_search(run: Run, monkeypatch: pytest.MonkeyPatch) -
     flags = ["--beam", "4", "--n-best", "2", "--length-penalty", "1.5", "--batch-size", "3"]
     run("a", *flags, "--set", "search.max_length=2", "--set", "search.beam=2")
     assert seen == [
-        None,
+        SEARCH,
         SearchConfig(beam=4, n_best=2, length_penalty=1.5, batch_size=3, max_length=2),
     ]
 

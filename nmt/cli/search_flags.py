@@ -1,0 +1,37 @@
+"""How commands lay their search flags over what a run's config says."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nmt.translation.search import SearchConfig
+
+
+def search_of(
+    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
+) -> "SearchConfig":
+    """The run's search with `--set` and then the flags that are given over it.
+
+    A beam that is too small for the run's own `n_best` lowers that. Raises ConfigError for what
+    the config would not allow, and for a key that is none of the search's.
+    """
+    for override in overrides:
+        if not override.startswith("search."):
+            raise ConfigError(f"--set {override}: got another key, allowed here: search.*")
+
+    from nmt.run import RunDirectory
+
+    given = {key: value for key, value in flags.items() if value is not None}
+    default = RunDirectory(run).load_config().search
+    beam, n_best = given.get("beam", default.beam), given.get("n_best")
+    if n_best is not None and n_best > beam and not overrides:
+        raise ConfigError(
+            f"--n-best: got {n_best}, allowed: 1 to {beam}, the beam; give --beam too"
+        )
+    if "beam" in given and n_best is None and default.n_best > beam:
+        given["n_best"] = beam
+    laid_over = [*overrides, *(f"search.{key}={value}" for key, value in given.items())]
+    return RunDirectory(run).load_config(laid_over).search
