@@ -2,14 +2,14 @@
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import sentencepiece
 from pydantic import Field
 
 from nmt.corpus.text import normalise, restore
-from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID, Vocab
+from nmt.corpus.vocab import BOS_ID, EOS_ID, NO_SURFACES, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.errors import ConfigError, DataError
 from nmt.schema import Config, Encoded
 
@@ -133,10 +133,31 @@ class SentencePieceTokenizer:
         kept = self._kept(ids)
         return self._encoded([self.vocab.piece_of(i) for i in kept], kept)
 
-    def decode(self, ids: Sequence[int], restore: bool = True) -> str:
-        """The text of `ids` without pad, bos and eos; `restore` gives it the typography of lang."""
-        text = " ".join(self._processor.decode(self._kept(ids)).split())
+    def decode(
+        self,
+        ids: Sequence[int],
+        restore: bool = True,
+        surfaces: Mapping[int, str] = NO_SURFACES,
+    ) -> str:
+        """See Tokenizer.decode."""
+        kept = self._kept(ids)
+        plain = not surfaces
+        text = self._processor.decode(kept) if plain else self._with_surfaces(kept, surfaces)
+        text = " ".join(text.split())
         return _restore(text, self.lang) if restore else text
+
+    def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
+        """Each stretch between them decoded by itself, so that bytes of one character meet."""
+        text, start = "", 0
+        for place in sorted(surfaces):
+            text += self._stretch(ids[start:place]) + surfaces[place]
+            start = place + 1
+        return text + self._stretch(ids[start:])
+
+    def _stretch(self, ids: Sequence[int]) -> str:
+        """A part of a text, with the space before its first word, which the processor drops."""
+        begins = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
+        return " " * begins + str(self._processor.decode(list(ids)))
 
     def _kept(self, ids: Sequence[int]) -> list[int]:
         size = len(self.vocab)  # rows beyond it only pad the table

@@ -7,7 +7,7 @@ union at the foot of this file.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, runtime_checkable
@@ -18,7 +18,7 @@ from nmt.atomic import flush, write_text
 from nmt.bounded import parse_json, read_bytes, stay_inside
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.text import normalise
-from nmt.corpus.vocab import Vocab
+from nmt.corpus.vocab import NO_SURFACES, Vocab
 from nmt.corpus.word_tokenizer import WordConfig
 from nmt.errors import DataError
 from nmt.schema import Config, Encoded, SentencePair
@@ -60,10 +60,16 @@ class Tokenizer(Protocol):
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The pieces and words of ids that a model wrote, without pad, bos and eos."""
 
-    def decode(self, ids: Sequence[int], restore: bool = True) -> str:
+    def decode(
+        self,
+        ids: Sequence[int],
+        restore: bool = True,
+        surfaces: Mapping[int, str] = NO_SURFACES,
+    ) -> str:
         """The text of ids, without pad, bos and eos; an unknown piece reads `<unk>`.
 
-        `restore` writes it in the typography of the language (text.restore).
+        `restore` writes it in the typography of the language (text.restore). The piece at place p
+        of the ids that are left reads `surfaces[p]`, where there is one.
         """
 
 

@@ -1,13 +1,17 @@
 """The vocabulary: which piece has which id. Ids 0 to 3 are reserved in every vocabulary."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from nmt.errors import DataError
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 RESERVED = ("<pad>", "<unk>", "<s>", "</s>")
+NO_SURFACES: Mapping[int, str] = MappingProxyType({})
+"""Every piece reads as the vocabulary has it (Tokenizer.decode)."""
+
 TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slower than over 8,064
 
 

@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from nmt.corpus.text import normalise, restore
-from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID, Vocab
+from nmt.corpus.vocab import BOS_ID, EOS_ID, NO_SURFACES, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.errors import DataError
 from nmt.schema import Config, Encoded
 
@@ -50,7 +50,7 @@ class WordConfig(Config):
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
-        counts = Counter(word for text in texts for word in split(self.cased(text)))
+        counts = Counter(self.cased(word) for text in texts for word in split(text))
         for reserved in RESERVED:
             del counts[reserved]
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -59,9 +59,9 @@ class WordConfig(Config):
             words = words[: self.max_size - len(RESERVED)]
         return "".join(f"{word}\n" for word in Vocab.of(words).pieces).encode()
 
-    def cased(self, text: str) -> str:
-        """`text`, in lower case where the config says so."""
-        return text.lower() if self.lower else text
+    def cased(self, word: str) -> str:
+        """`word`, in lower case where the config says so."""
+        return word.lower() if self.lower else word
 
     def build(self, model_bytes: bytes, lang: str) -> "WordTokenizer":
         """The tokenizer of a vocabulary that `train` made. Raises DataError for any other."""
@@ -94,12 +94,13 @@ class WordTokenizer:
     def encode(self, text: str) -> Encoded:
         """`text` as words; an unknown word keeps its surface there and has UNK_ID."""
         words = self._words(text)
-        ids = self._ids_of(words)
-        return Encoded(words, ids, words, tuple((i, i + 1) for i in range(len(words))))
+        pieces = tuple(map(self.config.cased, words))
+        spans = tuple((i, i + 1) for i in range(len(words)))
+        return Encoded(pieces, self._ids_of(pieces), words, spans)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """The ids of each text, as `encode` gives them."""
-        return [self._ids_of(self._words(text)) for text in texts]
+        return [self._ids_of(map(self.config.cased, self._words(text))) for text in texts]
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
@@ -108,16 +109,29 @@ class WordTokenizer:
         words = tuple(self.vocab.pieces[i] for i in kept)
         return Encoded(words, kept, words, tuple((i, i + 1) for i in range(len(words))))
 
-    def decode(self, ids: Sequence[int], restore: bool = True) -> str:
-        """The text of `ids` without pad, bos and eos; `restore` gives it the typography of lang."""
-        text = join(self.encoded_from_ids(ids).words, self.lang)
+    def decode(
+        self,
+        ids: Sequence[int],
+        restore: bool = True,
+        surfaces: Mapping[int, str] = NO_SURFACES,
+    ) -> str:
+        """See Tokenizer.decode."""
+        words = [
+            surfaces.get(place, word) for place, word in enumerate(self.encoded_from_ids(ids).words)
+        ]
+        text = join([word for word in words if word], self.lang)
         return _restore(text, self.lang) if restore else text
 
     def _ids_of(self, words: Iterable[str]) -> tuple[int, ...]:
         return tuple(self._ids.get(word, UNK_ID) for word in words)
 
     def _words(self, text: str) -> tuple[str, ...]:
-        return tuple(split(self.config.cased(normalise(text, self.lang))))
+        return tuple(split(normalise(text, self.lang)))
+
+
+def core(word: str) -> str:
+    """`word` without the marks around it; one of nothing but marks as it is."""
+    return word.lstrip(_OPENING).rstrip(_CLOSING) or word
 
 
 _restore = restore  # `decode` has a parameter of that name
