@@ -106,22 +106,24 @@ def bleu_of(
 
 
 def bleu_by_length(
-    hyp_texts: Sequence[str], examples: Sequence[EvalExample]
+    hyp_texts: Sequence[str],
+    examples: Sequence[EvalExample],
+    edges: Sequence[int] = BUCKET_WORDS,
 ) -> tuple[LengthBucket, ...]:
     """BLEU by the length of the source, as in Bahdanau et al. 2015 (figure 2); no empty buckets.
 
-    Nothing where the sources are not known (all empty).
+    `edges` are like BUCKET_WORDS. Nothing where the sources are not known (all empty).
     """
     if not any(example.src_text for example in examples):
         return ()
     buckets: dict[int, list[int]] = {}
     for index, example in enumerate(examples):
         n_words = len(example.src_text.split())
-        buckets.setdefault(sum(n_words > edge for edge in BUCKET_WORDS), []).append(index)
+        buckets.setdefault(sum(n_words > edge for edge in edges), []).append(index)
     return tuple(
         LengthBucket(
-            shortest=BUCKET_WORDS[place - 1] + 1 if place else 0,
-            longest=BUCKET_WORDS[place] if place < len(BUCKET_WORDS) else None,
+            shortest=edges[place - 1] + 1 if place else 0,
+            longest=edges[place] if place < len(edges) else None,
             n_sentences=len(members),
             bleu=corpus_bleu(
                 [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members]

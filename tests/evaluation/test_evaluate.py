@@ -101,6 +101,8 @@ def test_buckets_part_at_their_edges_and_leave_none_out():
     assert buckets[0].bleu == 100
     assert 0 < buckets[1].bleu < 100
     assert buckets[2].bleu == 0
+    coarse = bleu_by_length(hyps, examples, edges=(10,))
+    assert [(b.shortest, b.longest, b.n_sentences) for b in coarse] == [(0, 10, 4), (11, None, 2)]
 
 
 def test_unknown_sources_have_no_buckets():

@@ -1,0 +1,188 @@
+"""Same data, same budget: train every recipe of a folder, measure, and write table and pictures.
+
+    OMP_NUM_THREADS=1 python scripts/compare_family.py --seeds 1 2 3 --out docs/family
+
+Runs that are finished are not trained again, and what was measured of a run is kept in it. Speed
+is measured once, into OUT/speed.json: delete it, or give --speed, to measure it anew, and do so
+with nothing else running.
+"""
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from comparison.measures import Measured, forced, measure, test_set
+from comparison.members import Member, read_members, run_path, state_of, train_missing
+from comparison.pictures import draw_bleu, draw_by_length, draw_maps
+from comparison.results import results_of
+from comparison.speed import Speed, Timed, load_of_others, material_of, measure_speed
+from comparison.table import as_json, markdown
+
+from nmt.atomic import write_json, write_text
+from nmt.errors import ConfigError, DataError, NMTError
+from nmt.lab.figure import house_style, write_png
+from nmt.schema import Translation
+from nmt.translation.translator import Translator
+
+MAPPED_SENTENCE = 370  # two black dogs, a black puppy and a white dog: order, and four of a kind
+NAMED = ("additive", "none", "transformer", "multi-head", "hard")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says."""
+
+    configs: Path
+    runs: Path
+    out: Path
+    seeds: tuple[int, ...]
+    only: tuple[str, ...]
+    baseline: str
+    sentence: int
+    rounds: int
+    measure_only: bool
+    speed: bool
+    anew: bool
+
+
+def main() -> int:
+    """Parse, train, measure, write; 2 where the user's input was wrong."""
+    options = _parse()
+    try:
+        members = read_members(options.configs, options.only)
+        if options.baseline not in {member.name for member in members}:
+            raise ConfigError(
+                f"--baseline: got '{options.baseline}', allowed: "
+                f"{', '.join(member.name for member in members)}"
+            )
+        options.out.mkdir(parents=True, exist_ok=True)
+        if options.speed:
+            _speed_of(members, options, anew=True)
+        else:
+            _compare(members, options)
+    except NMTError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parse() -> Options:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--configs", type=Path, default=Path("configs/family"), help="the recipes to compare")
+    add("--runs", type=Path, default=Path("runs/family"), help="where NAME-SEED are")
+    add("--out", type=Path, default=Path("runs/family/comparison"), help="folder of the results")
+    add("--seeds", type=int, nargs="+", default=[1])
+    add("--only", nargs="+", default=[], metavar="NAME", help="these recipes alone")
+    add("--baseline", default="additive", metavar="NAME", help="what the others are held against")
+    add("--sentence", type=int, default=MAPPED_SENTENCE, help="test sentence of the maps, from 1")
+    add("--rounds", type=int, default=7, help="rounds of the speed measurement")
+    add("--measure-only", action="store_true", help="train nothing; leave out unfinished runs")
+    add("--speed", action="store_true", help="measure speed and memory, and nothing else")
+    add("--anew", action="store_true", help="measure runs again that were measured before")
+    given = vars(parser.parse_args())
+    return Options(**{**given, "seeds": tuple(given["seeds"]), "only": tuple(given["only"])})
+
+
+def _compare(members: Sequence[Member], options: Options) -> None:
+    if not options.measure_only:
+        train_missing(members, options.seeds, options.runs)
+    measured = _measure(members, options)
+    if options.baseline not in measured:
+        raise ConfigError(f"--baseline: '{options.baseline}' has no finished run in {options.runs}")
+    some = run_path(options.runs, options.baseline, next(iter(measured[options.baseline])))
+    examples = test_set(some)
+    if not 1 <= options.sentence <= len(examples):
+        raise ConfigError(f"--sentence: got {options.sentence}, allowed: 1 to {len(examples)}")
+    tgt_lang = members[0].config.data.tgt_lang
+    results = results_of(measured, examples, options.baseline, tgt_lang)
+    speeds = {} if options.measure_only else _speed_of(members, options, anew=False)
+    speeds = speeds or _kept_speeds(options.out)
+    steps = members[0].config.train.steps
+    about = {"steps": steps, "sentences": len(examples), "signature": results[0].signature}
+    table = markdown(results, speeds)
+    write_text(options.out / "table.md", table)
+    write_json(options.out / "family.json", as_json(results, speeds, about))
+    with house_style():
+        write_png(draw_bleu(results), options.out / "bleu.png")
+        write_png(draw_by_length(results, NAMED), options.out / "bleu-by-length.png")
+        names = [result.name for result in results]
+        maps = _maps(names, measured, options)
+        write_png(draw_maps(maps), options.out / "maps.png")
+    print(table, end="")
+
+
+def _measure(members: Sequence[Member], options: Options) -> dict[str, dict[int, Measured]]:
+    """The measures of every finished run; the others are named on stderr."""
+    measured: dict[str, dict[int, Measured]] = {}
+    for member in members:
+        for seed in options.seeds:
+            run = run_path(options.runs, member.name, seed)
+            state = state_of(member, seed, options.runs)
+            print(f"{run}: {state}", file=sys.stderr)
+            if state == "finished":
+                measured.setdefault(member.name, {})[seed] = measure(run, options.anew)
+    return measured
+
+
+def _maps(
+    names: Sequence[str], measured: Mapping[str, Mapping[int, Measured]], options: Options
+) -> dict[str, Translation]:
+    """Each kind's view of the chosen sentence and its reference, by its first run."""
+    maps = {}
+    for name in names:
+        run = run_path(options.runs, name, min(measured[name]))
+        translator = Translator.load(run, device="cpu", checkpoint="last")
+        maps[name] = forced(translator, [test_set(run)[options.sentence - 1]])[0]
+    pieces = {(maps[name].source.pieces, maps[name].hypotheses[0].target.pieces) for name in names}
+    if len(pieces) > 1:
+        raise DataError(f"{options.runs}: the runs cut the sentence of the maps into other pieces")
+    return maps
+
+
+def _speed_of(members: Sequence[Member], options: Options, anew: bool) -> dict[str, Speed]:
+    """Measured, or as it stands in speed.json."""
+    if not anew and (kept := _kept_speeds(options.out)):
+        return kept
+    load = load_of_others()
+    material = material_of(members[0].config)
+    speeds = measure_speed(members, options.baseline, material, options.rounds)
+    about = {
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "processor": platform.processor() or platform.machine(),
+        "load_before": load,
+        "load_after": load_of_others(),
+        "rounds": options.rounds,
+    }
+    kinds = {name: asdict(speed) for name, speed in speeds.items()}
+    write_json(options.out / "speed.json", {**about, "kinds": kinds})
+    print(json.dumps({**about, "kinds": kinds}, indent=1), file=sys.stderr)
+    return speeds
+
+
+def _kept_speeds(out: Path) -> dict[str, Speed]:
+    path = out / "speed.json"
+    if not path.is_file():
+        return {}
+    kinds = json.loads(path.read_text(encoding="utf-8"))["kinds"]
+    return {
+        name: Speed(
+            training=Timed(**kind["training"]),
+            greedy=Timed(**kind["greedy"]),
+            beam=Timed(**kind["beam"]),
+            memory_bytes=kind["memory_bytes"],
+        )
+        for name, kind in kinds.items()
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

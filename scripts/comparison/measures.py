@@ -1,0 +1,132 @@
+"""What is measured of one finished run: translations, perplexity, and where it looks."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from nmt.corpus.batching import encode_pairs
+from nmt.corpus.catalog import read_examples
+from nmt.corpus.sources import pairs_of
+from nmt.errors import CheckpointError
+from nmt.evaluation.evaluate import Scoring, evaluate
+from nmt.evaluation.examples import split_named
+from nmt.run import RunDirectory
+from nmt.schema import EvalExample, Translation
+from nmt.training.validation import mean_loss
+from nmt.translation.translator import Translator
+
+FILE = "comparison.json"
+_FORMAT = 1
+_NO_LIMIT = 10**9
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How attention is spread, as means over the pieces of the references (eos included).
+
+    `entropy` in nats, of the weights averaged over heads; `share` is it over the logarithm of
+    the number of source pieces, 1 for looking everywhere alike; `largest` is the mean largest
+    weight. `head_entropy` is the mean over the heads of each head's own entropy.
+    """
+
+    entropy: float
+    share: float
+    largest: float
+    head_entropy: float
+    n_heads: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run. `loss` is in nats per target piece of the test set, without label smoothing."""
+
+    step: int
+    n_parameters: int
+    bleu: float
+    signature: str
+    loss: float
+    looks: Looks
+    hyp_texts: list[str]
+
+
+def measure(run: Path, anew: bool = False) -> Measured:
+    """The measures of a run's last checkpoint, kept in the run and read from there if fresh."""
+    directory = RunDirectory(run)
+    if not anew and (found := _kept(directory)) is not None:
+        return found
+    translator = Translator.load(run, device="cpu", checkpoint="last")
+    config = directory.load_config()
+    examples = test_set(run)
+    scoring = Scoring(tgt_lang=config.data.tgt_lang, n_bootstrap=0)
+    evaluation = evaluate(translator, examples, scoring)
+    tokenizers = translator.tokenizers
+    corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
+    measured = Measured(
+        step=max(directory.checkpoint_folder.steps()),
+        n_parameters=sum(p.numel() for p in translator.model.parameters()),
+        bleu=evaluation.scores["bleu"].score,
+        signature=evaluation.scores["bleu"].signature,
+        loss=mean_loss(translator.model, corpus, len(tokenizers.tgt.vocab), _CPU),
+        looks=looks_of(forced(translator, examples)),
+        hyp_texts=list(evaluation.hyp_texts),
+    )
+    directory.write_json(FILE, {"format": _FORMAT, **asdict(measured)})
+    return measured
+
+
+def test_set(run: Path) -> list[EvalExample]:
+    """The test sentences of a run with their references."""
+    data = RunDirectory(run).load_config().data
+    return read_examples(split_named(data, "test"), data)
+
+
+def forced(translator: Translator, examples: Sequence[EvalExample]) -> list[Translation]:
+    """What each model says of the first reference: all look from the same target pieces."""
+    texts = [example.src_text for example in examples]
+    refs = [example.ref_texts[0] for example in examples]
+    return translator.force(texts, refs, with_heads=True)
+
+
+def looks_of(translations: Sequence[Translation]) -> Looks:
+    """The means over all target pieces of all translations; those of empty sources are left out."""
+    means, of_heads, tops, shares = [], [], [], []
+    n_heads = 1
+    for translation in translations:
+        hypothesis = translation.hypotheses[0].hypothesis
+        assert hypothesis.heads is not None
+        if hypothesis.attention.shape[1] < 2:
+            continue
+        n_heads = len(hypothesis.heads)
+        entropy = _entropy(hypothesis.attention)
+        means.append(entropy)
+        shares.append(entropy / np.log(hypothesis.attention.shape[1]))
+        tops.append(hypothesis.attention.max(axis=-1))
+        of_heads.append(_entropy(hypothesis.heads).mean(axis=0))
+    mean, share, top, head = (
+        float(np.concatenate(parts).mean()) for parts in (means, shares, tops, of_heads)
+    )
+    return Looks(mean, share, top, head, n_heads)
+
+
+def _entropy(weights: Float[np.ndarray, "*L S"]) -> Float[np.ndarray, "*L"]:
+    """-sum w log w over the last axis, 0 log 0 being 0."""
+    logs = np.log(np.where(weights > 0, weights, 1.0))
+    entropy: Float[np.ndarray, "*L"] = -(weights * logs).sum(axis=-1)
+    return entropy
+
+
+def _kept(directory: RunDirectory) -> Measured | None:
+    """What is kept, if it is of the last checkpoint and of this format."""
+    try:
+        kept = directory.read_json(FILE)
+    except CheckpointError:
+        return None
+    last = max(directory.checkpoint_folder.steps())
+    if not isinstance(kept, dict) or (kept.pop("format", 0), kept.get("step")) != (_FORMAT, last):
+        return None
+    return Measured(**{**kept, "looks": Looks(**kept["looks"])})

@@ -1,0 +1,110 @@
+"""The comparison in pictures: BLEU of each kind, BLEU by length, and one sentence's maps."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from comparison.results import Result
+from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, RED, new_figure
+from nmt.maps.heatmap import draw_grid
+from nmt.maps.words import attention_table
+from nmt.schema import Translation
+
+_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE)
+_MIN_GAP = 0.042
+"""Between two labels one above the other, as a share of the axis' height."""
+
+
+def draw_bleu(results: Sequence[Result]) -> Figure:
+    """A row for each kind: its mean, a dot for each run, and the baseline as a line.
+
+    The bar is the interval of the difference to the baseline, drawn around the kind's own mean.
+    """
+    ordered = sorted(results, key=lambda result: result.bleu)
+    figure = new_figure(7.0, 0.6 + 0.28 * len(ordered))
+    axes = figure.subplots()
+    base = results[0]
+    axes.axvline(base.bleu, color=PALE, linewidth=1.0, zorder=0)
+    for place, result in enumerate(ordered):
+        colour = BLUE if result is base else GREY
+        if result.difference is not None:
+            start = result.bleu - result.difference.mean
+            ends = [start + result.difference.low, start + result.difference.high]
+            axes.plot(ends, [place, place], color=PALE, linewidth=4.0, solid_capstyle="butt")
+        axes.plot([*result.bleus.values()], [place] * len(result.bleus), ".", color=colour)
+        axes.plot([result.bleu], [place], "|", color=colour, markersize=11, markeredgewidth=2)
+        axes.annotate(
+            f"{result.bleu:.1f}",
+            (max(*result.bleus.values(), _high(result)), place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color="0.3",
+        )
+    axes.set_yticks(range(len(ordered)), [result.name for result in ordered])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.margins(x=0.09)
+    axes.set_xlabel("BLEU on the test set")
+    return figure
+
+
+def _high(result: Result) -> float:
+    against = result.difference
+    return result.bleu if against is None else result.bleu - against.mean + against.high
+
+
+def draw_by_length(results: Sequence[Result], named: Sequence[str]) -> Figure:
+    """BLEU by the length of the source: the kinds `named` in colour, all others in grey."""
+    figure = new_figure(7.2, 4.2)
+    axes = figure.subplots()
+    buckets = results[0].by_length
+    for result in results:
+        if result.name not in named:
+            axes.plot([b.bleu for b in result.by_length], color=PALE, linewidth=1.0, zorder=0)
+    chosen = [result for result in results if result.name in named]
+    for result, colour in zip(chosen, _COLOURS, strict=False):
+        axes.plot([b.bleu for b in result.by_length], "o-", color=colour, markersize=4)
+    axes.set_xticks(
+        range(len(buckets)),
+        [
+            f"{b.shortest or 1}{'+' if b.longest is None else f'–{b.longest}'}\n{b.n_sentences}"
+            for b in buckets
+        ],
+    )
+    axes.set_xlabel("words of the source, and how many sentences have so many")
+    axes.set_ylabel("BLEU")
+    axes.set_ylim(bottom=0)
+    last = {result.name: result.by_length[-1].bleu for result in chosen}
+    _label_ends(axes, last, len(buckets) - 1)
+    if len(chosen) < len(results):
+        axes.set_title(f"grey: the other {len(results) - len(chosen)} kinds", color="0.4")
+    return figure
+
+
+def _label_ends(axes: Axes, ends: Mapping[str, float], x: float) -> None:
+    """A name right of the end of each line, moved up where two would overlap."""
+    gap = _MIN_GAP * (axes.get_ylim()[1] - axes.get_ylim()[0])
+    colours = dict(zip(ends, _COLOURS, strict=False))
+    below = float("-inf")
+    for name, y in sorted(ends.items(), key=lambda end: end[1]):
+        below = max(y, below + gap)
+        axes.annotate(
+            name,
+            (x, below),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            color=colours[name],
+            annotation_clip=False,
+        )
+
+
+def draw_maps(forced: Mapping[str, Translation]) -> Figure:
+    """The map of the same pair of sentences by each kind, in one grid."""
+    some = next(iter(forced.values()))
+    tables = [attention_table(translation) for translation in forced.values()]
+    title = f"{some.src_text}\n{some.hypotheses[0].text}"
+    return draw_grid(tables, list(forced), title)

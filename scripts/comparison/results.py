@@ -1,0 +1,110 @@
+"""From the measures of every run to one result for each kind."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from comparison.measures import Looks, Measured
+from nmt.evaluation.evaluate import LengthBucket, bleu_by_length
+from nmt.evaluation.significance import Difference, difference
+from nmt.schema import EvalExample
+
+EDGES = (7, 9, 11, 13, 16, 20)
+"""The longest source, in words, of each bucket but the last: about equally many captions."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One kind over its runs, whose seeds are the keys of `bleus`.
+
+    Numbers are means over the runs. `difference` is that of BLEU to the baseline over the seeds
+    that both have; None for the baseline itself.
+    """
+
+    name: str
+    n_parameters: int
+    bleus: dict[int, float]
+    signature: str
+    loss: float
+    looks: Looks
+    by_length: tuple[LengthBucket, ...]
+    difference: Difference | None
+
+    @property
+    def bleu(self) -> float:
+        """The mean over the runs."""
+        return statistics.mean(self.bleus.values())
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over the runs; None for a single one."""
+        return statistics.stdev(self.bleus.values()) if len(self.bleus) > 1 else None
+
+
+def results_of(
+    measured: Mapping[str, Mapping[int, Measured]],
+    examples: Sequence[EvalExample],
+    baseline: str,
+    tgt_lang: str,
+) -> list[Result]:
+    """A result for each kind, the baseline first, then by BLEU, the best first.
+
+    `measured` has the runs of each kind by seed; a kind that shares no seed with the baseline is
+    compared to all runs of it.
+    """
+    results = []
+    for name, runs in measured.items():
+        against = None
+        if name != baseline:
+            base = measured[baseline]
+            shared = [seed for seed in runs if seed in base]
+            against = difference(
+                "bleu",
+                [base[seed].hyp_texts for seed in shared or base],
+                [runs[seed].hyp_texts for seed in shared or runs],
+                [example.ref_texts for example in examples],
+                tgt_lang,
+            )
+        results.append(_result(name, runs, examples, against))
+    return sorted(results, key=lambda result: (result.name != baseline, -result.bleu))
+
+
+def _result(
+    name: str,
+    runs: Mapping[int, Measured],
+    examples: Sequence[EvalExample],
+    against: Difference | None,
+) -> Result:
+    some = next(iter(runs.values()))
+    looks = [run.looks for run in runs.values()]
+    return Result(
+        name=name,
+        n_parameters=some.n_parameters,
+        bleus={seed: run.bleu for seed, run in runs.items()},
+        signature=some.signature,
+        loss=statistics.mean(run.loss for run in runs.values()),
+        looks=Looks(
+            entropy=statistics.mean(look.entropy for look in looks),
+            share=statistics.mean(look.share for look in looks),
+            largest=statistics.mean(look.largest for look in looks),
+            head_entropy=statistics.mean(look.head_entropy for look in looks),
+            n_heads=some.looks.n_heads,
+        ),
+        by_length=_mean_by_length(
+            [bleu_by_length(run.hyp_texts, examples, EDGES) for run in runs.values()]
+        ),
+        difference=against,
+    )
+
+
+def _mean_by_length(of_runs: Sequence[Sequence[LengthBucket]]) -> tuple[LengthBucket, ...]:
+    """The same buckets with the mean over the runs."""
+    return tuple(
+        LengthBucket(
+            same[0].shortest,
+            same[0].longest,
+            same[0].n_sentences,
+            statistics.mean(bucket.bleu for bucket in same),
+        )
+        for same in zip(*of_runs, strict=True)
+    )

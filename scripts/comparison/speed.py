@@ -1,0 +1,216 @@
+"""Speed and memory of models side by side: the same batches, in turn, in one process.
+
+Models are made anew: weights that have not been trained take as long as others. Decoding goes on
+to the same length for all, since no model may end a sentence.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+
+import torch
+
+from comparison.members import Member
+from nmt.config import RunConfig
+from nmt.corpus.batching import Batch, Batcher, encode_pairs
+from nmt.corpus.catalog import read_split, resolve_split
+from nmt.corpus.tokenizer import Tokenizers, train_tokenizers
+from nmt.corpus.vocab import BOS_ID, EOS_ID
+from nmt.errors import ConfigError
+from nmt.models.base import Seq2Seq, State, StepOutput
+from nmt.models.catalog import build_model
+from nmt.models.masks import keep_from_lengths
+from nmt.training.loss import cross_entropy
+from nmt.training.meter import peak_memory_bytes
+from nmt.translation.search import SearchConfig, search_from
+
+N_BATCHES = 4
+_CPU = torch.device("cpu")
+_LENGTH_FACTOR = 1.2
+"""Target pieces that are decoded for each source piece; French has about as many."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What all models are given: training batches, and the sizes of the vocabularies."""
+
+    batches: tuple[Batch, ...]
+    src_vocab: int
+    tgt_vocab: int
+
+    @property
+    def n_tokens(self) -> int:
+        """Source and target pieces of all batches, padding not counted."""
+        return sum(batch.n_src_tokens + batch.n_tokens for batch in self.batches)
+
+    @property
+    def n_sentences(self) -> int:
+        """Sentences of all batches."""
+        return sum(len(batch.src_ids) for batch in self.batches)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One kind of work of one model: its median over the rounds, and what the rounds say.
+
+    `rate` is in tokens or sentences a second, `spread` is (largest - smallest) / median, and
+    `ratio` is the median over the rounds of its rate over the baseline's in the same round.
+    """
+
+    rate: float
+    spread: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Speed:
+    """All that is timed of a model. `memory_bytes` is what an update adds to its process."""
+
+    training: Timed
+    greedy: Timed
+    beam: Timed
+    memory_bytes: int | None
+
+
+def material_of(config: RunConfig) -> Material:
+    """Batches of the first epoch, spread over the lengths, by tokenizers learned as a run's are."""
+    data = config.data
+    split = resolve_split(data, "train")
+    if split is None:
+        raise ConfigError("data.train: missing; speed is measured on training batches")
+    pairs = read_split(split, data)
+    tokenizers: Tokenizers = train_tokenizers(
+        config.tokenizer, pairs, data.src_lang, data.tgt_lang, config.seed
+    )
+    corpus = encode_pairs(pairs, tokenizers, data.max_pieces)
+    batcher = Batcher(corpus, config.train.batch_size, config.train.batch_by, config.seed)
+    batches = sorted(map(corpus.batch, batcher.plan(0)), key=lambda batch: batch.n_tokens)
+    places = [(2 * i + 1) * len(batches) // (2 * N_BATCHES) for i in range(N_BATCHES)]
+    chosen = tuple(batches[place] for place in places)
+    return Material(chosen, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+
+
+def measure_speed(
+    members: Sequence[Member], baseline: str, material: Material, rounds: int
+) -> dict[str, Speed]:
+    """Time every member `rounds` times, in turn and every other time backwards."""
+    work = {member.name: _Work.prepare(member.config, material) for member in members}
+    tasks: dict[str, Callable[[_Work], None]] = {
+        "training": _Work.update,
+        "greedy": partial(_Work.decode, beam=1),
+        "beam": partial(_Work.decode, beam=members[0].config.search.beam),
+    }
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for turn in range(rounds + 1):
+        for name in list(work)[:: 1 if turn % 2 else -1]:
+            for task, perform in tasks.items():
+                taken = _seconds(partial(perform, work[name]))
+                if turn:  # the first round only warms up
+                    seconds.setdefault((name, task), []).append(taken)
+    amounts = {"training": material.n_tokens}
+
+    def timed(name: str, task: str) -> Timed:
+        own, base = seconds[name, task], seconds[baseline, task]
+        middle = statistics.median(own)
+        return Timed(
+            rate=amounts.get(task, material.n_sentences) / middle,
+            spread=(max(own) - min(own)) / middle,
+            ratio=statistics.median(b / o for o, b in zip(own, base, strict=True)),
+        )
+
+    return {
+        member.name: Speed(
+            timed(member.name, "training"),
+            timed(member.name, "greedy"),
+            timed(member.name, "beam"),
+            memory_of(member.config, material),
+        )
+        for member in members
+    }
+
+
+def load_of_others() -> float | None:
+    """The machine's load of the last minute, where it tells."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def memory_of(config: RunConfig, material: Material) -> int | None:
+    """How much three updates add to the peak memory of a process of their own, model included.
+
+    None where the system does not tell.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_added_by_updates, config, material).result()
+
+
+def _added_by_updates(config: RunConfig, material: Material) -> int | None:
+    before = peak_memory_bytes(_CPU)
+    work = _Work.prepare(config, material)
+    for _ in range(3):
+        work.update()
+    after = peak_memory_bytes(_CPU)
+    return None if before is None or after is None else after - before
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A fresh model with its optimiser, and what is done with it."""
+
+    config: RunConfig
+    material: Material
+    model: Seq2Seq
+    optimizer: torch.optim.Optimizer
+
+    @classmethod
+    def prepare(cls, config: RunConfig, material: Material) -> "_Work":
+        torch.manual_seed(config.seed)
+        model = build_model(config.model, material.src_vocab, material.tgt_vocab)
+        optimizer = config.train.optimizer.build(list(model.parameters()), config.train.lr)
+        return cls(config, material, model, optimizer)
+
+    def update(self) -> None:
+        """An update on each batch."""
+        self.model.train()
+        for batch in self.material.batches:
+            keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+            output = self.model(batch.src_ids, keep, batch.tgt_in)
+            loss = cross_entropy(
+                output.logits,
+                batch.tgt_out,
+                self.material.tgt_vocab,
+                self.config.train.label_smoothing,
+                output.surrogate,
+            )
+            (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+
+    @torch.inference_mode()
+    def decode(self, beam: int) -> None:
+        """Search on each batch."""
+        self.model.eval()
+        search = SearchConfig(beam=beam, max_length_factor=_LENGTH_FACTOR, max_length_extra=0)
+        for batch in self.material.batches:
+            keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+            state = self.model.start(self.model.encode(batch.src_ids, keep))
+            first_ids = torch.full_like(batch.src_lengths, BOS_ID)
+            sizes = batch.src_lengths.tolist()
+            search_from(self._step, state, first_ids, sizes, search, self.material.tgt_vocab)
+
+    def _step(self, last_ids: torch.Tensor, state: State) -> StepOutput:
+        """A step of a model that never ends a sentence."""
+        output = self.model.step(last_ids, state)
+        output.logits[:, EOS_ID] = -torch.inf
+        return output
