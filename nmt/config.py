@@ -160,16 +160,22 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def _recipe(path: Path) -> Path:
-    """`path`, or the recipe that a bare name means: in the wheel, or in a checkout's configs/."""
+    """`path`, or the recipe that a bare name means."""
     if path.is_file() or path.suffix or len(path.parts) > 1:
         return path
+    known = recipes()
+    if str(path) not in known:
+        names = ", ".join(known)
+        raise ConfigError(f"{path}: no such file, and no recipe that comes with nmt: {names}")
+    return known[str(path)]
+
+
+def recipes() -> dict[str, Path]:
+    """The recipes by name: in the wheel, or in a checkout's configs/."""
     installed = Path(__file__).parent / "recipes"
     folder = installed if installed.is_dir() else Path(__file__).parents[1] / "configs"
-    recipe = folder / f"{path}.yaml"
-    if not recipe.is_file():
-        names = ", ".join(sorted(other.stem for other in folder.glob("*.yaml")))
-        raise ConfigError(f"{path}: no such file, and no recipe that comes with nmt: {names}")
-    return recipe
+    files = sorted(folder.glob("*.yaml"), key=lambda file: file.stem)
+    return {file.stem: file for file in files}
 
 
 def dump_config(config: RunConfig) -> str:

@@ -109,16 +109,21 @@ def _key_path(error: ErrorDetails, tree: object) -> KeyPath:
 
 
 def _problem(error: ErrorDetails, path: KeyPath, tree: object, root: type[Config]) -> str:
+    if error["type"] == "extra_forbidden":
+        return _unknown_key(path, tree, root)
+    if error["type"] == "missing":
+        return "missing, and it has no default"
+    return value_problem(error)
+
+
+def value_problem(error: ErrorDetails) -> str:
+    """What is wrong with a value, without saying where: `got 0, allowed: >= 1`."""
     kind, got = error["type"], error["input"]
     context = {
         # A bound is an int as the class has it, a float as pydantic reports it.
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in error.get("ctx", {}).items()
     }
-    if kind == "extra_forbidden":
-        return _unknown_key(path, tree, root)
-    if kind == "missing":
-        return "missing, and it has no default"
     if kind == "value_error":
         return str(context["error"])
     if kind == "union_tag_not_found":

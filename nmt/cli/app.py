@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 import nmt
 from nmt.cli import attention, config, corpus, evaluate, lab, train, translate, vocab
+from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
 
 BROKEN_PIPE = 128 + 13
@@ -27,6 +28,18 @@ class Group(TyperGroup):
     """
 
     # Which class a context is (click's, or Typer's own copy of it) hangs on Typer's version.
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options that stand before the command's name."""
+        try:
+            rest: list[str] = super().parse_args(ctx, args)
+        except Exception as error:
+            lines = _lines(error)
+            if not lines:
+                raise
+            _say(lines)
+            raise typer.Exit(2) from error
+        return rest
+
     def invoke(self, ctx: Any) -> object:
         """Run the command that `ctx` names."""
         try:
@@ -36,22 +49,32 @@ class Group(TyperGroup):
             # Python flushes stdout once more at exit; give it somewhere to write to.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
-        except (NMTError, OSError) as error:
+        except Exception as error:
             lines = _lines(error)
             if not lines:
                 raise
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            for line in lines:
-                typer.echo(f"error: {line}", err=True)
+            _say(lines)
             raise typer.Exit(2) from error
         return result
 
 
-def _lines(error: NMTError | OSError) -> list[str]:
-    """What to tell the user: of an OSError only one about a file, or a full disk, is theirs."""
+def _say(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(f"error: {line}", err=True)
+
+
+def _lines(error: Exception) -> list[str]:
+    """What to tell the user, if the fault is theirs: of an OSError only one about a file, or a
+    full disk, is.
+    """
+    if is_usage_error(error):
+        return [_visible(usage_line(error))]
     if isinstance(error, NMTError):
         return [_visible(line) for line in str(error).split("\n")]
+    if not isinstance(error, OSError):
+        return []
     if error.strerror and error.filename is not None:
         return [_visible(f"{os.fsdecode(error.filename)}: {error.strerror}")]
     if error.errno == errno.ENOSPC:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.errors import ConfigError
+
 if TYPE_CHECKING:
     from nmt.training.loop import Outcome
 
+Recipe = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="The same as --config.")]
 Config = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--config", "-c", help="YAML file that describes the run, or the name of a recipe: starter."
     ),
@@ -42,7 +45,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Only errors on stderr.")]
 
 
 def train(
-    config: Config,
+    recipe: Recipe = None,
+    config: Config = None,
     set_: Set = None,
     run: Run = None,
     device: Device = None,
@@ -67,7 +71,7 @@ def train(
     overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
     if deterministic:
         overrides.append("train.deterministic=true")
-    loaded = load_config(config, overrides)
+    loaded = load_config(_one_config(recipe, config), overrides)
     stop = _StopSignal()
     folder = run or Path("runs") / loaded.name
     outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
@@ -76,6 +80,21 @@ def train(
     typer.echo(outcome.run)
     if outcome.reason is None:
         raise typer.Exit(128 + stop.number)
+
+
+def _one_config(recipe: Path | None, config: Path | None) -> Path:
+    """The config, given with `--config` or without. Raises ConfigError for none, or two."""
+    chosen = config or recipe
+    if chosen is None:
+        from nmt.config import recipes
+
+        raise ConfigError(
+            "--config is missing: give a YAML file, or the name of a recipe that comes with nmt: "
+            + ", ".join(recipes())
+        )
+    if recipe is not None and recipe != chosen:
+        raise ConfigError(f"--config: got {config} and also {recipe}, allowed: one of them")
+    return chosen
 
 
 def _closing_words(outcome: "Outcome") -> str:

@@ -117,14 +117,6 @@ def test_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"nmt {nmt.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["trian"], ["train", "--confg", "x"], ["config", "check"]])
-def test_a_wrong_command_line_is_2(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2
-    assert "Error: " in result.stderr
-    assert result.stdout == ""
-
-
 @pytest.mark.parametrize(
     ("typed", "passed"),
     [

@@ -1,0 +1,80 @@
+"""What is said of a command line that fits no command: one line, with the nearest name."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+
+def is_usage_error(error: Exception) -> bool:
+    """Whether the command line was wrong; asking for help by typing nothing is not."""
+    # By name: which class it is (click's, or Typer's own copy of it) hangs on Typer's version.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return "UsageError" in names and "NoArgsIsHelpError" not in names
+
+
+def usage_line(error: Any) -> str:
+    """The command that was meant, and what is wrong with what was typed."""
+    problem = " ".join(_problem(error).split())
+    return f"{error.ctx.command_path}: {problem}" if error.ctx else problem
+
+
+def _problem(error: Any) -> str:
+    kind, message = type(error).__name__, error.format_message()
+    if kind == "NoSuchOption":
+        return _no_option(error)
+    if kind == "MissingParameter" and error.param is not None:
+        help_text = (getattr(error.param, "help", None) or "").rstrip(".")
+        return f"{_name(error.param)} is missing{': ' if help_text else ''}{help_text}"
+    if kind == "BadParameter" and error.param is not None:
+        return f"{_name(error.param)}: {_bad_value(error)}"
+    if kind == "BadOptionUsage":
+        return f"{error.option_name}: {'needs a' if 'requires' in message else 'takes no'} value"
+    commands = list(getattr(error.ctx and error.ctx.command, "commands", ()))
+    if found := re.match(r"No such command '(.*?)'", message):
+        near = _nearest(found[1], commands)
+        return f"no command '{found[1]}'; " + (near or f"allowed: {', '.join(commands)}")
+    if commands and message.startswith("Missing command"):
+        return f"a command is missing; allowed: {', '.join(commands)}"
+    if found := re.match(
+        r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", message, re.DOTALL
+    ):
+        return f"unexpected: {found[1]}"
+    return _small(message)
+
+
+def _no_option(error: Any) -> str:
+    """The nearest option; or, where sentences are taken, how to give one that begins with `-`."""
+    parameters = error.ctx.command.params if error.ctx else []
+    options = [option for parameter in parameters for option in parameter.opts if option[0] == "-"]
+    near = _nearest(error.option_name, [*options, "--help"])
+    if not near and any(parameter.name == "sentences" for parameter in parameters):
+        near = "a sentence that begins with - comes after --"
+    return f"no option {error.option_name}" + (f"; {near}" if near else "")
+
+
+def _name(parameter: Any) -> str:
+    """`--config` for an option, `FILES` for an argument."""
+    longest: str = max(parameter.opts, key=len)
+    return longest if longest.startswith("-") else (parameter.metavar or longest).upper()
+
+
+def _bad_value(error: Any) -> str:
+    """What was got and what is allowed, where Typer lets pydantic find that out."""
+    details = getattr(error.__cause__, "errors", None)
+    if details is None:
+        return _small(error.message)
+    from nmt.config_errors import value_problem
+
+    return value_problem(details(include_url=False)[0])
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    # Two options are no nearer for their dashes.
+    by_word = {other.lstrip("-"): other for other in names}
+    near = difflib.get_close_matches(name.lstrip("-"), list(by_word), n=1)
+    return f"did you mean {by_word[near[0]]}?" if near else ""
+
+
+def _small(message: str) -> str:
+    return f"{message[:1].lower()}{message[1:]}".removesuffix(".")
