@@ -128,7 +128,9 @@ class Recorder:
         _write(tree, chance, keep, into)
 
     def _play(self, tree: Node, name: str, path: Path, about: Any) -> None:
-        if name == "fsync" and path == self.root:
+        if path == self.root and name == "mkdir":
+            return
+        if path == self.root:
             folder, node = tree, tree
         else:
             folder = _find(tree, path.parent.relative_to(self.root))

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from pydantic import Field, ValidationError
 
-from nmt.atomic import flush, write_text
+from nmt.atomic import write_bytes, write_text
 from nmt.bounded import parse_json, read_bytes, stay_inside
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.text import normalise
@@ -108,8 +108,7 @@ class Tokenizers:
         for side, tokenizer in sides.items():
             name = ("joint" if self.joint else side) + tokenizer.config.suffix
             content = tokenizer.model_bytes
-            (folder / name).write_bytes(content)
-            flush(folder / name)
+            write_bytes(folder / name, content)
             files[side] = _File(name=name, sha256=hashlib.sha256(content).hexdigest())
         manifest = _Manifest(
             src_lang=self.src.lang,

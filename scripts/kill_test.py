@@ -1,0 +1,292 @@
+"""Kill a training at random moments, start it again each time, and compare it with one left alone.
+
+    python scripts/kill_test.py --kills 100
+
+Trains a small run in one go, then others with the same command, which are killed (kill -9, or
+--signal) again and again: while they start, train, validate and save. Half of the kills wait for
+a save to be under way. When such a run has ended, everything that it left is compared with the
+first: the bytes of every tensor, all that a checkpoint says but the seconds, the lines of
+metrics.jsonl but seconds and speed, the list of checkpoints and what best and last mean. After
+every kill the run must be one that a reader can read. Prints a table; exit code 1 where anything
+differs or could not be read.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from nmt.checkpoint_files import fault
+from nmt.checkpoints import CheckpointFolder
+from nmt.errors import CheckpointError
+
+SYMBOLS = "abcdefgh"
+WALL_CLOCK = ("seconds", "tokens_per_second")
+"""What two runs never share."""
+
+CONFIG = """
+name: killed
+data: {{src_lang: en, tgt_lang: de, train: {{tsv: train.tsv}}, valid: {{tsv: valid.tsv}}}}
+tokenizer: {{kind: sentencepiece, vocab_size: 20}}
+model: {{embedding: 32, hidden: 64, dropout: 0.3}}
+train:
+  {{steps: {steps}, batch_size: 16, accumulate: 2, lr: 0.003, save_every: 3, log_every: 1,
+   device: cpu, schedule: {{kind: plateau}}}}
+valid: {{every: 20, samples: 1}}
+search: {{batch_size: 8}}
+"""
+
+
+@dataclass
+class Killed:
+    """One run that was killed, what became of it, and when the kills came."""
+
+    folder: Path
+    n_kills: int = 0
+    n_in_saves: int = 0
+    steps: list[int] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+
+
+def main() -> int:
+    """Run the test as the command line says; the exit code."""
+    options = _parser().parse_args()
+    started = time.monotonic()
+    work = Path(options.keep or tempfile.mkdtemp(prefix="kill-test-")).absolute()
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        runs = _test(work, options)
+    finally:
+        if options.keep is None:
+            shutil.rmtree(work)
+    seconds = time.monotonic() - started
+    _print_table(runs, options.signal, seconds)
+    return int(any(run.differences or run.unreadable for run in runs))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--kills", type=int, default=100, help="kills in all [100]")
+    parser.add_argument("--per-run", type=int, default=20, help="kills before a run may end [20]")
+    parser.add_argument("--steps", type=int, default=300, help="updates of a run [300]")
+    parser.add_argument(
+        "--signal", choices=["KILL", "TERM", "INT"], default="KILL", help="what is sent [KILL]"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the moments [1]")
+    parser.add_argument("--keep", help="a new folder to work in, which stays")
+    return parser
+
+
+def _test(work: Path, options: argparse.Namespace) -> list[Killed]:
+    _write_corpus(work)
+    (work / "killed.yaml").write_text(CONFIG.format(steps=options.steps), encoding="utf-8")
+    chance = random.Random(options.seed)
+    began = time.monotonic()
+    _start(work, "whole").wait()
+    seconds = time.monotonic() - began
+    print(f"uninterrupted: {options.steps} updates in {seconds:.1f} s", flush=True)
+    runs: list[Killed] = []
+    left = options.kills
+    while left:
+        run = Killed(work / f"killed-{len(runs) + 1}")
+        _kill_and_continue(work, run, min(left, options.per_run), seconds, chance, options.signal)
+        left -= run.n_kills
+        run.differences = list(_differences(work / "whole", run.folder))
+        runs.append(run)
+        print(f"{run.folder.name}: {_words(run)}", flush=True)
+    return runs
+
+
+def _write_corpus(folder: Path) -> None:
+    """Strings of symbols and the same backwards."""
+    chance = random.Random(5)
+    for name, count in (("train", 400), ("valid", 24)):
+        sources = [" ".join(chance.sample(SYMBOLS, chance.randint(2, 6))) for _ in range(count)]
+        lines = [f"{source}\t{source[::-1]}\n" for source in sources]
+        (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+
+
+def _start(work: Path, name: str) -> "subprocess.Popen[bytes]":
+    """`nmt train` as one types it, in a process of its own."""
+    command = [sys.executable, "-m", "nmt", "train", "--config", "killed.yaml", "--run", name]
+    log = (work / f"{name}.out").open("ab")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(  # noqa: S603 (our own program)
+        command, cwd=work, stdout=log, stderr=log, env=environment
+    )
+
+
+def _kill_and_continue(
+    work: Path, run: Killed, kills: int, seconds: float, chance: random.Random, name: str
+) -> None:
+    """Kill the run `kills` times, then let it end; it may come to its end before."""
+    number = signal.Signals[f"SIG{name}"]
+    while True:
+        process = _start(work, run.folder.name)
+        if run.n_kills == kills:
+            process.wait()
+            break
+        if not _wait_for_the_moment(process, run, seconds / kills, chance):
+            break
+        process.send_signal(number)
+        process.wait()
+        run.n_kills += 1
+        run.unreadable += _unreadable(run)
+    if process.returncode != 0:
+        tail = (work / f"{run.folder.name}.out").read_text(encoding="utf-8").splitlines()[-1:]
+        run.unreadable.append(f"ended with {process.returncode}: {''.join(tail)}")
+
+
+def _wait_for_the_moment(
+    process: "subprocess.Popen[bytes]", run: Killed, seconds: float, chance: random.Random
+) -> bool:
+    """Wait until the process is to be killed; False where it ended before.
+
+    Either some time after it began (which may be while it starts), or in a save.
+    """
+    in_save = chance.random() < 0.5
+    n_saves = chance.randint(1, 4)
+    deadline = time.monotonic() + chance.uniform(0.2, 2 + 3 * seconds)
+    folder = run.folder / "checkpoints"
+    was_saving = False
+    while process.poll() is None:
+        if in_save:
+            is_saving = _is_saving(folder)
+            n_saves -= is_saving and not was_saving
+            was_saving = is_saving
+            if n_saves == 0:
+                time.sleep(chance.uniform(0, 0.004))
+                run.n_in_saves += _is_saving(folder)
+                return process.poll() is None
+        elif time.monotonic() > deadline:
+            return True
+        time.sleep(0.0002 if in_save else 0.005)
+    return False
+
+
+def _is_saving(folder: Path) -> bool:
+    """Whether something is on its way to be a checkpoint, or on its way out."""
+    try:
+        return any(name.startswith((".tmp-", ".old-", ".del-")) for name in os.listdir(folder))
+    except FileNotFoundError:
+        return False
+
+
+def _unreadable(run: Killed) -> Iterator[str]:
+    """What a reader who comes right after the kill could not read, changing nothing."""
+    checkpoints = CheckpointFolder(run.folder / "checkpoints")
+    steps = checkpoints.steps()
+    if run.steps and run.steps[-1] and not steps:
+        yield f"kill {run.n_kills}: no checkpoint, though there was one"
+    for step in steps:
+        problem = fault(checkpoints.path / f"step-{step:06d}")
+        if problem:
+            yield f"kill {run.n_kills}: {problem}"
+    for label in checkpoints.labels():
+        try:
+            checkpoints.load(label)
+        except CheckpointError as error:
+            yield f"kill {run.n_kills}: {error}"
+    run.steps.append(max(steps, default=0))
+
+
+def _differences(whole: Path, run: Path) -> Iterator[str]:
+    """What differs between two run directories that should be the same."""
+    one, two = CheckpointFolder(whole / "checkpoints"), CheckpointFolder(run / "checkpoints")
+    lists = [sorted(entry.name for entry in folder.path.iterdir()) for folder in (one, two)]
+    if lists[0] != lists[1]:
+        yield f"checkpoints: {lists[0]}, {lists[1]}"
+        return
+    for label in one.labels():
+        links = [os.readlink(folder.path / label) for folder in (one, two)]
+        if links[0] != links[1]:
+            yield f"{label}: {links[0]}, {links[1]}"
+    for step in one.steps():
+        folders = [folder.path / f"step-{step:06d}" for folder in (one, two)]
+        for name in ("model.safetensors", "state.safetensors"):
+            yield from _tensor_differences(folders[0] / name, folders[1] / name)
+        states = [_timeless(folder / "state.json") for folder in folders]
+        if states[0] != states[1]:
+            yield f"step {step}: state.json"
+    for name in sorted(path.name for path in (whole / "tokenizer").iterdir()):
+        if (whole / "tokenizer" / name).read_bytes() != (run / "tokenizer" / name).read_bytes():
+            yield f"tokenizer/{name}"
+    yield from _record_differences(whole / "metrics.jsonl", run / "metrics.jsonl")
+
+
+def _tensor_differences(one: Path, two: Path) -> Iterator[str]:
+    with safe_open(one, "pt") as a, safe_open(two, "pt") as b:
+        names = set(a.keys()) | set(b.keys())
+        for name in sorted(names):
+            if name not in a.keys() or name not in b.keys():  # noqa: SIM118 (no mapping)
+                yield f"{one.parent.name}/{one.name}: {name} is in one of them only"
+            elif a.get_tensor(name).numpy().tobytes() != b.get_tensor(name).numpy().tobytes():
+                yield f"{one.parent.name}/{one.name}: {name} differs"
+
+
+def _timeless(path: Path) -> Any:
+    """What state.json says, without what hangs on the time that the run took."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["state"]["progress"]["seconds"], content["seal"]
+    del content["sha256"]  # of the tensors, which are compared one by one
+    return content
+
+
+def _record_differences(one: Path, two: Path) -> Iterator[str]:
+    records = [
+        [
+            {key: value for key, value in json.loads(line).items() if key not in WALL_CLOCK}
+            for line in path.read_text(encoding="utf-8").splitlines()
+        ]
+        for path in (one, two)
+    ]
+    if len(records[0]) != len(records[1]):
+        yield f"metrics.jsonl: {len(records[0])} lines, {len(records[1])} lines"
+    for number, (a, b) in enumerate(zip(*records, strict=False), start=1):
+        if a != b:
+            yield f"metrics.jsonl:{number}: {a}, {b}"
+            return
+
+
+def _words(run: Killed) -> str:
+    return (
+        f"{run.n_kills} kills ({run.n_in_saves} in a save), "
+        f"{len(run.differences)} differences, {len(run.unreadable)} unreadable"
+    )
+
+
+def _print_table(runs: list[Killed], name: str, seconds: float) -> None:
+    print(f"\n{'run':<12}{'kills':>6}{'in saves':>10}{'differences':>13}{'unreadable':>12}")
+    for run in runs:
+        print(
+            f"{run.folder.name:<12}{run.n_kills:>6}{run.n_in_saves:>10}"
+            f"{len(run.differences):>13}{len(run.unreadable):>12}"
+        )
+        for line in (*run.differences[:9], *run.unreadable[:9]):
+            print(f"    {line}")
+    totals = [
+        sum(values)
+        for values in zip(
+            *((r.n_kills, r.n_in_saves, len(r.differences), len(r.unreadable)) for r in runs),
+            strict=True,
+        )
+    ]
+    print(f"{'SIG' + name:<12}{totals[0]:>6}{totals[1]:>10}{totals[2]:>13}{totals[3]:>12}")
+    print(f"{seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
