@@ -152,7 +152,7 @@ class RunConfig(Config):
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config in the YAML file `path`, with `overrides` (`a.b=value`, YAML) on top.
 
-    A bare name such as `starter` means the recipe of that name that comes with nmt.
+    A name such as `starter` or `family/dot` means the recipe of that name that comes with nmt.
     Raises ConfigError with every fault found, a line each: file, line, key, what was got and
     what is allowed.
     """
@@ -160,22 +160,26 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def _recipe(path: Path) -> Path:
-    """`path`, or the recipe that a bare name means."""
-    if path.is_file() or path.suffix or len(path.parts) > 1:
+    """`path`, or the recipe that a name without suffix means."""
+    if path.is_file() or path.suffix:
         return path
     known = recipes()
-    if str(path) not in known:
-        names = ", ".join(known)
-        raise ConfigError(f"{path}: no such file, and no recipe that comes with nmt: {names}")
-    return known[str(path)]
+    if path.as_posix() in known:
+        return known[path.as_posix()]
+    names = [name for name in known if Path(name).parent == path.parent]
+    if not names:
+        return path
+    raise ConfigError(
+        f"{path}: no such file, and no recipe that comes with nmt: {', '.join(names)}"
+    )
 
 
 def recipes() -> dict[str, Path]:
-    """The recipes by name: in the wheel, or in a checkout's configs/."""
+    """The recipes by name, such as family/dot: in the wheel, or in a checkout's configs/."""
     installed = Path(__file__).parent / "recipes"
     folder = installed if installed.is_dir() else Path(__file__).parents[1] / "configs"
-    files = sorted(folder.glob("*.yaml"), key=lambda file: file.stem)
-    return {file.stem: file for file in files}
+    found = {f.relative_to(folder).with_suffix("").as_posix(): f for f in folder.rglob("*.yaml")}
+    return dict(sorted(found.items(), key=lambda named: ("/" in named[0], named[0])))
 
 
 def dump_config(config: RunConfig) -> str:

@@ -26,6 +26,7 @@ from comparison.table import as_json, markdown
 from nmt.atomic import write_json, write_text
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.lab.figure import house_style, write_png
+from nmt.maps.heatmap import write_map
 from nmt.schema import Translation
 from nmt.translation.translator import Translator
 
@@ -115,7 +116,7 @@ def _compare(members: Sequence[Member], options: Options) -> None:
         write_png(draw_by_length(results, NAMED), options.out / "bleu-by-length.png")
         names = [result.name for result in results]
         maps = _maps(names, measured, options)
-        write_png(draw_maps(maps), options.out / "maps.png")
+        write_map(draw_maps(maps), options.out / "maps.png")
     print(table, end="")
 
 

@@ -163,6 +163,20 @@ def test_a_bare_name_is_a_recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         load_config(Path("startre"))
 
 
+def test_a_recipe_of_a_family_is_named_with_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_config(Path("family/dot")).name == "family-dot"
+    with pytest.raises(ConfigError, match=r"^family/dto: no such file, .* family/additive, "):
+        load_config(Path("family/dto"))
+    with pytest.raises(ConfigError, match=r"^elsewhere/dot: no such file$"):
+        load_config(Path("elsewhere/dot"))
+    Path("family").mkdir()
+    Path("family/dot").write_text("name: mine\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
+    assert load_config(Path("family/dot")).name == "mine"
+
+
 def test_a_file_comes_before_the_recipe_of_its_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -57,6 +57,11 @@ def write_heatmap(
         figure = draw_grid(tables, [head.name for head in heads], title)
     else:
         figure = draw_heatmap(tables[0], title if heads[0] == MEAN else f"{title}\n{heads[0].name}")
+    write_map(figure, path)
+
+
+def write_map(figure: Figure, path: Path) -> None:
+    """Write what draw_heatmap or draw_grid made to a PNG file, with all its labels."""
     with atomic_output(path) as stream:
         # Without the version in it the file depends on the map alone.
         figure.savefig(
