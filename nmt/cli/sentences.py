@@ -62,12 +62,15 @@ def prompted(prompt: str) -> Iterator[str]:
         yield text
 
 
-def with_progress(translations: Iterator[_Item], path: Path | None) -> Iterator[_Item]:
+def with_progress(
+    translations: Iterator[_Item], path: Path | None, to_file: bool = False, n_done: int = 0
+) -> Iterator[_Item]:
     """`translations`, counted by a bar on stderr: on a terminal only, and not among the results.
 
-    `path` is the file that they are of, to know how many there will be.
+    `path` is the file that they are of, to know how many there will be; `to_file` says that the
+    results go elsewhere than stdout, and `n_done` how many of them are there already.
     """
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+    if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield from translations
         return
     from tqdm import tqdm
@@ -76,4 +79,4 @@ def with_progress(translations: Iterator[_Item], path: Path | None) -> Iterator[
     if path is not None and path.is_file() and path.suffix.lower() not in _PACKED:
         with path.open("rb") as stream:
             total = sum(1 for _ in stream)
-    yield from tqdm(translations, total=total, unit=" sentences", desc="translated")
+    yield from tqdm(translations, total=total, initial=n_done, unit=" sentences", desc="translated")

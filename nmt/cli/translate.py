@@ -1,20 +1,16 @@
 """`nmt translate`: sentences in, translations out."""
 
-import json
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt.cli.search_flags import search_of
 from nmt.cli.sentences import checked_arguments, file_lines, prompted, with_progress
+from nmt.cli.translations import Form, answering, job_of, writer
 from nmt.errors import ConfigError
-
-if TYPE_CHECKING:
-    from nmt.schema import TranslatedHypothesis, Translation
 
 
 def translate(
@@ -59,6 +55,18 @@ def translate(
     no_restore: Annotated[
         bool, typer.Option("--no-restore", help="Plain spaces and apostrophes, as the model reads.")
     ] = False,
+    replace_unk: Annotated[
+        bool,
+        typer.Option("--replace-unk", help="Put the source word most looked at for <unk>."),
+    ] = False,
+    lexicon: Annotated[
+        Path | None,
+        typer.Option(help="What to put instead of that word: lines of word, tab, translation."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write.", show_default="stdout")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the same command was stopped.")
+    ] = False,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key search.*; repeatable."),
@@ -70,11 +78,13 @@ def translate(
     number of the sentence, tab, score, tab, translation; best first.
 
     Scores are log-probabilities divided by the length penalty.
+
+    A translation is at most search.max_length_factor times as long as its source, and
+    search.max_length_extra and at most search.max_length pieces; how many were cut is said.
     """
-    if sentences and file:
-        raise ConfigError("got sentences and --file, allowed: one of them")
-    if as_json and show_attention:
-        raise ConfigError("--json does not go with --show-attention; see nmt attention")
+    _check(sentences, file, as_json and show_attention, lexicon is not None and not replace_unk)
+    if resume and (out is None or file is None or not file.is_file()):
+        raise ConfigError("--resume: allowed with --file FILE --out FILE only")
     texts = checked_arguments(sentences or ())
     flags = {
         "beam": beam,
@@ -93,84 +103,31 @@ def translate(
     from nmt.translation.translator import Translator
 
     translator = Translator.load(folder, device=device, checkpoint=checkpoint, search=search)
-    restore = not no_restore
-    writer = _Writer(scores, as_json, show_attention, several=translator.search.n_best > 1)
-    if texts:
-        writer.write(translator.translate_stream(texts, restore=restore))
-    elif file is None and sys.stdin.isatty():
-        for text in prompted(f"{translator.tokenizers.src.lang}> "):
-            writer.write(translator.translate([text], restore=restore))
-    else:
-        lines = file_lines(file or Path("-"))
-        writer.write(with_progress(translator.translate_stream(lines, restore=restore), file))
-    writer.report()
+    form = Form(scores, as_json, show_attention, several=translator.search.n_best > 1)
+    if resume and form.is_block:
+        raise ConfigError("--resume: allowed where each sentence has one line")
+    answers = answering(translator, not no_restore, replace_unk, lexicon)
+    if not texts and file is None and sys.stdin.isatty():
+        with writer(form, out) as written:
+            for text in prompted(f"{translator.tokenizers.src.lang}> "):
+                written.write(answers.stream([text]))
+        return
+    job = None
+    if out is not None and file is not None and file.is_file() and not form.is_block:
+        job = job_of(answers, form, file, folder, checkpoint)
+    with writer(form, out, job, resume, translator.chunk_size) as written:
+        lines = iter(texts) if texts else file_lines(file or Path("-"))
+        made = answers.stream(islice(lines, written.n_written, None))
+        written.write(with_progress(made, file, out is not None, written.n_written))
 
 
-@dataclass
-class _Writer:
-    """Writes translations to stdout, and counts what a reader should be told of at the end."""
-
-    scores: bool
-    as_json: bool
-    attention: bool
-    several: bool
-    n_cut: int = 0
-    n_written: int = 0
-
-    def write(self, translations: Iterable["Translation"]) -> None:
-        """The lines of each translation, as soon as it is there."""
-        for translation in translations:
-            self.n_written += 1
-            self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-            typer.echo("\n".join(self._lines(translation)))
-
-    def report(self) -> None:
-        """Says what the shades of a map mean and how many translations the length bound cut."""
-        if self.attention:
-            from nmt.maps.terminal import legend
-
-            typer.echo(legend(), err=True)
-        if self.n_cut:
-            typer.echo(
-                f"{self.n_cut} of {self.n_written} translations were cut at the length bound "
-                "(search.max_length_factor, max_length_extra, max_length)",
-                err=True,
-            )
-
-    def _lines(self, translation: "Translation") -> list[str]:
-        if self.as_json:
-            return [json.dumps(_record(translation), ensure_ascii=False)]
-        number = f"{self.n_written}\t" if self.several else ""
-        with_score = self.scores or self.several
-        if not translation.hypotheses:
-            return [number + ("\t" if with_score else "")]
-        lines = []
-        for which, found in enumerate(translation.hypotheses):
-            score = f"{found.hypothesis.score:.4f}\t" if with_score else ""
-            lines.append(number + score + found.text)
-            if self.attention:
-                from nmt.maps.terminal import render_terminal
-
-                lines += [render_terminal(translation, which), ""]
-        return lines
-
-
-def _record(translation: "Translation") -> dict[str, object]:
-    """What `--json` says of one input line."""
-    return {
-        "src": translation.src_text,
-        "translation": translation.text,
-        "hypotheses": [_hypothesis(found) for found in translation.hypotheses],
-    }
-
-
-def _hypothesis(found: "TranslatedHypothesis") -> dict[str, object]:
-    """`pieces` and `log_probs` are parallel, the end of the sentence included."""
-    end = ("</s>",) if found.hypothesis.finished else ()
-    return {
-        "text": found.text,
-        "score": found.hypothesis.score,
-        "finished": found.hypothesis.finished,
-        "pieces": [*found.target.pieces, *end],
-        "log_probs": found.hypothesis.log_probs,
-    }
+def _check(
+    sentences: list[str] | None, file: Path | None, two_forms: bool, lone_lexicon: bool
+) -> None:
+    """Raises ConfigError for flags that contradict each other."""
+    if sentences and file:
+        raise ConfigError("got sentences and --file, allowed: one of them")
+    if two_forms:
+        raise ConfigError("--json does not go with --show-attention; see nmt attention")
+    if lone_lexicon:
+        raise ConfigError("--lexicon: it goes with --replace-unk")

@@ -108,11 +108,15 @@ class Translator:
         A chunk is 16 batches, within which texts are sorted; with batch_size 1 every text is
         answered before the next is read.
         """
-        size = self.search.batch_size
-        chunk = 1 if size == 1 else size * _BATCHES_PER_CHUNK
         remaining = iter(texts)
-        while part := list(islice(remaining, chunk)):
+        while part := list(islice(remaining, self.chunk_size)):
             yield from self.translate(part, n_best, restore)
+
+    @property
+    def chunk_size(self) -> int:
+        """How many texts of a stream are read, sorted and answered together."""
+        size = self.search.batch_size
+        return 1 if size == 1 else size * _BATCHES_PER_CHUNK
 
     def force(
         self, texts: Sequence[str], target_texts: Sequence[str], with_heads: bool = False

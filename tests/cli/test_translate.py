@@ -21,12 +21,14 @@ from nmt.config import RunConfig, TrainConfig
 from nmt.corpus.sources import DataConfig, SplitConfig
 from nmt.corpus.text import normalise
 from nmt.corpus.tokenizer import WordConfig, train_tokenizers
+from nmt.corpus.vocab import EOS_ID, UNK_ID
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.maps.terminal import render_terminal
 from nmt.models.catalog import build_model
 from nmt.models.rnn import RNNConfig
 from nmt.run import RunDirectory
 from nmt.schema import SentencePair, Translation
+from nmt.translation import search as search_module
 from nmt.translation.search import SearchConfig
 from nmt.translation.translator import Translator
 
@@ -209,6 +211,10 @@ def test_what_the_bound_cuts_is_said(run: Run) -> None:
     ("args", "kind", "message"),
     [
         (["a", "--file", "x"], ConfigError, "got sentences and --file, allowed: one of them"),
+        (["a", "--resume"], ConfigError, "--resume: allowed with --file FILE --out FILE only"),
+        (["a", "--lexicon", "x"], ConfigError, "--lexicon: it goes with --replace-unk"),
+        (["a", "--replace-unk", "--lexicon", "none.tsv"], DataError, "none.tsv: no such file"),
+        (["a", "--out", "no/folder"], DataError, "cannot write no/folder: No such file"),
         (["a", "--json", "--show-attention"], ConfigError, "--json does not go with"),
         (["a", "--n-best", "4"], ConfigError, "--n-best: got 4, allowed: 1 to 3, the beam"),
         (["a", "--set", "model.hidden=3"], ConfigError, "allowed here: search.*"),
@@ -227,6 +233,82 @@ def test_what_is_wrong_is_said(
     result = run(*args, fails=True)
     assert message in error_of(result, kind)
     assert result.stdout == ""
+
+
+def test_out_is_what_stdout_would_be(run: Run, tmp_path: Path) -> None:
+    source, out = tmp_path / "a.en", tmp_path / "a.fr"
+    source.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), encoding="utf-8")
+    for form in ([], ["--json"], ["--n-best", "2"]):
+        expected = run("--file", str(source), *form).stdout
+        result = run("--file", str(source), *form, "--out", str(out))
+        assert result.stdout == ""
+        assert out.read_text(encoding="utf-8") == expected
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.en", "a.fr"]
+
+
+def test_a_stopped_file_is_continued_at_a_chunk(run: Run, tmp_path: Path) -> None:
+    source, out = tmp_path / "a.en", tmp_path / "a.fr"
+    source.write_text("".join(f"{sentence}\n" for sentence in SENTENCES * 8), encoding="utf-8")
+    # Two sentences a batch, so 32 a chunk, which is where a stopped file is continued.
+    args = ["--file", str(source), "--out", str(out), "--batch-size", "2"]
+
+    run(*args)
+    whole = out.read_text(encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        seen: list[int] = []
+
+        def stopping(self: Translator, texts: list[str], *rest: object) -> list[Translation]:
+            seen.append(len(texts))
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+            return translate_texts(self, texts, *rest)  # type: ignore[arg-type]
+
+        translate_texts = Translator.translate
+        patch.setattr(Translator, "translate", stopping)
+        stopped = run(*args, fails=True)
+    assert f"{out}: stopped after line 32; the same command with --resume goes" in stopped.stderr
+    assert whole.startswith(out.read_text(encoding="utf-8"))
+    with out.open("a", encoding="utf-8") as file:
+        file.write("a line that was not finis")
+    resumed = run(*args, "--resume")
+    assert f"{out}: going on after line 32" in resumed.stderr
+    assert out.read_text(encoding="utf-8") == whole
+    assert "cannot be resumed" in error_of(run(*args, "--resume", fails=True), DataError)
+    several = run(*args, "--resume", "--n-best", "2", fails=True)
+    assert "where each sentence has one line" in error_of(several, ConfigError)
+
+
+def test_what_was_begun_otherwise_is_not_continued(run: Run, tmp_path: Path) -> None:
+    source, out = tmp_path / "a.en", tmp_path / "a.fr"
+    source.write_text("a\nb\n")
+    args = ["--file", str(source), "--out", str(out)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Translator, "translate", lambda *_, **__: 1 / 0)
+        run(*args, fails=True)
+    source.write_text("a\nc\n")
+    error = error_of(run(*args, "--resume", "--beam", "2", fails=True), DataError)
+    assert error.endswith("it was begun with another input, search")
+
+
+def test_an_unknown_word_is_copied_on_request(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The untrained model's pieces are made to be unknown; it looks at every word a little."""
+    monkeypatch.setattr(SearchConfig, "length_bound", lambda *_: 2)
+    (tmp_path / "words.tsv").write_text("zebra\tzèbre\n", encoding="utf-8")
+    ban = search_module._ban
+
+    def only_unknown(*args: object) -> torch.Tensor:
+        banned = ban(*args)  # type: ignore[arg-type]
+        banned[[i for i in range(len(banned)) if i not in (UNK_ID, EOS_ID)]] = -torch.inf
+        banned[EOS_ID] = -100.0
+        return banned
+
+    monkeypatch.setattr(search_module, "_ban", only_unknown)
+    assert run("zebra", "zebra, zebra").stdout == "<unk>\n<unk>\n"
+    assert run("Zebra", "--replace-unk").stdout == "Zebra\n"
+    lexicon = ["--lexicon", str(tmp_path / "words.tsv")]
+    assert run("Zebra", "", "zebra", "--replace-unk", *lexicon).stdout == "zèbre\n\nzèbre\n"
 
 
 def test_undecodable_input_names_its_line(run: Run, tmp_path: Path) -> None:
