@@ -13,6 +13,7 @@ EXPERIMENTS = {
     "kernel-regression": "attention as kernel regression, with a fixed and with a learned width",
     "positions": "the sinusoidal encoding: its picture, its binary counter, its rotation",
     "equivariance": "self-attention does not know the order of its input, a full layer does",
+    "complexity": "what four kinds of layer cost as sequences grow: counted, timed, in bytes",
     "scaling": "why scores are divided by the square root of d, and which attention needs it",
 }
 """Name to line; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""

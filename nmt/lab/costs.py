@@ -1,0 +1,188 @@
+"""What a computation costs at each of several sizes: seconds and bytes of tensors."""
+
+import contextlib
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from nmt.lab.growth import Amounts, upper_slope
+
+_LEAST_SECONDS = 0.03  # a single time below a millisecond says little
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """In the block torch computes on one thread; after it, on as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def median_seconds(work: Callable[[], object], repetitions: int) -> float:
+    """The median time of `work`, after one time that does not count; short work is repeated more.
+
+    Processor time: on one thread it is the clock's, less what other programs took.
+    """
+    work()
+    seconds: list[float] = []
+    while len(seconds) < repetitions or sum(seconds) < _LEAST_SECONDS:
+        start = time.process_time()
+        work()
+        seconds.append(time.process_time() - start)
+    return statistics.median(seconds)
+
+
+def peak_tensor_bytes(work: Callable[[], object]) -> int:
+    """The most bytes that tensors made by `work` held at one time; the same at every run.
+
+    What was there before is not counted, nor what a kernel takes and gives back within itself.
+    """
+    with _LiveBytes() as live:
+        result = work()
+    del result  # alive until here: what `work` gives is a part of the peak
+    peak: int = live.peak
+    return peak
+
+
+def bytes_kept(work: Callable[[], Tensor], shared: Iterable[Tensor]) -> int:
+    """The bytes of tensors that `work` keeps for its backward pass, beside `shared` ones."""
+    known = {tensor.untyped_storage() for tensor in shared}
+    kept: set[torch.UntypedStorage] = set()
+
+    def pack(tensor: Tensor) -> Tensor:
+        kept.add(tensor.untyped_storage())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        work()
+    return sum(storage.nbytes() for storage in kept - known)
+
+
+class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Adds the size of every new storage that an operator gives, until the storage is freed."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = self.peak = 0
+        self._seen: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        out = func(*args, **(kwargs or {}))
+        for result in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(result, Tensor) and not func.is_view:
+                self._add(result.untyped_storage(), args)
+        return out
+
+    def _add(self, storage: torch.UntypedStorage, args: Any) -> None:
+        if storage in self._seen:
+            return
+        given = (x.untyped_storage() for x in tree_leaves(args) if isinstance(x, Tensor))
+        if any(storage is one for one in given):
+            return  # it was there before: written in place, or given back as it is
+        self._seen.add(storage)
+        self.now += storage.nbytes()
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self._free, storage.nbytes())
+
+    def _free(self, size: int) -> None:
+        self.now -= size
+
+
+FORWARD, TRAINING, KEPT = "forward", "forward and backward", "kept for backward"
+
+
+@dataclass(frozen=True)
+class Work:
+    """A computation to be measured; its gradient is wanted of all that it reads.
+
+    `shared` is what other computations read too, such as parameters: not of its own memory.
+    """
+
+    compute: Callable[[], Tensor]
+    inputs: Sequence[Tensor]
+    shared: Sequence[Tensor]
+
+    def forward(self) -> Tensor:
+        """The result alone."""
+        with torch.no_grad():
+            return self.compute()
+
+    def training(self) -> tuple[Tensor, ...]:
+        """The gradients of the sum of the result."""
+        return torch.autograd.grad(self.compute().sum(), [*self.inputs, *self.shared])
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one thing costs at each of several sizes.
+
+    `macs` are multiplications whose products are added up; bytes are those of tensors at the
+    peak of the forward pass, and those kept for the backward pass.
+    """
+
+    sizes: list[int]
+    macs: list[int]
+    memory_bytes: dict[str, list[int]]
+    seconds: dict[str, list[float]]
+
+    def counted(self) -> dict[str, object]:
+        """What is the same at every run."""
+        return {
+            "macs": self.macs,
+            "macs_slope": upper_slope(self.sizes, self.macs),
+            "bytes": self.memory_bytes,
+            "bytes_slope": self._slopes(self.memory_bytes),
+        }
+
+    def timed(self) -> dict[str, object]:
+        """What is not."""
+        return {"seconds": self.seconds, "seconds_slope": self._slopes(self.seconds)}
+
+    def _slopes(self, costs: Mapping[str, Amounts]) -> dict[str, float]:
+        return {name: upper_slope(self.sizes, row) for name, row in costs.items()}
+
+
+def measure(
+    sizes: Sequence[int],
+    work_of: Callable[[int], Work],
+    macs: Callable[[int], int],
+    repetitions: int,
+) -> Costs:
+    """Count and time `work_of(size)` for every size."""
+    costs = Costs(list(sizes), [macs(n) for n in sizes], {FORWARD: [], KEPT: []}, {})
+    costs.seconds.update({FORWARD: [], TRAINING: []})
+    for n in sizes:
+        work = work_of(n)
+        costs.memory_bytes[FORWARD].append(peak_tensor_bytes(work.forward))
+        costs.memory_bytes[KEPT].append(bytes_kept(work.compute, work.shared))
+        costs.seconds[FORWARD].append(median_seconds(work.forward, repetitions))
+        costs.seconds[TRAINING].append(median_seconds(work.training, repetitions))
+    return costs
+
+
+def cost_rows(table: Mapping[str, Costs], title: str) -> list[tuple[str, ...]]:
+    """A table at the largest size: multiplications, memory and times, each with its slope."""
+    heads = ("10^6 MAC", "MB", "ms", "ms with backward")
+    units = (1e-6, 1e-6, 1e3, 1e3)
+    rows: list[tuple[str, ...]] = [(title, *(x for head in heads for x in (head, "slope")))]
+    for name, each in table.items():
+        costs: list[Amounts] = [each.macs, each.memory_bytes[FORWARD]]
+        costs += [each.seconds[FORWARD], each.seconds[TRAINING]]
+        cells: list[str] = []
+        for row, unit in zip(costs, units, strict=True):
+            cells += [f"{row[-1] * unit:,.2f}", f"{upper_slope(each.sizes, row):.2f}"]
+        rows.append((name, *cells))
+    return rows

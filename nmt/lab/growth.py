@@ -1,0 +1,64 @@
+"""How costs grow: the exponent, where one overtakes another, and both as a picture."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
+Amounts = Sequence[int | float]
+
+UPPER = 3
+"""Sizes that a slope is fitted to, the largest: what is small costs mostly overhead."""
+
+
+def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
+    """The exponent p of the law cost ~ size^p that fits the largest sizes best, on log axes."""
+    return float(np.polyfit(np.log(sizes[-UPPER:]), np.log(costs[-UPPER:]), 1)[0])
+
+
+def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
+    """From which size on `costs` exceed `others` for good; None if at the end they do not.
+
+    Between two sizes both are taken as straight on logarithmic axes.
+    """
+    gaps = np.log(costs) - np.log(others)
+    below = np.flatnonzero(gaps <= 0)
+    if len(below) == 0:
+        return float(sizes[0])
+    i = int(below[-1])
+    if i == len(gaps) - 1:
+        return None
+    share = gaps[i] / (gaps[i] - gaps[i + 1])
+    return float(sizes[i] * (sizes[i + 1] / sizes[i]) ** share)
+
+
+class Curve(NamedTuple):
+    """Costs by size, and how they are drawn."""
+
+    costs: Amounts
+    colour: str
+    line: str = "-"
+    width: float = 1.6
+
+
+def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
+    """Curves on logarithmic axes; beside the end of each the slope that was fitted there."""
+    axes.set(xscale="log", yscale="log")
+    for costs, colour, line, width in curves:
+        axes.plot(sizes, costs, line, color=colour, linewidth=width)
+    axes.set_xticks(sizes[::2], [f"{n:,}" for n in sizes[::2]])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(color="0.9", linewidth=0.5)
+    low, high = axes.get_ylim()
+    least, height = math.log(high / low) / 22, -math.inf
+    told: list[tuple[str, Amounts]] = []
+    for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
+        if (colour, costs) in told:
+            continue  # two curves of one colour that lie on each other
+        told.append((colour, costs))
+        height = max(math.log(costs[-1]), height + least)
+        text = f"{upper_slope(sizes, costs):.2f}"
+        axes.text(sizes[-1] * 1.15, math.exp(height), text, color=colour, va="center", fontsize=8)

@@ -1,0 +1,168 @@
+"""Four ways from a sequence (B, n, d) to another one, and what arithmetic says they cost.
+
+Table 1 of arXiv 1706.03762: operations, steps that must follow on one another, and through how
+many layers or steps a signal goes between the two ends of the sequence.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nmt.models.attention.multi_head import MultiHeadConfig
+from nmt.models.attention.span import MonotonicConfig
+from nmt.models.base import Memory
+from nmt.models.transformer_layers import MultiHead
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What is known of a layer before it is measured; orders are those of growth with n.
+
+    `macs` counts multiplications that are added up, of a forward pass over one sequence of n,
+    projections included; `steps` and `path` are numbers for n.
+    """
+
+    order: str
+    exponent: int
+    macs: Callable[[int], int]
+    steps_order: str
+    steps: Callable[[int], int]
+    path_order: str
+    path: Callable[[int], int]
+
+    def at(self, n: int) -> dict[str, object]:
+        """The orders, and their numbers for n."""
+        return {
+            "operations_order": self.order,
+            "expected_slope": self.exponent,
+            "sequential_steps_order": self.steps_order,
+            "sequential_steps": self.steps(n),
+            "path_order": self.path_order,
+            "path": self.path(n),
+        }
+
+
+def theory_rows(theory: Mapping[str, Theory], n: int) -> list[tuple[str, ...]]:
+    """A table of the orders, and their numbers for n."""
+    rows: list[tuple[str, ...]] = [
+        ("", "operations", "steps", f"at {n:,}", "longest path", f"at {n:,}")
+    ]
+    for name, each in theory.items():
+        steps, path = f"{each.steps(n):,}", f"{each.path(n):,}"
+        rows.append((name, each.order, each.steps_order, steps, each.path_order, path))
+    return rows
+
+
+class SequenceLayer(nn.Module):
+    """A layer and its theory."""
+
+    theory: Theory
+
+    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+        """The other sequence."""
+        raise NotImplementedError
+
+
+class Convolution(SequenceLayer):
+    """Every position from the k around it; stacked layers reach the far end, k - 1 more each."""
+
+    def __init__(self, d: int, kernel: int) -> None:
+        super().__init__()
+        assert kernel % 2 == 1, "with an even kernel the sequence would change its length"
+        self.inner = nn.Conv1d(d, d, kernel, padding=kernel // 2, bias=False)
+        self.theory = Theory(
+            "k n d²", 1, lambda n: kernel * n * d * d,
+            "1", lambda n: 1,
+            "n / k", lambda n: _layers_across(n, kernel // 2),
+        )  # fmt: skip
+
+    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+        """See SequenceLayer."""
+        y: Tensor = self.inner(x.transpose(1, 2)).transpose(1, 2)
+        return y
+
+
+class Recurrence(SequenceLayer):
+    """A GRU: three gates from the input and three from the state, position by position."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.inner = nn.GRU(d, d, batch_first=True)
+        self.theory = Theory(
+            "n d²", 1, lambda n: 6 * n * d * d,
+            "n", lambda n: n,
+            "n", lambda n: n - 1,
+        )  # fmt: skip
+
+    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+        """See SequenceLayer."""
+        y: Tensor = self.inner(x)[0]
+        return y
+
+
+class SelfAttention(SequenceLayer):
+    """One head of the Transformer's attention, every position over all.
+
+    With weights it computes the table of all n x n; without, torch's fused attention computes
+    a block of it at a time and holds no more.
+    """
+
+    def __init__(self, d: int, with_weights: bool) -> None:
+        super().__init__()
+        self.inner = MultiHead(d, heads=1, bias=False)
+        self.with_weights = with_weights
+        self.theory = Theory(
+            "n² d", 2, lambda n: 4 * n * d * d + 2 * n * n * d,
+            "1", lambda n: 1,
+            "1", lambda n: 1,
+        )  # fmt: skip
+
+    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+        """See SequenceLayer."""
+        y: Tensor = self.inner(x, self.inner.project(x), with_weights=self.with_weights)[0]
+        return y
+
+
+class LocalAttention(SequenceLayer):
+    """One head of the decoder's attention, the i-th query over w positions around the i-th.
+
+    With weights it gives them for all n x n places, as `Attention` does for its maps, nearly
+    all of them 0; without, it computes the same and leaves them in their windows.
+    """
+
+    def __init__(self, d: int, reach: int, with_weights: bool) -> None:
+        super().__init__()
+        config = MultiHeadConfig(heads=1, span=MonotonicConfig(window=reach))
+        self.inner = config.build(query_size=d, memory_size=d)
+        self.with_weights = with_weights
+        width = 2 * reach + 1
+        self.theory = Theory(
+            "n w d", 1, lambda n: 4 * n * d * d + 2 * n * width * d,
+            "1", lambda n: 1,
+            "n / w", lambda n: _layers_across(n, reach),
+        )  # fmt: skip
+
+    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+        """See SequenceLayer."""
+        state, span = self.inner.begin(memory_of(x)), self.inner.span
+        if self.with_weights or span is None:
+            context: Tensor = self.inner(x, state).context
+            return context
+        window = span(x, state.keep, state.queries)
+        places = torch.arange(len(x))[:, None, None], window.positions
+        scores = self.inner.score(x.flatten(0, 1).unsqueeze(1), state.keys[places].flatten(0, 1))
+        weights = self.inner.weighting(scores, window.keep.flatten(0, 1)).weights
+        return self.inner.mix(weights, state.values[places].flatten(0, 1)).view_as(x)
+
+
+def memory_of(x: Float[Tensor, "B n d"]) -> Memory:
+    """The sequence as what attention reads."""
+    return Memory(x, torch.ones(x.shape[:2], dtype=torch.bool), x[:, :1])
+
+
+def _layers_across(n: int, reach: int) -> int:
+    """How many layers that see `reach` positions on each side connect both ends of n."""
+    return -(-(n - 1) // reach)
