@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Literal, get_args, get_origin
@@ -20,9 +20,9 @@ _HEAD = """\
 
 A run is one YAML file: `nmt train --config FILE`. It says only what differs from the defaults
 below; a section left out, or left empty, has all its defaults, and one of which only the kind
-matters may be given as its name: `optimizer: sgd` means `optimizer: {kind: sgd}`. `nmt config show FILE` prints a
-file with every default filled in, `nmt config check FILE` says what is wrong in one, and
-docs/config.schema.json is the JSON Schema for your editor.
+matters may be given as its name: `optimizer: sgd` means `optimizer: {kind: sgd}`.
+`nmt config show FILE` prints a file with every default filled in, `nmt config check FILE` says
+what is wrong in one, and docs/config.schema.json is the JSON Schema for your editor.
 
 On the command line, `--set KEY=VALUE` sets any key over the file: `--set train.lr=3e-4`,
 `--set data.train.tsv=pairs.tsv`, `--set valid.patience=null`. VALUE is YAML. Setting a `kind`
@@ -72,6 +72,12 @@ def reference() -> str:
 
 def _section(config_class: type[Config], path: str) -> Iterator[str]:
     """The section at `path` as this class has it, then those inside it."""
+    yield from _table(config_class, path)
+    yield from _inner([config_class], path)
+
+
+def _table(config_class: type[Config], path: str) -> Iterator[str]:
+    """The keys of one class, a line each."""
     kind = kind_of(config_class)
     if path:
         yield f"\n## {path}{f', kind: {kind}' if kind else ''}\n"
@@ -82,13 +88,23 @@ def _section(config_class: type[Config], path: str) -> Iterator[str]:
     for name, field in config_class.model_fields.items():
         cells = (f"`{name}`", _type(field), _default(field), field.description or "")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
-    # Fields of the same classes (train, valid, test) share their tables.
+
+
+def _inner(kinds: Sequence[type[Config]], path: str) -> Iterator[str]:
+    """The sections inside a section that may be of these kinds, each once."""
+    # Fields of the same classes (train, valid, test) share their tables, and so do the kinds of
+    # a family that have a field in common.
     places: dict[tuple[type[Config], ...], list[str]] = {}
-    for name, field in config_class.model_fields.items():
-        places.setdefault(config_classes(field.annotation), []).append(f"{path}.{name}".lstrip("."))
+    for config_class in kinds:
+        for name, field in config_class.model_fields.items():
+            names = places.setdefault(config_classes(field.annotation), [])
+            place = f"{path}.{name}".lstrip(".")
+            if place not in names:
+                names.append(place)
     for classes, names in places.items():
         for inner in classes:
-            yield from _section(inner, ", ".join(names))
+            yield from _table(inner, ", ".join(names))
+        yield from _inner(classes, ", ".join(names))
 
 
 def _type(field: FieldInfo) -> str:
