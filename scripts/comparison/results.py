@@ -17,14 +17,16 @@ EDGES = (7, 9, 11, 13, 16, 20)
 class Result:
     """One kind over its runs, whose seeds are the keys of `bleus`.
 
-    Numbers are means over the runs. `difference` is that of BLEU to the baseline over the seeds
-    that both have; None for the baseline itself.
+    Numbers are means over the runs. `length` is the words of the translations over those of the
+    first references. `difference` is that of BLEU to the baseline over the seeds that both have;
+    None for the baseline itself.
     """
 
     name: str
     n_parameters: int
     bleus: dict[int, float]
     signature: str
+    length: float
     loss: float
     looks: Looks
     by_length: tuple[LengthBucket, ...]
@@ -82,6 +84,7 @@ def _result(
         n_parameters=some.n_parameters,
         bleus={seed: run.bleu for seed, run in runs.items()},
         signature=some.signature,
+        length=statistics.mean(_length_ratio(run.hyp_texts, examples) for run in runs.values()),
         loss=statistics.mean(run.loss for run in runs.values()),
         looks=Looks(
             entropy=statistics.mean(look.entropy for look in looks),
@@ -95,6 +98,11 @@ def _result(
         ),
         difference=against,
     )
+
+
+def _length_ratio(hyp_texts: Sequence[str], examples: Sequence[EvalExample]) -> float:
+    n_words = sum(len(text.split()) for text in hyp_texts)
+    return n_words / sum(len(example.ref_texts[0].split()) for example in examples)
 
 
 def _mean_by_length(of_runs: Sequence[Sequence[LengthBucket]]) -> tuple[LengthBucket, ...]:

@@ -51,12 +51,13 @@ def _quality(results: Sequence[Result]) -> str:
                 "" if against is None else f"{against.mean:+.2f}",
                 "" if against is None else f"{against.low:+.2f} to {against.high:+.2f}",
                 "" if against is None else f"{against.p_value:.3f}",
+                f"{result.length:.2f}",
                 f"{math.exp(result.loss):.2f}",
                 f"{result.n_parameters / 1e6:.2f} M",
             ]
         )
     titles = ["kind", "runs", "BLEU", "s.d.", f"against {baseline}", "95 % interval", "p"]
-    return _rows([*titles, "perplexity", "parameters"], rows)
+    return _rows([*titles, "length", "perplexity", "parameters"], rows)
 
 
 def _looks(results: Sequence[Result]) -> str:

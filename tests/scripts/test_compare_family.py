@@ -216,6 +216,9 @@ def test_results_are_means_over_runs_held_against_the_baseline() -> None:
     half = corpus_bleu(WRONG, [example.ref_texts for example in EXAMPLES])
     assert (additive.name, none.name, dot.name) == ("additive", "none", "dot")
     assert (additive.bleu, additive.loss) == (pytest.approx((100 + half) / 2), 1.5)
+    assert (additive.length, dot.length) == (1, 1)
+    short = results_of({"additive": {1: measured(["un chat"] * 48)}}, EXAMPLES, "additive", "fr")
+    assert short[0].length == pytest.approx(2 / 5)
     assert additive.difference is None
     # Each against the baseline's run with the same seed.
     assert dot.difference is not None
@@ -239,9 +242,8 @@ def test_a_table_says_what_the_numbers_are() -> None:
     assert "| none | 1,234 (5 %) | 0.50 | 1,234 (5 %) | 0.50 | 1,234 (5 %) | 0.50 | 3 |" in table
     assert "| none | 0.50 | 25 % | 0.75 |  |" in table
     means, none = results[0], results[1]
-    assert f"| additive | 2 | {means.bleu:.2f} | {means.spread:.2f} |  |  |  | 2.72 | 2.50 M |" in (
-        table
-    )
+    start = f"| additive | 2 | {means.bleu:.2f} | {means.spread:.2f} |"
+    assert f"{start}  |  |  | 1.00 | 2.72 | 2.50 M |" in table
     assert none.difference is not None
     assert f"| none | 1 | {none.bleu:.2f} |  | {none.difference.mean:+.2f} | " in table
 
