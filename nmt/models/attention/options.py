@@ -15,6 +15,7 @@ from nmt.schema import Config, Conflict
 class AttentionOptions(Config, abc.ABC):
     """Base of the configs of kinds: a kind adds its own settings and writes `module`."""
 
+    kind: str  # each kind says its own; here for its place, which is first
     weights: WeightingConfig = Field(default=SoftConfig(), description="how scores become weights")
     span: SpanConfig = Field(
         default=GlobalConfig(), description="which positions of the source a step looks at"
