@@ -45,8 +45,8 @@ class MultiHeadConfig(AttentionOptions):
     def _options_stand_outside(self) -> "MultiHeadConfig":
         conflicts = [
             (f"over.{name}", f"belongs to the heads together: give it as {name}, beside over")
-            for name in AttentionOptions.model_fields
-            if getattr(self.over, name) != AttentionOptions.model_fields[name].default
+            for name, field in AttentionOptions.model_fields.items()
+            if name != "kind" and getattr(self.over, name) != field.default
         ]
         if self.size is not None:
             conflicts += self._division(self.size, "size")
