@@ -10,6 +10,7 @@ DEMO_RUN    ?= runs/starter
 DEMO_FLAGS  ?=
 DEMO_BLEU   ?= 75
 DEMO_HEAT   ?= demo-attention.png
+BENCH_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
 
 .DEFAULT_GOAL := help
@@ -64,8 +65,8 @@ train: $(VENV)/.installed              ## nmt train; CONFIG=configs/multi30k.yam
 eval: $(VENV)/.installed               ## nmt eval --bleu on the newest run
 	$(NMT) eval --bleu
 
-bench: $(VENV)/.installed              ## training speed on this machine
-	$(PY) scripts/bench_training.py
+bench: $(VENV)/.installed              ## nmt bench: speed here, beside the textbook's loop and the ceiling
+	$(NMT) bench $(BENCH_FLAGS)
 
 docs: $(VENV)/.installed               ## regenerate the configuration reference and schema
 	$(NMT) config docs > docs/configuration.md

@@ -31,7 +31,7 @@ def run_card(
         "hardware": {
             "device": device,
             "platform": platform.platform(),
-            "cpu": _cpu_name(),
+            "cpu": cpu_name(),
             "cpu_count": os.cpu_count(),
             "torch_threads": torch.get_num_threads(),
         },
@@ -49,7 +49,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The processor as the system calls it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,0 +1,90 @@
+"""What else the machine was doing while something was measured.
+
+Two threads on two cores that are not alone run small products ten times slower; a figure without
+the load of others beside it says nothing.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+CLEAN_BELOW = 0.05
+"""Cores that others may keep busy on average: about what an idle system's own services take."""
+
+_IDLE_FIELDS = (3, 4)  # idle, iowait
+_GUEST_FIELDS = 8  # guest times come after it, and are in user and nice already
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Seconds of work so far: of the whole machine, and of this process with its children."""
+
+    at: float
+    busy_seconds: float
+    own_seconds: float
+
+
+def read_cpu(proc: Path = Path("/proc")) -> Reading | None:
+    """The times now; None where the system does not tell.
+
+    Time that a hypervisor gave to other machines counts as busy: it was lost here too. A child's
+    time counts as ours once it has ended.
+    """
+    try:
+        first = (proc / "stat").read_text(encoding="utf-8").split("\n", 1)[0]
+    except OSError:
+        return None
+    name, *ticks = first.split()
+    if name != "cpu" or len(ticks) <= max(_IDLE_FIELDS):
+        return None
+    busy = sum(int(tick) for i, tick in enumerate(ticks[:_GUEST_FIELDS]) if i not in _IDLE_FIELDS)
+    own = os.times()
+    return Reading(
+        at=time.monotonic(),
+        busy_seconds=busy / os.sysconf("SC_CLK_TCK"),
+        own_seconds=own.user + own.system + own.children_user + own.children_system,
+    )
+
+
+def cores_busy_elsewhere(before: Reading | None, after: Reading | None) -> float | None:
+    """How many cores others kept busy between two readings, on average; None: not known."""
+    if before is None or after is None or after.at <= before.at:
+        return None
+    busy = after.busy_seconds - before.busy_seconds
+    own = after.own_seconds - before.own_seconds
+    return max(0.0, busy - own) / (after.at - before.at)
+
+
+class Watch:
+    """The load of others since the last look.
+
+    >>> watch = Watch()
+    >>> others = watch.look()
+    """
+
+    def __init__(self, read: Callable[[], Reading | None] | None = None) -> None:
+        self._read = read or read_cpu
+        self._last = self._read()
+
+    def look(self) -> float | None:
+        """How many cores others kept busy since the last look, or since the beginning."""
+        now = self._read()
+        others = cores_busy_elsewhere(self._last, now)
+        self._last = now
+        return others
+
+
+def is_clean(others: float | None) -> bool:
+    """Whether figures measured under this load stand for the machine alone."""
+    return others is not None and others < CLEAN_BELOW
+
+
+def describe_load(others: float | None) -> str:
+    """One phrase about the load, as it stands beside a figure."""
+    if others is None:
+        return "not clean: this system does not tell what others did"
+    if is_clean(others):
+        return f"clean: others took {others:.0%} of a core".replace("%", " %")
+    return f"not clean: {others:.0%} of a core was busy elsewhere".replace("%", " %")

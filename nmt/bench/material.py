@@ -1,0 +1,96 @@
+"""What is measured on: batches of one fixed shape, and batches of real lengths."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from nmt.bench.flops import Amount
+from nmt.bench.sizes import Sizes
+from nmt.corpus.batching import Batch, Batcher, EncodedCorpus, encode_pairs, make_batch
+from nmt.corpus.catalog import read_split, readable_splits
+from nmt.corpus.entries import data_folder
+from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.corpus.sources import DataConfig, SplitConfig
+from nmt.corpus.tokenizer import train_tokenizers
+from nmt.corpus.vocab import RESERVED
+
+REAL_CORPUS = "multi30k-en-fr"
+FALLBACK = "starter"
+_FALLBACK_VOCABULARY = 3000
+"""The starter corpus has too few words for many more pieces."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """Training batches, what they are called, and the sizes of the vocabularies."""
+
+    title: str
+    batches: tuple[Batch, ...]
+    src_vocab: int
+    tgt_vocab: int
+
+    @property
+    def amount(self) -> Amount:
+        """What all the batches hold."""
+        return Amount.of(self.batches)
+
+    def to(self, device: torch.device) -> "Material":
+        """The same on `device`."""
+        return replace(self, batches=tuple(batch.to(device) for batch in self.batches))
+
+
+def fixed_shape(sizes: Sizes, seed: int = 1) -> Material:
+    """One batch of random pieces without any padding."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def ids(length: int) -> list[tuple[int, ...]]:
+        table = torch.randint(
+            len(RESERVED), sizes.vocabulary, (sizes.batch, length - 1), generator=generator
+        )
+        return [tuple(row) for row in table.tolist()]
+
+    batch = make_batch(ids(sizes.src), ids(sizes.tgt))
+    title = f"fixed shapes, B {sizes.batch}, S {sizes.src}, T {sizes.tgt}"
+    return Material(title, (batch,), sizes.vocabulary, sizes.vocabulary)
+
+
+def real_corpus(folder: Path) -> str:
+    """The corpus whose lengths are measured: Multi30k where it is there, else the starter."""
+    return REAL_CORPUS if "train" in readable_splits(REAL_CORPUS, folder) else FALLBACK
+
+
+def real_lengths(sizes: Sizes, data: Path, n_batches: int, seed: int = 1) -> Material:
+    """Batches of a first epoch, as training makes them: `n_batches`, evenly over their sizes."""
+    folder = data_folder(data)
+    corpus = real_corpus(folder)
+    encoded, src_vocab, tgt_vocab = _encoded(corpus, sizes.vocabulary, folder, seed)
+    batches = _spread(encoded, Batcher(encoded, sizes.batch, "sentences", seed), n_batches)
+    title = f"{corpus}, {len(batches)} batches of {sizes.batch}"
+    return Material(title, batches, src_vocab, tgt_vocab)
+
+
+def _encoded(
+    corpus: str, vocabulary: int, folder: Path, seed: int
+) -> tuple[EncodedCorpus, int, int]:
+    """The training split in pieces learned from it, and how many pieces each side has."""
+    data = DataConfig(corpus=corpus, folder=folder)
+    pairs = read_split(SplitConfig(corpus=corpus, split="train"), data)
+    size = vocabulary if corpus == REAL_CORPUS else min(vocabulary, _FALLBACK_VOCABULARY)
+    tokenizer = SentencePieceConfig(model_type="bpe", vocab_size=size)
+    tokenizers = train_tokenizers(tokenizer, pairs, data.src_lang, data.tgt_lang, seed)
+    encoded = encode_pairs(pairs, tokenizers, data.max_pieces)
+    return encoded, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+
+
+def _spread(corpus: EncodedCorpus, batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
+    full = [rows for rows in batcher.plan(0) if len(rows) == batcher.size]
+    rows_by_size = sorted(full, key=lambda rows: _pieces(corpus, rows))
+    n = min(n_batches, len(rows_by_size))
+    places = [(2 * i + 1) * len(rows_by_size) // (2 * n) for i in range(n)]
+    return tuple(corpus.batch(rows_by_size[place]) for place in places)
+
+
+def _pieces(corpus: EncodedCorpus, rows: Sequence[int]) -> int:
+    return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)

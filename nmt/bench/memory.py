@@ -1,0 +1,90 @@
+"""The most memory that an update takes, each form of the model in a process of its own."""
+
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from nmt.bench.material import fixed_shape
+from nmt.bench.plan import Plan, Variant
+from nmt.bench.report import Row, Section
+from nmt.bench.training import Learner
+
+_MIB = 2**20
+_STATUS = Path("/proc/self/status")
+_RESET = Path("/proc/self/clear_refs")
+_RESET_PEAK = "5"
+
+
+@dataclass(frozen=True)
+class Use:
+    """Bytes in use before an update (weights, optimiser, libraries), and the most during it."""
+
+    before: int
+    peak: int
+
+
+def measure_memory(plan: Plan) -> Section | None:
+    """What an update adds to the memory that the process held before it; None: not known here."""
+    uses: dict[str, Use] = {}
+    for variant in plan.variants():
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            use = pool.submit(use_of_update, plan, variant, torch.get_num_threads()).result()
+        if use is None:
+            return None
+        uses[variant.name] = use
+    last = list(uses.values())[-1]
+    rows = []
+    for name, use in uses.items():
+        added = (use.peak - use.before) / _MIB
+        share = (last.peak - last.before) / max(1, use.peak - use.before)
+        also = {"MiB in all": use.peak / _MIB}
+        rows.append(Row(name, added, added, added, ratio=share, also=also))
+    title = f"memory of an update, {fixed_shape(plan.sizes).title}"
+    return Section(title, "MiB above the model at rest", tuple(rows), timed=False)
+
+
+def use_of_update(plan: Plan, variant: Variant, threads: int) -> Use | None:
+    """Two updates of the plan's fixed shape, after a small one that fills the optimiser."""
+    torch.set_num_threads(threads)
+    small = plan.sizes.model_copy(update={"batch": 1, "src": 2, "tgt": 2})
+    material = fixed_shape(plan.sizes).to(plan.device)
+    learner = Learner(plan, variant, material)
+    learner.update(fixed_shape(small).to(plan.device).batches)
+    before = _in_use(plan.device)
+    for _ in range(2):
+        learner.update(material.batches)
+    peak = _peak(plan.device)
+    return None if before is None or peak is None else Use(before, max(before, peak))
+
+
+def _in_use(device: torch.device) -> int | None:
+    """Bytes now; the peak is counted from here on."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device)
+    try:
+        _RESET.write_text(_RESET_PEAK, encoding="utf-8")
+    except OSError:
+        return None
+    return _status_bytes("VmRSS")
+
+
+def _peak(device: torch.device) -> int | None:
+    """The most bytes since `_in_use`.
+
+    getrusage would not do: a process begins with the peak of the one that started it.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return _status_bytes("VmHWM")
+
+
+def _status_bytes(key: str) -> int | None:
+    for line in _STATUS.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition(":")
+        if name == key:
+            return int(value.split()[0]) * 1024
+    return None

@@ -1,0 +1,100 @@
+"""All that one call of `nmt bench` measures, part by part."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nmt.bench.decoding import measure_decoding, measure_latency
+from nmt.bench.material import Material, fixed_shape, real_lengths
+from nmt.bench.memory import measure_memory
+from nmt.bench.plan import Plan
+from nmt.bench.profile import profile_update
+from nmt.bench.report import Report, Section, machine_card
+from nmt.bench.sizes import sizes_of
+from nmt.bench.trained import measure_start, measure_test_set
+from nmt.bench.training import measure_growth, measure_training
+from nmt.device import Precision, resolve_device
+
+_BEAMS = (1, 5)
+_LENGTHS = (16, 32, 64, 128, 256)
+_BATCH_SIZES = (16, 64, 256)
+_QUICK_LENGTHS = (4, 8)
+_QUICK_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line says. `parts` are names of parts.PARTS."""
+
+    parts: Sequence[str]
+    sizes: str
+    overrides: Sequence[str]
+    rounds: int
+    precision: Precision
+    device: str
+    threads: int | None
+    data: Path
+    run: Path | None
+    quick: bool
+    profile: bool
+
+
+def perform(request: Request, say: Callable[[str], None]) -> Report:
+    """Measure every part; `say` is told what is next.
+
+    Raises ConfigError for what cannot be measured, before anything is.
+    """
+    if request.threads is not None:
+        torch.set_num_threads(request.threads)
+    plan = _plan(request)
+    sections = tuple(_sections(request, plan, say))
+    profile = None
+    if request.profile:
+        say("profile")
+        profile = profile_update(plan, fixed_shape(plan.sizes))
+    settings = {**plan.sizes.model_dump(), "precision": plan.precision, "rounds": plan.rounds}
+    return Report(machine_card(plan.device), settings, sections, profile)
+
+
+def _plan(request: Request) -> Plan:
+    sizes = sizes_of("tiny" if request.quick else request.sizes, request.overrides)
+    device = resolve_device(request.device)
+    if request.quick:
+        return Plan(
+            sizes, device, request.precision, _QUICK_ROUNDS, n_batches=1, ceiling_sizes=(64,)
+        )
+    return Plan(sizes, device, request.precision, request.rounds, data=request.data)
+
+
+def _sections(request: Request, plan: Plan, say: Callable[[str], None]) -> Iterator[Section]:
+    materials = _materials(request, plan)
+    for part in request.parts:
+        say(part)
+        if part == "training":
+            yield from (measure_training(plan, material) for material in materials)
+        elif part == "decoding":
+            for material in materials:
+                yield from (measure_decoding(plan, material, beam) for beam in _BEAMS)
+        elif part == "latency":
+            yield measure_latency(plan, _BEAMS)
+        elif part == "memory":
+            measured = measure_memory(plan)
+            if measured is not None:
+                yield measured
+        elif part == "growth":
+            yield measure_growth(plan, _QUICK_LENGTHS if request.quick else _LENGTHS)
+        elif request.run is not None:
+            yield measure_test_set(request.run, plan.device, _BATCH_SIZES, max(_BEAMS), plan.rounds)
+            yield measure_start(request.run, plan.rounds)
+
+
+def _materials(request: Request, plan: Plan) -> list[Material]:
+    """Fixed shapes, and real lengths where they fit: not in quick mode, nor beside long shapes."""
+    if not {"training", "decoding"} & set(request.parts):
+        return []
+    fixed = fixed_shape(plan.sizes)
+    if request.quick or request.sizes != "standard":
+        return [fixed]
+    return [fixed, real_lengths(plan.sizes, plan.data, plan.n_batches)]

@@ -1,0 +1,129 @@
+"""The textbook's loop: every projection inside the step. What the speed of others is held against.
+
+The same model, weight for weight, and the same numbers as RNNSeq2Seq. At every step the step's
+own embedding, the keys, the query, the gates of embedding and context together, and the logits
+are computed anew, and the loss reads the logits of all steps, padding included. It is how
+tutorials write it (d2l.ai, sections 10.7 and 11.4), where the keys are projected at each step too.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from nmt.corpus.vocab import PAD_ID
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.masks import softmax_where
+from nmt.models.rnn import RNNConfig
+
+
+@dataclass(frozen=True)
+class TextbookState(State):
+    """What the step reads: the annotations and the hidden state."""
+
+    values: Float[Tensor, "B S M"]
+    keep: Bool[Tensor, "B S"]
+    hidden: Float[Tensor, "B H"]
+
+
+class TextbookSeq2Seq(Seq2Seq):
+    """The attentional GRU of one layer, written down step by step.
+
+    The vocabulary's table has exactly as many rows as there are pieces.
+    """
+
+    def __init__(self, config: RNNConfig, src_vocab: int, tgt_vocab: int) -> None:
+        super().__init__()
+        embedding, hidden, memory = config.embedding, config.hidden, config.memory_size
+        self.src_embedding = nn.Embedding(src_vocab, embedding)
+        self.tgt_embedding = nn.Embedding(tgt_vocab, embedding)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.GRU(embedding, memory // 2, batch_first=True, bidirectional=True)
+        self.first = nn.Linear(memory, hidden)
+        self.W_q = nn.Linear(hidden, hidden, bias=False)
+        self.W_k = nn.Linear(memory, hidden, bias=False)
+        self.w_v = nn.Linear(hidden, 1, bias=False)
+        self.cell = nn.GRUCell(embedding + memory, hidden)
+        self.output = nn.Linear(hidden, tgt_vocab)
+
+    def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
+        """See Seq2Seq.encode."""
+        packed = pack_padded_sequence(
+            self.dropout(self.src_embedding(src_ids)),
+            src_keep.sum(dim=1).cpu(),
+            batch_first=True,
+            enforce_sorted=False,
+        )
+        outputs, last = self.encoder(packed)
+        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=src_ids.shape[1])
+        final = last.transpose(0, 1).flatten(1).unsqueeze(1)
+        return Memory(values=self.dropout(values), keep=src_keep, final=final)
+
+    def start(self, memory: Memory) -> TextbookState:
+        """See Seq2Seq.start."""
+        hidden = torch.tanh(self.first(memory.final[:, 0]))
+        return TextbookState(values=memory.values, keep=memory.keep, hidden=hidden)
+
+    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
+        """See Seq2Seq.step."""
+        assert isinstance(state, TextbookState)
+        embedded = self.dropout(self.tgt_embedding(last_ids))
+        keys = self.W_k(state.values)
+        query = self.W_q(state.hidden).unsqueeze(1)
+        scores = self.w_v(torch.tanh(query + keys)).squeeze(-1)
+        weights = softmax_where(scores, state.keep)
+        context = torch.bmm(weights.unsqueeze(1), state.values).squeeze(1)
+        hidden = self.cell(torch.cat([embedded, context], dim=-1), state.hidden)
+        after = TextbookState(values=state.values, keep=state.keep, hidden=hidden)
+        return StepOutput(self.output(self.dropout(hidden)), weights, after)
+
+    def decode(
+        self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
+    ) -> DecoderOutput:
+        """See Seq2Seq.decode."""
+        steps: list[StepOutput] = []
+        for last_ids in tgt_in.unbind(dim=1):
+            steps.append(self.step(last_ids, state))
+            state = steps[-1].state
+        logits = torch.stack([step.logits for step in steps], dim=1)
+        if not with_weights:
+            return DecoderOutput(logits)
+        weights = torch.stack([step.weights for step in steps], dim=1)
+        return DecoderOutput(logits, weights, weights.unsqueeze(1))
+
+
+def textbook_of(
+    plain: Seq2Seq, config: RNNConfig, src_vocab: int, tgt_vocab: int
+) -> TextbookSeq2Seq:
+    """The textbook's form of an RNNSeq2Seq of `config`, with the same weights."""
+    own = plain.state_dict()
+    model = TextbookSeq2Seq(config, src_vocab, tgt_vocab)
+    gates = [own[f"decoder.cell.{part}_gates.weight"] for part in ("embedding", "context")]
+    weights = {
+        "src_embedding.weight": own["encoder.embedding.weight"][:src_vocab],
+        "tgt_embedding.weight": own["decoder.embedding.weight"][:tgt_vocab],
+        "first.weight": own["decoder.initial.W_s.0.weight"],
+        "first.bias": own["decoder.initial.W_s.0.bias"],
+        "cell.weight_ih": torch.cat(gates, dim=1),
+        "cell.bias_ih": own["decoder.cell.embedding_gates.bias"],
+        "cell.weight_hh": own["decoder.cell.hidden_gates.weight"],
+        "cell.bias_hh": own["decoder.cell.hidden_gates.bias"],
+        "output.weight": own["decoder.output.weight"][:tgt_vocab],
+        "output.bias": own["decoder.output.bias"][:tgt_vocab],
+    }
+    for name in ("W_q", "W_k", "w_v"):
+        weights[f"{name}.weight"] = own[f"decoder.attention.{name}.weight"]
+    for name in own:
+        if name.startswith("encoder.rnn."):
+            weights[f"encoder.{name.removeprefix('encoder.rnn.')}"] = own[name]
+    model.load_state_dict(weights)
+    return model
+
+
+def textbook_loss(logits: Float[Tensor, "B T V"], tgt_out: Int[Tensor, "B T"]) -> Float[Tensor, ""]:
+    """The mean over the pieces, computed for all B T positions and masked afterwards."""
+    losses = nn.functional.cross_entropy(logits.transpose(1, 2), tgt_out, reduction="none")
+    keep = tgt_out != PAD_ID
+    return (losses * keep).sum() / keep.sum()

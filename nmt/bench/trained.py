@@ -1,0 +1,75 @@
+"""A trained run, timed as its user meets it: a test set, and one sentence from the shell."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from nmt.bench.load import Watch
+from nmt.bench.report import Row, Section
+from nmt.bench.timing import Timed, Work, in_turn
+from nmt.corpus.catalog import read_examples, resolve_split
+from nmt.errors import ConfigError, NMTError
+from nmt.run import load_model
+from nmt.translation.translator import Translator
+
+SENTENCE = "Two dogs are playing in the snow."
+_IMPORT = "python -c 'import torch'"
+
+
+def measure_test_set(
+    run: Path, device: torch.device, batch_sizes: Sequence[int], beam: int, rounds: int
+) -> Section:
+    """Sentences a second over the run's test set, text in and text out, by size of batch."""
+    loaded = load_model(run, checkpoint="best", device=device)
+    split = resolve_split(loaded.config.data, "test")
+    if split is None:
+        raise ConfigError(f"{run}: the run has no test set (data.test)")
+    texts = [example.src_text for example in read_examples(split, loaded.config.data)]
+    works: dict[str, Work] = {}
+    for size in batch_sizes:
+        search = loaded.config.search.model_copy(
+            update={"batch_size": size, "beam": beam, "n_best": 1}
+        )
+        translator = Translator(loaded.model, loaded.tokenizers, device, search)
+        works[f"batches of {size}"] = partial(translator.translate, texts)
+    watch = Watch()
+    timed = in_turn(works, rounds, device)
+    rows = tuple(
+        Row(name, len(texts) / own.median, len(texts) / own.longest, len(texts) / own.shortest)
+        for name, own in timed.items()
+    )
+    title = f"{run}: its test set of {len(texts):,} sentences, beam {beam}"
+    return Section(title, "sentences/s", rows, watch.look())
+
+
+def measure_start(run: Path, rounds: int) -> Section:
+    """One sentence from the shell, process start and end included, against torch's import."""
+    command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), SENTENCE]
+    works: dict[str, Work] = {
+        "nmt translate": partial(_call, command),
+        _IMPORT: partial(_call, [sys.executable, "-c", "import torch"]),
+    }
+    watch = Watch()
+    timed = in_turn(works, rounds, torch.device("cpu"))
+    rows = tuple(_seconds(name, own) for name, own in timed.items())
+    differences = [
+        own - base
+        for own, base in zip(timed["nmt translate"].seconds, timed[_IMPORT].seconds, strict=True)
+    ]
+    difference = Timed(tuple(differences))
+    rows = (*rows, _seconds("the difference", difference))
+    return Section(f"{run}: one sentence from the shell", "seconds", rows, watch.look())
+
+
+def _call(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise NMTError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def _seconds(name: str, own: Timed) -> Row:
+    return Row(name, own.median, own.shortest, own.longest)

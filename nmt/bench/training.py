@@ -1,0 +1,153 @@
+"""Updates, timed: tokens a second, and the share of the ceiling that they reach."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import torch
+
+from nmt.bench.ceiling import Ceiling, ceiling
+from nmt.bench.flops import Amount, training_flops
+from nmt.bench.load import Watch
+from nmt.bench.material import Material, fixed_shape
+from nmt.bench.plan import Plan, Variant
+from nmt.bench.report import Row, Section
+from nmt.bench.textbook import textbook_loss
+from nmt.bench.timing import Timed, Work, in_turn, median_of_quotients, ratio
+from nmt.config import TrainConfig
+from nmt.corpus.batching import Batch
+from nmt.device import Precision, autocast
+from nmt.models.masks import keep_from_lengths
+from nmt.training.loss import cross_entropy
+
+_TRAIN = TrainConfig(epochs=1)
+"""The optimiser, the rate and the clipping of a run that says nothing of them."""
+
+
+class Learner:
+    """A model in one form, with its optimiser."""
+
+    def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
+        self.variant = variant
+        self.device = plan.device
+        self.tgt_vocab = material.tgt_vocab
+        self.model = plan.build(variant, material.src_vocab, material.tgt_vocab).train()
+        self.parameters = list(self.model.parameters())
+        self.optimizer = _TRAIN.optimizer.build(self.parameters, _TRAIN.lr)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """Nats per target piece, as this form of the model computes it."""
+        keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+        with autocast(self.device, self.variant.precision):
+            output = self.model(batch.src_ids, keep, batch.tgt_in)
+        if self.variant.form == "textbook":
+            return textbook_loss(output.logits, batch.tgt_out)
+        loss = cross_entropy(output.logits, batch.tgt_out, self.tgt_vocab)
+        return loss.loss_sum / loss.n_tokens
+
+    def update(self, batches: Sequence[Batch]) -> None:
+        """An update on each batch, as the trainer makes them."""
+        for batch in batches:
+            self.loss(batch).backward()  # type: ignore[no-untyped-call]
+            if _TRAIN.clip_norm is not None:
+                torch.nn.utils.clip_grad_norm_(self.parameters, _TRAIN.clip_norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+
+
+def measure_training(plan: Plan, material: Material) -> Section:
+    """Source and target tokens a second, padding not counted, beside the textbook's loop."""
+    material = material.to(plan.device)
+    ceilings = {p: ceiling(p, plan.device, plan.ceiling_sizes) for p in plan.precisions()}
+    variants = plan.variants()
+    works: dict[str, Work] = {_ceiling_name(p): made.work for p, made in ceilings.items()}
+    for variant in variants:
+        learner = Learner(plan, variant, material)
+        works[variant.name] = partial(learner.update, material.batches)
+    watch = Watch()
+    timed = in_turn(works, plan.rounds, plan.device)
+    others = watch.look()
+    flops = training_flops(plan.sizes.model(), material.amount, material.tgt_vocab)
+    return Section(
+        title=f"training, {material.title}",
+        unit="source and target tokens/s",
+        rows=tuple(_rows(variants, ceilings, timed, material.amount, flops)),
+        others=others,
+        notes=tuple(_notes(ceilings, timed, flops, material.amount)),
+    )
+
+
+def _rows(
+    variants: Sequence[Variant],
+    ceilings: Mapping[Precision, Ceiling],
+    timed: Mapping[str, Timed],
+    amount: Amount,
+    flops: int,
+) -> Iterator[Row]:
+    for variant in variants:
+        own, top = timed[variant.name], timed[_ceiling_name(variant.precision)]
+        times_as_long = median_of_quotients(top.seconds, own.seconds)
+        yield Row(
+            what=variant.name,
+            value=amount.tokens / own.median,
+            low=amount.tokens / own.longest,
+            high=amount.tokens / own.shortest,
+            ratio=ratio(own, timed[variants[-1].name]),
+            ceiling=flops / ceilings[variant.precision].flops * times_as_long,
+            also={"target tokens/s": amount.tgt / own.median},
+        )
+
+
+def _notes(
+    ceilings: Mapping[Precision, Ceiling], timed: Mapping[str, Timed], flops: int, amount: Amount
+) -> Iterator[str]:
+    for precision, made in ceilings.items():
+        own = timed[_ceiling_name(precision)]
+        low, middle, high = (
+            made.flops / seconds / 1e9 for seconds in (own.longest, own.median, own.shortest)
+        )
+        yield (
+            f"ceiling {precision}: {middle:,.0f} GFLOP/s ({low:,.0f} to {high:,.0f}) in products "
+            f"of {made.size} x {made.size} x {made.size}"
+        )
+    yield (
+        f"counted: {flops / 1e9:,.2f} GFLOP for {amount.tokens:,} tokens, "
+        f"{flops / amount.tokens / 1e6:,.1f} MFLOP each"
+    )
+
+
+def _ceiling_name(precision: str) -> str:
+    return f"ceiling {precision}"
+
+
+def measure_growth(plan: Plan, lengths: Sequence[int]) -> Section:
+    """Time per token as sentences grow, at a fixed number of tokens a batch."""
+    budget = plan.sizes.batch * (plan.sizes.src + plan.sizes.tgt)
+    variant = plan.variants()[0]
+    works: dict[str, Work] = {}
+    amounts: dict[str, Amount] = {}
+    flops: dict[str, float] = {}
+    for length in lengths:
+        batch = max(1, round(budget / (2 * length)))
+        shape = plan.sizes.model_copy(update={"batch": batch, "src": length, "tgt": length})
+        material = fixed_shape(shape).to(plan.device)
+        name = f"S = T = {length}, B {batch}"
+        learner = Learner(plan, variant, material)
+        works[name] = partial(learner.update, material.batches)
+        amounts[name] = material.amount
+        flops[name] = training_flops(shape.model(), material.amount, material.tgt_vocab)
+    watch = Watch()
+    timed = in_turn(works, plan.rounds, plan.device)
+    others = watch.look()
+    rows = []
+    first = next(iter(works))
+    for name, own in timed.items():
+        tokens, each = amounts[name].tokens, flops[name] / amounts[name].tokens
+        micro = [1e6 * seconds / tokens for seconds in (own.median, own.shortest, own.longest)]
+        slower = median_of_quotients(own.seconds, timed[first].seconds)
+        also = {
+            "times the first row's": slower * amounts[first].tokens / tokens,
+            "times its arithmetic": each * amounts[first].tokens / flops[first],
+        }
+        rows.append(Row(name, micro[0], micro[1], micro[2], also=also))
+    title = f"growth of training with length, {variant.name}"
+    return Section(title, "microseconds a token", tuple(rows), others)

@@ -1,0 +1,91 @@
+"""nmt bench: how fast this machine trains and translates, and how near to its limit."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.bench.parts import PARTS, chosen_parts
+
+Parts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PART]...", help=f"What to measure: {', '.join(PARTS)}."),
+]
+SizesName = Annotated[
+    str,
+    typer.Option(
+        "--sizes",
+        help="standard; long: sentences of 50 pieces, 1000 units; gpu: 1024 units, vocabulary "
+        "32,000, length 50.",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Another size: batch, src, tgt, embedding, hidden, "
+        "vocabulary, dropout. Repeatable.",
+    ),
+]  # fmt: skip
+PrecisionName = Annotated[
+    Literal["fp32", "bf16"], typer.Option(help="bf16 is measured beside fp32.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads of torch. [default: its own]")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Rounds in turn; figures are their medians.")]
+Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the fetched corpora.")]
+Run = Annotated[Path | None, typer.Option(help="A trained run, to be measured too.")]
+Profile = Annotated[bool, typer.Option("--profile", help="Add the time of each operation.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Tiny sizes: does it work, not how fast.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Exit with 1 where others kept the machine busy.")
+]
+
+
+def bench(
+    parts: Parts = None,
+    sizes: SizesName = "standard",
+    set_: Set = None,
+    precision: PrecisionName = "fp32",
+    threads: Threads = None,
+    device: Device = "cpu",
+    rounds: Rounds = 7,
+    data: Data = Path("data"),
+    run: Run = None,
+    profile: Profile = False,
+    quick: Quick = False,
+    json_: Json = False,
+    strict: Strict = False,
+) -> None:
+    """Measure training and decoding beside the textbook's loop and the machine's ceiling.
+
+    Everything is timed in turn with what it is held against. A figure is clean only if nothing
+    else kept the machine busy meanwhile; docs/benchmarks.md says how to read them.
+    """
+    wanted = chosen_parts(list(parts or []), run is not None)
+    from nmt.bench.perform import Request, perform
+    from nmt.bench.text import as_text
+
+    report = perform(
+        Request(
+            parts=wanted,
+            sizes=sizes,
+            overrides=list(set_ or []),
+            rounds=rounds,
+            precision=precision,
+            device=device,
+            threads=threads,
+            data=data,
+            run=run,
+            quick=quick,
+            profile=profile,
+        ),
+        lambda part: typer.echo(f"{part} ...", err=True),
+    )
+    if json_:
+        typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
+    else:
+        typer.echo("\n".join(as_text(report)))
+    if strict and not report.clean:
+        raise typer.Exit(1)
