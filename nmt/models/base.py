@@ -53,7 +53,7 @@ class State(BatchFirst):
 class StepOutput:
     """One decoding step: unnormalised logits, where it looked, and the state after it.
 
-    `weights` are the mean over the heads where there are several.
+    `weights` are the mean over the shown heads where there are several.
     """
 
     logits: Float[Tensor, "B V"]
@@ -80,9 +80,9 @@ class Surrogate(abc.ABC):
 class DecoderOutput:
     """The teacher-forced pass over all T steps.
 
-    `weights` are the mean of `heads`, and both are there only if they were asked for: the
-    fastest way through some models makes none. `surrogate` is there in training mode only, and
-    only for models that sample.
+    `weights` are the mean of the model's shown heads, `heads` are all that look at the source;
+    both are there only if they were asked for: the fastest way through some models makes none.
+    `surrogate` is there in training mode only, and only for models that sample.
     """
 
     logits: Float[Tensor, "B T V"]
@@ -132,3 +132,8 @@ class Seq2Seq(nn.Module, abc.ABC):
     def head_names(self) -> tuple[str, ...]:
         """What each of the N heads of `DecoderOutput.heads` is called, in order."""
         return ("attention",)
+
+    @property
+    def shown_heads(self) -> tuple[int, ...]:
+        """Which of them `weights` is the mean of: all, unless the model knows better."""
+        return tuple(range(len(self.head_names)))

@@ -1,5 +1,6 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,9 +45,9 @@ class TransformerConfig(LayerConfig):
     )
     attention_layer: int | Literal["all"] | None = Field(
         default=None,
-        description="decoder layer, from 1, whose attention over the source is shown in maps, the "
-        "mean of its heads; or all; unset: the last but one, which comes closest to an alignment "
-        "(arXiv 1909.02074)",
+        description="decoder layer, from 1, whose attention over the source is shown in maps as "
+        "the mean of its heads; or all; unset: the last but one, which comes closest to an "
+        "alignment (arXiv 1909.02074)",
     )
 
     @model_validator(mode="after")
@@ -70,7 +71,7 @@ class TransformerConfig(LayerConfig):
 
     @property
     def shown_layers(self) -> tuple[int, ...]:
-        """The decoder layers, from 0, whose attention over the source is given out."""
+        """The decoder layers, from 0, whose heads make the mean that maps show."""
         if self.attention_layer == "all":
             return tuple(range(self.decoder_depth))
         return ((self.attention_layer or max(1, self.decoder_depth - 1)) - 1,)
@@ -163,30 +164,29 @@ class TransformerDecoder(nn.Module):
         return TransformerState(tuple(caches), memory.keep)
 
     def forward(
-        self, tgt_in: Int[Tensor, "B T"], state: TransformerState, with_weights: bool
+        self, tgt_in: Int[Tensor, "B T"], state: TransformerState, seen: Collection[int]
     ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B N T S"] | None, TransformerState]:
-        """T more pieces after `state`: logits, the shown heads if asked for, the state after."""
+        """T more pieces after `state`: logits, the heads of the layers `seen`, the state after."""
         first, n_more = state.length, tgt_in.shape[1]
         x = self.pieces(tgt_in, first)
         # The last position may see all: with one more piece nothing is masked.
         causal = None if n_more == 1 else causal_keep(first, n_more, x.device)[None, None]
         caches, shown = [], []
         for i, (layer, cache) in enumerate(zip(self.layers, state.layers, strict=True)):
-            asked = with_weights and i in self.shown_layers
-            x, after, weights = layer(x, cache, causal, state.keep[:, None, None], asked)
+            x, after, weights = layer(x, cache, causal, state.keep[:, None, None], i in seen)
             caches.append(after)
             if weights is not None:
                 shown.append(weights)
         logits = self.output(self.norm(x))
-        heads = torch.cat(shown, dim=1) if with_weights else None
+        heads = torch.cat(shown, dim=1) if shown else None
         return logits, heads, TransformerState(tuple(caches), state.keep)
 
 
 class TransformerSeq2Seq(Seq2Seq):
     """The Transformer; see Seq2Seq for its contract.
 
-    A step costs what its t predecessors cost to look at: their keys and values are kept. The
-    heads it shows are those of the decoder layers `config.shown_layers`.
+    A step costs what its t predecessors cost to look at: their keys and values are kept. Its
+    heads are those of every decoder layer; the mean is that of `config.shown_layers`.
     """
 
     def __init__(self, config: TransformerConfig, src_vocab: int, tgt_vocab: int) -> None:
@@ -195,6 +195,11 @@ class TransformerSeq2Seq(Seq2Seq):
         self.decoder = TransformerDecoder(config, tgt_vocab)
         self._head_names = tuple(
             f"layer {layer + 1} head {head + 1}"
+            for layer in range(config.decoder_depth)
+            for head in range(config.heads)
+        )
+        self._shown_heads = tuple(
+            layer * config.heads + head
             for layer in config.shown_layers
             for head in range(config.heads)
         )
@@ -213,7 +218,7 @@ class TransformerSeq2Seq(Seq2Seq):
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """See Seq2Seq.step."""
         assert isinstance(state, TransformerState)
-        logits, heads, after = self.decoder(last_ids.unsqueeze(1), state, True)
+        logits, heads, after = self.decoder(last_ids.unsqueeze(1), state, self.decoder.shown_layers)
         return StepOutput(logits.squeeze(1), heads.mean(dim=1).squeeze(1), after)
 
     def decode(
@@ -221,11 +226,17 @@ class TransformerSeq2Seq(Seq2Seq):
     ) -> DecoderOutput:
         """See Seq2Seq.decode; all steps at once, each blind to those after it."""
         assert isinstance(state, TransformerState)
-        logits, heads, _ = self.decoder(tgt_in, state, with_weights)
-        weights = None if heads is None else heads.mean(dim=1)
+        seen = range(len(self.decoder.layers)) if with_weights else ()
+        logits, heads, _ = self.decoder(tgt_in, state, seen)
+        weights = None if heads is None else heads[:, self._shown_heads].mean(dim=1)
         return DecoderOutput(logits, weights, heads)
 
     @property
     def head_names(self) -> tuple[str, ...]:
         """See Seq2Seq.head_names: `layer 2 head 3`, both counted from 1."""
         return self._head_names
+
+    @property
+    def shown_heads(self) -> tuple[int, ...]:
+        """See Seq2Seq.shown_heads."""
+        return self._shown_heads
