@@ -14,7 +14,7 @@ BENCH_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check test-slow train eval bench docs clean
+.PHONY: help install install-dev demo test check test-slow train eval bench kill-test docs clean
 
 help:          ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ eval: $(VENV)/.installed               ## nmt eval --bleu on the newest run
 
 bench: $(VENV)/.installed              ## nmt bench: speed here, beside the textbook's loop and the ceiling
 	$(NMT) bench $(BENCH_FLAGS)
+
+kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothing may differ (10 minutes)
+	OMP_NUM_THREADS=1 $(PY) scripts/kill_test.py --kills 100
 
 docs: $(VENV)/.installed               ## regenerate the configuration reference and schema
 	$(NMT) config docs > docs/configuration.md

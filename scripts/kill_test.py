@@ -12,24 +12,28 @@ differs or could not be read.
 """
 
 import argparse
+import importlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import safe_open
 
 from nmt.checkpoint_files import fault
 from nmt.checkpoints import CheckpointFolder
+from nmt.cli import app
 from nmt.errors import CheckpointError
 
 SYMBOLS = "abcdefgh"
@@ -61,9 +65,26 @@ class Killed:
     differences: list[str] = field(default_factory=list)
 
 
+class Options(argparse.Namespace):
+    """The command line, and the chance that it seeds."""
+
+    kills: int
+    per_run: int
+    steps: int
+    signal: str
+    seed: int
+    quick: bool
+    keep: str | None
+    chance = random.Random()
+
+
 def main() -> int:
     """Run the test as the command line says; the exit code."""
-    options = _parser().parse_args()
+    options = _parser().parse_args(namespace=Options())
+    options.chance.seed(options.seed)
+    torch.set_num_threads(1)  # a process with threads cannot be forked
+    if options.quick:
+        importlib.import_module("nmt.training.loop")
     started = time.monotonic()
     work = Path(options.keep or tempfile.mkdtemp(prefix="kill-test-")).absolute()
     work.mkdir(parents=True, exist_ok=True)
@@ -86,23 +107,25 @@ def _parser() -> argparse.ArgumentParser:
         "--signal", choices=["KILL", "TERM", "INT"], default="KILL", help="what is sent [KILL]"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the moments [1]")
+    parser.add_argument(
+        "--quick", action="store_true", help="leave out the imports of each start (none are killed)"
+    )
     parser.add_argument("--keep", help="a new folder to work in, which stays")
     return parser
 
 
-def _test(work: Path, options: argparse.Namespace) -> list[Killed]:
+def _test(work: Path, options: Options) -> list[Killed]:
     _write_corpus(work)
     (work / "killed.yaml").write_text(CONFIG.format(steps=options.steps), encoding="utf-8")
-    chance = random.Random(options.seed)
     began = time.monotonic()
-    _start(work, "whole").wait()
+    _start(work, "whole", options.quick).join()
     seconds = time.monotonic() - began
     print(f"uninterrupted: {options.steps} updates in {seconds:.1f} s", flush=True)
     runs: list[Killed] = []
     left = options.kills
     while left:
         run = Killed(work / f"killed-{len(runs) + 1}")
-        _kill_and_continue(work, run, min(left, options.per_run), seconds, chance, options.signal)
+        _kill_and_continue(run, min(left, options.per_run), seconds, options)
         left -= run.n_kills
         run.differences = list(_differences(work / "whole", run.folder))
         runs.append(run)
@@ -119,39 +142,50 @@ def _write_corpus(folder: Path) -> None:
         (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
-def _start(work: Path, name: str) -> "subprocess.Popen[bytes]":
-    """`nmt train` as one types it, in a process of its own."""
-    command = [sys.executable, "-m", "nmt", "train", "--config", "killed.yaml", "--run", name]
-    log = (work / f"{name}.out").open("ab")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(  # noqa: S603 (our own program)
-        command, cwd=work, stdout=log, stderr=log, env=environment
-    )
+def _start(work: Path, name: str, is_quick: bool = False) -> BaseProcess:
+    """`nmt train` as one types it, in a process of its own; quick: without its imports."""
+    process = multiprocessing.get_context("fork").Process(target=_be, args=(work, name, is_quick))
+    process.start()
+    return process
 
 
-def _kill_and_continue(
-    work: Path, run: Killed, kills: int, seconds: float, chance: random.Random, name: str
-) -> None:
+def _be(work: Path, name: str, is_quick: bool) -> None:
+    """Become the command. Its output goes to NAME.out."""
+    log = os.open(work / f"{name}.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.chdir(work)
+    arguments = ["train", "--config", "killed.yaml", "--run", name]
+    if is_quick:
+        sys.argv = ["nmt", *arguments]
+        app.main()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.execv(sys.executable, [sys.executable, "-m", "nmt", *arguments])  # noqa: S606
+
+
+def _kill_and_continue(run: Killed, kills: int, seconds: float, options: Options) -> None:
     """Kill the run `kills` times, then let it end; it may come to its end before."""
-    number = signal.Signals[f"SIG{name}"]
+    work = run.folder.parent
+    number = signal.Signals[f"SIG{options.signal}"]
     while True:
-        process = _start(work, run.folder.name)
+        process = _start(work, run.folder.name, options.quick)
         if run.n_kills == kills:
-            process.wait()
+            process.join()
             break
-        if not _wait_for_the_moment(process, run, seconds / kills, chance):
+        if not _wait_for_the_moment(process, run, seconds / kills, options.chance):
             break
-        process.send_signal(number)
-        process.wait()
+        assert process.pid is not None
+        os.kill(process.pid, number)
+        process.join()
         run.n_kills += 1
         run.unreadable += _unreadable(run)
-    if process.returncode != 0:
+    if process.exitcode != 0:
         tail = (work / f"{run.folder.name}.out").read_text(encoding="utf-8").splitlines()[-1:]
-        run.unreadable.append(f"ended with {process.returncode}: {''.join(tail)}")
+        run.unreadable.append(f"ended with {process.exitcode}: {''.join(tail)}")
 
 
 def _wait_for_the_moment(
-    process: "subprocess.Popen[bytes]", run: Killed, seconds: float, chance: random.Random
+    process: BaseProcess, run: Killed, seconds: float, chance: random.Random
 ) -> bool:
     """Wait until the process is to be killed; False where it ended before.
 
@@ -162,7 +196,7 @@ def _wait_for_the_moment(
     deadline = time.monotonic() + chance.uniform(0.2, 2 + 3 * seconds)
     folder = run.folder / "checkpoints"
     was_saving = False
-    while process.poll() is None:
+    while process.is_alive():
         if in_save:
             is_saving = _is_saving(folder)
             n_saves -= is_saving and not was_saving
@@ -170,7 +204,7 @@ def _wait_for_the_moment(
             if n_saves == 0:
                 time.sleep(chance.uniform(0, 0.004))
                 run.n_in_saves += _is_saving(folder)
-                return process.poll() is None
+                return process.is_alive()
         elif time.monotonic() > deadline:
             return True
         time.sleep(0.0002 if in_save else 0.005)

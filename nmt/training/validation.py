@@ -15,6 +15,7 @@ from nmt.models.base import Seq2Seq
 from nmt.models.masks import keep_from_lengths
 from nmt.schema import EvalExample, Translation
 from nmt.training.loss import cross_entropy
+from nmt.training.rng import pack_rng, unpack_rng
 from nmt.translation.search import SearchConfig
 from nmt.translation.translator import Translator
 
@@ -78,8 +79,9 @@ class Validator:
     ) -> ValidationResult | None:
         """Measure `model`, or give None as soon as `interrupted()` between two batches.
 
-        Leaves the model in training mode and every random generator untouched.
+        Leaves the model in training mode and every random generator as it was.
         """
+        generators = pack_rng(device)
         model.eval()
         try:
             loss = mean_loss(model, self.corpus, self._vocab_size, device, interrupted)
@@ -92,6 +94,7 @@ class Validator:
             return None
         finally:
             model.train()
+            unpack_rng(*generators, device)
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text)
             for example, hyp_text in evenly(

@@ -1,10 +1,24 @@
-"""Which validation sentences are decoded and shown."""
+"""Which validation sentences are decoded and shown, and what a validation must not change."""
 
 import itertools
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from training.toy import toy_config, write_reversal
 
-from nmt.training.validation import evenly
+from nmt.corpus.batching import encode_pairs
+from nmt.corpus.catalog import read_examples
+from nmt.corpus.sources import SplitConfig, pairs_of
+from nmt.run import load_model
+from nmt.training import rng
+from nmt.training.loop import train
+from nmt.training.validation import Validator, evenly
+
+CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
@@ -22,3 +36,30 @@ def test_no_item_twice_and_none_far_from_the_next() -> None:
             assert len(set(picked)) == count
             gaps = {b - a for a, b in itertools.pairwise(picked)}
             assert max(gaps, default=1) - min(gaps, default=1) <= 1
+
+
+def test_a_validation_leaves_every_generator_as_it_was(tmp_path: Path) -> None:
+    """Also where decoding draws from them, and where it is interrupted."""
+    write_reversal(tmp_path, n_train=40, n_test=5)
+    config = toy_config(tmp_path, train={"steps": 1})
+    train(config, tmp_path / "run", ["nmt"], quiet=True)
+    loaded = load_model(tmp_path / "run", "last", CPU)
+    examples = read_examples(SplitConfig(tsv=tmp_path / "valid.tsv"), config.data)
+    corpus = encode_pairs(pairs_of(examples), loaded.tokenizers, 99)
+    validator = Validator(corpus, examples, loaded.tokenizers, config.valid, config.search)
+    forward = loaded.model.forward
+
+    def drawing(*arguments: Any, **options: Any) -> Any:
+        np.random.rand()
+        torch.rand(())
+        return forward(*arguments, **options)
+
+    loaded.model.forward = drawing  # type: ignore[method-assign]
+    for answers in ([False] * 99, [False, True], [True]):
+        rng.seed_all(7)
+        expected = [np.random.rand(), float(torch.rand(()))]  # the type checks draw from Python's
+        rng.seed_all(7)
+        result = validator.run(loaded.model, CPU, partial(next, iter(answers)))
+        assert (result is None) == (True in answers)
+        assert loaded.model.training
+        assert [np.random.rand(), float(torch.rand(()))] == expected
