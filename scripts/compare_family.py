@@ -84,7 +84,7 @@ def _parse() -> Options:
     add("--only", nargs="+", default=[], metavar="NAME", help="these recipes alone")
     add("--baseline", default="additive", metavar="NAME", help="what the others are held against")
     add("--sentence", type=int, default=MAPPED_SENTENCE, help="test sentence of the maps, from 1")
-    add("--rounds", type=int, default=7, help="rounds of the speed measurement")
+    add("--rounds", type=int, default=5, help="rounds of the speed measurement")
     add("--measure-only", action="store_true", help="train nothing; leave out unfinished runs")
     add("--speed", action="store_true", help="measure speed and memory, and nothing else")
     add("--anew", action="store_true", help="measure runs again that were measured before")

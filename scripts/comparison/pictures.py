@@ -80,7 +80,7 @@ def draw_by_length(results: Sequence[Result], named: Sequence[str]) -> Figure:
     last = {result.name: result.by_length[-1].bleu for result in chosen}
     _label_ends(axes, last, len(buckets) - 1)
     if len(chosen) < len(results):
-        axes.set_title(f"grey: the other {len(results) - len(chosen)} kinds", color="0.4")
+        axes.set_title(f"grey: all others ({len(results) - len(chosen)})", color="0.4", fontsize=9)
     return figure
 
 

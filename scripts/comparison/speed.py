@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
 import torch
 
@@ -26,11 +27,9 @@ from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
 from nmt.models.masks import keep_from_lengths
 from nmt.training.loss import cross_entropy
-from nmt.training.meter import peak_memory_bytes
 from nmt.translation.search import SearchConfig, search_from
 
-N_BATCHES = 4
-_CPU = torch.device("cpu")
+N_BATCHES = 2
 _LENGTH_FACTOR = 1.2
 """Target pieces that are decoded for each source piece; French has about as many."""
 
@@ -140,7 +139,7 @@ def load_of_others() -> float | None:
 
 
 def memory_of(config: RunConfig, material: Material) -> int | None:
-    """How much three updates add to the peak memory of a process of their own, model included.
+    """The most that three updates in a process of their own add to its memory, model included.
 
     None where the system does not tell.
     """
@@ -149,12 +148,24 @@ def memory_of(config: RunConfig, material: Material) -> int | None:
 
 
 def _added_by_updates(config: RunConfig, material: Material) -> int | None:
-    before = peak_memory_bytes(_CPU)
+    before = _status_bytes("VmRSS")
     work = _Work.prepare(config, material)
     for _ in range(3):
         work.update()
-    after = peak_memory_bytes(_CPU)
-    return None if before is None or after is None else after - before
+    peak = _status_bytes("VmHWM")
+    return None if before is None or peak is None else peak - before
+
+
+def _status_bytes(field: str) -> int | None:
+    """A field of Linux' own account of this process: VmRSS is in use now, VmHWM was at most.
+
+    getrusage would not do: its maximum starts with what the parent process had in use.
+    """
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return None
+    lines = status.read_text(encoding="utf-8").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def _seconds(work: Callable[[], None]) -> float:
