@@ -15,6 +15,7 @@ EXPERIMENTS = {
     "equivariance": "self-attention does not know the order of its input, a full layer does",
     "complexity": "what four kinds of layer cost as sequences grow: counted, timed, in bytes",
     "scaling": "why scores are divided by the square root of d, and which attention needs it",
+    "captions": "pictures captioned in two languages by the decoder that translates",
 }
 """Name to line; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
 

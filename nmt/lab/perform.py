@@ -57,9 +57,16 @@ def describe_options(name: str) -> list[str]:
     """The options of an experiment as lines: key, default, meaning. Raises as `perform` does."""
     defaults = find(name).options()
     values = defaults.model_dump(mode="json")
-    keys = columns([(key, readable_json(value)) for key, value in values.items()])
+    keys = columns([(key, _default(value)) for key, value in values.items()])
     meanings = [field.description or "" for field in type(defaults).model_fields.values()]
     return [f"{key}  {meaning}" for key, meaning in zip(keys, meanings, strict=True)]
+
+
+def _default(value: object) -> str:
+    """A default in a word: of a section that has a kind, the kind."""
+    return (
+        str(value["kind"]) if isinstance(value, dict) and "kind" in value else readable_json(value)
+    )
 
 
 def _prepare(folder: Path) -> None:

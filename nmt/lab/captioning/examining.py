@@ -1,0 +1,124 @@
+"""What the captioner says of pictures, how often that is right, and where it looked meanwhile."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from nmt.lab.captioning.model import GRID, Captioner
+from nmt.lab.captioning.options import CaptionsOptions
+from nmt.lab.captioning.scenes import SIDE, Arrangement, Scene, masks, paint, place, with_noise
+from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon, Word, caption
+from nmt.translation.search import SearchConfig, search_from
+
+_LONGEST = 20  # words, eos included; the longest right caption has 13
+_TOGETHER = 64  # pictures searched at a time
+_TOUCHED = 0.1  # a thing is at a place if it covers so much of its 8 by 8 pixels
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was said of one picture in one language.
+
+    `picture` (H, W, 3) is without the noise that the captioner saw it with. `attention` has a
+    row for each word and one for the end, and a column for each place.
+    """
+
+    arrangement: Arrangement
+    scene: Scene
+    picture: npt.NDArray[np.uint8]
+    language: Language
+    said: tuple[str, ...]
+    attention: npt.NDArray[np.float32]
+
+    @property
+    def wanted(self) -> tuple[Word, ...]:
+        """The right caption."""
+        return tuple(caption(self.arrangement, self.language))
+
+    @property
+    def right(self) -> bool:
+        """Whether every word is right, and none too many."""
+        return self.said == tuple(word.text for word in self.wanted)
+
+
+def ask(
+    model: Captioner,
+    arrangements: Sequence[Arrangement],
+    options: CaptionsOptions,
+    lexicon: Lexicon,
+    rng: random.Random,
+) -> list[Answer]:
+    """One new picture of each arrangement, captioned in every language by the project's search."""
+    config = SearchConfig(beam=options.beam, max_length_factor=0, max_length_extra=_LONGEST)
+    model.eval()
+    answers = []
+    for start in range(0, len(arrangements), _TOGETHER):
+        part = arrangements[start : start + _TOGETHER]
+        scenes = [place(arrangement, rng) for arrangement in part]
+        pictures = paint(scenes, rng)
+        shown = (255 * pictures).round().byte().permute(0, 2, 3, 1).numpy()
+        with torch.inference_mode():
+            state = model.start(model.eye(with_noise(pictures, options.noise, rng)))
+        for language in LANGUAGES:
+            first_ids = torch.full((len(part),), lexicon.first_id(language))
+            found = search_from(
+                model.step, state, first_ids, [GRID * GRID] * len(part), config, len(lexicon.vocab)
+            )
+            for i, [best] in enumerate(found):
+                said = tuple(lexicon.texts(best.ids))
+                answers.append(Answer(part[i], scenes[i], shown[i], language, said, best.attention))
+    return answers
+
+
+def accuracy(answers: Iterable[Answer]) -> float:
+    """The share that is right in every word."""
+    return float(np.mean([answer.right for answer in answers]))
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Where the words of one aspect looked, on average over `n_words` of them.
+
+    `on_right` is the share of attention at the places of the thing spoken of, `on_other` that at
+    the places of the picture's other thing; `chance` is the share of places that the right
+    thing has, which is what even attention would give. `pointed` is the share of words whose
+    greatest weight lies on the right thing.
+    """
+
+    on_right: float
+    on_other: float
+    chance: float
+    pointed: float
+    n_words: int
+
+
+def looks(answers: Iterable[Answer], aspect: Aspect) -> Looks:
+    """Over the answers that are right: in the others no word is sure to mean one thing."""
+    rows = []
+    for answer in answers:
+        if not answer.right:
+            continue
+        at = places(answer.scene, answer.arrangement)
+        for word, weights in zip(answer.wanted, answer.attention, strict=False):
+            if word.aspect == aspect and word.thing is not None:
+                own = at[word.thing]
+                other = at.any(axis=0) & ~own
+                pointed = own[weights.argmax()]
+                rows.append((weights[own].sum(), weights[other].sum(), own.mean(), pointed))
+    if not rows:
+        return Looks(0.0, 0.0, 0.0, 0.0, 0)
+    means = np.mean(np.array(rows, dtype=np.float64), axis=0)
+    return Looks(*(float(mean) for mean in means), n_words=len(rows))
+
+
+def places(scene: Scene, arrangement: Arrangement) -> npt.NDArray[np.bool_]:
+    """For each thing of the arrangement, at which places of the grid it is, all its copies."""
+    covered = nn.functional.avg_pool2d(masks(scene).unsqueeze(1), SIDE // GRID).flatten(1)
+    touched = (covered >= _TOUCHED).numpy()
+    drawn = np.array(arrangement.drawn)
+    return np.stack([touched[drawn == i].any(axis=0) for i in range(len(arrangement.things))])

@@ -1,0 +1,68 @@
+"""Teaching the captioner: new pictures for every update, from the arrangements that are seen."""
+
+import random
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from tqdm import trange
+
+from nmt.corpus.batching import pad_ids
+from nmt.corpus.vocab import EOS_ID, PAD_ID
+from nmt.lab.captioning.model import Captioner
+from nmt.lab.captioning.options import CaptionsOptions
+from nmt.lab.captioning.scenes import Arrangement, paint, place, with_noise
+from nmt.lab.captioning.words import LANGUAGES, Lexicon
+from nmt.training.loss import cross_entropy
+from nmt.training.optim import AdamConfig, CosineConfig, Schedule
+
+_BETA2 = 0.98  # a run of 1,000 updates is too short for a mean over 1,000
+_WARMUP = 0.05  # share of the updates
+_FLOOR = 0.02  # share of the learning rate at the end
+_CLIP = 1.0  # greatest norm of the gradient
+
+
+def learn(
+    model: Captioner, seen: Sequence[Arrangement], options: CaptionsOptions, lexicon: Lexicon
+) -> list[float]:
+    """Train in place; the mean loss of each update, in nats a word.
+
+    A relation is drawn first, then an arrangement with it: those of one thing are few.
+    """
+    rng = random.Random(f"lessons {options.seed}")
+    by_relation: dict[str, list[Arrangement]] = {}
+    for arrangement in seen:
+        by_relation.setdefault(arrangement.relation, []).append(arrangement)
+    groups = list(by_relation.values())
+    optimizer = AdamConfig(beta2=_BETA2).build(model.parameters(), options.lr)
+    schedule = Schedule(
+        CosineConfig(warmup=int(_WARMUP * options.updates), floor=_FLOOR),
+        optimizer,
+        options.updates,
+    )
+    rows = torch.arange(options.pictures).repeat(len(LANGUAGES))
+    losses = []
+    model.train()
+    for _ in trange(options.updates, unit="update", desc="captions", leave=False, disable=None):
+        lesson = [rng.choice(rng.choice(groups)) for _ in range(options.pictures)]
+        pictures = paint([place(arrangement, rng) for arrangement in lesson], rng)
+        tgt_in, tgt_out = _targets(lesson, lexicon)
+        output = model(with_noise(pictures, options.noise, rng), rows, tgt_in)
+        loss = cross_entropy(output.logits, tgt_out, len(lexicon.vocab), surrogate=output.surrogate)
+        optimizer.zero_grad()
+        (loss.loss_sum / loss.n_tokens).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
+        optimizer.step()
+        schedule.after_update()
+        losses.append(loss.nll_sum.item() / loss.n_tokens)
+    return losses
+
+
+def _targets(
+    lesson: Sequence[Arrangement], lexicon: Lexicon
+) -> tuple[Int[Tensor, "R T"], Int[Tensor, "R T"]]:
+    """What the decoder reads and what it is to say, first all in one language, then the next."""
+    ids = [lexicon.ids(arrangement, language) for language in LANGUAGES for arrangement in lesson]
+    padded = pad_ids(ids)
+    return padded[:, :-1].where(padded[:, :-1] != EOS_ID, PAD_ID), padded[:, 1:]

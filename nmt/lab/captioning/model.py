@@ -1,0 +1,75 @@
+"""The captioner: a small convolutional encoder, and the decoder that translates, unchanged."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from nmt.lab.captioning.options import CaptionsOptions
+from nmt.lab.captioning.scenes import SIDE
+from nmt.models.base import DecoderOutput, Memory, State, StepOutput
+from nmt.models.layers import initialise
+from nmt.models.rnn_decoder import RNNDecoder, RNNState
+
+_CHANNELS = (16, 32, 64)
+GRID = SIDE // 2 ** len(_CHANNELS)
+"""Places along a side of the grid; a place is 8 by 8 pixels."""
+
+
+class Eye(nn.Module):
+    """A picture as the annotations of GRID x GRID places, row by row.
+
+    Three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
+    1502.03167) and a ReLU. A place sees 38 by 38 pixels, with its own 8 by 8 in their middle:
+    that is why the first kernels are even. A learned vector for each place tells where it is,
+    which a convolution alone cannot.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        before = 3
+        for channels, kernel, stride in [*((c, 4, 2) for c in _CHANNELS), (size, 3, 1)]:
+            # The normalisation's shift is the bias.
+            layers += [
+                nn.Conv2d(before, channels, kernel, stride, padding=1, bias=False),
+                nn.BatchNorm2d(channels),
+                nn.ReLU(),
+            ]
+            before = channels
+        self.layers = nn.Sequential(*layers)
+        self.places = nn.Parameter(0.1 * torch.randn(GRID * GRID, size))
+
+    def forward(self, pictures: Float[Tensor, "B 3 H W"]) -> Memory:
+        """All places may be attended; the mean over them starts the decoder (arXiv 1502.03044)."""
+        features = self.layers(2 * pictures - 1).flatten(2).transpose(1, 2)
+        values = features + self.places
+        keep = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
+        return Memory(values=values, keep=keep, final=values.mean(dim=1, keepdim=True))
+
+
+class Captioner(nn.Module):
+    """Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) with the translation decoder."""
+
+    def __init__(self, options: CaptionsOptions, vocab_size: int) -> None:
+        super().__init__()
+        self.eye = Eye(options.annotation)
+        self.decoder = RNNDecoder(options.decoder, options.annotation, vocab_size)
+        initialise(self.decoder)
+
+    def start(self, memory: Memory) -> RNNState:
+        """The state before the first word."""
+        return self.decoder.start(memory)
+
+    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
+        """Advance by one word; what search needs."""
+        assert isinstance(state, RNNState)
+        return self.decoder.step(last_ids, state)
+
+    def forward(
+        self,
+        pictures: Float[Tensor, "B 3 H W"],
+        rows: Int[Tensor, " R"],
+        tgt_in: Int[Tensor, "R T"],
+    ) -> DecoderOutput:
+        """The teacher-forced pass: caption i is of picture `rows[i]`, which is seen once."""
+        return self.decoder.decode(tgt_in, self.start(self.eye(pictures).select(rows)))

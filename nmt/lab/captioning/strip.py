@@ -1,0 +1,94 @@
+"""The picture of the captioner: what it was asked, and where it looked at every word."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
+from torch import nn
+
+from nmt.lab.captioning.examining import Answer, Looks
+from nmt.lab.captioning.model import GRID
+from nmt.lab.captioning.scenes import SIDE
+from nmt.lab.captioning.words import LANGUAGES, Aspect, Language
+from nmt.lab.figure import BLUE, GREY, ORANGE, new_figure
+
+_PANEL_INCHES = 0.94
+_DARK = 0.15  # what is left of a picture's light where nothing is looked at
+_LEVELS = 24  # of light; more cannot be told apart and make the file larger
+_BARS_COLUMNS = 5
+
+LooksTable = dict[tuple[Language, Aspect], Looks]
+
+
+def draw_strips(shown: Sequence[Sequence[Answer]], table: LooksTable) -> Figure:
+    """Each of `shown` is a picture's answers: the picture, then a panel for every word of each.
+
+    A panel is as bright as the word's attention is high, upsampled from the grid; its brightest
+    place is at full light. The shares of attention on the thing meant stand beside the last
+    picture, whose captions must leave room for them.
+    """
+    longest = max((len(answer.said) for answers in shown for answer in answers), default=0)
+    width = 2 + max(longest, _BARS_COLUMNS)
+    rows = len(LANGUAGES) * max(1, len(shown))
+    figure = new_figure(_PANEL_INCHES * width, 1.22 * _PANEL_INCHES * rows)
+    grid = GridSpec(rows, width, figure)
+    for top, answers in zip(range(0, rows, len(LANGUAGES)), shown, strict=False):
+        whole = figure.add_subplot(grid[top : top + len(LANGUAGES), :2])
+        whole.imshow(answers[0].picture, interpolation="nearest")
+        _frame(whole)
+        for row, answer in enumerate(answers, start=top):
+            panels = [figure.add_subplot(grid[row, 2 + i]) for i in range(len(answer.said))]
+            for axes, word, weights in zip(panels, answer.said, answer.attention, strict=False):
+                _draw_word(axes, answer.picture, word, weights)
+    room = width - 2 - max((len(answer.said) for answer in (shown or [[]])[-1]), default=0)
+    if room >= _BARS_COLUMNS:
+        _draw_bars(figure.add_subplot(grid[rows - len(LANGUAGES) :, -_BARS_COLUMNS:]), table)
+    return figure
+
+
+def _frame(axes: Axes) -> None:
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(True)
+
+
+def _draw_word(
+    axes: Axes, picture: npt.NDArray[np.uint8], word: str, weights: npt.NDArray[np.float32]
+) -> None:
+    light = _upsampled(weights)
+    light = np.round(_LEVELS * light / light.max()) / _LEVELS
+    shade = _DARK + (1 - _DARK) * light
+    axes.imshow((picture * shade[:, :, None]).astype(np.uint8), interpolation="nearest")
+    axes.set_title(word, loc="center", fontsize=9, pad=3)
+    axes.set_axis_off()
+
+
+def _upsampled(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The grid's weights at every pixel, smoothly."""
+    table = torch.from_numpy(weights.copy()).view(1, 1, GRID, GRID)
+    fine = nn.functional.interpolate(table, size=(SIDE, SIDE), mode="bicubic").clamp(min=0)
+    result: npt.NDArray[np.float32] = fine[0, 0].numpy()
+    return result
+
+
+def _draw_bars(axes: Axes, table: LooksTable) -> None:
+    """Over all right captions: attention on the thing that a word is about, and by chance."""
+    aspects = list(dict.fromkeys(aspect for _, aspect in table))
+    height = 0.8 / len(LANGUAGES)
+    for rank, (language, colour) in enumerate(zip(LANGUAGES, (BLUE, ORANGE), strict=True)):
+        for place, aspect in enumerate(aspects):
+            look = table[language, aspect]
+            y = place + (rank - 0.5) * height
+            axes.barh(y, look.on_right, height * 0.9, color=colour)
+            axes.text(look.on_right + 0.01, y, f"{look.on_right:.0%}", va="center", fontsize=8)
+            axes.text(
+                0.012, y, f"{language}: {aspect} words", va="center", fontsize=8, color="white"
+            )
+            axes.barh(y, look.chance, height * 0.9, color="black", alpha=0.3)
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1), xticks=[], yticks=[])
+    axes.spines["bottom"].set_visible(False)
+    axes.set_title("Attention on the thing meant (dark: by chance)", fontsize=9, color=GREY)

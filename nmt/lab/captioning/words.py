@@ -1,0 +1,142 @@
+"""What is said of an arrangement, in English and in French, and what each word speaks of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from nmt.corpus.vocab import EOS_ID, Vocab
+from nmt.lab.captioning.scenes import COLOURS, Arrangement, Relation, Thing
+from nmt.lab.captioning.shapes import SHAPES
+
+Language = Literal["en", "fr"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+Aspect = Literal["number", "size", "colour", "shape", "relation"]
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a caption: which aspect it tells, of which of the arrangement's things.
+
+    `thing` is None for the words of a relation. `d'une` counts as the number it ends with.
+    """
+
+    text: str
+    aspect: Aspect
+    thing: int | None
+
+
+@dataclass(frozen=True)
+class _Noun:
+    singular: str
+    plural: str
+    feminine: bool
+
+
+_FRENCH_NOUNS = {
+    "circle": _Noun("cercle", "cercles", feminine=False),
+    "square": _Noun("carré", "carrés", feminine=False),
+    "triangle": _Noun("triangle", "triangles", feminine=False),
+    "heart": _Noun("cœur", "cœurs", feminine=False),
+    "star": _Noun("étoile", "étoiles", feminine=True),
+    "cross": _Noun("croix", "croix", feminine=True),
+    "moon": _Noun("lune", "lunes", feminine=True),
+}
+
+_ENGLISH_PLURALS = {"cross": "crosses"}  # the others add an s
+
+_FRENCH_ADJECTIVES = {  # masculine, feminine; masculine plural, feminine plural
+    "big": ("grand", "grande", "grands", "grandes"),
+    "small": ("petit", "petite", "petits", "petites"),
+    "red": ("rouge", "rouge", "rouges", "rouges"),
+    "orange": ("orange", "orange", "orange", "orange"),  # a fruit's name does not agree
+    "yellow": ("jaune", "jaune", "jaunes", "jaunes"),
+    "green": ("vert", "verte", "verts", "vertes"),
+    "blue": ("bleu", "bleue", "bleus", "bleues"),
+    "purple": ("violet", "violette", "violets", "violettes"),
+}
+
+_RELATIONS: dict[Language, dict[Relation, str]] = {
+    "en": {
+        "above": "above",
+        "below": "below",
+        "left": "to the left of",
+        "right": "to the right of",
+        "between": "between",
+    },
+    "fr": {
+        "above": "au-dessus de",
+        "below": "au-dessous de",
+        "left": "à gauche de",
+        "right": "à droite de",
+        "between": "entre",
+    },
+}
+
+
+def caption(arrangement: Arrangement, language: Language) -> list[Word]:
+    """The one right caption; in French `de` and the article after it are one word, `d'un`."""
+    first, *others = arrangement.things
+    words = _phrase(first, 0, arrangement.relation == "alike", language)
+    for second in others:
+        tokens = _RELATIONS[language][arrangement.relation].split()
+        number, *rest = _phrase(second, 1, arrangement.relation == "between", language)
+        if tokens[-1] == "de":
+            tokens.pop()
+            number = Word(f"d'{number.text}", number.aspect, number.thing)
+        words += [Word(token, "relation", None) for token in tokens]
+        words += [number, *rest]
+    return words
+
+
+def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[Word]:
+    """One thing, or two of it: number, size, and colour and shape in the language's order."""
+    size = "big" if thing.big else "small"
+    texts: dict[Aspect, str]
+    if language == "en":
+        many = _ENGLISH_PLURALS.get(thing.shape, f"{thing.shape}s")
+        number, shape = ("two", many) if plural else ("a", thing.shape)
+        texts = {"number": number, "size": size, "colour": thing.colour, "shape": shape}
+    else:
+        noun = _FRENCH_NOUNS[thing.shape]
+        form = 2 * plural + noun.feminine
+        texts = {
+            "number": "deux" if plural else "une" if noun.feminine else "un",
+            "size": _FRENCH_ADJECTIVES[size][form],
+            "shape": noun.plural if plural else noun.singular,
+            "colour": _FRENCH_ADJECTIVES[thing.colour][form],
+        }
+    return [Word(text, aspect, index) for aspect, text in texts.items()]
+
+
+class Lexicon:
+    """The words of both languages in one vocabulary, with a first piece for each language.
+
+    The decoder is told the language by what it reads before the first word, in place of bos:
+    one model then serves both, and nothing else in it needs to know of languages.
+    """
+
+    def __init__(self) -> None:
+        every = [Thing(s, c, big) for s in SHAPES for c in COLOURS for big in (True, False)]
+        small = Thing("circle", "red", False)
+        arrangements = [Arrangement("alike", (thing,)) for thing in every]
+        arrangements += [
+            Arrangement(relation, (thing, small))
+            for thing in every
+            for relation in _RELATIONS["en"]
+        ]
+        arrangements += [Arrangement("above", (small, thing)) for thing in every]
+        texts = {w.text for a in arrangements for lang in LANGUAGES for w in caption(a, lang)}
+        self.vocab = Vocab.of([*(f"<{language}>" for language in LANGUAGES), *sorted(texts)])
+
+    def first_id(self, language: Language) -> int:
+        """What the decoder reads first to speak this language."""
+        return self.vocab.id_of(f"<{language}>")
+
+    def ids(self, arrangement: Arrangement, language: Language) -> list[int]:
+        """The caption's ids and eos, after the language's piece."""
+        words = [self.vocab.id_of(word.text) for word in caption(arrangement, language)]
+        return [self.first_id(language), *words, EOS_ID]
+
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """The words of ids that were produced, without eos."""
+        return [self.vocab.piece_of(id_) for id_ in ids if id_ != EOS_ID]
