@@ -20,6 +20,7 @@ from nmt.training.guards import (
     memory_for_validation,
     refuse_nan,
 )
+from nmt.training.limits import end_reason, total_steps
 from nmt.training.loss import cross_entropy
 from nmt.training.meter import Meter, peak_memory_bytes
 from nmt.training.optim import Schedule
@@ -57,19 +58,10 @@ class Trainer:
         train = config.train
         self.parameters = [p for p in parts.model.parameters() if p.requires_grad]
         self.optimizer = train.optimizer.build(self.parameters, train.lr)
-        self.schedule = Schedule(train.schedule, self.optimizer, self.total_steps())
+        self.schedule = Schedule(train.schedule, self.optimizer, total_steps(train, parts.batcher))
         self.scaler = torch.amp.GradScaler(parts.device.type, enabled=train.precision == "fp16")
         self._engine = Engine(self.optimizer, self.schedule, self.scaler, parts.device, train.lr)
         self.saved_step: int | None = None
-
-    def total_steps(self) -> int | None:
-        """The number of updates, as far as the limits tell; None where only time limits them."""
-        train = self.config.train
-        limits = [] if train.steps is None else [train.steps]
-        if train.epochs is not None:
-            batches = len(self.parts.batcher.plan(0))
-            limits.append(train.epochs * math.ceil(batches / train.accumulate))
-        return min(limits, default=None)
 
     def restore(self, saved: CheckpointState) -> None:
         """Continue from a checkpoint; CheckpointError where it does not fit."""
@@ -81,16 +73,7 @@ class Trainer:
 
     def end_reason(self) -> str | None:
         """Why the run is over, or None."""
-        train, valid, done = self.config.train, self.config.valid, self.progress
-        if train.steps is not None and done.step >= train.steps:
-            return f"{train.steps} steps done"
-        if train.epochs is not None and done.epoch >= train.epochs:
-            return f"{train.epochs} epochs done"
-        if train.max_minutes is not None and done.seconds >= 60 * train.max_minutes:
-            return f"{train.max_minutes:g} minutes are over"
-        if valid.patience is not None and done.bad_validations >= valid.patience:
-            return f"no better BLEU in {valid.patience} validations"
-        return None
+        return end_reason(self.config, self.progress)
 
     def fit(self, interrupted: Callable[[], bool]) -> str | None:
         """Train to the end and return why it ended, or None where `interrupted()` came first.

@@ -1,0 +1,29 @@
+"""Where a run ends: by updates, epochs, minutes or patience, whichever comes first."""
+
+import math
+
+from nmt.config import RunConfig, TrainConfig
+from nmt.corpus.batching import Batcher
+from nmt.training.progress import Progress
+
+
+def total_steps(train: TrainConfig, batcher: Batcher) -> int | None:
+    """The number of updates, as far as the limits tell; None where only time limits them."""
+    limits = [] if train.steps is None else [train.steps]
+    if train.epochs is not None:
+        limits.append(train.epochs * math.ceil(len(batcher.plan(0)) / train.accumulate))
+    return min(limits, default=None)
+
+
+def end_reason(config: RunConfig, done: Progress) -> str | None:
+    """Why the run is over, or None."""
+    train, valid = config.train, config.valid
+    if train.steps is not None and done.step >= train.steps:
+        return f"{train.steps} steps done"
+    if train.epochs is not None and done.epoch >= train.epochs:
+        return f"{train.epochs} epochs done"
+    if train.max_minutes is not None and done.seconds >= 60 * train.max_minutes:
+        return f"{train.max_minutes:g} minutes are over"
+    if valid.patience is not None and done.bad_validations >= valid.patience:
+        return f"no better BLEU in {valid.patience} validations"
+    return None
