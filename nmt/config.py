@@ -15,6 +15,7 @@ from nmt.config_file import dump_tree, load_tree
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.sources import DataConfig
 from nmt.corpus.tokenizer import TokenizerConfig
+from nmt.corpus.vocab import RESERVED
 from nmt.device import Precision
 from nmt.errors import ConfigError
 from nmt.models.catalog import ModelConfig
@@ -143,7 +144,12 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":
-        conflicts = [*_length_conflicts(self), *_data_conflicts(self), *_vocab_conflicts(self)]
+        conflicts = [
+            *_length_conflicts(self),
+            *_data_conflicts(self),
+            *_vocab_conflicts(self),
+            *_position_conflicts(self),
+        ]
         if conflicts:
             raise conflict_error(conflicts)
         return self
@@ -216,6 +222,24 @@ def _data_conflicts(config: RunConfig) -> Iterator[Conflict]:
         )
 
 
+def _position_conflicts(config: RunConfig) -> Iterator[Conflict]:
+    model = config.model
+    if model.kind != "transformer" or model.positions.kind != "learned":
+        return
+    places = model.positions.max_length
+    pieces, steps = config.data.max_pieces + 1, config.search.max_length
+    if places < max(pieces, steps):
+        key = "data.max_pieces" if pieces > steps else "search.max_length"
+        yield (
+            "model.positions.max_length",
+            f"got {places}, allowed: >= {max(pieces, steps)}, for what {key} lets through",
+        )
+
+
+_BYTE_PIECES = len(RESERVED) + 256
+"""What byte_fallback takes of a vocabulary before any text has a piece."""
+
+
 def _vocab_conflicts(config: RunConfig) -> Iterator[Conflict]:
     tokenizer = config.tokenizer
     key, size = (
@@ -226,6 +250,9 @@ def _vocab_conflicts(config: RunConfig) -> Iterator[Conflict]:
     for name, beam in (("search.beam", config.search.beam), ("valid.beam", config.valid.beam)):
         if size is not None and beam > size:
             yield name, f"got {beam}, allowed: at most the vocabulary's size, {key} ({size})"
+    has_bytes = isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback
+    if has_bytes and size is not None and size <= _BYTE_PIECES:
+        yield key, f"got {size}, allowed: > {_BYTE_PIECES} where tokenizer.byte_fallback is true"
     if config.model.tie_embeddings == "all" and not tokenizer.joint:
         yield (
             "model.tie_embeddings",

@@ -18,6 +18,9 @@ MAX_DEPTH = 20
 """Sections within sections; those of a config are four deep."""
 
 
+_COLLECTION_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
 class NodeLoader(yaml.SafeLoader):
     """PyYAML's safe loader without aliases (a page of them can mean a billion words) and with a
     bound on the depth.
@@ -38,6 +41,8 @@ class NodeLoader(yaml.SafeLoader):
         self._depth += 1
         node: yaml.Node | None = super().compose_node(parent, index)  # type: ignore[arg-type]
         self._depth -= 1
+        if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTION_TAGS:
+            raise _problem(f"tags are not allowed, got {node.tag[:60]}", node.start_mark)
         return node
 
 

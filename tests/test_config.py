@@ -99,6 +99,29 @@ def test_a_beam_is_held_against_a_bounded_word_vocabulary_only(
         assert "tokenizer.max_size (10)" in errors(tmp_path, MINIMAL, *words)[0]
 
 
+def test_a_table_of_positions_has_a_place_for_all_that_is_let_through(tmp_path: Path) -> None:
+    learned = ["model.kind=transformer", "model.positions.kind=learned"]
+    fits = ["model.positions.max_length=101", "search.max_length=101"]
+    assert load(tmp_path, MINIMAL, *learned, *fits).data.max_pieces == 100
+    place = "--set model.positions.max_length=100: model.positions.max_length: got 100, allowed: >="
+    short = [*learned, "model.positions.max_length=100"]
+    assert errors(tmp_path, MINIMAL, *short) == [
+        f"{place} 1000, for what search.max_length lets through"
+    ]
+    assert errors(tmp_path, MINIMAL, *short, "search.max_length=10") == [
+        f"{place} 101, for what data.max_pieces lets through"
+    ]
+
+
+def test_bytes_need_a_vocabulary_that_holds_them(tmp_path: Path) -> None:
+    with_bytes = ["tokenizer.byte_fallback=true", "tokenizer.vocab_size=260"]
+    assert errors(tmp_path, MINIMAL, *with_bytes) == [
+        "--set tokenizer.vocab_size=260: tokenizer.vocab_size: got 260, allowed: > 260 where "
+        "tokenizer.byte_fallback is true"
+    ]
+    assert load(tmp_path, MINIMAL, *with_bytes, "tokenizer.vocab_size=261")
+
+
 names = st.from_regex(r"\A[a-zA-Z0-9_][a-zA-Z0-9_.+-]*\Z")
 words = st.one_of(
     st.text(min_size=1).filter(lambda text: text.encode("utf-8", "ignore").decode() == text),

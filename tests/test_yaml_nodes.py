@@ -24,6 +24,12 @@ BILLION_WORDS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("- " * 90_000, "x:1: not valid YAML: sections are nested deeper than 20 levels"),
         ("a: 1\nb: \x07", "x:2: not valid YAML: the character U+0007 is not allowed"),
         ("a: \udc80", "x:1: not valid YAML: the character U+DC80 is not allowed"),
+        (
+            "a:\n  !!python/object/apply:os.system [ls]",
+            "x:2: not valid YAML: tags are not allowed, got "
+            "tag:yaml.org,2002:python/object/apply:os.system",
+        ),
+        ("a: !secret {b: c}", "x:1: not valid YAML: tags are not allowed, got !secret"),
         ("a: 1\n\tb: 2", "x:2: not valid YAML: found character '\\t' that cannot start any token"),
         ("a: 'b", "x:1: not valid YAML: found unexpected end of stream"),
     ],

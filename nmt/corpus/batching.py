@@ -1,24 +1,21 @@
 """From text pairs to batches of ids: encoded once, bucketed by length, in a known order."""
 
-import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from nmt.corpus.id_rows import IdRows
+from nmt.corpus.plan import Lengths, Plan, Rows, Unit, plan_batches
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID
 from nmt.schema import SentencePair
 
 Ids = tuple[int, ...]
-
-_POOL_BATCHES = 64
-"""Sentences are sorted by length within pools of this many batches: little padding, and still
-other neighbours in every epoch."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,8 @@ class EncodedCorpus:
     `dropped` counts the pairs left out by reason; none is left out uncounted.
     """
 
-    src_ids: tuple[Ids, ...]
-    tgt_ids: tuple[Ids, ...]
+    src_ids: Sequence[Ids]
+    tgt_ids: Sequence[Ids]
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -69,9 +66,17 @@ def encode_pairs(
     """Ids of every pair fit for training; empty and over-long ones are counted by reason."""
     src_all = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
     tgt_all = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
+    dropped: Counter[str] = Counter()
+    src_kept, tgt_kept = fit_for_training(src_all, tgt_all, max_pieces, dropped)
+    return EncodedCorpus(tuple(src_kept), tuple(tgt_kept), dict(dropped))
+
+
+def fit_for_training(
+    src_all: Sequence[Ids], tgt_all: Sequence[Ids], max_pieces: int, dropped: Counter[str]
+) -> tuple[list[Ids], list[Ids]]:
+    """The pairs to learn from; those that are left out are counted in `dropped` by reason."""
     src_kept: list[Ids] = []
     tgt_kept: list[Ids] = []
-    dropped: Counter[str] = Counter()
     for src, tgt in zip(src_all, tgt_all, strict=True):
         if not src or not tgt:
             side = "source" if not src else "target"
@@ -81,7 +86,7 @@ def encode_pairs(
         else:
             src_kept.append(src)
             tgt_kept.append(tgt)
-    return EncodedCorpus(tuple(src_kept), tuple(tgt_kept), dict(dropped))
+    return src_kept, tgt_kept
 
 
 def pad_ids(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
@@ -110,47 +115,31 @@ class Batcher:
     that a batch of long sentences costs what a batch of short ones does.
     """
 
-    def __init__(
-        self, corpus: EncodedCorpus, size: int, unit: Literal["sentences", "tokens"], seed: int
-    ) -> None:
+    def __init__(self, corpus: EncodedCorpus, size: int, unit: Unit, seed: int) -> None:
         self.corpus = corpus
         self.size = size
         self.unit = unit
         self.seed = seed
-        self._lengths = [
-            (len(src) + 1, len(tgt) + 1)
-            for src, tgt in zip(corpus.src_ids, corpus.tgt_ids, strict=True)
-        ]
+        self._lengths = (_lengths(corpus.src_ids), _lengths(corpus.tgt_ids))
+        self._last: tuple[int, Plan] | None = None
 
-    def plan(self, epoch: int, done: Collection[int] = ()) -> list[list[int]]:
+    def plan(self, epoch: int, done: Rows | None = None) -> Plan:
         """The rows of every batch of `epoch`, each row of the corpus but `done` exactly once."""
-        rng = random.Random(f"{self.seed}/{epoch}")
-        rows = [row for row in range(len(self.corpus)) if row not in done]
-        rng.shuffle(rows)
-        pool = _POOL_BATCHES * self._sentences_per_batch()
-        batches: list[list[int]] = []
-        for start in range(0, len(rows), pool):
-            bucket = sorted(rows[start : start + pool], key=lambda row: self._lengths[row])
-            batches.extend(self._cut(bucket))
-        rng.shuffle(batches)
-        return batches
+        if done is None and self._last is not None and self._last[0] == epoch:
+            return self._last[1]
+        self._last = None  # before there are two
+        rows = np.arange(len(self.corpus), dtype=np.uint32)
+        if done is not None:
+            rows = np.setdiff1d(rows, done, assume_unique=True)
+        seed = f"{self.seed}/{epoch}"
+        plan = plan_batches(self._lengths, rows, self.size, self.unit, seed)
+        if done is None:
+            self._last = epoch, plan
+        return plan
 
-    def _sentences_per_batch(self) -> int:
-        if self.unit == "sentences" or not self._lengths:
-            return self.size
-        mean = sum(max(pair) for pair in self._lengths) / len(self._lengths)
-        return max(1, round(self.size / mean))
 
-    def _cut(self, rows: Sequence[int]) -> Iterator[list[int]]:
-        batch: list[int] = []
-        width = 0
-        for row in rows:
-            wider = max(width, *self._lengths[row])
-            cost = len(batch) + 1 if self.unit == "sentences" else (len(batch) + 1) * wider
-            if batch and cost > self.size:
-                yield batch
-                batch, wider = [], max(self._lengths[row])
-            batch.append(row)
-            width = wider
-        if batch:
-            yield batch
+def _lengths(rows: Sequence[Ids]) -> Lengths:
+    """Of every row, with eos."""
+    if isinstance(rows, IdRows):
+        return rows.lengths_with_eos()
+    return np.fromiter((len(ids) + 1 for ids in rows), dtype=np.int32, count=len(rows))

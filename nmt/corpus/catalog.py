@@ -57,11 +57,30 @@ def read_split(split: SplitConfig, data: DataConfig) -> list[SentencePair]:
 
     Raises DataError where a file is missing, malformed or without pairs, or has several targets.
     """
+    return list(stream_split(split, data))
+
+
+def stream_split(split: SplitConfig, data: DataConfig) -> Iterator[SentencePair]:
+    """The pairs that `read_split` gives, one after another in constant memory.
+
+    Raises as `read_split` does, when it comes to what is wrong.
+    """
     located = _locate(split, data)
-    pairs = list(islice(located.stream(), split.first))
-    if not pairs:
+    pair = None
+    for pair in islice(located.stream(), split.first):
+        yield pair
+    if pair is None:
         raise DataError(f"{located.shown}: no sentence pairs")
-    return pairs
+
+
+def split_part(split: SplitConfig, data: DataConfig) -> str:
+    """In words, which pairs of its files a split has, and which way round."""
+    located = _locate(split, data)
+    paths = (located.files.tsv, located.files.src, *located.tgts)
+    members = [path.name for path in paths if path is not None]
+    cut = f", {located.cut[1]} by {located.cut[0]!r}" if located.cut else ""
+    swapped = ", target first" if located.swapped else ""
+    return f"{' '.join(members)}, first {split.first}{cut}{swapped}"
 
 
 def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:

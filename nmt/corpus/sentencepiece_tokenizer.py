@@ -71,8 +71,8 @@ class SentencePieceConfig(Config):
                 bos_id=BOS_ID,
                 eos_id=EOS_ID,
                 unk_surface=RESERVED[UNK_ID],
-                # Longer lines would be skipped without a word.
-                max_sentence_length=4 * max(map(len, texts)) + 1,
+                # Longer lines would be skipped without a word; less than 10 is not taken.
+                max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
                 num_threads=8,  # the sums, hence the pieces, depend on it: not on the machine
                 minloglevel=2,
             )

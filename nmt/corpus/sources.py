@@ -76,6 +76,17 @@ class DataConfig(Config):
         description="a training pair longer than this on either side, in pieces, is left out "
         "(and counted); evaluation sets lose nothing",
     )
+    vocab_pairs: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="training pairs that the vocabularies are learned from, at equal distances, "
+        "where there are more",
+    )
+    cache: Path | None = Field(
+        default=None,
+        description="folder for the encoded training set, which is made once and then read from "
+        "the disk where it is needed: for corpora larger than memory; null: all in memory",
+    )
     folder: Path = Field(
         default=Path("data"),
         description="where named corpora live; the environment variable NMT_DATA overrides it",

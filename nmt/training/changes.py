@@ -18,6 +18,7 @@ class Verdict(Enum):
 _SAFE = (
     "name",
     "data.folder",
+    "data.cache",
     "data.test",
     # Other places of the same files: their content is checked.
     *(f"data.{split}.{side}" for split in ("train", "valid") for side in ("tsv", "src", "tgt")),

@@ -9,19 +9,19 @@ import torch
 
 from nmt.config import RunConfig
 from nmt.corpus.batching import Batcher, EncodedCorpus, encode_pairs
-from nmt.corpus.catalog import read_examples, read_split, resolve_split, split_files
+from nmt.corpus.catalog import read_examples, resolve_split, split_files
 from nmt.corpus.sources import pairs_of
-from nmt.corpus.tokenizer import MANIFEST_NAME, Tokenizers, train_tokenizers
+from nmt.corpus.tokenizer import Tokenizers
 from nmt.device import describe_device, deterministic, resolve_device
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.models.catalog import build_model
 from nmt.run import RunDirectory
 from nmt.run_lock import run_lock
-from nmt.schema import SentencePair
 from nmt.training.resume import begun, open_run, settle
 from nmt.training.rng import seed_all
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
+from nmt.training.training_set import training_set
 from nmt.training.validation import Validator
 
 _NO_LIMIT = 10**9
@@ -107,12 +107,7 @@ def _assemble(
 ) -> tuple[Parts, str]:
     """Everything that the trainer needs, and the summary of it for a reader."""
     started = time.monotonic()
-    pairs = _training_pairs(config)
-    tokenizers = _tokenizers(config, run, pairs)
-    corpus = encode_pairs(pairs, tokenizers, config.data.max_pieces)
-    if not len(corpus):
-        reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
-        raise DataError(f"data.train: none of {len(pairs)} pairs is fit for training: {reasons}")
+    tokenizers, corpus = training_set(config, run, log.say)
     validator = _validator(config, tokenizers)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     n_parameters = sum(p.numel() for p in model.parameters())
@@ -142,45 +137,6 @@ def _data_files(config: RunConfig) -> list[Path]:
     splits = [resolve_split(config.data, name) for name in ("train", "valid")]
     files = [file for split in splits if split for file in split_files(split, config.data)]
     return list(dict.fromkeys(files))
-
-
-def _training_pairs(config: RunConfig) -> list[SentencePair]:
-    split = resolve_split(config.data, "train")
-    if split is None:
-        raise ConfigError("data.train: missing; name a corpus (data.corpus) or files (data.train)")
-    return read_split(split, config.data)
-
-
-def _tokenizers(config: RunConfig, run: RunDirectory, pairs: Sequence[SentencePair]) -> Tokenizers:
-    """The run's own, or trained on its training pairs and saved with it.
-
-    Raises ConfigError where those that are there were learned by another config.
-    """
-    data = config.data
-    if (run.tokenizer_path / MANIFEST_NAME).is_file():
-        found = Tokenizers.load(run.tokenizer_path)
-        _check_found(found, config, run)
-        return found
-    tokenizers = train_tokenizers(
-        config.tokenizer, pairs, data.src_lang, data.tgt_lang, config.seed
-    )
-    tokenizers.save(run.tokenizer_path)
-    return tokenizers
-
-
-def _check_found(found: Tokenizers, config: RunConfig, run: RunDirectory) -> None:
-    data = config.data
-    compared = {
-        "tokenizer": (found.src.config, config.tokenizer),
-        "data.src_lang": (found.src.lang, data.src_lang),
-        "data.tgt_lang": (found.tgt.lang, data.tgt_lang),
-    }
-    for key, (there, wanted) in compared.items():
-        if there != wanted:
-            raise ConfigError(
-                f"{run.tokenizer_path}: learned with another {key} ({there}) than the config's "
-                f"({wanted}); remove that folder, or use the old values"
-            )
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:

@@ -3,19 +3,23 @@
 from collections.abc import Iterator
 from itertools import islice
 
+import numpy as np
+
 from nmt.corpus.batching import Batch, Batcher
+from nmt.corpus.plan import Plan, Rows
 from nmt.training.progress import Progress
 
 
-def plan_of(batcher: Batcher, progress: Progress) -> list[list[int]]:
+def plan_of(batcher: Batcher, progress: Progress) -> Plan:
     """The rows of the batches of this epoch under its present batching.
 
     Rows that were in batches of an earlier size are left out: each row is seen once an epoch.
     """
-    done: set[int] = set()
+    done: Rows | None = None
     for size, unit, n_batches in progress.earlier:
-        earlier = Batcher(batcher.corpus, size, unit, batcher.seed)
-        done.update(row for rows in earlier.plan(progress.epoch, done)[:n_batches] for row in rows)
+        earlier = Batcher(batcher.corpus, size, unit, batcher.seed).plan(progress.epoch, done)
+        seen = earlier[:n_batches].all_rows()
+        done = seen if done is None else np.concatenate([done, seen])
     return batcher.plan(progress.epoch, done)
 
 

@@ -1,0 +1,99 @@
+"""Rows of ids that lie one after another in a file, mapped into memory and read where needed."""
+
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = tuple[int, ...]
+
+_BLOCK = 64
+"""The place of every 64th row is kept; those between are found by the lengths."""
+
+_RELEASE_EVERY = 1 << 16
+"""Rows read before the pages that they lay in are given back: what is mapped counts as memory in
+use until then. The system keeps what it has room for, so nothing is read from the disk twice."""
+
+
+class IdRows(Sequence[Ids]):
+    """The rows of two arrays: `ids`, end to end, and the `lengths` of the rows."""
+
+    def __init__(self, ids: npt.NDArray[np.integer], lengths: npt.NDArray[np.integer]) -> None:
+        self._ids = ids
+        self.lengths = lengths
+        whole = len(lengths) // _BLOCK * _BLOCK
+        sums = lengths[:whole].reshape(-1, _BLOCK).sum(axis=1, dtype=np.int64)
+        self._blocks = np.concatenate([[0], np.cumsum(sums)])
+        self._map: mmap.mmap | None = None
+        self._n_read = 0
+
+    @classmethod
+    def mapped(cls, path: Path, dtype: npt.DTypeLike, lengths: npt.NDArray[np.integer]) -> "IdRows":
+        """The rows whose ids are the content of a file."""
+        if path.stat().st_size == 0:  # which cannot be mapped
+            return cls(np.zeros(0, dtype), lengths)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        rows = cls(np.frombuffer(mapped, dtype), lengths)
+        rows._map = mapped
+        return rows
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @overload
+    def __getitem__(self, index: int) -> Ids: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Ids]: ...
+    def __getitem__(self, index: int | slice) -> Ids | list[Ids]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        block = index // _BLOCK
+        before = self.lengths[block * _BLOCK : index].sum(dtype=np.int64)
+        start = int(self._blocks[block] + before)
+        found = tuple(self._ids[start : start + int(self.lengths[index])].tolist())
+        self._release()
+        return found
+
+    def __iter__(self) -> Iterator[Ids]:
+        start = 0
+        for length in self.lengths:
+            yield tuple(self._ids[start : start + int(length)].tolist())
+            start += int(length)
+            self._release()
+
+    def lengths_with_eos(self) -> npt.NDArray[np.integer]:
+        """The lengths of the rows once eos stands at their ends."""
+        return self.lengths + self.lengths.dtype.type(1)
+
+    def _release(self) -> None:
+        self._n_read += 1
+        has_release = hasattr(mmap, "MADV_DONTNEED")  # not on Windows
+        if self._map is not None and has_release and self._n_read % _RELEASE_EVERY == 0:
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
+class IdWriter:
+    """Appends rows to a file of ids and a file of lengths, whose `write` methods it is given."""
+
+    def __init__(
+        self,
+        ids: Callable[[bytes], object],
+        lengths: Callable[[bytes], object],
+        dtypes: tuple[npt.DTypeLike, npt.DTypeLike],
+    ) -> None:
+        self._write_ids, self._write_lengths = ids, lengths
+        self._dtypes = dtypes
+
+    def write(self, rows: Sequence[Ids]) -> None:
+        """Append `rows`. OverflowError where an id or a length does not fit its type."""
+        id_dtype, length_dtype = self._dtypes
+        flat = [id_ for ids in rows for id_ in ids]
+        self._write_ids(np.array(flat, dtype=id_dtype).tobytes())
+        self._write_lengths(np.array([len(ids) for ids in rows], dtype=length_dtype).tobytes())

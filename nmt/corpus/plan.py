@@ -1,0 +1,128 @@
+"""Which rows of a corpus make up which batch: arrays of row numbers, for any number of pairs.
+
+A pair costs the plan four bytes; no list of Python numbers is ever as long as the corpus.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.uint32]
+Lengths = npt.NDArray[np.integer]
+Unit = Literal["sentences", "tokens"]
+
+POOL_BATCHES = 64
+"""Sentences are sorted by length within pools of this many batches: little padding, and still
+other neighbours in every epoch."""
+
+LARGE = 1 << 20
+"""Rows from which on they are shuffled as an array: in seconds, in another order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Sequence[list[int]]):
+    """Batches of rows, in order: batch i is `rows[starts[i]:ends[i]]`."""
+
+    rows: Rows
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Plan": ...
+    def __getitem__(self, index: int | slice) -> "list[int] | Plan":
+        if isinstance(index, slice):
+            return Plan(self.rows, self.starts[index], self.ends[index])
+        found: list[int] = self.rows[self.starts[index] : self.ends[index]].tolist()
+        return found
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (self[index] for index in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def all_rows(self) -> Rows:
+        """The rows of all its batches, batch after batch."""
+        if not len(self):
+            return self.rows[:0]
+        return np.concatenate([self.rows[a:b] for a, b in zip(self.starts, self.ends, strict=True)])
+
+
+def plan_batches(
+    lengths: tuple[Lengths, Lengths], rows: Rows, size: int, unit: Unit, seed: str
+) -> Plan:
+    """`rows` cut into batches, in an order that `seed` alone decides.
+
+    `lengths` are those of all rows, eos included, source and target. Rows are shuffled, sorted by
+    length within pools, and cut into batches of at most `size` sentences, or tokens of the longer
+    side with padding; the batches are shuffled. Up to 2^20 rows and the batches are shuffled by
+    `random.shuffle`; more rows by sorting them by the words of a PCG64 generator.
+    """
+    rng = random.Random(seed)
+    order = _shuffled(rows, rng)
+    src, tgt = lengths
+    pool = POOL_BATCHES * _sentences_per_batch(lengths, size, unit)
+    cuts: list[npt.NDArray[np.int64]] = []
+    for start in range(0, len(order), pool):
+        bucket = order[start : start + pool]
+        # Stable by the target's length, then by the source's, which so comes first.
+        bucket = bucket[np.argsort(tgt[bucket], kind="stable")]
+        bucket = bucket[np.argsort(src[bucket], kind="stable")]
+        order[start : start + pool] = bucket
+        if unit == "sentences":
+            cuts.append(start + np.arange(0, len(bucket), size, dtype=np.int64))
+        else:
+            longer = np.maximum(src[bucket], tgt[bucket]).astype(np.int64)
+            cuts.append(start + _token_cuts(longer, size))
+    starts = np.concatenate(cuts) if cuts else np.zeros(0, np.int64)
+    ends = np.append(starts[1:], len(order)).astype(np.int64)
+    mixed = list(range(len(starts)))
+    rng.shuffle(mixed)
+    return Plan(order, starts[mixed], ends[mixed])
+
+
+def _shuffled(rows: Rows, rng: random.Random) -> Rows:
+    """A copy of `rows` in another order."""
+    if len(rows) <= LARGE:
+        listed: list[int] = rows.tolist()
+        rng.shuffle(listed)
+        return np.array(listed, dtype=np.uint32)
+    # The words of a bit generator are fixed for all versions of NumPy; its shuffles are not.
+    words = np.random.PCG64(rng.getrandbits(128)).random_raw(len(rows))
+    order: Rows = rows[np.argsort(words, kind="stable")]
+    return order
+
+
+def _sentences_per_batch(lengths: tuple[Lengths, Lengths], size: int, unit: Unit) -> int:
+    if unit == "sentences" or not len(lengths[0]):
+        return size
+    total = int(np.maximum(*lengths).sum(dtype=np.int64))
+    return max(1, round(size / (total / len(lengths[0]))))
+
+
+def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """Where batches begin among rows of these lengths: each takes rows in order as long as their
+    number times the greatest of their lengths is at most `size`, and one at least.
+    """
+    starts = []
+    start = 0
+    while start < len(longer):
+        starts.append(start)
+        most = max(1, size // max(1, int(longer[start])))  # widths only grow
+        widths = np.maximum.accumulate(longer[start : start + most])
+        fits = widths * np.arange(1, len(widths) + 1) <= size
+        start += max(1, len(fits) if fits.all() else int(np.argmin(fits)))
+    return np.array(starts, dtype=np.int64)

@@ -1,0 +1,105 @@
+"""Training from a corpus larger than memory: what it costs in memory, on the disk and in time.
+
+    .venv/bin/python scripts/large_corpus.py --pairs 20000000 --folder /big/disk
+
+writes so many short pairs, starts `nmt train` with `data.cache` twice (the first makes the data
+set, the second goes on from it), and prints what each took. The folder is removed at the end.
+"""
+
+import argparse
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+CONFIG = """\
+name: large
+data:
+  train: {{src: {folder}/train.en, tgt: {folder}/train.fr}}
+  cache: {folder}/cache
+tokenizer: {{kind: word, min_freq: 1}}
+model: {{embedding: 16, hidden: 16}}
+train: {{steps: {steps}, batch_size: 64, log_every: 10, save_every: 50}}
+"""
+SUBJECTS = ("I", "we", "they", "you", "my sister", "the cat", "our neighbours", "a child")
+VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found", "lost", "drew")
+OBJECTS = ("a red car", "the house", "two books", "some bread", "it", "the old dog", "nothing")
+PLACES = ("here", "in town", "at home", "by the sea", "on the hill", "today", "again", "at last")
+
+
+def write_corpus(folder: Path, n_pairs: int) -> int:
+    """Both files, in blocks of sentences drawn from all that can be made; their bytes."""
+    everything = [" ".join(words) for words in itertools.product(SUBJECTS, VERBS, OBJECTS, PLACES)]
+    rng = random.Random(1)
+    for name, change in (("en", str), ("fr", lambda text: text[::-1])):
+        lines = [f"{change(text)}\n" for text in everything]
+        rng.seed(1)
+        with (folder / f"train.{name}").open("w", encoding="utf-8") as file:
+            for start in range(0, n_pairs, 100_000):
+                file.writelines(rng.choices(lines, k=min(100_000, n_pairs - start)))
+    return sum((folder / f"train.{name}").stat().st_size for name in ("en", "fr"))
+
+
+def memory(pid: int) -> dict[str, float]:
+    """VmHWM (the most so far), RssAnon and RssFile of a process, in MiB (Linux)."""
+    wanted = ("VmHWM", "RssAnon", "RssFile")
+    found = {}
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        name, _, rest = line.partition(":")
+        if name in wanted:
+            found[name] = int(rest.split()[0]) / 1024
+    return found
+
+
+def train(folder: Path, steps: int) -> dict[str, float]:
+    """One start of `nmt train`: seconds until it is ready to train, and its memory at the end."""
+    config = folder / "large.yaml"
+    config.write_text(CONFIG.format(folder=folder, steps=steps), encoding="utf-8")
+    command = [sys.executable, "-m", "nmt", "train"]
+    command += ["--config", str(config), "--run", str(folder / "run")]
+    started = time.monotonic()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        found: dict[str, float] = {}
+        for line in process.stderr:
+            print(f"    {line}", end="", flush=True)
+            if "prepared in" in line:
+                times = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+                found["seconds to be ready"] = time.monotonic() - started
+                ticks = int(times[11]) + int(times[12])
+                found["of these on the processor"] = ticks / os.sysconf("SC_CLK_TCK")
+            if process.poll() is None:
+                found |= memory(process.pid)
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return found
+
+
+def main() -> None:
+    """Parse the arguments, measure, print, clean up."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=2_000_000)
+    parser.add_argument("--folder", type=Path, required=True, help="a new folder for all of it")
+    parser.add_argument("--steps", type=int, default=2_000, help="updates of each start")
+    given = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    given.folder.mkdir(parents=True)
+    try:
+        n_bytes = write_corpus(given.folder, given.pairs)
+        print(f"{given.pairs:,} pairs, {n_bytes / given.pairs:.1f} bytes of text each", flush=True)
+        for start in (1, 2):
+            found = train(given.folder, start * given.steps)
+            figures = ", ".join(f"{name} {value:,.1f}" for name, value in found.items())
+            print(f"start {start}: {figures}", flush=True)
+        kept = sum(p.stat().st_size for p in (given.folder / "cache").rglob("*") if p.is_file())
+        print(f"data set: {kept / 1e6:,.0f} MB, {kept / given.pairs:.1f} bytes a pair")
+    finally:
+        shutil.rmtree(given.folder)
+
+
+if __name__ == "__main__":
+    main()

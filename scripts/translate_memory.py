@@ -1,0 +1,111 @@
+"""Does `nmt translate --file` keep its memory, however long the file is?
+
+    .venv/bin/python scripts/translate_memory.py --run runs/starter --lines 200000
+
+writes a file of so many short sentences, translates it in a process of its own and prints that
+process' resident memory at every tenth of the lines, then what stopping it with Ctrl-C half-way
+and going on with --resume makes of the same file.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
+VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")
+OBJECTS = ("a red car", "the house", "two books", "some bread", "it", "the old dog", "nothing")
+
+
+def sentences(count: int) -> Iterator[str]:
+    """`count` sentences of three to eight words, always the same."""
+    rng = random.Random(1)
+    for _ in range(count):
+        yield f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}."
+
+
+def resident_mib(pid: int) -> float:
+    """The memory that a process has in use now (Linux)."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def count_lines(path: Path) -> int:
+    """The line ends in a file, none where it is absent."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def start(run: Path, source: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
+    """`nmt translate` of a file, greedy."""
+    command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), "--beam", "1"]
+    command += ["--file", str(source), "--out", str(out), *more]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+
+def measure(run: Path, source: Path, out: Path, n_lines: int) -> None:
+    """Print the memory at every tenth of the lines."""
+    started = time.monotonic()
+    process = start(run, source, out)
+    tenth = 0
+    print("| lines | resident MiB | seconds |\n|---:|---:|---:|")
+    while process.poll() is None:
+        time.sleep(0.5)
+        done = count_lines(out)
+        if done and done * 10 // n_lines > tenth:
+            tenth = done * 10 // n_lines
+            mib = resident_mib(process.pid)
+            if mib:
+                print(f"| {done:,} | {mib:.0f} | {time.monotonic() - started:.0f} |", flush=True)
+    print(f"\n{count_lines(out):,} lines for {n_lines:,}, exit code {process.returncode}")
+
+
+def interrupt(run: Path, source: Path, whole: Path, out: Path, n_lines: int) -> None:
+    """Stop half-way, go on, and compare with the file that was written in one go."""
+    process = start(run, source, out)
+    while count_lines(out) < n_lines // 2 and process.poll() is None:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    code = process.wait()
+    stopped = out.read_bytes()
+    is_prefix = whole.read_bytes().startswith(stopped) and stopped.endswith(b"\n")
+    print(
+        f"Ctrl-C: exit code {code}, {count_lines(out):,} whole lines, a prefix of the whole file: "
+        f"{is_prefix}"
+    )
+    code = start(run, source, out, "--resume").wait()
+    same = out.read_bytes() == whole.read_bytes()
+    print(f"--resume: exit code {code}, {count_lines(out):,} lines, the same file: {same}")
+
+
+def main() -> None:
+    """Parse the arguments, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--run", type=Path, required=True, help="a run with a checkpoint")
+    parser.add_argument("--lines", type=int, default=200_000)
+    parser.add_argument("--resumed", type=int, default=20_000, help="lines of the second part")
+    given = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for label, count in (("long", given.lines), ("short", given.resumed)):
+            text = "".join(f"{sentence}\n" for sentence in sentences(count))
+            (folder / f"{label}.en").write_text(text, encoding="utf-8")
+        measure(given.run, folder / "long.en", folder / "long.fr", given.lines)
+        whole = folder / "whole.fr"
+        start(given.run, folder / "short.en", whole).wait()
+        interrupt(given.run, folder / "short.en", whole, folder / "short.fr", given.resumed)
+
+
+if __name__ == "__main__":
+    main()

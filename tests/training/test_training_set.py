@@ -1,0 +1,65 @@
+"""The training set from the disk is the one in memory: the same run, bit for bit."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from training.toy import toy_config, write_reversal
+
+from nmt.errors import DataError
+from nmt.run import RunDirectory
+from nmt.schema import SentencePair
+from nmt.training import training_set as module
+from nmt.training.loop import train
+
+COMMAND = ["nmt", "train"]
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return RunDirectory(run).load_state("last").model_tensors
+
+
+def test_a_run_from_the_cache_is_the_run_from_memory(tmp_path: Path) -> None:
+    """Begun from memory, stopped in an epoch and gone on from the cache as well."""
+    write_reversal(tmp_path, n_train=200, n_test=10)
+
+    def run(name: str, cache: bool, stop: Callable[[], bool] = lambda: False) -> Path:
+        data = {"cache": str(tmp_path / "cache")} if cache else {}
+        sections = {"data": data, "train": {"epochs": 2, "batch_by": "tokens", "batch_size": 150}}
+        train(toy_config(tmp_path, **sections), tmp_path / name, COMMAND, stop, quiet=True)
+        return tmp_path / name
+
+    memory, disk = run("memory", False), run("disk", True)
+    asked = iter([False] * 5)
+    run("both", False, lambda: next(asked, True))
+    both = run("both", True)
+    for other in (disk, both):
+        ours, theirs = weights(memory), weights(other)
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    log = (disk / "train.log").read_text(encoding="utf-8")
+    assert "encoding the training set: there is none yet" in log
+    assert "encoding" not in (both / "train.log").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, 1), (3, 3), (4, 4), (9, 5), (10, 10), (99, 10)]
+)
+def test_vocabularies_are_learned_from_pairs_at_equal_distances(count: int, expected: int) -> None:
+    pairs = [SentencePair(str(i), str(i)) for i in range(10)]
+    chosen = list(module._spaced(lambda: pairs, count))
+    assert len(chosen) == expected
+    places = [int(pair.src_text) for pair in chosen]
+    assert len({b - a for a, b in itertools.pairwise(places)}) <= 1
+    assert places[0] == 0
+
+
+@pytest.mark.parametrize("cache", [None, "cache"])
+def test_pairs_of_which_none_is_fit_for_training(tmp_path: Path, cache: str | None) -> None:
+    write_reversal(tmp_path, n_train=20, n_test=5)
+    data = {"max_pieces": 1, "cache": cache and str(tmp_path / cache)}
+    config = toy_config(tmp_path, data=data)
+    with pytest.raises(DataError, match=r"none of 20 pairs is fit for training: 20 longer than 1"):
+        train(config, tmp_path / "run", COMMAND, quiet=True)
