@@ -397,7 +397,8 @@ def test_unseen_arrangements_are_captioned() -> None:
         answers = [answer for answer in result.unseen if answer.language == language]
         assert len(answers) > 1000
         assert accuracy(answers) >= 0.95
-        for aspect in ("colour", "shape"):
+        # One look tells colour and shape: the second of the two words may look elsewhere.
+        for aspect, times in (("colour", 4), ("shape", 2)):
             look = looks(answers, aspect)
-            assert look.on_right > 4 * look.chance
-            assert look.on_right > 4 * look.on_other
+            assert look.on_right > times * look.chance
+            assert look.on_right > times * look.on_other
