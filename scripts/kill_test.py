@@ -85,6 +85,7 @@ def main() -> int:
     torch.set_num_threads(1)  # a process with threads cannot be forked
     if options.quick:
         importlib.import_module("nmt.training.loop")
+        torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
     started = time.monotonic()
     work = Path(options.keep or tempfile.mkdtemp(prefix="kill-test-")).absolute()
     work.mkdir(parents=True, exist_ok=True)
