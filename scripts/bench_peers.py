@@ -1,0 +1,139 @@
+"""Other toolkits beside nmt: the same data, pieces and sizes, in turn on this machine.
+
+    python scripts/bench_peers.py setup  --envs runs/peers/envs
+    python scripts/bench_peers.py train  --envs runs/peers/envs --work runs/peers --rounds 5
+    python scripts/bench_peers.py decode --envs runs/peers/envs --work runs/peers \\
+        --models nmt=runs/peers/nmt/model opennmt=runs/peers/opennmt/model_step_5000.pt
+
+`setup` makes a virtual environment for each, with the torch that constraints.txt pins. `train`
+runs each for --steps updates, in turn, and reads their logs once they run steadily; a training of
+thousands of steps in one round leaves models for `decode`. Run it with nothing else running.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from peers.data import Exported, export
+from peers.environments import set_up
+from peers.joeynmt import JoeyNMT
+from peers.marian import Marian
+from peers.opennmt import OpenNMT
+from peers.own import Own
+from peers.rounds import Place, train_in_turn, translate_in_turn
+from peers.settings import Settings
+from peers.table import decoding_table, training_table
+from peers.toolkit import Toolkit
+
+from nmt.atomic import write_json
+from nmt.bench.report import machine_card
+from nmt.config_file import load_overrides
+from nmt.errors import ConfigError, NMTError
+
+_DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
+
+
+def toolkits(threads: int) -> dict[str, Toolkit]:
+    """Every toolkit by its name."""
+    some: list[Toolkit] = [Own("fp32"), Own("bf16"), OpenNMT(), JoeyNMT(), Marian(threads)]
+    return {toolkit.name: toolkit for toolkit in some}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse and do; 2 where the user's input was wrong or a toolkit failed."""
+    options = _parser().parse_args(arguments)
+    do: Mapping[str, Callable[[argparse.Namespace], None]] = {
+        "setup": _setup,
+        "train": _train,
+        "decode": _decode,
+    }
+    try:
+        do[options.task](options)
+    except NMTError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("task", choices=["setup", "train", "decode"])
+    add("--envs", type=Path, default=Path("runs/peers/envs"), help="folder of the environments")
+    add("--work", type=Path, default=Path("runs/peers"), help="folder of data, models and results")
+    add("--only", nargs="+", default=list(_DEFAULT), metavar="NAME", help="these toolkits")
+    add("--corpus", default="multi30k-en-fr", help="a corpus that was fetched")
+    add("--data", type=Path, default=Path("data"), help="folder of the corpora")
+    add("--rounds", type=int, default=5)
+    add("--threads", type=int, default=torch.get_num_threads())
+    add("--settings", nargs="+", default=[], metavar="KEY=VALUE", help="a setting: steps, hidden, ...")
+    add("--models", nargs="+", default=[], metavar="NAME=PATH", help="decode: trained models")
+    add("--batch-sizes", nargs="+", type=int, default=[1, 16, 64, 128], help="decode: sentences")
+    return parser
+
+
+def _chosen(names: Sequence[str], threads: int) -> list[Toolkit]:
+    known = toolkits(threads)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"toolkit: got '{name}', allowed: {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def _setup(options: argparse.Namespace) -> None:
+    for toolkit in _chosen(options.only, options.threads):
+        for line in set_up(toolkit, options.envs):
+            print(line)
+
+
+def _prepared(options: argparse.Namespace) -> tuple[Place, Exported, Settings]:
+    settings = load_overrides(options.settings, Settings)
+    data = export(
+        options.corpus, options.data, options.work / "data", settings.vocabulary, settings.seed
+    )
+    place = Place(options.envs.absolute(), options.work.absolute(), options.threads)
+    return place, data, settings
+
+
+def _train(options: argparse.Namespace) -> None:
+    chosen = _chosen(options.only, options.threads)
+    place, data, settings = _prepared(options)
+    measured = train_in_turn(chosen, place, data, settings, options.rounds)
+    print(training_table(measured, data.counts.both_by_target), end="")
+    _write(options, settings, {name: asdict(own) for name, own in measured.items()})
+
+
+def _decode(options: argparse.Namespace) -> None:
+    pairs = [given.partition("=") for given in options.models]
+    if not pairs or not all(path for _, _, path in pairs):
+        raise ConfigError(f"--models: got {options.models}, allowed: NAME=PATH, one or more")
+    chosen = _chosen([name for name, _, _ in pairs], options.threads)
+    paths = [Path(path).absolute() for _, _, path in pairs]
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"--models: {path}: no such file")
+    place, data, settings = _prepared(options)
+    for toolkit in chosen:
+        toolkit.write(place.folder(toolkit), data, settings)
+    models = dict(zip(chosen, paths, strict=True))
+    measured = translate_in_turn(models, place, data, settings, options.batch_sizes, options.rounds)
+    print(decoding_table(measured), end="")
+    _write(
+        options, settings, {f"{name} {size}": asdict(own) for (name, size), own in measured.items()}
+    )
+
+
+def _write(options: argparse.Namespace, settings: Settings, measured: Mapping[str, object]) -> None:
+    path = options.work / f"{options.task}.json"
+    card = {**machine_card(torch.device("cpu")), "threads": options.threads}
+    write_json(path, {"machine": card, "settings": settings.model_dump(), "measured": measured})
+    print(f"\n{path}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The same data for all: our pieces, parted by spaces, and one list of pieces a side."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nmt.atomic import write_json
+from nmt.corpus.batching import Ids
+from nmt.corpus.catalog import read_examples, read_split
+from nmt.corpus.sentencepiece_tokenizer import SPACE_MARK, SentencePieceConfig
+from nmt.corpus.sources import DataConfig, SplitConfig
+from nmt.corpus.text import restore
+from nmt.corpus.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+from nmt.corpus.vocab import RESERVED
+from nmt.evaluation.metrics import corpus_bleu
+from nmt.output import write_lines
+from nmt.schema import SentencePair
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the training set holds, ends of sentences counted with the pieces."""
+
+    pairs: int
+    src_tokens: int
+    tgt_tokens: int
+
+    @property
+    def both_by_target(self) -> float:
+        """Source and target tokens for each target token."""
+        return (self.src_tokens + self.tgt_tokens) / self.tgt_tokens
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The files in `folder`: {train,valid,test}.{src,tgt} in pieces, {train,valid,test}-text.*
+    as they were, vocab.{src,tgt} with a piece a line, the reserved ones left out."""
+
+    folder: Path
+    counts: Counts
+
+    def pieces(self, split: str, side: str) -> Path:
+        """The file of a split in pieces; `side` is src or tgt."""
+        return self.folder / f"{split}.{side}"
+
+    def text(self, split: str, side: str) -> Path:
+        """The file of a split as text, the same lines."""
+        return self.folder / f"{split}-text.{side}"
+
+    def vocabulary(self, side: str) -> Path:
+        """The pieces, without the reserved four."""
+        return self.folder / f"vocab.{side}"
+
+
+def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) -> Exported:
+    """Write the corpus for all, without the training pairs that are too long for our training."""
+    settings = DataConfig(corpus=corpus, folder=data)
+    pairs = read_split(SplitConfig(corpus=corpus, split="train"), settings)
+    config = SentencePieceConfig(model_type="bpe", vocab_size=vocabulary)
+    tokenizers = train_tokenizers(config, pairs, settings.src_lang, settings.tgt_lang, seed)
+    encoded = _encoded(pairs, tokenizers)
+    fit = [max(len(src), len(tgt)) <= settings.max_pieces for src, tgt in encoded]
+    kept = [pair for pair, fits in zip(pairs, fit, strict=True) if fits]
+    exported = Exported(
+        folder, _counts([ids for ids, fits in zip(encoded, fit, strict=True) if fits])
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_split(exported, "train", kept, tokenizers)
+    for split in ("valid", "test"):
+        examples = read_examples(SplitConfig(corpus=corpus, split=split), settings)
+        some = [SentencePair(example.src_text, example.ref_texts[0]) for example in examples]
+        _write_split(exported, split, some, tokenizers)
+    for side, tokenizer in (("src", tokenizers.src), ("tgt", tokenizers.tgt)):
+        write_lines(tokenizer.vocab.pieces[len(RESERVED) :], exported.vocabulary(side))
+    write_json(folder / "counts.json", asdict(exported.counts))
+    return exported
+
+
+def _encoded(pairs: Sequence[SentencePair], tokenizers: Tokenizers) -> list[tuple[Ids, Ids]]:
+    src = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
+    tgt = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
+    return list(zip(src, tgt, strict=True))
+
+
+def _counts(encoded: Sequence[tuple[Ids, Ids]]) -> Counts:
+    return Counts(
+        pairs=len(encoded),
+        src_tokens=sum(len(src) + 1 for src, _ in encoded),
+        tgt_tokens=sum(len(tgt) + 1 for _, tgt in encoded),
+    )
+
+
+def _write_split(
+    exported: Exported, split: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers
+) -> None:
+    sides: list[tuple[str, Tokenizer, list[str]]] = [
+        ("src", tokenizers.src, [pair.src_text for pair in pairs]),
+        ("tgt", tokenizers.tgt, [pair.tgt_text for pair in pairs]),
+    ]
+    for side, tokenizer, texts in sides:
+        write_lines(texts, exported.text(split, side))
+        lines = tokenizer.encode_batch(texts)
+        piece_of = tokenizer.vocab.piece_of
+        write_lines((" ".join(map(piece_of, ids)) for ids in lines), exported.pieces(split, side))
+
+
+def text_of(pieces: str, lang: str) -> str:
+    """A line of pieces, parted by spaces, as text in the typography of `lang`."""
+    return restore("".join(pieces.split()).replace(SPACE_MARK, " ").strip(), lang)
+
+
+def bleu_of(lines: Sequence[str], references: Path) -> float:
+    """BLEU (cased, 13a) of texts against one reference a line."""
+    refs = references.read_text(encoding="utf-8").split("\n")[: len(lines)]
+    return corpus_bleu(lines, [(ref,) for ref in refs])

@@ -1,0 +1,76 @@
+"""A virtual environment for each toolkit, with our torch: no other may come in."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from nmt.atomic import write_text
+from nmt.errors import NMTError
+from peers.toolkit import Environment, Toolkit
+
+CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
+
+
+def python_of(toolkit: Toolkit, envs: Path) -> Path:
+    """The interpreter that runs the toolkit. Raises NMTError where it was not set up."""
+    if toolkit.environment is None:
+        return Path(sys.executable)
+    python = envs / toolkit.name / "bin" / "python"
+    if not python.is_file():
+        raise NMTError(f"{envs / toolkit.name}: not set up; first: bench_peers.py setup")
+    return python
+
+
+def set_up(toolkit: Toolkit, envs: Path) -> list[str]:
+    """Make the environment where it is missing; what was done, a line each.
+
+    Torch is installed first and alone, at the version that constraints.txt pins.
+    """
+    if toolkit.environment is None:
+        return []
+    folder = envs / toolkit.name
+    if not (folder / "bin" / "python").is_file():
+        _run([sys.executable, "-m", "venv", str(folder)])
+    for arguments in install_commands(toolkit.environment):
+        _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *arguments])
+    return [f"{folder}: {name} {version}" for name, version in _versions(folder).items()] + [
+        f"{path.name}: a stand-in, {reason}"
+        for path, reason in _write_stand_ins(toolkit.environment, folder).items()
+    ]
+
+
+def install_commands(environment: Environment) -> list[list[str]]:
+    """What pip is told, call by call."""
+    pinned = ["--constraint", str(CONSTRAINTS)]
+    calls = [[*pinned, "torch", "numpy"], [*pinned, *environment.packages]]
+    if environment.alone:
+        calls.append(["--no-deps", *environment.alone])
+    return calls
+
+
+def _write_stand_ins(environment: Environment, folder: Path) -> dict[Path, str]:
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    written: dict[Path, str] = {}
+    for module, reason in environment.stand_ins.items():
+        path = packages / f"{module}.py"
+        write_text(path, f'"""An empty stand-in: {reason}."""\n')
+        written[path] = reason
+    return written
+
+
+def _versions(folder: Path) -> dict[str, str]:
+    script = (
+        "from importlib.metadata import distributions as d\n"
+        "for x in d(): print(x.name.lower(), x.version)"
+    )
+    listed = _run([str(folder / "bin" / "python"), "-c", script])
+    versions = dict(line.split(" ", 1) for line in listed.splitlines())
+    wanted = {"torch", "numpy", "opennmt-py", "joeynmt", "pymarian"}
+    return {name: versions[name] for name in sorted(wanted & set(versions))}
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NMTError(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1:]}")
+    return done.stdout

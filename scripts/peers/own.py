@@ -1,0 +1,73 @@
+"""nmt itself, as its user runs it: `nmt train` with a config, `nmt translate` with a file."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+from nmt.atomic import write_text
+from nmt.device import Precision
+from peers.data import Exported
+from peers.settings import Settings
+from peers.toolkit import Job, Toolkit
+
+
+class Own(Toolkit):
+    """It reads text; its pieces are those that the others are given."""
+
+    environment = None
+
+    def __init__(self, precision: Precision) -> None:
+        self.precision = precision
+        self.name = "nmt" if precision == "fp32" else f"nmt-{precision}"
+
+    def write(self, folder: Path, data: Exported, settings: Settings) -> None:
+        """See Toolkit."""
+        files = {
+            "src": str(data.text("train", "src").resolve()),
+            "tgt": str(data.text("train", "tgt").resolve()),
+        }
+        config = {
+            "name": self.name,
+            "seed": settings.seed,
+            "data": {"train": files},
+            "tokenizer": {"model_type": "bpe", "vocab_size": settings.vocabulary},
+            "model": {
+                "embedding": settings.embedding,
+                "hidden": settings.hidden,
+                "dropout": settings.dropout,
+            },
+            "train": {
+                "steps": settings.steps,
+                "batch_size": settings.batch,
+                "lr": settings.lr,
+                "clip_norm": settings.clip,
+                "precision": self.precision,
+                "device": "cpu",
+                "log_every": settings.report_every,
+            },
+        }
+        write_text(folder / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+
+    def train_command(self, python: Path, folder: Path) -> list[str]:
+        """See Toolkit."""
+        config, run = str(folder / "config.yaml"), str(folder / "model")
+        return [str(python), "-m", "nmt", "train", "--config", config, "--run", run]
+
+    def windows(self, folder: Path, log: str, data: Exported) -> list[float]:
+        """From metrics.jsonl, whose speed counts the source too: the corpus' share is taken."""
+        lines = (folder / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        records = [json.loads(line) for line in lines]
+        both = [r["tokens_per_second"] for r in records if r["type"] == "train"]
+        return [rate / data.counts.both_by_target for rate in both]
+
+    def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
+        """See Toolkit."""
+        search = ["--beam", str(job.settings.beam), "--batch-size", str(job.batch)]
+        files = ["--file", str(job.src), "--out", str(job.out)]
+        command = [str(python), "-m", "nmt", "translate", "--run", str(job.model)]
+        return [*command, *search, *files, "--device", "cpu"]
+
+    def reads_pieces(self) -> bool:
+        """It reads text."""
+        return False

@@ -1,0 +1,187 @@
+"""Toolkits in turn, A B A B: trainings of a few steps, and translations of one file."""
+
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from nmt.bench.load import Watch
+from nmt.errors import NMTError
+from peers.data import Exported, bleu_of, text_of
+from peers.environments import python_of
+from peers.settings import Settings
+from peers.toolkit import Job, Toolkit, steady_rate
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where everything is: environments, the folder of the work, and how many threads."""
+
+    envs: Path
+    work: Path
+    threads: int
+
+    def folder(self, toolkit: Toolkit) -> Path:
+        """Where a toolkit keeps its files."""
+        folder = self.work / toolkit.name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def environment(self) -> dict[str, str]:
+        """What the toolkits' processes are told."""
+        threads = str(self.threads)
+        # Checkpoints of older toolkits hold more than weights, which torch.load now refuses.
+        return {
+            **os.environ,
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",
+        }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures of one toolkit, round by round, and the most that others did meanwhile.
+
+    `others` are cores, None where that is not known.
+    """
+
+    rates: tuple[float, ...]
+    others: float | None
+    bleu: float | None = None
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.rates)
+
+
+def train_in_turn(
+    toolkits: Sequence[Toolkit], place: Place, data: Exported, settings: Settings, rounds: int
+) -> dict[str, Measured]:
+    """Target tokens a second of each toolkit once it runs, padding not counted."""
+    rates: dict[str, list[float]] = {toolkit.name: [] for toolkit in toolkits}
+    loads: dict[str, list[float | None]] = {toolkit.name: [] for toolkit in toolkits}
+    for _ in range(rounds):
+        for toolkit in toolkits:
+            folder = place.folder(toolkit)
+            shutil.rmtree(folder / "model", ignore_errors=True)
+            toolkit.write(folder, data, settings)
+            watch = Watch()
+            log = folder / "train.log"
+            with log.open("wb") as stream:
+                _run(toolkit.train_command(python_of(toolkit, place.envs), folder), place, stream)
+            loads[toolkit.name].append(watch.look())
+            windows = toolkit.windows(folder, log.read_text(encoding="utf-8"), data)
+            try:
+                rates[toolkit.name].append(steady_rate(windows))
+            except ValueError as error:
+                raise NMTError(f"{log}: {error}") from error
+    return {name: Measured(tuple(rates[name]), _most(loads[name])) for name in rates}
+
+
+def translate_in_turn(
+    models: Mapping[Toolkit, Path],
+    place: Place,
+    data: Exported,
+    settings: Settings,
+    batch_sizes: Sequence[int],
+    rounds: int,
+) -> dict[tuple[str, int], Measured]:
+    """Sentences a second over the test set, by toolkit and size of batch.
+
+    The time of the whole process less that of the same for the first sentence alone: loading is
+    not counted. BLEU is that of the last round.
+    """
+    jobs = {
+        (toolkit, size): _job(toolkit, path, place, data, settings, size)
+        for toolkit, path in models.items()
+        for size in batch_sizes
+    }
+    n = data.text("test", "src").read_text(encoding="utf-8").count("\n")
+    rates: dict[tuple[Toolkit, int], list[float]] = {key: [] for key in jobs}
+    loads: dict[tuple[Toolkit, int], list[float | None]] = {key: [] for key in jobs}
+    for _ in range(rounds):
+        for (toolkit, size), (whole, one) in jobs.items():
+            watch = Watch()
+            seconds = _translate(toolkit, place, whole) - _translate(toolkit, place, one)
+            loads[toolkit, size].append(watch.look())
+            rates[toolkit, size].append((n - 1) / max(seconds, 1e-9))
+    return {
+        (toolkit.name, size): Measured(
+            tuple(rates[toolkit, size]),
+            _most(loads[toolkit, size]),
+            bleu_of(_texts(toolkit, whole.out), data.text("test", "tgt")),
+        )
+        for (toolkit, size), (whole, _) in jobs.items()
+    }
+
+
+def _job(
+    toolkit: Toolkit, model: Path, place: Place, data: Exported, settings: Settings, size: int
+) -> tuple[Job, Job]:
+    """All of the test set, and its first sentence."""
+    kind = data.pieces if toolkit.reads_pieces() else data.text
+    whole = kind("test", "src")
+    first = place.folder(toolkit) / "first.src"
+    first.write_text(whole.read_text(encoding="utf-8").split("\n", 1)[0] + "\n", encoding="utf-8")
+    out = place.folder(toolkit) / f"test-{size}.tgt"
+    return (
+        Job(model, whole, out, size, settings),
+        Job(model, first, out.with_suffix(".first"), size, settings),
+    )
+
+
+def _translate(toolkit: Toolkit, place: Place, job: Job) -> float:
+    """Seconds of the whole process."""
+    folder = place.folder(toolkit)
+    command = toolkit.translate_command(python_of(toolkit, place.envs), folder, job)
+    with _streams(toolkit, job) as (source, target):
+        started = time.perf_counter()
+        _run(command, place, target, source)
+        return time.perf_counter() - started
+
+
+@contextlib.contextmanager
+def _streams(toolkit: Toolkit, job: Job) -> Iterator[tuple[IO[bytes] | None, IO[bytes]]]:
+    """stdin and stdout: the files for a toolkit that has no option for them, else a log."""
+    if toolkit.name == "joeynmt":
+        with job.src.open("rb") as source, job.out.open("wb") as target:
+            yield source, target
+    else:
+        with job.out.with_suffix(".log").open("wb") as log:
+            yield None, log
+
+
+def _texts(toolkit: Toolkit, out: Path) -> list[str]:
+    lines = out.read_text(encoding="utf-8").split("\n")[:-1]
+    return [text_of(line, "fr") for line in lines] if toolkit.reads_pieces() else lines
+
+
+def _run(
+    command: Sequence[str], place: Place, out: IO[bytes], source: IO[bytes] | None = None
+) -> None:
+    """One process to its end. Raises NMTError with its last words where it fails."""
+    done = subprocess.run(
+        command,
+        stdin=source or subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.PIPE if source else subprocess.STDOUT,
+        env=place.environment(),
+        check=False,
+    )
+    if done.returncode:
+        words = (done.stderr or Path(out.name).read_bytes()).decode("utf-8", "replace")
+        last = " | ".join(words.strip().splitlines()[-2:])
+        raise NMTError(f"{' '.join(command)}: exit code {done.returncode}: {last}")
+
+
+def _most(loads: Sequence[float | None]) -> float | None:
+    known = [load for load in loads if load is not None]
+    return max(known) if len(known) == len(loads) else None

@@ -1,0 +1,81 @@
+"""What the benchmark needs to know of a toolkit: what to install, write, run and read."""
+
+import abc
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from peers.data import Exported
+from peers.settings import Settings
+
+WARM_SHARE = 0.25
+"""Share of a log's windows, from its beginning, that are left out as not yet steady."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment of a toolkit's own.
+
+    `packages` are installed with what they need, under our constraints, which pin torch.
+    `alone` are installed without: they ask for an older torch. `stand_ins` are modules that
+    such a package imports and does not use here; each is written as an empty file, for the
+    reason it gives.
+    """
+
+    packages: tuple[str, ...]
+    alone: tuple[str, ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+
+
+class Toolkit(abc.ABC):
+    """One toolkit. `folder` is where it keeps its configuration, logs and model."""
+
+    name: str
+    environment: Environment | None
+    """None for our own: it runs where this script runs."""
+
+    @abc.abstractmethod
+    def write(self, folder: Path, data: Exported, settings: Settings) -> None:
+        """Write the configuration."""
+
+    @abc.abstractmethod
+    def train_command(self, python: Path, folder: Path) -> list[str]:
+        """What trains for `settings.steps` updates and leaves a model in `folder`."""
+
+    @abc.abstractmethod
+    def windows(self, folder: Path, log: str, data: Exported) -> list[float]:
+        """Target tokens a second, ends of sentences included, padding not, window by window."""
+
+    @abc.abstractmethod
+    def translate_command(self, python: Path, folder: Path, job: "Job") -> list[str]:
+        """What translates a file with a model."""
+
+    def reads_pieces(self) -> bool:
+        """Whether it is given pieces, and gives them back; else text."""
+        return True
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file to translate, with which model, and how. `out` is where the translations go.
+
+    A toolkit whose program writes to stdout has it sent to `out`, and reads `src` from stdin.
+    """
+
+    model: Path
+    src: Path
+    out: Path
+    batch: int
+    settings: Settings
+
+
+def steady_rate(windows: Sequence[float]) -> float:
+    """Tokens over seconds, once it runs: windows hold as many updates each.
+
+    Raises ValueError where the log had too few windows.
+    """
+    steady = [rate for rate in windows[int(WARM_SHARE * len(windows)) :] if rate > 0]
+    if not steady:
+        raise ValueError("the log has no lines of speed")
+    return statistics.harmonic_mean(steady)
