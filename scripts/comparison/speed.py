@@ -1,7 +1,8 @@
 """Speed and memory of models side by side: the same batches, in turn, in one process.
 
 Models are made anew: weights that have not been trained take as long as others. Decoding goes on
-to the same length for all, since no model may end a sentence.
+to the same length for all, since no model may end a sentence. Seconds are those of the processor:
+with one thread they are the clock's, but for the time that other processes take.
 """
 
 import os
@@ -55,10 +56,10 @@ class Material:
 
 @dataclass(frozen=True)
 class Timed:
-    """One kind of work of one model: its median over the rounds, and what the rounds say.
+    """One kind of work of one model, by its fastest round: whatever interferes only adds time.
 
-    `rate` is in tokens or sentences a second, `spread` is (largest - smallest) / median, and
-    `ratio` is the median over the rounds of its rate over the baseline's in the same round.
+    `rate` is in tokens or sentences a second, `spread` says by how much the median round took
+    longer, and `ratio` is the rate over the baseline's.
     """
 
     rate: float
@@ -114,12 +115,12 @@ def measure_speed(
     amounts = {"training": material.n_tokens}
 
     def timed(name: str, task: str) -> Timed:
-        own, base = seconds[name, task], seconds[baseline, task]
-        middle = statistics.median(own)
+        own = seconds[name, task]
+        fastest = min(own)
         return Timed(
-            rate=amounts.get(task, material.n_sentences) / middle,
-            spread=(max(own) - min(own)) / middle,
-            ratio=statistics.median(b / o for o, b in zip(own, base, strict=True)),
+            rate=amounts.get(task, material.n_sentences) / fastest,
+            spread=statistics.median(own) / fastest - 1,
+            ratio=min(seconds[baseline, task]) / fastest,
         )
 
     return {
@@ -169,9 +170,9 @@ def _status_bytes(field: str) -> int | None:
 
 
 def _seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     work()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 @dataclass(frozen=True)
