@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--data", type=Path, default=Path("data"), help="folder of the corpora")
     add("--rounds", type=int, default=5)
     add("--threads", type=int, default=torch.get_num_threads())
-    add("--settings", nargs="+", default=[], metavar="KEY=VALUE", help="a setting: steps, hidden, ...")
+    add("--settings", nargs="+", default=[], metavar="KEY=VALUE", help="such as steps=50")
     add("--models", nargs="+", default=[], metavar="NAME=PATH", help="decode: trained models")
     add("--batch-sizes", nargs="+", type=int, default=[1, 16, 64, 128], help="decode: sentences")
     return parser

@@ -113,7 +113,8 @@ def looks(answers: Iterable[Answer], aspect: Aspect) -> Looks:
     if not rows:
         return Looks(0.0, 0.0, 0.0, 0.0, 0)
     means = np.mean(np.array(rows, dtype=np.float64), axis=0)
-    return Looks(*(float(mean) for mean in means), n_words=len(rows))
+    on_own, on_other, chance, pointed = map(float, means)
+    return Looks(on_own, on_other, chance, pointed, len(rows))
 
 
 def places(scene: Scene, arrangement: Arrangement) -> npt.NDArray[np.bool_]:

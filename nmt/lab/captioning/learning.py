@@ -51,7 +51,7 @@ def learn(
         output = model(with_noise(pictures, options.noise, rng), rows, tgt_in)
         loss = cross_entropy(output.logits, tgt_out, len(lexicon.vocab), surrogate=output.surrogate)
         optimizer.zero_grad()
-        (loss.loss_sum / loss.n_tokens).backward()
+        (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
         optimizer.step()
         schedule.after_update()
