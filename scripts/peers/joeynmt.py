@@ -103,6 +103,8 @@ def _training(settings: Settings) -> dict[str, object]:
     return {
         "optimizer": "adam",
         "learning_rate": settings.lr,
+        "scheduling": "exponential",  # it wants one; this one's factor leaves the rate as it is
+        "decrease_factor": 1.0,
         "clip_grad_norm": settings.clip,
         "batch_size": settings.batch,
         "batch_type": "sentence",
