@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,119 @@ def test_what_is_wrong_is_said_in_a_line(
     assert words in err
     assert err.count("\n") == 1
     assert not (folder / "runs").exists()
+
+
+def _wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
+    while not path.exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+
+
+def test_a_second_process_on_the_run_is_refused_in_a_line(folder: Path) -> None:
+    command = ("train", "--config", "toy.yaml", "--epochs", "4000")
+    first = _nmt(folder, *command)
+    _wait_for(folder / "runs/toy/checkpoints/last", first)
+    out, err = _nmt(folder, *command).communicate()
+    assert out == ""
+    assert err == (
+        f"error: runs/toy: process {first.pid} is training in this run; wait for it, stop it "
+        "(Ctrl-C there), or give another --run\n"
+    )
+    # Readers are not in the way, and find what is there.
+    out, err = _nmt(folder, "translate", "--run", "runs/toy", "a b c").communicate()
+    assert out.count("\n") == 1, err
+    first.kill()
+    first.communicate()
+    # A dead process holds nothing; and the next goes on where the last save was.
+    _, err = _nmt(folder, *command[:-1], "1").communicate()
+    assert "resuming after step" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT])
+def test_before_there_is_anything_to_save_a_signal_ends_the_process_at_once(
+    folder: Path, number: int
+) -> None:
+    """What is left is begun anew by the same command, and another configuration may."""
+    process = _nmt(folder, "train", "--config", "toy.yaml", "--quiet")
+    _wait_for(folder / "runs/toy/run.lock", process)
+    process.send_signal(number)
+    out, err = process.communicate()
+    if process.returncode == -number:  # else it had begun to train, and saved
+        assert (out, err) == ("", "")
+    out, err = _nmt(folder, "train", "--config", "toy.yaml", "--quiet").communicate()
+    assert (out, err) == ("runs/toy\n", "")
+    assert _steps(folder) == list(range(1, 15))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT])
+def test_a_second_signal_ends_at_once_and_what_was_saved_stays(folder: Path, number: int) -> None:
+    """An update that takes long is not waited for."""
+    command = ("train", "--config", "toy.yaml", "--quiet", "--steps", "3")
+    _nmt(folder, *command).communicate()
+    slow = folder / "slow.py"
+    slow.write_text(
+        "import sys, time\n"
+        "from nmt.training.trainer import Trainer\n"
+        "from nmt.cli.app import main\n"
+        "Trainer._update = lambda *_: (print('in update', flush=True), time.sleep(60))\n"
+        "sys.argv[0] = 'nmt'\n"
+        "main()\n",
+        encoding="utf-8",
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(slow), *command[:-1], "9"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "in update\n"
+    process.send_signal(number)
+    assert process.stderr.readline() == "\n"
+    assert process.stderr.readline().startswith("saving after this update (again to stop at once)")
+    process.send_signal(number)
+    assert process.wait(timeout=20) == -number
+    process.communicate()
+    _nmt(folder, *command[:-1], "9").communicate()
+    assert _steps(folder) == list(range(1, 10))
+
+
+def test_a_disk_that_is_full_is_one_line(folder: Path) -> None:
+    """The limit on the size of a file stands for it: the system's own refusal of a write."""
+    limit = "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+    (folder / "limited.py").write_text(
+        f"{limit}from nmt.cli.app import main\nsys.argv[0] = 'nmt'\nmain()\n", encoding="utf-8"
+    )
+    command = ("train", "--config", "toy.yaml", "--quiet", "--steps", "3")
+    _nmt(folder, *command).communicate()
+    process = subprocess.run(
+        [sys.executable, "limited.py", *command[:-1], "9"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
+    assert "model.safetensors: File too large at step 4; step 3 is the last saved" in process.stderr
+    assert [p.name for p in (folder / "runs/toy").rglob(".*")] == []
+    _nmt(folder, *command[:-1], "9").communicate()
+    assert _steps(folder) == list(range(1, 10))
+
+
+def test_a_changed_configuration_is_shown_and_may_be_asked_for(folder: Path) -> None:
+    command = ("train", "--config", "toy.yaml", "--quiet", "--steps", "3")
+    _nmt(folder, *command, "--deterministic").communicate()
+    assert "deterministic: true" in (folder / "runs/toy/config.yaml").read_text()
+    changed = (*command[:-1], "4", "--set", "train.lr=0.001", "--set", "train.batch_size=16")
+    process = _nmt(folder, *changed)
+    out, err = process.communicate()
+    assert process.returncode == 2
+    lines = err.splitlines()
+    assert lines[0] == "error: runs/toy: this run was begun with another configuration:"
+    assert "error:   train.steps: 3 -> 4 (may change)" in lines
+    assert any(line.startswith("error:   train.lr: 0.005 -> 0.001 (needs --al") for line in lines)
+    out, err = _nmt(folder, *changed, "--allow-change").communicate()
+    assert (out, err) == ("runs/toy\n", "")
+    assert _steps(folder) == [1, 2, 3, 4]
