@@ -1,0 +1,15 @@
+"""The page's table of bad inputs is what the commands answer."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import bad_inputs  # noqa: E402
+
+
+def test_the_page_says_what_nmt_says() -> None:
+    page = bad_inputs.PAGE.read_text(encoding="utf-8")
+    there = page.partition(bad_inputs.BEGIN)[2].partition(bad_inputs.END)[0]
+    assert there.strip().split("\n") == bad_inputs.table().strip().split("\n")
