@@ -21,6 +21,7 @@ name: large
 data:
   train: {{src: {folder}/train.en, tgt: {folder}/train.fr}}
   cache: {folder}/cache
+  vocab_pairs: 50000
 tokenizer: {{kind: word, min_freq: 1}}
 model: {{embedding: 16, hidden: 16}}
 train: {{steps: {steps}, batch_size: 64, log_every: 10, save_every: 50}}
