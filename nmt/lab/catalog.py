@@ -14,6 +14,7 @@ EXPERIMENTS = {
     "positions": "the sinusoidal encoding: its picture, its binary counter, its rotation",
     "equivariance": "self-attention does not know the order of its input, a full layer does",
     "complexity": "what four kinds of layer cost as sequences grow: counted, timed, in bytes",
+    "hard-soft": "one trained model decoded with soft, sampled and argmax attention",
     "scaling": "why scores are divided by the square root of d, and which attention needs it",
     "captions": "pictures captioned in two languages by the decoder that translates",
 }

@@ -1,0 +1,187 @@
+"""Small translators of the small language: trained with one attention, decoded with another."""
+
+import copy
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, RESERVED
+from nmt.evaluation.metrics import corpus_bleu
+from nmt.lab.experiment import Options
+from nmt.lab.small_language import ENGLISH, FRENCH, Pair, draw_pair
+from nmt.models.attention.scores import AdditiveConfig
+from nmt.models.attention.weighting import (
+    Weighted,
+    Weighting,
+    WeightingConfig,
+    gumbel_like,
+    one_hot_where,
+)
+from nmt.models.catalog import build_model
+from nmt.models.masks import keep_from_lengths, keep_like
+from nmt.models.rnn import RNNConfig, RNNSeq2Seq
+from nmt.training.loss import cross_entropy
+from nmt.translation.search import SearchConfig, search
+
+_SEARCH = SearchConfig(beam=1, length_penalty=0, max_length_factor=1, max_length_extra=2)
+_SRC_WORDS, _TGT_WORDS = (*RESERVED, *ENGLISH), (*RESERVED, *FRENCH)
+
+
+class TranslatorOptions(Options):
+    """How a small translator is made and trained."""
+
+    embedding: int = Field(default=32, gt=0, description="size of a word's embedding")
+    hidden: int = Field(
+        default=64, gt=0, multiple_of=2, description="units of the encoder and of the decoder"
+    )
+    bidirectional: bool = Field(
+        default=False,
+        description="the encoder reads both ways; if not, an article is read before its noun",
+    )
+    updates: int = Field(default=500, gt=0, description="of each model, in training")
+    batch: int = Field(default=32, gt=0, description="new sentences in an update")
+    lr: float = Field(
+        default=0.005, gt=0, description="learning rate of Adam, falling to 0 in the second half"
+    )
+
+
+class SampledWeighting(Weighting):
+    """weights = one_hot(position), position ~ softmax(scores), in training or not."""
+
+    def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
+        """See Weighting."""
+        return Weighted(one_hot_where(scores + gumbel_like(scores), keep_like(keep, scores)))
+
+
+def train(
+    weights: WeightingConfig, unseen: frozenset[Pair], options: TranslatorOptions
+) -> RNNSeq2Seq:
+    """A translator trained with these attention weights, on any sentences but `unseen`.
+
+    Initial weights and what attention draws come from torch's global generator: seed it first.
+    """
+    config = RNNConfig(
+        embedding=options.embedding,
+        hidden=options.hidden,
+        encoder_hidden=options.hidden // (2 if options.bidirectional else 1),
+        bidirectional=options.bidirectional,
+        dropout=0.0,
+        attention=AdditiveConfig(weights=weights),
+    )
+    model = build_model(config, len(_SRC_WORDS), len(_TGT_WORDS)).train()
+    assert isinstance(model, RNNSeq2Seq)
+    optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
+    chance = random.Random(f"training {options.seed}")
+    for update in range(options.updates):
+        for group in optimizer.param_groups:
+            group["lr"] = options.lr * min(1.0, 2 * (1 - update / options.updates))
+        pairs = draw_pairs(chance, options.batch, unseen)
+        src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
+        tgt_out, _ = _ids([pair.french for pair in pairs], _TGT_WORDS)
+        out = model(src, keep_from_lengths(lengths, src.shape[1]), _shifted(tgt_out))
+        loss = cross_entropy(out.logits, tgt_out, len(_TGT_WORDS), surrogate=out.surrogate)
+        optimizer.zero_grad()
+        (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model.eval()
+
+
+def draw_pairs(chance: random.Random, count: int, unseen: frozenset[Pair]) -> list[Pair]:
+    """So many pairs, none of them in `unseen`."""
+    pairs: list[Pair] = []
+    while len(pairs) < count:
+        pair = draw_pair(chance)
+        if pair not in unseen:
+            pairs.append(pair)
+    return pairs
+
+
+def _ids(
+    sentences: Sequence[Sequence[str]], words: tuple[str, ...]
+) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
+    """The sentences as ids, eos behind each, then padding; and their lengths, eos included."""
+    lengths = [len(sentence) + 1 for sentence in sentences]
+    rows = [[*map(words.index, sentence), EOS_ID] for sentence in sentences]
+    padded = [row + [PAD_ID] * (max(lengths) - len(row)) for row in rows]
+    return torch.tensor(padded), torch.tensor(lengths)
+
+
+def _shifted(tgt_out: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    return torch.cat([torch.full_like(tgt_out[:, :1], BOS_ID), tgt_out[:, :-1]], dim=1)
+
+
+def weighted_by(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
+    """A copy of the model whose scores become weights in another way."""
+    other = copy.deepcopy(model)
+    other.decoder.attention.weighting = weighting.eval()
+    return other
+
+
+@dataclass(frozen=True)
+class Translations:
+    """What a model made of sentences: percentages, BLEU, and of the first sentence the words
+    and where each of them looked, the end of both sentences included.
+    """
+
+    words_right: float
+    sentences_right: float
+    bleu: float
+    first: list[str]
+    first_weights: npt.NDArray[np.float32]
+
+
+def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
+    """Greedy translations of the pairs' English, held against their French, place by place."""
+    src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
+    best = [found[0] for found in search(model, src, lengths, _SEARCH, len(_TGT_WORDS))]
+    hyps = [[_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID] for hyp in best]
+    refs = [list(pair.french) for pair in pairs]
+    places = [zip_longest(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
+    right = [a == b for sentence in places for a, b in sentence]
+    return Translations(
+        words_right=100 * float(np.mean(right)),
+        sentences_right=100 * float(np.mean([h == r for h, r in zip(hyps, refs, strict=True)])),
+        bleu=corpus_bleu([" ".join(h) for h in hyps], [(" ".join(r),) for r in refs]),
+        first=[_TGT_WORDS[i] for i in best[0].ids],
+        first_weights=best[0].attention[:, : lengths[0]],
+    )
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Where a model looks along right translations, means over words: the entropy in nats over
+    all; and of articles and adjectives the weight on the word that they translate, and on the
+    noun that they agree with.
+    """
+
+    entropy: float
+    on_own_word: float
+    on_its_noun: float
+
+
+@torch.inference_mode()
+def looks_along(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Looks:
+    """The looks of the model at every word of the pairs' French, given the words before it."""
+    src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
+    tgt_out, _ = _ids([pair.french for pair in pairs], _TGT_WORDS)
+    keep = keep_from_lengths(lengths, src.shape[1])
+    weights = model(src, keep, _shifted(tgt_out), with_weights=True).weights.double()
+    entropies: list[float] = []
+    own: list[float] = []
+    noun: list[float] = []
+    for pair, rows in zip(pairs, weights, strict=True):
+        for row, source, agrees_with in zip(rows, pair.sources, pair.nouns, strict=False):
+            entropies.append(float(-torch.xlogy(row, row).sum()))
+            if agrees_with is not None:
+                own.append(float(row[source]))
+                noun.append(float(row[agrees_with]))
+    return Looks(float(np.mean(entropies)), float(np.mean(own)), float(np.mean(noun)))
