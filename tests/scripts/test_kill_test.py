@@ -1,0 +1,89 @@
+"""scripts/kill_test.py, short: it finds nothing, and it finds what it is for."""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_test.py"
+
+
+@pytest.fixture(scope="module")
+def kill_test() -> ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("kill_test", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["kill_test"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the script leaves: a run in one go and one that was killed three times."""
+    folder = tmp_path_factory.mktemp("killed")
+    command = [sys.executable, str(SCRIPT), "--kills", "3", "--steps", "24", "--quick"]
+    result = subprocess.run(
+        [*command, "--keep", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "0 differences, 0 unreadable" in result.stdout
+    total = result.stdout.splitlines()[-2].split()
+    assert [total[0], total[1], total[3], total[4]] == ["SIGKILL", "3", "0", "0"]
+    return folder
+
+
+def _flip_tensor(run: Path) -> None:
+    path = run / "checkpoints" / "last" / "model.safetensors"
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    path.write_bytes(raw)
+
+
+def _edit_state(run: Path) -> None:
+    path = run / "checkpoints" / "best" / "state.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["state"]["progress"]["bad_validations"] += 1
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _repeat_record(run: Path) -> None:
+    path = run / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*lines, lines[-1], ""]), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_flip_tensor, "model.safetensors: "),
+        (_edit_state, "state.json"),
+        (_repeat_record, "metrics.jsonl: "),
+        (lambda run: shutil.rmtree(run / "checkpoints" / "step-000024"), "checkpoints: ["),
+        (lambda run: (run / "tokenizer" / "src.model").write_bytes(b""), "tokenizer/src.model"),
+    ],
+)
+def test_a_difference_is_found(
+    kill_test: ModuleType, work: Path, tmp_path: Path, damage: object, words: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(work / "killed-1", run, symlinks=True)
+    assert list(kill_test._differences(work / "whole", run)) == []
+    assert callable(damage)
+    damage(run)
+    assert words in "\n".join(kill_test._differences(work / "whole", run))
+
+
+def test_what_cannot_be_read_is_found(kill_test: ModuleType, work: Path, tmp_path: Path) -> None:
+    run = kill_test.Killed(tmp_path / "run")
+    shutil.copytree(work / "killed-1", run.folder, symlinks=True)
+    assert list(kill_test._unreadable(run)) == []
+    _flip_tensor(run.folder)
+    assert "damaged" in "\n".join(kill_test._unreadable(run))
