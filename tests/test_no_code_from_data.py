@@ -35,6 +35,10 @@ KEYWORDS = {
 }
 
 
+ALLOWED = {"nmt/bench/trained.py": ["subprocess"]}
+"""The benchmark starts `nmt` anew, by a list of its own words, to time its start."""
+
+
 def dangers(source: str) -> Iterator[str]:
     """Every construct in `source` by which data could become code, or a file leave its place."""
     for node in ast.walk(ast.parse(source)):
@@ -58,7 +62,8 @@ def dangers(source: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_runs_code_from_data(path: Path) -> None:
-    assert list(dangers(path.read_text(encoding="utf-8"))) == []
+    found = list(dangers(path.read_text(encoding="utf-8")))
+    assert found == ALLOWED.get(path.relative_to(ROOT).as_posix(), [])
 
 
 @pytest.mark.parametrize(
