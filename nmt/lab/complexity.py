@@ -214,7 +214,7 @@ def _over_sources(span: SpanConfig, options: ComplexityOptions) -> Costs:
 
 def draw(result: ComplexityResult) -> Figure:
     """Operations, seconds and bytes of the layers by length, and the seconds of one query."""
-    figure = new_figure(10.5, 8.0)
+    figure = new_figure(9.0, 6.4)
     panels = figure.subplots(2, 2)
     rows: dict[str, Callable[[Costs], list[float]]] = {
         "Counted: multiplications added up, in millions": lambda c: [x / 1e6 for x in c.macs],

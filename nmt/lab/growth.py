@@ -53,7 +53,7 @@ def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(color="0.9", linewidth=0.5)
     low, high = axes.get_ylim()
-    least, height = math.log(high / low) / 22, -math.inf
+    least, height = math.log(high / low) / 17, -math.inf
     told: list[tuple[str, Amounts]] = []
     for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
         if (colour, costs) in told:
