@@ -100,9 +100,16 @@ def _shuffled(rows: Rows, rng: random.Random) -> Rows:
         listed: list[int] = rows.tolist()
         rng.shuffle(listed)
         return np.array(listed, dtype=np.uint32)
-    # The words of a bit generator are fixed for all versions of NumPy; its shuffles are not.
+    # The words of a bit generator are fixed for all versions of NumPy; its shuffles are not. With
+    # its place in the low bits each word is another one, so that there is one way to sort them.
     words = np.random.PCG64(rng.getrandbits(128)).random_raw(len(rows))
-    order: Rows = rows[np.argsort(words, kind="stable")]
+    n_bits = np.uint64(len(rows).bit_length())
+    words >>= n_bits
+    words <<= n_bits
+    words |= np.arange(len(rows), dtype=np.uint64)
+    words.sort()
+    words &= (np.uint64(1) << n_bits) - np.uint64(1)
+    order: Rows = rows[words.astype(np.uint32)]
     return order
 
 
