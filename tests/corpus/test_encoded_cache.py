@@ -185,6 +185,42 @@ def test_a_cache_that_cannot_be_written(ask: Asking, wanted: DataSet) -> None:
         ask(wanted)
 
 
+def test_a_disk_that_does_not_keep_what_is_written(
+    ask: Asking, wanted: DataSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_open", lambda *_: None)
+    with pytest.raises(DataError, match="damaged as soon as it was written; is the disk sound"):
+        ask(wanted)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_rename_that_is_refused(
+    ask: Asking, wanted: DataSet, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another process' data set, which is taken; or for good."""
+    rename = os.rename
+
+    def refused(source: Path, target: Path) -> None:
+        if is_there:
+            rename(source, target)
+        raise OSError(39, "Directory not empty", str(target))
+
+    monkeypatch.setattr(module.os, "rename", refused)
+    if is_there:
+        assert len(ask(wanted)) == 3
+    else:
+        with pytest.raises(DataError, match=r"^data\.cache: .*pairs-.*: Directory not empty$"):
+            ask(wanted)
+
+
+def test_a_process_of_another_user_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(pid: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(module.os, "kill", refused)
+    assert module._is_alive(1)
+
+
 def test_a_cache_with_another_data_set_that_is_damaged(ask: Asking, wanted: DataSet) -> None:
     (ask.cache / "pairs-x").mkdir(parents=True)
     (ask.cache / "pairs-x" / "meta.json").write_text("{}")

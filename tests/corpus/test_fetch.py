@@ -106,6 +106,22 @@ def test_a_corpus_is_downloaded_verified_recorded_and_read(fetch: Fetch, tmp_pat
     assert record["from"].endswith("/train.en.gz")
 
 
+def test_what_was_put_there_by_hand_is_kept_and_recorded(
+    fetch: Fetch, tmp_path: Path, shelf: Path
+) -> None:
+    home = tmp_path / "data" / "small"
+    home.mkdir(parents=True)
+    name = "train.en.gz"
+    (home / name).write_bytes((shelf / "deep" / "down" / name).read_bytes())
+    assert fetch().kept == [name]
+    assert json.loads((home / "fetched.json").read_text())[name]["from"] == str(home / name)
+
+
+def test_a_source_that_no_file_has(fetch: Fetch) -> None:
+    with pytest.raises(ConfigError, match=r"^source of .*: got 'mirror', allowed: main$"):
+        fetch(source="mirror")
+
+
 def test_what_is_there_is_kept_what_is_damaged_is_fetched_again(
     fetch: Fetch, tmp_path: Path, said: list[str]
 ) -> None:

@@ -37,6 +37,16 @@ def test_no_text_is_refused(texts: list[str]) -> None:
         SentencePieceConfig().train(texts, "fr", seed=1)
 
 
+def test_any_other_refusal_of_the_library_is_an_error_of_the_data() -> None:
+    error = SentencePieceConfig()._training_error("something new", "fr")
+    assert isinstance(error, DataError)
+    assert str(error) == "SentencePiece cannot learn from the fr text: something new"
+
+
+def test_a_text_of_single_letters_is_learned_from() -> None:
+    assert SentencePieceConfig(vocab_size=6).train(["a"], "fr", seed=1)
+
+
 def test_a_line_of_any_length_is_learned_from() -> None:
     """SentencePiece skips lines of more than 4,192 bytes unless told otherwise."""
     config = SentencePieceConfig(vocab_size=26)
