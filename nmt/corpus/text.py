@@ -101,4 +101,7 @@ def restore(text: str, lang: str) -> str:
     French: U+202F before `? ! ;`, U+00A0 before `:` and inside « », ’ for the apostrophe of an
     elision. A language without rules is returned unchanged.
     """
-    return _RULES[lang][1](_RULES[lang][0](text)) if lang in _RULES else text
+    if lang not in _RULES:
+        return text
+    space, typeset = _RULES[lang]
+    return typeset(space(text.replace("\u2581", "_")))  # as `normalise` reads it
