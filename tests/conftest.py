@@ -14,6 +14,10 @@ from nmt.schema import Encoded, Hypothesis, TranslatedHypothesis, Translation
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# Without a GPU, Triton interprets its kernels; it reads this when it is first imported.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
 MakeTranslation = Callable[..., Translation]
 
 
