@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from nmt.config_conflicts import agree
 from nmt.config_file import dump_tree, load_tree
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.sources import DataConfig
@@ -20,7 +21,7 @@ from nmt.device import Precision
 from nmt.errors import ConfigError
 from nmt.models.catalog import ModelConfig
 from nmt.models.rnn import RNNConfig
-from nmt.schema import Config, Conflict, conflict_error
+from nmt.schema import Config, Conflict
 from nmt.training.optim import AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
 from nmt.translation.search import SearchConfig
 
@@ -144,15 +145,20 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":
-        conflicts = [
-            *_length_conflicts(self),
-            *_data_conflicts(self),
-            *_vocab_conflicts(self),
-            *_position_conflicts(self),
-        ]
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
+        return agree(
+            self,
+            _end,
+            _cosine,
+            _training_set,
+            _patience,
+            _plateau,
+            _longest_pair,
+            _search_beam,
+            _valid_beam,
+            _bytes,
+            _joint,
+            _positions,
+        )
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -193,36 +199,60 @@ def dump_config(config: RunConfig) -> str:
     return dump_tree(config)
 
 
-def _length_conflicts(config: RunConfig) -> Iterator[Conflict]:
+# The contradictions between sections, each a check of its own: where a key is wrong, those that do
+# not read it are still made.
+
+
+def _end(config: RunConfig) -> Iterator[Conflict]:
     train = config.train
     if train.epochs is None and train.steps is None and train.max_minutes is None:
         yield "train", "says no end: give at least one of epochs, steps, max_minutes"
-    elif train.schedule.kind == "cosine" and train.epochs is None and train.steps is None:
+
+
+def _cosine(config: RunConfig) -> Iterator[Conflict]:
+    train = config.train
+    if train.schedule.kind != "cosine" or train.epochs is not None or train.steps is not None:
+        return
+    if train.max_minutes is not None:  # without it, there is no end at all
         yield (
             "train.schedule.kind",
             "'cosine' needs a known number of updates: give train.epochs or train.steps",
         )
 
 
-def _data_conflicts(config: RunConfig) -> Iterator[Conflict]:
-    data, train = config.data, config.train
-    if data.corpus is None and data.train is None:
+def _training_set(config: RunConfig) -> Iterator[Conflict]:
+    if config.data.corpus is None and config.data.train is None:
         yield "data", "nothing to learn from: give corpus (a named corpus) or train (files)"
-    if data.corpus is None and data.valid is None:
-        without = "needs a validation set: give data.valid or data.corpus"
-        if config.valid.patience is not None:
-            yield "valid.patience", without
-        if train.schedule.kind == "plateau":
-            yield "train.schedule.kind", f"'plateau' {without}"
-    if train.batch_by == "tokens" and train.batch_size <= data.max_pieces:
+
+
+_NO_VALIDATION = "needs a validation set: give data.valid or data.corpus"
+
+
+def _has_validation(config: RunConfig) -> bool:
+    return config.data.corpus is not None or config.data.valid is not None
+
+
+def _patience(config: RunConfig) -> Iterator[Conflict]:
+    if config.valid.patience is not None and not _has_validation(config):
+        yield "valid.patience", _NO_VALIDATION
+
+
+def _plateau(config: RunConfig) -> Iterator[Conflict]:
+    if config.train.schedule.kind == "plateau" and not _has_validation(config):
+        yield "train.schedule.kind", f"'plateau' {_NO_VALIDATION}"
+
+
+def _longest_pair(config: RunConfig) -> Iterator[Conflict]:
+    train, longest = config.train, config.data.max_pieces
+    if train.batch_by == "tokens" and train.batch_size <= longest:
         yield (
             "train.batch_size",
             f"got {train.batch_size} tokens, allowed: more than data.max_pieces "
-            f"({data.max_pieces}), or the longest pairs fit in no batch",
+            f"({longest}), or the longest pairs fit in no batch",
         )
 
 
-def _position_conflicts(config: RunConfig) -> Iterator[Conflict]:
+def _positions(config: RunConfig) -> Iterator[Conflict]:
     model = config.model
     if model.kind != "transformer" or model.positions.kind != "learned":
         return
@@ -236,24 +266,42 @@ def _position_conflicts(config: RunConfig) -> Iterator[Conflict]:
         )
 
 
+def _vocab_size(tokenizer: TokenizerConfig) -> tuple[str, int | None]:
+    """The key that bounds the vocabulary, and its value."""
+    if isinstance(tokenizer, SentencePieceConfig):
+        return "tokenizer.vocab_size", tokenizer.vocab_size
+    return "tokenizer.max_size", tokenizer.max_size
+
+
+def _search_beam(config: RunConfig) -> Iterator[Conflict]:
+    return _beam("search.beam", config.search.beam, config.tokenizer)
+
+
+def _valid_beam(config: RunConfig) -> Iterator[Conflict]:
+    return _beam("valid.beam", config.valid.beam, config.tokenizer)
+
+
+def _beam(name: str, beam: int, tokenizer: TokenizerConfig) -> Iterator[Conflict]:
+    key, size = _vocab_size(tokenizer)
+    if size is not None and beam > size:
+        yield name, f"got {beam}, allowed: at most the vocabulary's size, {key} ({size})"
+
+
 _BYTE_PIECES = len(RESERVED) + 256
 """What byte_fallback takes of a vocabulary before any text has a piece."""
 
 
-def _vocab_conflicts(config: RunConfig) -> Iterator[Conflict]:
+def _bytes(config: RunConfig) -> Iterator[Conflict]:
     tokenizer = config.tokenizer
-    key, size = (
-        ("tokenizer.vocab_size", tokenizer.vocab_size)
-        if isinstance(tokenizer, SentencePieceConfig)
-        else ("tokenizer.max_size", tokenizer.max_size)
-    )
-    for name, beam in (("search.beam", config.search.beam), ("valid.beam", config.valid.beam)):
-        if size is not None and beam > size:
-            yield name, f"got {beam}, allowed: at most the vocabulary's size, {key} ({size})"
-    has_bytes = isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback
-    if has_bytes and size is not None and size <= _BYTE_PIECES:
+    if not isinstance(tokenizer, SentencePieceConfig) or not tokenizer.byte_fallback:
+        return
+    key, size = _vocab_size(tokenizer)
+    if size is not None and size <= _BYTE_PIECES:
         yield key, f"got {size}, allowed: > {_BYTE_PIECES} where tokenizer.byte_fallback is true"
-    if config.model.tie_embeddings == "all" and not tokenizer.joint:
+
+
+def _joint(config: RunConfig) -> Iterator[Conflict]:
+    if config.model.tie_embeddings == "all" and not config.tokenizer.joint:
         yield (
             "model.tie_embeddings",
             "'all' needs one vocabulary for both languages: set tokenizer.joint: true",

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from pydantic_core import ErrorDetails
 
-from nmt.config_keys import KeyPath, all_keys, kind_of, nearest, sections_at
+from nmt.config_conflicts import Doubts, contradictions
+from nmt.config_keys import KeyPath, Tree, all_keys, kind_of, nearest, sections_at
 from nmt.schema import Config
 
 
@@ -47,25 +48,37 @@ _ALLOWED = {
 
 
 def explain(
-    errors: Sequence[ErrorDetails], tree: object, places: Places, root: type[Config]
+    errors: Sequence[ErrorDetails], tree: Tree, places: Places, root: type[Config]
 ) -> list[str]:
     """A line for each fault, in the order of the file, then of the overrides."""
     faults: dict[KeyPath, list[str]] = {}
+    doubts = Doubts()
     for error in errors:
-        if error["type"] == "conflict":
-            section = _key_path(error, tree)
-            for key, problem in error["ctx"]["conflicts"]:
-                faults.setdefault((*section, *key.split(".")), []).append(problem)
+        path = _key_path(error, tree)
+        if _is_contradiction(error, path):
+            continue
+        if error["type"] == "extra_forbidden":
+            problem = _unknown_key(path, tree, places, root, doubts)
         else:
-            path = _key_path(error, tree)
-            problem = _problem(error, path, tree, root)
-            faults.setdefault(path, []).append(problem)
+            problem = _problem(error)
+            doubts.wrong.add(path)
+        faults.setdefault(path, []).append(problem)
+    # pydantic finds only those in sections where nothing else is wrong.
+    for path, problem in contradictions(root, tree, doubts):
+        faults.setdefault(path, []).append(problem)
     ranked = sorted(faults, key=lambda path: _place(path, places).rank)
     return [
         f"{_place(path, places).shown}: {_dotted(path)}{': ' if path else ''}"
         f"{_joined(faults[path])}"
         for path in ranked
     ]
+
+
+def _is_contradiction(error: ErrorDetails, path: KeyPath) -> bool:
+    """Whether a validator of a whole section found it; in a list, it counts as a value's."""
+    of_section = error["type"] == "value_error" and isinstance(error["input"], dict)
+    in_list = any(isinstance(part, int) for part in path)
+    return error["type"] == "conflict" or (of_section and not in_list)
 
 
 def _dotted(path: KeyPath) -> str:
@@ -108,9 +121,7 @@ def _key_path(error: ErrorDetails, tree: object) -> KeyPath:
     return tuple(path)
 
 
-def _problem(error: ErrorDetails, path: KeyPath, tree: object, root: type[Config]) -> str:
-    if error["type"] == "extra_forbidden":
-        return _unknown_key(path, tree, root)
+def _problem(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return "missing, and it has no default"
     return value_problem(error)
@@ -142,15 +153,24 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _unknown_key(path: KeyPath, tree: object, root: type[Config]) -> str:
+def _unknown_key(
+    path: KeyPath, tree: Tree, places: Places, root: type[Config], doubts: Doubts
+) -> str:
+    """What is said of a key that nobody knows; what it may stand for goes into `doubts`."""
     *section, key = path
     classes = sections_at(root, tuple(section), tree)
+    kind = (*section, "kind")
     for other in sections_at(root, tuple(section), tree, every=True):
         if key in other.model_fields:
+            doubts.meant.add(kind)
             return f"unknown key for kind '{kind_of(classes[0])}', '{kind_of(other)}' has it"
     names = dict.fromkeys(name for c in classes for name in c.model_fields)
     here = [_dotted((*section, name)) for name in names]
     near = nearest(str(key), here, list(all_keys(root)))
     if near:
+        doubts.meant.add(tuple(near.split(".")))
         return f"unknown key; did you mean '{near}'?"
+    doubts.vague.add(tuple(section))
+    if kind not in places:
+        doubts.meant.add(kind)
     return f"unknown key, allowed here: {', '.join(names)}"

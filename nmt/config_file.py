@@ -93,7 +93,7 @@ def _load(
     _spell_out(tree, config_class)
     for number, override in enumerate(sorted(overrides, key=_kinds_first)):
         _override(tree, override, number, places, config_class)
-    _spell_out(tree, config_class)
+        _spell_out(tree, config_class)
     _complete(tree, config_class)
     try:
         # By way of JSON, pydantic's strict mode takes a string for a path and an int for a

@@ -6,6 +6,7 @@ Data flows one way: SentencePair -> Encoded -> Batch (corpus/batching.py) -> mod
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,22 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 
+class Absent(Exception):  # noqa: N818 - no fault, and no AttributeError, which getattr would hide
+    """A key was read that a config lacks: one put together of what is right in a faulty one."""
+
+
 class Config(BaseModel):
     """Base of every configuration class: frozen, and unknown keys are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Asked for what is not there: raises Absent for a key (see config_conflicts.py)."""
+            if name in type(self).model_fields:
+                raise Absent(name)
+            return super().__getattr__(name)
 
 
 Conflict = tuple[str, str]

@@ -1,0 +1,138 @@
+"""Contradictions are told beside other faults, and only those that stay when the rest is mended."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt.config import load_config
+from nmt.errors import ConfigError
+
+MINIMAL = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
+
+CONTRADICTIONS = {
+    "no end": (("train.epochs=null",), ("train.epochs=1", "train.steps=1", "train.max_minutes=1")),
+    "cosine": (
+        ("train.epochs=null", "train.max_minutes=1", "train.schedule.kind=cosine"),
+        ("train.epochs=1", "train.steps=1", "train.schedule.kind=constant"),
+    ),
+    "no data": (("data.corpus=null",), ("data.corpus=starter", "data.train.tsv=a")),
+    "patience": (
+        ("data.corpus=null", "data.train.tsv=a", "valid.patience=1"),
+        ("data.corpus=starter", "data.valid.tsv=a", "valid.patience=null"),
+    ),
+    "plateau": (
+        ("data.corpus=null", "data.train.tsv=a", "train.schedule.kind=plateau"),
+        ("data.corpus=starter", "data.valid.tsv=a", "train.schedule.kind=constant"),
+    ),
+    "batch": (
+        ("train.batch_by=tokens", "train.batch_size=9"),
+        ("train.batch_by=sentences", "train.batch_size=999", "data.max_pieces=5"),
+    ),
+    "positions": (
+        ("model.kind=transformer", "model.positions.kind=learned", "search.max_length=9999"),
+        ("search.max_length=9", "model.positions.max_length=9999", "model.kind=rnn"),
+    ),
+    "search beam": (
+        ("tokenizer.vocab_size=9", "search.beam=10"),
+        ("tokenizer.vocab_size=99", "search.beam=1", "tokenizer.kind=word"),
+    ),
+    "valid beam": (
+        ("tokenizer.kind=word", "tokenizer.max_size=5", "valid.beam=6"),
+        ("tokenizer.max_size=6", "valid.beam=5", "tokenizer.kind=sentencepiece"),
+    ),
+    "bytes": (
+        ("tokenizer.byte_fallback=true", "tokenizer.vocab_size=20"),
+        ("tokenizer.byte_fallback=false", "tokenizer.vocab_size=999", "tokenizer.kind=word"),
+    ),
+    "joint": (
+        ("model.tie_embeddings=all", "model.embedding=512"),
+        ("model.tie_embeddings=none", "tokenizer.joint=true"),
+    ),
+    "readout": (
+        ("model.tie_embeddings=target", "model.embedding=3"),
+        ("model.tie_embeddings=none", "model.embedding=512", "model.hidden=3"),
+    ),
+    "direction": (
+        ("model.initial_state=tanh_backward", "model.bidirectional=false"),
+        ("model.initial_state=zeros", "model.bidirectional=true"),
+    ),
+    "heads": (("model.kind=transformer", "model.heads=7"), ("model.heads=8", "model.size=7")),
+    "n-best": (("search.n_best=9", "search.beam=3"), ("search.n_best=3", "search.beam=9")),
+    "two forms": (("data.valid.tsv=a", "data.valid.corpus=b"), ("data.valid.tsv=null",)),
+}
+"""What contradicts itself, alone in a config, and by which keys it may be mended."""
+
+ELSEWHERE = ("seed=x", "train.log_every=0", "name=a/b", "data.pairs=3", "lr=1", "modle=3")
+"""Faults, each in a key that no contradiction reads."""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("conflicts") / "x.yaml"
+    path.write_text(MINIMAL, encoding="utf-8")
+    return path
+
+
+def faults(file: Path, *overrides: str) -> set[str]:
+    """The lines without their places."""
+    try:
+        load_config(file, overrides)
+    except ConfigError as error:
+        words = str(error).splitlines()
+        return {line.partition(": ")[2] for line in words}
+    return set()
+
+
+@pytest.mark.parametrize("fault", ELSEWHERE)
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_fault_elsewhere_hides_no_contradiction(file: Path, name: str, fault: str) -> None:
+    contradiction, _ = CONTRADICTIONS[name]
+    alone = faults(file, *contradiction)
+    assert len(alone) == 1
+    assert faults(file, *contradiction, fault) == alone | faults(file, fault)
+
+
+def test_contradictions_hide_each_other_neither(file: Path) -> None:
+    together = [CONTRADICTIONS[name][0] for name in ("patience", "batch", "n-best", "direction")]
+    lines = set.union(*(faults(file, *one) for one in together))
+    assert faults(file, *(override for one in together for override in one)) == lines
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_what_may_be_mended_by_a_key_is_not_told_while_that_is_wrong(file: Path, name: str) -> None:
+    contradiction, mends = CONTRADICTIONS[name]
+    (line,) = faults(file, *contradiction)
+    for mend in mends:
+        assert line not in faults(file, *contradiction, mend), mend
+        key = mend.partition("=")[0]
+        assert line not in faults(file, *contradiction, f"{key}={{no: 1}}"), key
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("train: {epoch: 3}", {"train.epoch: unknown key; did you mean 'train.epochs'?"}),
+        ("trian: {epochs: 3}", {"trian: unknown key; did you mean 'train'?"}),
+        ("train: {zzz: 3}", {"train.zzz: unknown key, allowed here"}),
+        ("train: 3", {"train: got 3, allowed: a section of keys"}),
+        (
+            "train: {zzz: 3, epochs: null, steps: null, max_minutes: null}",
+            {"train.zzz: unknown key, allowed here", "train: says no end: give at least one of"},
+        ),
+        (
+            "train: {epochs: 1}\nvalid: {beam: 9999}\ntokenizer: {qqq: 1}",
+            {"tokenizer.qqq: unknown key, allowed here"},
+        ),
+        (
+            "train: {epochs: 1}\nmodel: {size: 2, tie_embeddings: all, embedding: 512}",
+            {"model.size: unknown key for kind 'rnn', 'transformer' has it"},
+        ),
+    ],
+)
+def test_an_unknown_key_may_be_what_is_missing(tmp_path: Path, text: str, told: set[str]) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(f"name: x\ndata: {{corpus: starter}}\n{text}\n", encoding="utf-8")
+    found = faults(path)
+    assert len(found) == len(told)
+    assert all(any(line.startswith(start) for start in told) for line in found)
