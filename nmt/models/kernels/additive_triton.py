@@ -71,28 +71,32 @@ def look_backward(
     values: Float[Tensor, "B S M"],
     v: Float[Tensor, " K"],
     weights: Float32[Tensor, "B S"],
+    grad_weights: Float32[Tensor, "B S"] | None = None,
 ) -> tuple[Float[Tensor, "B K"], Float32[Tensor, "B S"]]:
     """Gradients of `query`, in its dtype, and of the scores, given that of the context.
 
-    grad_energies_s = w_s (g_s - sum_r w_r g_r), g_s = grad_context . values_s: what
-    `keys_backward` takes, of all steps. Positions of weight 0 are not read.
+    grad_energies_s = w_s (g_s - sum_r w_r g_r), g_s = grad_context . values_s + grad_weights_s:
+    what `keys_backward` takes, of all steps. `grad_weights` is for weights that something else
+    reads too. Positions of weight 0 are not read.
     """
     grad_context, query, keys, values, v, weights = rows(
         grad_context, query, keys, values, v, weights
     )
     B, S, K = keys.shape
     M = values.shape[2]
-    grad_weights = torch.empty(B, S, dtype=torch.float32, device=keys.device)
-    grad_energies = torch.empty_like(grad_weights)
+    (used,) = rows(grad_weights) if grad_weights is not None else (None,)
+    of_weights = torch.empty(B, S, dtype=torch.float32, device=keys.device)
+    grad_energies = torch.empty_like(of_weights)
     grad_query = torch.empty(B, K, dtype=query.dtype, device=keys.device)
     with device_of(keys):
         _grad_weights_kernel[B, triton.cdiv(S, _TILE_ROWS)](
-            grad_context, values, weights, grad_weights,
+            grad_context, values, weights, used, of_weights,
             S, M, grad_context.stride(0), values.stride(0), values.stride(1), weights.stride(0),
+            0 if used is None else used.stride(0),
             ROWS=_TILE_ROWS, COLUMNS=_columns(M), num_warps=_WARPS,
         )  # fmt: skip
         _grad_query_kernel[B, triton.cdiv(K, _columns(K))](
-            query, keys, v, weights, grad_weights, grad_energies, grad_query,
+            query, keys, v, weights, of_weights, grad_energies, grad_query,
             S, K, query.stride(0), keys.stride(0), keys.stride(1), weights.stride(0),
             SCORES=_SCORES, ROWS=_TILE_ROWS, COLUMNS=_columns(K), num_warps=_WARPS,
         )  # fmt: skip
@@ -145,6 +149,17 @@ def _fall(x):
 
 @triton.jit
 @no_type_check
+def _tile_columns(ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """0 .. COLUMNS - 1 in each of the rows.
+
+    A vector read at these comes in the layout of a tile; read once, threads would have to
+    exchange it and wait for each other at every turn of a loop.
+    """
+    return tl.broadcast_to(tl.arange(0, COLUMNS)[None, :], (ROWS, COLUMNS))
+
+
+@triton.jit
+@no_type_check
 def _scores_kernel(
     query, keys, keep, v, scores,
     S, K, query_b, keys_b, keys_s, keep_b,
@@ -154,15 +169,14 @@ def _scores_kernel(
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     kept = tl.load(keep + b * keep_b + s, mask=s < S, other=0) != 0
-    rows = keys + b * keys_b + s * keys_s
+    rows = keys + b * keys_b + (s * keys_s)[:, None]
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for start in range(0, K, COLUMNS):
-        k = start + tl.arange(0, COLUMNS)
+        k = start + _tile_columns(ROWS, COLUMNS)
+        key = tl.load(rows + k, mask=(k < K) & kept[:, None], other=0).to(tl.float32)
         q = tl.load(query + b * query_b + k, mask=k < K, other=0).to(tl.float32)
         factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
-        tile = (k < K)[None, :] & kept[:, None]
-        key = tl.load(rows[:, None] + k[None, :], mask=tile, other=0).to(tl.float32)
-        total += factor[None, :] * (1 - 2 * _fall(q[None, :] + key))
+        total += factor * (1 - 2 * _fall(q + key))
     tl.store(scores + b * S + s, tl.sum(total, axis=1), mask=kept)
 
 
@@ -213,23 +227,28 @@ def _context_kernel(
 @triton.jit
 @no_type_check
 def _grad_weights_kernel(
-    grad_context, values, weights, grad_weights,
-    S, M, grad_b, values_b, values_s, weights_b,
+    grad_context, values, weights, used, grad_weights,
+    S, M, grad_b, values_b, values_s, weights_b, used_b,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """grad_weights[b, s] = grad_context[b] . values[b, s]; 0 where the weight is."""
+    """grad_weights[b, s] = grad_context[b] . values[b, s] + used[b, s], if that is given.
+
+    It does not matter where the weight is 0, and is whatever costs least there.
+    """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     kept = tl.load(weights + b * weights_b + s, mask=s < S, other=0) != 0
-    rows = values + b * values_b + s * values_s
+    rows = values + b * values_b + (s * values_s)[:, None]
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for start in range(0, M, COLUMNS):
-        m = start + tl.arange(0, COLUMNS)
+        m = start + _tile_columns(ROWS, COLUMNS)
+        value = tl.load(rows + m, mask=(m < M) & kept[:, None], other=0).to(tl.float32)
         grad = tl.load(grad_context + b * grad_b + m, mask=m < M, other=0).to(tl.float32)
-        tile = (m < M)[None, :] & kept[:, None]
-        value = tl.load(rows[:, None] + m[None, :], mask=tile, other=0).to(tl.float32)
-        total += grad[None, :] * value
-    tl.store(grad_weights + b * S + s, tl.sum(total, axis=1), mask=s < S)
+        total += grad * value
+    result = tl.sum(total, axis=1)
+    if used is not None:
+        result += tl.load(used + b * used_b + s, mask=kept, other=0)
+    tl.store(grad_weights + b * S + s, result, mask=s < S)
 
 
 @triton.jit
@@ -281,25 +300,24 @@ def _grad_keys_kernel(
     """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    k = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
-    tile = (k < K)[None, :] & (s < S)[:, None]
-    at = keys + b * keys_b + (s * keys_s)[:, None] + k[None, :]
-    key = tl.load(at, mask=tile, other=0).to(tl.float32)
+    k = tl.program_id(2) * COLUMNS + _tile_columns(ROWS, COLUMNS)
+    tile = (k < K) & (s < S)[:, None]
+    at = b * keys_b + (s * keys_s)[:, None] + k
+    key = tl.load(keys + at, mask=tile, other=0).to(tl.float32)
 
     slopes = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     tanhs = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     grads = grad_energies + b * grad_b + s
     steps = queries + b * queries_b + k
     for _ in range(T):
-        grad = tl.load(grads, mask=s < S, other=0)
-        q = tl.load(steps, mask=k < K, other=0).to(tl.float32)
-        f = _fall(q[None, :] + key)
-        slopes += grad[:, None] * (f - f * f)
-        tanhs += grad[:, None] * (1 - 2 * f)
+        grad = tl.load(grads, mask=s < S, other=0)[:, None]
+        f = _fall(tl.load(steps, mask=k < K, other=0).to(tl.float32) + key)
+        slopes += grad * (f - f * f)
+        tanhs += grad * (1 - 2 * f)
         grads += grad_t
         steps += queries_t
     factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
-    out = (b * S + s)[:, None] * K + k[None, :]
-    tl.store(grad_keys + out, 4 * factor[None, :] * slopes, mask=tile)
+    tl.store(grad_keys + (b * S + s)[:, None] * K + k, 4 * factor * slopes, mask=tile)
+    k = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     share = (b * tl.num_programs(1) + tl.program_id(1)) * K + k
     tl.store(shares + share, tl.sum(tanhs, axis=0), mask=k < K)

@@ -42,6 +42,7 @@ class Example:
         self.values = torch.randn(B, S, M).to(DEVICE, dtype)
         self.v = torch.randn(K).to(DEVICE) / K**0.5
         self.grad_context = torch.randn(B, M).to(DEVICE, dtype)
+        self.grad_weights: Tensor | None = None
         for x in (self.keys, self.values):
             x[~self.keep] = torch.nan
 
@@ -52,7 +53,13 @@ class Example:
     def backward(self) -> tuple[Tensor, Tensor]:
         _, weights = self.forward()
         grad_query, grad_energies = kernels.look_backward(
-            self.grad_context, self.query, self.keys, self.values, self.v, weights
+            self.grad_context,
+            self.query,
+            self.keys,
+            self.values,
+            self.v,
+            weights,
+            self.grad_weights,
         )
         return grad_query, grad_energies
 
@@ -67,7 +74,10 @@ class Example:
         empty = ~self.keep.any(dim=1, keepdim=True)
         weights = scores.masked_fill(~self.keep & ~empty, -torch.inf).softmax(-1) * self.keep
         context = torch.einsum("bs,bsm->bm", weights, values)
-        grads = torch.autograd.grad(context, [query, scores], self.grad_context.double())
+        total = (context * self.grad_context.double()).sum()
+        if self.grad_weights is not None:
+            total = total + (weights * self.grad_weights.double()).sum()
+        grads = torch.autograd.grad(total, [query, scores])
         return [context.detach(), weights.detach()], list(grads)
 
 
@@ -130,6 +140,19 @@ def test_the_gradients_of_keys_and_v_are_the_textbooks(
     assert (grad_keys.dtype, grad_v.dtype) == (dtype, torch.float32)
     assert_near(grad_keys, expected_keys, T**0.5)
     assert_near(grad_v, expected_v, (B * T * S) ** 0.5)
+
+
+@pytest.mark.parametrize("sizes", [SMALL, LARGE])
+def test_weights_may_have_a_gradient_of_their_own(sizes: tuple[int, ...]) -> None:
+    example = Example(sizes)
+    example.grad_weights = torch.randn(example.B, example.S, device=DEVICE)
+    _, (expected_query, expected_energies) = example.textbook()
+    grad_query, grad_energies = example.backward()
+    assert_near(grad_query, expected_query, example.M**0.5)
+    assert_near(grad_energies, expected_energies, example.M**0.5)
+    wide = torch.stack([example.grad_weights, torch.full_like(grad_energies, torch.nan)], dim=2)
+    example.grad_weights = wide[..., 0]
+    assert_same(list(example.backward()), [grad_query, grad_energies])
 
 
 def test_v_may_be_narrow_too() -> None:
