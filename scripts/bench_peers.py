@@ -105,7 +105,7 @@ def _train(options: argparse.Namespace) -> None:
     place, data, settings = _prepared(options)
     measured = train_in_turn(chosen, place, data, settings, options.rounds)
     print(training_table(measured, data.counts.both_by_target), end="")
-    _write(options, settings, {name: asdict(own) for name, own in measured.items()})
+    _write(options, chosen, settings, {name: asdict(own) for name, own in measured.items()})
 
 
 def _decode(options: argparse.Namespace) -> None:
@@ -123,13 +123,18 @@ def _decode(options: argparse.Namespace) -> None:
     models = dict(zip(chosen, paths, strict=True))
     measured = translate_in_turn(models, place, data, settings, options.batch_sizes, options.rounds)
     print(decoding_table(measured), end="")
-    _write(
-        options, settings, {f"{name} {size}": asdict(own) for (name, size), own in measured.items()}
-    )
+    by_name = {f"{name} {size}": asdict(own) for (name, size), own in measured.items()}
+    _write(options, chosen, settings, by_name)
 
 
-def _write(options: argparse.Namespace, settings: Settings, measured: Mapping[str, object]) -> None:
-    path = options.work / f"{options.task}.json"
+def _write(
+    options: argparse.Namespace,
+    chosen: Sequence[Toolkit],
+    settings: Settings,
+    measured: Mapping[str, object],
+) -> None:
+    """One file for each set of toolkits: those measured in turn stand together."""
+    path = options.work / f"{'-'.join([options.task, *(toolkit.name for toolkit in chosen)])}.json"
     card = {**machine_card(torch.device("cpu")), "threads": options.threads}
     write_json(path, {"machine": card, "settings": settings.model_dump(), "measured": measured})
     print(f"\n{path}", file=sys.stderr)

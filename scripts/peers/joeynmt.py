@@ -1,20 +1,29 @@
 """JoeyNMT 2.3.0.
 
 What differs: attention is of Bahdanau's form with input feeding, and a layer before the output.
-It makes batches of whatever sentences come next, so that about half of its positions are padding.
+It makes batches of whatever sentences come next, and half of their positions would be padding. So
+it is given its files in batches of sentences of like lengths, and told not to shuffle.
 """
 
+import random
 import re
+from datetime import datetime
 from pathlib import Path
 
 import yaml
 
 from nmt.atomic import write_text
+from nmt.output import write_lines
 from peers.data import Exported
-from peers.settings import Settings
-from peers.toolkit import Environment, Job, Toolkit
+from peers.settings import LENGTH_PENALTY, Settings
+from peers.toolkit import Environment, Job, Toolkit, Window
 
-_WINDOW = re.compile(r"Tokens per Sec:\s+([\d.]+)")
+_MARK = re.compile(
+    r"^(\S+ [\d:]+),(\d{3}) - INFO - joeynmt\.training - "
+    r"(?:EPOCH|Epoch.*Tokens per Sec:\s+(\d+))",
+    re.MULTILINE,
+)
+"""When, and the target tokens a second since the mark before; none at the start of an epoch."""
 
 
 class JoeyNMT(Toolkit):
@@ -41,6 +50,7 @@ class JoeyNMT(Toolkit):
             "num_layers": 1,
             "dropout": settings.dropout,
         }
+        _write_in_batches(folder / "train", data, settings)
         config = {
             "name": "peer",
             "joeynmt_version": "2.3.0",
@@ -48,7 +58,7 @@ class JoeyNMT(Toolkit):
             "use_cuda": False,
             "fp16": False,
             "random_seed": settings.seed,
-            "data": _data(data),
+            "data": _data(folder, data),
             "testing": _testing(settings, settings.batch),
             "training": _training(settings),
             "model": {
@@ -69,9 +79,15 @@ class JoeyNMT(Toolkit):
         config = str(folder / "config.yaml")
         return [str(python), "-m", "joeynmt", "train", config, "--skip-test"]
 
-    def windows(self, folder: Path, log: str, data: Exported) -> list[float]:
-        """Target tokens of the window, its end marks included."""
-        return [float(rate) for rate in _WINDOW.findall(log)]
+    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
+        """The log gives tokens a second and when; a window ends with its epoch."""
+        windows, before = [], 0.0
+        for when, milliseconds, rate in _MARK.findall(log):
+            at = datetime.fromisoformat(when).timestamp() + int(milliseconds) / 1000
+            if rate:
+                windows.append(Window(int(rate) * (at - before), at - before))
+            before = at
+        return windows
 
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         """A config of its own for the size of the batch; sentences come by stdin."""
@@ -82,13 +98,38 @@ class JoeyNMT(Toolkit):
         write_text(path, yaml.safe_dump(config, sort_keys=False))
         return [str(python), "-m", "joeynmt", "translate", str(path)]
 
+    def sorts(self) -> bool:
+        """It takes sentences as they come."""
+        return False
 
-def _data(data: Exported) -> dict[str, object]:
+
+def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:
+    """The training set, batch after batch of like lengths, the batches in any order.
+
+    One that is not full comes last: the others stay where they are.
+    """
+    sides = [
+        data.pieces("train", side).read_text(encoding="utf-8").split("\n")[:-1]
+        for side in ("src", "tgt")
+    ]
+    chance = random.Random(settings.seed)
+    pairs = list(zip(*sides, strict=True))
+    chance.shuffle(pairs)
+    pairs.sort(key=lambda pair: (pair[1].count(" "), pair[0].count(" ")))
+    full = len(pairs) // settings.batch * settings.batch
+    batches = [pairs[at : at + settings.batch] for at in range(0, full, settings.batch)]
+    chance.shuffle(batches)
+    ordered = [pair for batch in batches for pair in batch] + pairs[full:]
+    for i, side in enumerate(("src", "tgt")):
+        write_lines((pair[i] for pair in ordered), to.with_suffix(f".{side}"))
+
+
+def _data(folder: Path, data: Exported) -> dict[str, object]:
     def side(name: str) -> dict[str, object]:
         return {"lang": name, "level": "word", "voc_file": str(data.vocabulary(name).resolve())}
 
     return {
-        "train": str((data.folder / "train").resolve()),
+        "train": str((folder / "train").resolve()),
         "dev": str((data.folder / "valid").resolve()),
         "dataset_type": "plain",
         "src": side("src"),
@@ -115,7 +156,7 @@ def _training(settings: Settings) -> dict[str, object]:
         "validation_freq": never if settings.steps < never else settings.steps,
         "early_stopping_metric": "loss",
         "overwrite": True,
-        "shuffle": True,
+        "shuffle": False,
         "print_valid_sents": [0],
     }
 
@@ -125,7 +166,7 @@ def _testing(settings: Settings, batch: int) -> dict[str, object]:
         "batch_size": batch,
         "batch_type": "sentence",
         "beam_size": settings.beam,
-        "beam_alpha": 0.6,
-        "max_output_length": settings.max_length,
+        "beam_alpha": LENGTH_PENALTY,
+        "max_output_length": -1,  # LENGTH_FACTOR times the source
         "eval_metrics": [],
     }

@@ -11,12 +11,14 @@ from pathlib import Path
 import yaml
 
 from nmt.atomic import write_text
+from nmt.corpus.sources import DataConfig
 from nmt.corpus.vocab import EOS_ID, RESERVED, UNK_ID
 from peers.data import Exported
-from peers.settings import Settings
-from peers.toolkit import Environment, Job, Toolkit
+from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
+from peers.toolkit import Environment, Job, Toolkit, Window
 
-_WINDOW = re.compile(r"([\d.]+) words/s")
+_WINDOW = re.compile(r"\* ([\d,]+) @ .*? : Time ([\d.]+)s")
+"""Labels, and seconds."""
 _WORKSPACE_MIB = 512
 
 
@@ -52,6 +54,8 @@ class Marian(Toolkit):
             "learn-rate": settings.lr,
             "clip-norm": settings.clip,
             "mini-batch": settings.batch,
+            "max-length": DataConfig().max_pieces + 1,  # it counts end marks; else it drops some
+            "shuffle-in-ram": True,
             "sync-sgd": True,
             "after-batches": settings.steps,
             "disp-freq": settings.report_every,
@@ -67,9 +71,10 @@ class Marian(Toolkit):
         """See Toolkit."""
         return [str(python), "-m", "pymarian", "train", "--config", str(folder / "config.yaml")]
 
-    def windows(self, folder: Path, log: str, data: Exported) -> list[float]:
-        """Labels a second: target pieces, end marks included."""
-        return [float(rate) for rate in _WINDOW.findall(log)]
+    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
+        """Labels are target pieces, end marks included."""
+        found = _WINDOW.findall(log)
+        return [Window(int(n.replace(",", "")), float(seconds)) for n, seconds in found]
 
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         """See Toolkit."""
@@ -78,8 +83,9 @@ class Marian(Toolkit):
             str(python), "-m", "pymarian", "decode", "--models", str(job.model),
             "--vocabs", *vocabularies, "--input", str(job.src), "--output", str(job.out),
             "--beam-size", str(job.settings.beam), "--mini-batch", str(job.batch),
-            "--maxi-batch", "100", "--maxi-batch-sort", "src", "--normalize", "0.6",
-            "--cpu-threads", str(self.threads), "--quiet-translation",
+            "--maxi-batch", "100", "--maxi-batch-sort", "src", "--normalize", str(LENGTH_PENALTY),
+            "--max-length-factor", str(LENGTH_FACTOR), "--cpu-threads", str(self.threads),
+            "--quiet-translation",
         ]  # fmt: skip
 
 

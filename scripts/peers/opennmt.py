@@ -1,8 +1,8 @@
 """OpenNMT-py 3.5.1.
 
-What differs: its encoder's directions have half of `hidden` each, so that its annotations are
-512 numbers where ours are 1,024; attention is Luong's order with input feeding. Its source
-sentences have no end mark.
+What differs: its encoder's directions have half of `hidden` each (`onmt/encoders/rnn_encoder.py`),
+so that its annotations are 512 numbers where ours are 1,024; attention is Luong's order with input
+feeding. Its source sentences have no end mark.
 """
 
 import re
@@ -12,10 +12,11 @@ import yaml
 
 from nmt.atomic import write_text
 from peers.data import Exported
-from peers.settings import Settings
-from peers.toolkit import Environment, Job, Toolkit
+from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
+from peers.toolkit import Environment, Job, Toolkit, Window
 
-_WINDOW = re.compile(r"Step\s+\d+/\s*\d+;.*?[\d.]+/\s*([\d.]+) tok/s;")
+_WINDOW = re.compile(r"Step\s+\d+/\s*\d+;.*?bsz:\s*\d+/\s*(\d+)/\s*\d+;\s*\d+/\s*(\d+) tok/s;")
+"""Target tokens of an average batch, and of a second."""
 
 
 class OpenNMT(Toolkit):
@@ -51,6 +52,7 @@ class OpenNMT(Toolkit):
             "seed": settings.seed,
             "batch_type": "sents",
             "batch_size": settings.batch,
+            "normalization": "tokens",
             "bucket_size": data.counts.pairs,
             "num_workers": 0,
             "optim": "adam",
@@ -73,9 +75,10 @@ class OpenNMT(Toolkit):
         """See Toolkit."""
         return [str(python), "-m", "onmt.bin.train", "-config", str(folder / "config.yaml")]
 
-    def windows(self, folder: Path, log: str, data: Exported) -> list[float]:
-        """The second of `N/M tok/s`: target words of the window, its end marks included."""
-        return [float(rate) for rate in _WINDOW.findall(log)]
+    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
+        """Windows hold as many batches each: tokens are those of an average batch."""
+        found = [(int(batch), int(rate)) for batch, rate in _WINDOW.findall(log)]
+        return [Window(batch, batch / max(rate, 0.5)) for batch, rate in found]
 
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         """See Toolkit."""
@@ -83,7 +86,8 @@ class OpenNMT(Toolkit):
             str(python), "-m", "onmt.bin.translate", "-model", str(job.model),
             "-src", str(job.src), "-output", str(job.out), "-gpu", "-1",
             "-beam_size", str(job.settings.beam), "-batch_type", "sents",
-            "-batch_size", str(job.batch), "-max_length", str(job.settings.max_length),
+            "-batch_size", str(job.batch), "-max_length_ratio", str(LENGTH_FACTOR),
+            "-length_penalty", "wu", "-alpha", str(LENGTH_PENALTY),
         ]  # fmt: skip
 
 

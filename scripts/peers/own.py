@@ -1,6 +1,7 @@
 """nmt itself, as its user runs it: `nmt train` with a config, `nmt translate` with a file."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import yaml
@@ -8,8 +9,8 @@ import yaml
 from nmt.atomic import write_text
 from nmt.device import Precision
 from peers.data import Exported
-from peers.settings import Settings
-from peers.toolkit import Job, Toolkit
+from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
+from peers.toolkit import Job, Toolkit, Window
 
 
 class Own(Toolkit):
@@ -54,16 +55,22 @@ class Own(Toolkit):
         config, run = str(folder / "config.yaml"), str(folder / "model")
         return [str(python), "-m", "nmt", "train", "--config", config, "--run", run]
 
-    def windows(self, folder: Path, log: str, data: Exported) -> list[float]:
+    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """From metrics.jsonl, whose speed counts the source too: the corpus' share is taken."""
         lines = (folder / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        records = [json.loads(line) for line in lines]
-        both = [r["tokens_per_second"] for r in records if r["type"] == "train"]
-        return [rate / data.counts.both_by_target for rate in both]
+        records = [record for record in map(json.loads, lines) if record["type"] == "train"]
+        ends = [0.0, *(record["seconds"] for record in records)]
+        found = [
+            (record["tokens_per_second"] / data.counts.both_by_target, end - start)
+            for record, (start, end) in zip(records, pairwise(ends), strict=True)
+        ]
+        return [Window(rate * seconds, seconds) for rate, seconds in found]
 
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         """See Toolkit."""
         search = ["--beam", str(job.settings.beam), "--batch-size", str(job.batch)]
+        search += ["--length-penalty", str(LENGTH_PENALTY)]
+        search += ["--set", f"search.max_length_factor={LENGTH_FACTOR}"]
         files = ["--file", str(job.src), "--out", str(job.out)]
         command = [str(python), "-m", "nmt", "translate", "--run", str(job.model)]
         return [*command, *search, *files, "--device", "cpu"]

@@ -13,6 +13,7 @@ from typing import IO
 
 from nmt.bench.load import Watch
 from nmt.errors import NMTError
+from nmt.output import write_lines
 from peers.data import Exported, bleu_of, text_of
 from peers.environments import python_of
 from peers.settings import Settings
@@ -99,43 +100,48 @@ def translate_in_turn(
     The time of the whole process less that of the same for the first sentence alone: loading is
     not counted. BLEU is that of the last round.
     """
-    jobs = {
-        (toolkit, size): _job(toolkit, path, place, data, settings, size)
-        for toolkit, path in models.items()
-        for size in batch_sizes
-    }
-    n = data.text("test", "src").read_text(encoding="utf-8").count("\n")
+    orders: dict[Toolkit, list[int]] = {}
+    jobs: dict[tuple[Toolkit, int], tuple[Job, Job]] = {}
+    for toolkit, model in models.items():
+        folder = place.folder(toolkit)
+        orders[toolkit] = _write_sources(toolkit, folder, data, settings.sentences)
+        for size in batch_sizes:
+            out = folder / f"test-{size}.tgt"
+            jobs[toolkit, size] = (
+                Job(model, folder / "test.src", out, size, settings),
+                Job(model, folder / "first.src", out.with_suffix(".first"), size, settings),
+            )
     rates: dict[tuple[Toolkit, int], list[float]] = {key: [] for key in jobs}
     loads: dict[tuple[Toolkit, int], list[float | None]] = {key: [] for key in jobs}
     for _ in range(rounds):
         for (toolkit, size), (whole, one) in jobs.items():
             watch = Watch()
-            seconds = _translate(toolkit, place, whole) - _translate(toolkit, place, one)
+            loading = _translate(toolkit, place, one)  # first: then both find its files in memory
+            seconds = _translate(toolkit, place, whole) - loading
             loads[toolkit, size].append(watch.look())
-            rates[toolkit, size].append((n - 1) / max(seconds, 1e-9))
+            rates[toolkit, size].append((len(orders[toolkit]) - 1) / max(seconds, 1e-9))
     return {
         (toolkit.name, size): Measured(
             tuple(rates[toolkit, size]),
             _most(loads[toolkit, size]),
-            bleu_of(_texts(toolkit, whole.out), data.text("test", "tgt")),
+            bleu_of(_texts(toolkit, whole.out, orders[toolkit]), data.text("test", "tgt")),
         )
         for (toolkit, size), (whole, _) in jobs.items()
     }
 
 
-def _job(
-    toolkit: Toolkit, model: Path, place: Place, data: Exported, settings: Settings, size: int
-) -> tuple[Job, Job]:
-    """All of the test set, and its first sentence."""
+def _write_sources(
+    toolkit: Toolkit, folder: Path, data: Exported, sentences: int | None
+) -> list[int]:
+    """Write test.src and, with its first sentence, first.src; the order of the former."""
     kind = data.pieces if toolkit.reads_pieces() else data.text
-    whole = kind("test", "src")
-    first = place.folder(toolkit) / "first.src"
-    first.write_text(whole.read_text(encoding="utf-8").split("\n", 1)[0] + "\n", encoding="utf-8")
-    out = place.folder(toolkit) / f"test-{size}.tgt"
-    return (
-        Job(model, whole, out, size, settings),
-        Job(model, first, out.with_suffix(".first"), size, settings),
-    )
+    lines = kind("test", "src").read_text(encoding="utf-8").split("\n")[:-1][:sentences]
+    order = list(range(len(lines)))
+    if not toolkit.sorts():
+        order.sort(key=lambda i: lines[i].count(" "))
+    write_lines((lines[i] for i in order), folder / "test.src")
+    write_lines(lines[:1], folder / "first.src")
+    return order
 
 
 def _translate(toolkit: Toolkit, place: Place, job: Job) -> float:
@@ -159,9 +165,11 @@ def _streams(toolkit: Toolkit, job: Job) -> Iterator[tuple[IO[bytes] | None, IO[
             yield None, log
 
 
-def _texts(toolkit: Toolkit, out: Path) -> list[str]:
+def _texts(toolkit: Toolkit, out: Path, order: Sequence[int]) -> list[str]:
+    """The translations as text, in the order of the test set."""
     lines = out.read_text(encoding="utf-8").split("\n")[:-1]
-    return [text_of(line, "fr") for line in lines] if toolkit.reads_pieces() else lines
+    in_order = [line for _, line in sorted(zip(order, lines, strict=True))]
+    return [text_of(line, "fr") for line in in_order] if toolkit.reads_pieces() else in_order
 
 
 def _run(

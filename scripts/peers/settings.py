@@ -4,6 +4,12 @@ from pydantic import Field
 
 from nmt.schema import Config
 
+LENGTH_PENALTY = 0.6
+"""The power of a hypothesis' length that its score is divided by."""
+
+LENGTH_FACTOR = 1.5
+"""Pieces of a translation for one of the source, at most. JoeyNMT's own; the others are told it."""
+
 
 class Settings(Config):
     """One experiment; a toolkit that cannot do something the same way says so in its file."""
@@ -18,5 +24,7 @@ class Settings(Config):
     steps: int = Field(default=60, gt=0, description="updates")
     report_every: int = Field(default=5, gt=0, description="updates between lines of the log")
     beam: int = Field(default=5, gt=0, description="hypotheses a sentence")
-    max_length: int = Field(default=100, gt=0, description="pieces of a translation, at most")
+    sentences: int | None = Field(
+        default=None, gt=1, description="of the test set, from its beginning; null: all"
+    )
     seed: int = Field(default=1, ge=0, description="seed of all chance")

@@ -1,7 +1,6 @@
 """What the benchmark needs to know of a toolkit: what to install, write, run and read."""
 
 import abc
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,15 @@ class Environment:
     stand_ins: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Window:
+    """Some updates in a row, as a log gives them: target tokens, ends of sentences included,
+    padding not, and the seconds that they took. Tokens may be in any unit, the same for all."""
+
+    tokens: float
+    seconds: float
+
+
 class Toolkit(abc.ABC):
     """One toolkit. `folder` is where it keeps its configuration, logs and model."""
 
@@ -44,8 +52,8 @@ class Toolkit(abc.ABC):
         """What trains for `settings.steps` updates and leaves a model in `folder`."""
 
     @abc.abstractmethod
-    def windows(self, folder: Path, log: str, data: Exported) -> list[float]:
-        """Target tokens a second, ends of sentences included, padding not, window by window."""
+    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
+        """What the log says of speed, in the order of time."""
 
     @abc.abstractmethod
     def translate_command(self, python: Path, folder: Path, job: "Job") -> list[str]:
@@ -53,6 +61,10 @@ class Toolkit(abc.ABC):
 
     def reads_pieces(self) -> bool:
         """Whether it is given pieces, and gives them back; else text."""
+        return True
+
+    def sorts(self) -> bool:
+        """Whether it translates sentences of like lengths together; else it is given them so."""
         return True
 
 
@@ -70,12 +82,9 @@ class Job:
     settings: Settings
 
 
-def steady_rate(windows: Sequence[float]) -> float:
-    """Tokens over seconds, once it runs: windows hold as many updates each.
-
-    Raises ValueError where the log had too few windows.
-    """
-    steady = [rate for rate in windows[int(WARM_SHARE * len(windows)) :] if rate > 0]
+def steady_rate(windows: Sequence[Window]) -> float:
+    """Tokens over seconds, once it runs. Raises ValueError where the log had no windows."""
+    steady = windows[int(WARM_SHARE * len(windows)) :]
     if not steady:
         raise ValueError("the log has no lines of speed")
-    return statistics.harmonic_mean(steady)
+    return sum(window.tokens for window in steady) / sum(window.seconds for window in steady)

@@ -1,6 +1,7 @@
 """bench_peers.py as far as it can be tested without the other toolkits."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ from peers.own import Own
 from peers.rounds import Measured, Place, train_in_turn, translate_in_turn
 from peers.settings import Settings
 from peers.table import decoding_table, training_table
-from peers.toolkit import Job, Toolkit, steady_rate
+from peers.toolkit import Job, Toolkit, Window, steady_rate
 
 SETTINGS = Settings(hidden=24, embedding=12, vocabulary=300, batch=5, steps=40, report_every=2)
 
@@ -39,10 +40,16 @@ sents:      64; bsz:  896/1216/64;  590/ 801 tok/s;     41 sec;
 sents:      64; bsz: 1408/1697/64; 1057/1468 tok/s;     66 sec;
 """
 JOEYNMT_LOG = """\
+2026-11-21 15:49:59,123 - INFO - joeynmt.training - EPOCH 1
 2026-11-21 15:50:01,123 - INFO - joeynmt.training - Epoch   1, Step:        2, Batch Loss: \
    90.123456, Batch Acc: 0.012345, Tokens per Sec:      806, Lr: 0.001000
 2026-11-21 15:50:09,001 - INFO - joeynmt.training - Epoch   1, Step:        4, Batch Loss: \
    80.123456, Batch Acc: 0.023456, Tokens per Sec:     1012, Lr: 0.001000
+2026-11-21 15:50:10,001 - INFO - joeynmt.training - Epoch   1, total training loss: 170.25, \
+num. of seqs: 256, num. of tokens: 9584, 9.8780[sec]
+2026-11-21 15:50:10,001 - INFO - joeynmt.training - EPOCH 2
+2026-11-21 15:50:12,001 - INFO - joeynmt.training - Epoch   2, Step:        6, Batch Loss: \
+   70.123456, Batch Acc: 0.033456, Tokens per Sec:     1000, Lr: 0.001000
 """
 MARIAN_LOG = """\
 [2026-11-21 15:52:33] Ep. 1 : Up. 2 : Sen. 128 : Cost 8.98 * 2,304 @ 1,152 after 2,304 : Time \
@@ -161,39 +168,43 @@ def test_marians_vocabulary_numbers_every_piece_once(exported: Exported, tmp_pat
 @pytest.mark.parametrize(
     ("toolkit", "log", "windows"),
     [
-        (OpenNMT(), OPENNMT_LOG, [801, 1468]),
-        (JoeyNMT(), JOEYNMT_LOG, [806, 1012]),
-        (Marian(1), MARIAN_LOG, [811.27, 807.69]),
+        (OpenNMT(), OPENNMT_LOG, [(1216, 1216 / 801), (1697, 1697 / 1468)]),
+        (JoeyNMT(), JOEYNMT_LOG, [(1612, 2), (1012 * 7.878, 7.878), (2000, 2)]),
+        (Marian(1), MARIAN_LOG, [(2304, 2.84), (2100, 2.6)]),
     ],
     ids=lambda value: value.name if isinstance(value, Toolkit) else "",
 )
 def test_the_speed_of_target_tokens_is_read_from_the_log(
-    toolkit: Toolkit, log: str, windows: list[float], exported: Exported, tmp_path: Path
+    toolkit: Toolkit,
+    log: str,
+    windows: list[tuple[float, float]],
+    exported: Exported,
+    tmp_path: Path,
 ) -> None:
-    assert toolkit.windows(tmp_path, log, exported) == windows
+    found = [(window.tokens, window.seconds) for window in toolkit.windows(tmp_path, log, exported)]
+    assert found == [pytest.approx(window, rel=1e-6) for window in windows]
     assert toolkit.windows(tmp_path, "nothing of it\n", exported) == []
 
 
 def test_our_own_log_counts_both_sides(exported: Exported, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     records = [
-        {"type": "train", "tokens_per_second": 1000.0},
-        {"type": "valid", "bleu": 1.0},
-        {"type": "train", "tokens_per_second": 2000.0},
+        {"type": "train", "seconds": 3.0, "tokens_per_second": 1000.0},
+        {"type": "valid", "seconds": 3.5, "bleu": 1.0},
+        {"type": "train", "seconds": 5.0, "tokens_per_second": 2000.0},
     ]
     text = "".join(json.dumps(record) + "\n" for record in records)
     (tmp_path / "model" / "metrics.jsonl").write_text(text)
     share = exported.counts.tgt_tokens / (exported.counts.src_tokens + exported.counts.tgt_tokens)
-    assert Own("fp32").windows(tmp_path, "", exported) == pytest.approx(
-        [1000 * share, 2000 * share]
-    )
+    first, second = Own("fp32").windows(tmp_path, "", exported)
+    assert (first.seconds, second.seconds) == (3, 2)
+    assert first.tokens == pytest.approx(3 * 1000 * share)
+    assert second.tokens == pytest.approx(2 * 2000 * share)
 
 
 def test_a_steady_rate_is_tokens_over_seconds_without_the_beginning() -> None:
-    # Equal windows at 100 and 300 tokens a second: 2 tokens in 1/100 + 1/300 seconds.
-    assert steady_rate([1.0, 100.0, 300.0, 100.0, 300.0][:4]) == pytest.approx(
-        3 / (1 / 100 + 1 / 300 + 1 / 100)
-    )
+    windows = [Window(1, 100), Window(10, 1), Window(200, 2), Window(30, 1)]
+    assert steady_rate(windows) == pytest.approx((10 + 200 + 30) / (1 + 2 + 1))
     with pytest.raises(ValueError, match="no lines of speed"):
         steady_rate([])
 
@@ -229,8 +240,8 @@ class Fake(Toolkit):
         script = f"open({str(folder.parent / 'order')!r}, 'a').write({self.name!r}); print('ran')"
         return [str(python), "-c", script]
 
-    def windows(self, folder: Path, log: str, data: Exported) -> list[float]:
-        return [self.rate] * 4 if "ran" in log else []
+    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
+        return [Window(self.rate, 1)] * 4 if "ran" in log else []
 
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         script = "import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2])"
@@ -260,7 +271,7 @@ def test_a_process_that_fails_says_why(exported: Exported, tmp_path: Path) -> No
 def test_translations_are_timed_without_loading_and_scored(
     exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seconds = iter([5.0, 3.0])  # the whole test set, then its first sentence
+    seconds = iter([3.0, 5.0])  # the first sentence, then the whole test set
     real = peers.rounds._translate
 
     def timed(toolkit: Toolkit, place: Place, job: Job) -> float:
@@ -276,6 +287,58 @@ def test_translations_are_timed_without_loading_and_scored(
     assert measured.bleu is not None
     assert 0 <= measured.bleu < 50  # it copied the source
     assert f"| A | 7 | {(n - 1) / 2:,.0f} |" in decoding_table({("A", 7): measured})
+
+
+def test_one_that_does_not_sort_is_given_sentences_by_length_and_read_back_in_order(
+    exported: Exported, tmp_path: Path
+) -> None:
+    class Unsorted(Fake):
+        def sorts(self) -> bool:
+            return False
+
+    place, settings = Place(tmp_path, tmp_path, 1), SETTINGS.model_copy(update={"sentences": 50})
+    toolkits = {Fake("A", 1): tmp_path, Unsorted("B", 1): tmp_path}
+    measured = translate_in_turn(toolkits, place, exported, settings, [7], 1)
+    sources = lines_of(exported.pieces("test", "src"))[:50]
+    given = lines_of(tmp_path / "B" / "test.src")
+    assert lines_of(tmp_path / "A" / "test.src") == sources
+    assert sorted(given) == sorted(sources)
+    lengths = [line.count(" ") for line in given]
+    assert lengths == sorted(lengths)
+    assert measured["A", 7].bleu == measured["B", 7].bleu
+
+
+def test_joeynmt_is_given_batches_of_like_lengths(exported: Exported, tmp_path: Path) -> None:
+    JoeyNMT().write(tmp_path, exported, SETTINGS)
+    given = [lines_of(tmp_path / f"train.{side}") for side in ("src", "tgt")]
+    pairs = list(zip(*given, strict=True))
+    original = [lines_of(exported.pieces("train", side)) for side in ("src", "tgt")]
+    assert sorted(pairs) == sorted(zip(*original, strict=True))
+    batches = [pairs[at : at + SETTINGS.batch] for at in range(0, len(pairs), SETTINGS.batch)]
+    longest = [max(tgt.count(" ") + 1 for _, tgt in batch) for batch in batches]
+    padded = sum(n * len(batch) for n, batch in zip(longest, batches, strict=True))
+    assert padded < 1.01 * sum(tgt.count(" ") + 1 for _, tgt in pairs)
+    assert longest != sorted(longest)
+
+
+def test_all_search_with_the_same_rule(exported: Exported, tmp_path: Path) -> None:
+    for toolkit in (Own("fp32"), OpenNMT(), JoeyNMT(), Marian(1)):
+        folder = tmp_path / toolkit.name
+        folder.mkdir()
+        toolkit.write(folder, exported, SETTINGS)
+        job = Job(tmp_path / "model", tmp_path / "src", tmp_path / "out", 16, SETTINGS)
+        words = toolkit.translate_command(Path("python"), folder, job)
+        path = folder / "translate-16.yaml"
+        if path.is_file():
+            testing = yaml.safe_load(path.read_text(encoding="utf-8"))["testing"]
+            words = [f"{key}={value}" for key, value in testing.items()]
+            assert {"beam_size=5", "batch_size=16", "beam_alpha=0.6"} <= set(words)
+        else:
+            said = " ".join(words)
+            assert re.search(r"beam(.size)? 5 ", said)
+            assert re.search(r"batch(.size)? 16 ", said)
+            assert " 0.6" in said
+            assert re.search(r"(factor|ratio)[= ]1.5", said)
 
 
 def test_load_is_said_in_the_table() -> None:
