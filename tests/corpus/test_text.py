@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.corpus.sources import read_lines
@@ -18,7 +18,15 @@ needs_corpora = pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no fol
 LANGS = st.sampled_from(["en", "fr", "de"])
 # Random characters seldom meet a rule, so half of the texts are made of what the rules are about.
 TEXTS = st.text() | st.text(
-    alphabet=[*"aé1 ?!‽;:«»\"'’‘.…,()-/=#&_▁", "\u00a0", "\u202f", "\u2009", "\u200b", "\u0301"]
+    alphabet=[
+        *"aé1 ?!‽;:«»\"'’‘.…,()-/=#&_▁",
+        "\u00a0",
+        "\u202f",
+        "\u2009",
+        "\u200b",
+        "\u200d",
+        "\u0301",
+    ]
 )
 
 
@@ -116,6 +124,19 @@ def test_normalise_is_idempotent(text: str, lang: str) -> None:
     assert normalise(once, lang) == once
 
 
+@pytest.mark.parametrize("mark", "?!;:‽'\"«»")
+@pytest.mark.parametrize("unseen", ["\u200b", "\u200d", "\u2060", "\ufeff", "\x00", "\u00ad"])
+@pytest.mark.parametrize("around", [("a", "b"), ("a", ""), ("", "b"), ("a ", " b"), ("a'", "/")])
+def test_characters_without_width_change_no_typography(
+    around: tuple[str, str], unseen: str, mark: str
+) -> None:
+    before, after = around
+    for middle in (unseen + mark, mark + unseen, unseen + mark + unseen):
+        text = before + middle + after
+        assert normalise(restore(text, "fr"), "fr") == normalise(text, "fr")
+
+
+@settings(max_examples=500)
 @given(TEXTS, LANGS)
 def test_restore_changes_nothing_that_a_model_reads(text: str, lang: str) -> None:
     assert normalise(restore(text, lang), lang) == normalise(text, lang)
