@@ -14,7 +14,8 @@ Keys and values are read once a step, masked positions of them never. A launch h
 each row and each block of S, K or M, so that a batch of a few rows fills a GPU too. Whatever the
 inputs' dtypes (fp32, bf16, fp16), sums are fp32. The order of every sum is fixed by the constants
 below: no atomics, no autotuning; a row's result is the same bits in any batch and with any
-padding. Triton comes with PyTorch for CUDA; nothing imports this module without it.
+padding. Where K and M are multiples of 16, reads are 16 bytes wide, and nothing is compiled anew
+for another B, S or T. Triton comes with PyTorch for CUDA; nothing imports this module without it.
 """
 
 from typing import no_type_check
@@ -158,7 +159,7 @@ def _tile_columns(ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     return tl.broadcast_to(tl.arange(0, COLUMNS)[None, :], (ROWS, COLUMNS))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["S", "keep_b"])
 @no_type_check
 def _scores_kernel(
     query, keys, keep, v, scores,
@@ -180,7 +181,7 @@ def _scores_kernel(
     tl.store(scores + b * S + s, tl.sum(total, axis=1), mask=kept)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["S", "keep_b"])
 @no_type_check
 def _context_kernel(
     scores, values, keep, weights, context,
@@ -224,7 +225,7 @@ def _context_kernel(
     tl.store(context + b * M + m, tl.sum(part, axis=0), mask=m < M)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["S", "weights_b", "used_b"])
 @no_type_check
 def _grad_weights_kernel(
     grad_context, values, weights, used, grad_weights,
@@ -251,7 +252,7 @@ def _grad_weights_kernel(
     tl.store(grad_weights + b * S + s, result, mask=s < S)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["S", "weights_b"])
 @no_type_check
 def _grad_query_kernel(
     query, keys, v, weights, grad_weights, grad_energies, grad_query,
@@ -287,7 +288,7 @@ def _grad_query_kernel(
     tl.store(grad_query + b * K + k, 4 * factor * tl.sum(total, axis=0), mask=k < K)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T", "S", "grad_b", "grad_t"])
 @no_type_check
 def _grad_keys_kernel(
     grad_energies, queries, keys, v, grad_keys, shares,

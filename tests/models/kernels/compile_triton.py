@@ -1,10 +1,11 @@
 """Compile the Triton kernels for an H100 or H200 (sm_90) on a machine without one.
 
 Run by itself, in a process in which Triton interprets nothing. Calls the kernels' functions with
-launches replaced by compilation, and prints a line of JSON per compiled kernel: what `ptxas` and
-`cuobjdump`, which Triton brings, say of it.
+launches replaced by compilation, and prints a line of JSON per launch: what `cuobjdump`, which
+Triton brings, says of the kernel. Arguments: a dtype, then sizes as B,T,S,K,M,H, any number.
 """
 
+import functools
 import json
 import re
 import subprocess
@@ -37,10 +38,12 @@ class Absent:
 def compile_only(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
     """In place of JITFunction.run, which would launch."""
     compiled = run(self, *args, grid=grid, warmup=True, **kwargs)
-    sys.stdout.write(json.dumps({"kernel": self.__name__, **resources(compiled)}) + "\n")
+    row = {"kernel": self.__name__, "hash": compiled.hash, **resources(compiled)}
+    sys.stdout.write(json.dumps(row) + "\n")
     return compiled
 
 
+@functools.cache
 def resources(compiled: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder, "kernel.cubin")
@@ -74,4 +77,5 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
 
 driver.set_active(Absent())
 run, JITFunction.run = JITFunction.run, compile_only
-everything(tuple(map(int, sys.argv[2:])), getattr(torch, sys.argv[1]))
+for sizes in sys.argv[2:]:
+    everything(tuple(map(int, sizes.split(","))), getattr(torch, sys.argv[1]))
