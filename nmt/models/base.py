@@ -46,7 +46,11 @@ class Memory(BatchFirst):
 
 @dataclass(frozen=True)
 class State(BatchFirst):
-    """Everything a decoder needs for its next step; each model adds its own fields."""
+    """Everything a decoder needs for its next step; each model adds its own fields.
+
+    What is known of a sentence, such as its keys, is held once: `select` gives its rows that read
+    it, copies it for none of them, and leaves it out when none is left (beams.py).
+    """
 
 
 @dataclass(frozen=True)

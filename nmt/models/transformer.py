@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762)."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nmt.corpus.vocab import padded_rows
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.beams import Beams, select_sentences
 from nmt.models.layers import VocabLinear
 from nmt.models.masks import causal_keep
 from nmt.models.positions import PositionsConfig, SinusoidalConfig
@@ -83,10 +84,14 @@ class TransformerConfig(LayerConfig):
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """What a step reads: the cache of every decoder layer, and which source places are real."""
+    """What a step reads: the cache of every decoder layer, and which source places are real.
+
+    `beams` say which of the B sources a row reads; None: row i reads source i.
+    """
 
     layers: tuple[LayerCache, ...]
     keep: Bool[Tensor, "B S"]
+    beams: Beams | None = None
 
     @property
     def length(self) -> int:
@@ -94,9 +99,11 @@ class TransformerState(State):
         return self.layers[0].own.keys.shape[2]
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
-        """See BatchFirst.select."""
-        layers = tuple(layer.select(rows) for layer in self.layers)
-        return TransformerState(layers, self.keep.index_select(0, rows))
+        """See BatchFirst.select; sources are copied only to leave some of them out."""
+        beams, left = select_sentences(self.beams, len(self.keep), rows)
+        layers = tuple(layer.read_by(rows, left) for layer in self.layers)
+        keep = self.keep if left is None else self.keep.index_select(0, left)
+        return TransformerState(layers, keep, beams)
 
 
 class Pieces(nn.Module):
@@ -173,13 +180,13 @@ class TransformerDecoder(nn.Module):
         causal = None if n_more == 1 else causal_keep(first, n_more, x.device)[None, None]
         caches, shown = [], []
         for i, (layer, cache) in enumerate(zip(self.layers, state.layers, strict=True)):
-            x, after, weights = layer(x, cache, causal, state.keep[:, None, None], i in seen)
+            x, after, weights = layer(x, cache, causal, state.keep, state.beams, i in seen)
             caches.append(after)
             if weights is not None:
                 shown.append(weights)
         logits = self.output(self.norm(x))
         heads = torch.cat(shown, dim=1) if shown else None
-        return logits, heads, TransformerState(tuple(caches), state.keep)
+        return logits, heads, replace(state, layers=tuple(caches))
 
 
 class TransformerSeq2Seq(Seq2Seq):

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nmt.models.base import BatchFirst
+from nmt.models.beams import Beams
 from nmt.models.masks import softmax_where
 from nmt.schema import Config, conflict_error
 
@@ -73,11 +74,16 @@ class KeyValues(BatchFirst):
 
 
 @dataclass(frozen=True)
-class LayerCache(BatchFirst):
-    """What a decoder layer remembers: of the target so far (`own`), and of the source."""
+class LayerCache:
+    """What a decoder layer remembers: of R targets so far (`own`), and of the B sources."""
 
     own: KeyValues
     source: KeyValues
+
+    def read_by(self, rows: Int[Tensor, " R"], left: Int[Tensor, " B"] | None) -> "LayerCache":
+        """That of the targets `rows` and of the sources `left` (None: all, not copied)."""
+        source = self.source if left is None else self.source.select(left)
+        return LayerCache(self.own.select(rows), source)
 
 
 def attention_weights(
@@ -228,20 +234,27 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "R T D"],
         cache: LayerCache,
         causal: Bool[Tensor, "1 1 T past_and_T"] | None,
-        keep: Bool[Tensor, "B 1 1 S"],
+        keep: Bool[Tensor, "B S"],
+        beams: Beams | None,
         with_weights: bool,
-    ) -> tuple[Float[Tensor, "B T D"], LayerCache, Float[Tensor, "B N T S"] | None]:
+    ) -> tuple[Float[Tensor, "R T D"], LayerCache, Float[Tensor, "R N T S"] | None]:
         """T more positions after those in `cache`: the output, the cache after them, and where
-        they looked in the source if `with_weights`.
+        they looked in the source if `with_weights`. `beams` as in TransformerState.
         """
         y = self.around_own.enter(x)
         own = cache.own.and_then(self.own.project(y))
         x = self.around_own.leave(x, self.own(y, own, causal)[0])
         y = self.around_source.enter(x)
-        found, weights = self.source(y, cache.source, keep, with_weights)
+        asked = y if beams is None else beams.together(y)
+        found, weights = self.source(asked, cache.source, keep[:, None, None], with_weights)
+        if beams is not None:
+            found = beams.apart(found)
+            weights = (
+                None if weights is None else beams.apart(weights.transpose(1, 2)).transpose(1, 2)
+            )
         x = self.around_source.leave(x, found)
         y = self.around_feed_forward.enter(x)
         x = self.around_feed_forward.leave(x, self.feed_forward(y))

@@ -1,11 +1,14 @@
 """Laws that every architecture obeys: search, training and maps rely on nothing else."""
 
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
 import torch
 from laws.family import SRC_VOCAB, TGT_VOCAB
 
 from nmt.corpus.batching import pad_ids
 from nmt.corpus.vocab import BOS_ID, EOS_ID
-from nmt.models.base import DecoderOutput, Seq2Seq
+from nmt.models.base import DecoderOutput, Seq2Seq, State
 from nmt.models.masks import keep_from_lengths
 
 LENGTHS = (11, 2, 5, 1, 7)
@@ -105,6 +108,57 @@ def test_select_takes_rows_of_a_state(model: Seq2Seq) -> None:
     chosen = model.step(tgt_in[rows, 1], state.select(rows))
     torch.testing.assert_close(chosen.logits, whole.logits[rows])
     torch.testing.assert_close(chosen.weights, whole.weights[rows])
+
+
+def test_rows_of_a_sentence_part_and_meet_again(model: Seq2Seq) -> None:
+    """As in a beam: rows multiply, part, trade places and sentences end, step by step."""
+    src_ids, more = pad_ids(_sources()), _prefixes()
+    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
+    state = model.start(model.encode(src_ids, keep))
+    origins, prefixes = torch.arange(len(LENGTHS)), torch.empty(len(LENGTHS), 0, dtype=torch.long)
+    generator = torch.Generator().manual_seed(6)
+    for chosen in ([0, 0, 0, 1, 2, 2, 3, 4], [7, 1, 0, 5, 4, 1, 6, 6], [7, 6, 1, 5, 3], [4, 2]):
+        rows = torch.tensor(chosen)
+        last_ids = torch.randint(4, TGT_VOCAB, rows.shape, generator=generator)
+        origins, state = origins[rows], state.select(rows)
+        prefixes = torch.cat([prefixes[rows], last_ids.unsqueeze(1)], dim=1)
+        step = model.step(last_ids, state)
+        later = model.decode(more[origins], step.state, with_weights=True)
+        both = torch.cat([prefixes, more[origins]], dim=1)
+        expected = model(src_ids[origins], keep[origins], both, with_weights=True)
+        torch.testing.assert_close(step.logits, expected.logits[:, -T - 1])
+        torch.testing.assert_close(step.weights, expected.weights[:, -T - 1])
+        torch.testing.assert_close(later.logits, expected.logits[:, -T:])
+        torch.testing.assert_close(later.heads, expected.heads[:, :, -T:])
+        state = step.state
+
+
+def test_a_sentence_is_held_once_for_all_its_rows(model: Seq2Seq) -> None:
+    src_ids = pad_ids(_sources())
+    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
+    state = model.start(model.encode(src_ids, keep))
+    held = [tensor.data_ptr() for tensor in _keys_and_values(state)]
+    assert len(held) >= 2
+    spread = state.select(torch.arange(len(LENGTHS)).repeat_interleave(3))
+    assert [tensor.data_ptr() for tensor in _keys_and_values(spread)] == held
+    fewer = spread.select(torch.tensor([14, 3, 5]))
+    assert [len(tensor) for tensor in _keys_and_values(fewer)] == [2] * len(held)
+
+
+def _keys_and_values(state: State) -> list[torch.Tensor]:
+    """Those of the source: what has one more dimension than sentences and positions."""
+    return [t for t in _tensors(state) if t.dim() > 2 and t.shape[-2] == max(LENGTHS)]
+
+
+def _tensors(value: object) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _tensors(part)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _tensors(getattr(value, field.name))
 
 
 def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:

@@ -17,20 +17,48 @@ from nmt.models.attention.coverage import Coverage
 from nmt.models.attention.span import Span, Window
 from nmt.models.attention.weighting import Choice, SoftWeighting, Weighting
 from nmt.models.base import BatchFirst, Memory, Surrogate
+from nmt.models.beams import Beams, select_sentences
 
 
 @dataclass(frozen=True)
 class AttentionState(BatchFirst):
-    """What attention knows of a sentence: its keys and values, and what it has done so far.
+    """What attention knows of B sentences, and what it has done so far for R rows that read them.
 
     `queries` counts the queries answered; `past` is what coverage remembers, None without it.
+    `beams` say which sentence a row reads; None: row i reads sentence i, R = B.
     """
 
     keys: Float[Tensor, "B S K"]
     values: Float[Tensor, "B S C"]
     keep: Bool[Tensor, "B S"]
-    queries: Int[Tensor, " B"]
-    past: Float[Tensor, "B S"] | None
+    queries: Int[Tensor, " R"]
+    past: Float[Tensor, "R S"] | None
+    beams: Beams | None = None
+
+    def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
+        """See BatchFirst.select; sentences are copied only to leave some of them out."""
+        beams, left = select_sentences(self.beams, len(self.keep), rows)
+        return AttentionState(
+            keys=self.keys if left is None else self.keys.index_select(0, left),
+            values=self.values if left is None else self.values.index_select(0, left),
+            keep=self.keep if left is None else self.keep.index_select(0, left),
+            queries=self.queries.index_select(0, rows),
+            past=None if self.past is None else self.past.index_select(0, rows),
+            beams=beams,
+        )
+
+    def apart(self) -> "AttentionState":
+        """The same with a copy of its sentence for each row."""
+        if self.beams is None:
+            return self
+        sentences = self.beams.sentences
+        return AttentionState(
+            keys=self.keys.index_select(0, sentences),
+            values=self.values.index_select(0, sentences),
+            keep=self.keep.index_select(0, sentences),
+            queries=self.queries,
+            past=self.past,
+        )
 
 
 @dataclass(frozen=True)
@@ -112,6 +140,23 @@ class Attention(nn.Module, abc.ABC):
         """Answer Q queries, one after another as far as the kind remembers anything."""
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
+        beams = state.beams
+        if beams is None:
+            return self._look(query, state)
+        if self.coverage is not None or self.span is not None:
+            look = self._look(query, state.apart())  # rows differ in what they see of a sentence
+            own = look.state
+            return replace(look, state=replace(state, queries=own.queries, past=own.past))
+        look = self._look(beams.together(query), state)
+        return Look(
+            context=beams.apart(look.context),
+            heads=beams.apart(look.heads.transpose(1, 2)).transpose(1, 2),
+            state=replace(state, queries=state.queries + query.shape[1]),
+            choice=None if look.choice is None else look.choice.apart(beams),
+        )
+
+    def _look(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> Look:
+        """The same where each query looks at the sentence of its own row."""
         keys = state.keys
         if self.coverage is not None and state.past is not None:
             keys = keys + self.coverage(state.past)

@@ -44,7 +44,7 @@ class AdditiveAttention(Attention):
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
         """w_v^T tanh(W_q q + keys), every query against every key."""
-        energy = torch.tanh(self.W_q(query).unsqueeze(2) + keys.unsqueeze(1))
+        energy = (self.W_q(query).unsqueeze(2) + keys.unsqueeze(1)).tanh_()
         scores: Tensor = self.w_v(energy).squeeze(-1)
         return scores
 
@@ -83,7 +83,7 @@ class ConcatAttention(Attention):
     ) -> Float[Tensor, "B Q S"]:
         """v_a^T tanh(the sum of the halves)."""
         projected = nn.functional.linear(query, self.W_a.weight[:, : self.query_size])
-        energy = torch.tanh(projected.unsqueeze(2) + keys.unsqueeze(1))
+        energy = (projected.unsqueeze(2) + keys.unsqueeze(1)).tanh_()
         scores: Tensor = self.v_a(energy).squeeze(-1)
         return scores
 

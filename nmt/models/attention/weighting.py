@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.models.base import Surrogate
+from nmt.models.beams import Beams
 from nmt.models.masks import keep_like, softmax_where
 from nmt.schema import Config
 
@@ -40,6 +41,10 @@ class Choice:
         """The same in another shape."""
         shape = (n_rows, n_queries)
         return Choice(self.log_probs.view(shape), self.entropies.view(shape))
+
+    def apart(self, beams: Beams) -> "Choice":
+        """The same, asked together, row by row."""
+        return Choice(beams.apart(self.log_probs), beams.apart(self.entropies))
 
 
 class Weighted(NamedTuple):
