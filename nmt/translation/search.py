@@ -68,6 +68,9 @@ class SearchConfig(Config):
         return max(1, min(bound, self.max_length))
 
 
+_CACHED_NUMBERS = 2**19
+"""Two MiB of fp32: about the second-level cache of a core."""
+
 Stepper = Callable[[Int[Tensor, " R"], State], StepOutput]
 """`Seq2Seq.step`, or the same of a decoder over another memory than words."""
 
@@ -196,9 +199,8 @@ def _choose(
     most): no sentence can take more than W of one row.
     """
     n_sentences, beam = table
-    log_probs = logits.float().log_softmax(dim=1) + _ban(logits, config, vocab_size)
-    piece_log_probs, piece_ids = top_k(log_probs, min(beam, logits.shape[1]))
-    width = piece_ids.shape[1]
+    width = min(beam, logits.shape[1])
+    piece_log_probs, piece_ids = _best_pieces(logits, width, config.allow_unk, vocab_size)
     sums = rows.sums.new_full((n_sentences * beam, width), -torch.inf)
     sums[rows.places] = rows.sums.unsqueeze(1) + piece_log_probs
     row_of_place = torch.zeros_like(sums[:, 0], dtype=torch.long)
@@ -215,14 +217,26 @@ def _choose(
     )
 
 
-def _ban(
-    logits: Float[Tensor, "R V"], config: SearchConfig, vocab_size: int
-) -> Float[Tensor, " V"]:
-    """-inf for every id that may not be produced, else 0."""
-    ban = torch.zeros(logits.shape[1], device=logits.device)
-    ban[[PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID]] = -torch.inf
-    ban[vocab_size:] = -torch.inf
-    return ban
+def _best_pieces(
+    logits: Float[Tensor, "R V"], k: int, allow_unk: bool, vocab_size: int
+) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
+    """The log-probabilities and ids of the k most probable pieces that may be produced, row by row.
+
+    On a CPU a few rows at a time: what fits its cache is not written to memory.
+    """
+    n_rows = len(logits)
+    if logits.device.type == "cpu":
+        n_rows = max(1, _CACHED_NUMBERS // logits.shape[1])
+    best = []
+    for some in logits.split(n_rows):
+        log_probs = some.float().log_softmax(dim=1)
+        for id_ in (PAD_ID, BOS_ID) if allow_unk else (PAD_ID, BOS_ID, UNK_ID):
+            log_probs[:, id_] = -torch.inf
+        log_probs[:, vocab_size:] = -torch.inf
+        best.append(top_k(log_probs, k))
+    if len(best) == 1:
+        return best[0]
+    return torch.cat([values for values, _ in best]), torch.cat([ids for _, ids in best])
 
 
 @torch.inference_mode()
