@@ -28,6 +28,9 @@ AnyConfig = TypeVar("AnyConfig", bound=Config)
 _MAX_DIGITS = 40
 """More than any number of a config needs; Python refuses to read thousands of them."""
 
+_NUMBERS_END = 2**63
+"""What no tensor's size, nor torch's seed, can be."""
+
 _MAX_NAME = 100
 
 _RESOLVERS = (
@@ -180,7 +183,10 @@ def _scalar(node: yaml.Node, path: KeyPath, place_of: PlaceOf) -> object:
     if tag == "int":
         if len(text) > _MAX_DIGITS:
             raise ConfigError(f"{where}: got a number of {len(text)} digits")
-        return int(text.replace("_", ""))
+        number = int(text.replace("_", ""))
+        if abs(number) >= _NUMBERS_END:
+            raise ConfigError(f"{where}: got {number}, allowed: less than 2^63")
+        return number
     if tag == "float":
         if not math.isfinite(float(text)):
             raise ConfigError(f"{where}: got {text[:_MAX_DIGITS]}, which is too large for a number")

@@ -116,6 +116,7 @@ def test_a_leading_zero_is_decimal(file: Path) -> None:
         ("name: " + "[" * 5000, "x.yaml:1: " + TOO_DEEP),
         ("".join(f"{' ' * n}a:\n" for n in range(100)), "x.yaml:20: " + TOO_DEEP),
         (f"name: x\nrate: {'9' * 5000}", "x.yaml:2: rate: got a number of 5000 digits"),
+        (f"name: x\nrate: {2**63}", f"x.yaml:2: rate: got {2**63}, allowed: less than 2^63"),
         ("name: x\n'a\\nb': 1\n\"c\\nd\": 1", "x.yaml:3: keys are plain names, got 'c\\nd'"),
         (
             f"name: x\n{'k' * 120}: 1",

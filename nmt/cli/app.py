@@ -67,12 +67,14 @@ def _say(lines: list[str]) -> None:
 
 def _lines(error: Exception) -> list[str]:
     """What to tell the user, if the fault is theirs: of an OSError only one about a file, or a
-    full disk, is.
+    full disk, is; and so is what takes more memory than there is.
     """
     if is_usage_error(error):
         return [_visible(usage_line(error))]
     if isinstance(error, NMTError):
         return [_visible(line) for line in str(error).split("\n")]
+    if isinstance(error, MemoryError | RuntimeError):
+        return _no_memory(error)
     if not isinstance(error, OSError):
         return []
     if error.strerror and error.filename is not None:
@@ -80,6 +82,17 @@ def _lines(error: Exception) -> list[str]:
     if error.errno == errno.ENOSPC:
         return [os.strerror(errno.ENOSPC)]
     return []
+
+
+def _no_memory(error: Exception) -> list[str]:
+    if "torch" not in sys.modules:  # nothing large was made; the end of `--help` comes here too
+        return []
+    from nmt.training.guards import is_out_of_memory
+
+    if not is_out_of_memory(error):
+        return []
+    words = str(error).partition("\n")[0]
+    return [_visible(f"out of memory; a smaller beam, batch or model needs less: {words}")]
 
 
 def _visible(text: str) -> str:

@@ -13,7 +13,7 @@ from nmt.errors import NMTError
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the machine, or the GPU, had no more memory; a CPU's allocator says so in words."""
-    words = ("can't allocate memory", "not enough memory", "out of memory")
+    words = ("can't allocate memory", "not enough memory", "out of memory", "size calculation over")
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error) for word in words)
     )

@@ -50,6 +50,8 @@ def toy() -> typer.Typer:
             raise OSError(errno.ENOSPC, "No space left on device")
         if how == "odd":
             raise ConfigError("a\x1b[31m\u2028\udcff\x00\u202f é\tb\nsecond")
+        if how == "memory":
+            raise RuntimeError("can't allocate memory: 9 bytes\nat alloc.cpp")
         if how == "bug":
             raise AssertionError("ours")
         if how == "interrupt":
@@ -66,6 +68,12 @@ def toy() -> typer.Typer:
         ("config", 2, "error: x.yaml:1: a: wrong\nerror: x.yaml:2: b: wrong\n"),
         ("file", 2, "error: /nowhere/at/all: No such file or directory\n"),
         ("disk", 2, "error: No space left on device\n"),
+        (
+            "memory",
+            2,
+            "error: out of memory; a smaller beam, batch or model needs less: "
+            "can't allocate memory: 9 bytes\n",
+        ),
         ("interrupt", 130, ""),
     ],
 )

@@ -179,6 +179,9 @@ def test_the_next_source_is_tried_and_the_choice_is_said(
     assert record["train.en.gz"]["source"] == "main"
     with pytest.raises(ConfigError, match=r"got 'no', allowed: dead, main"):
         fetch(source="no")
+    said.clear()
+    fetch(source="main", force=True)
+    assert not any("gone.gz" in line for line in said)
 
 
 def test_a_source_without_checksum_is_recorded_and_held_to_its_kind(

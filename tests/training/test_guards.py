@@ -40,6 +40,7 @@ def _train(folder: Path, allow_change: bool = False, **sections: Any) -> Outcome
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
         (RuntimeError(CPU_WORDS), True),
         (RuntimeError("MPS backend out of memory (MPS allocated: 17 GB)"), True),
+        (RuntimeError("Storage size calculation overflowed with sizes=[9, 9]"), True),
         (RuntimeError("size mismatch"), False),
         (ValueError("out of memory"), False),
     ],
