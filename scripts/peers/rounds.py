@@ -98,7 +98,7 @@ def translate_in_turn(
     """Sentences a second over the test set, by toolkit and size of batch.
 
     The time of the whole process less that of the same for the first sentence alone: loading is
-    not counted. BLEU is that of the last round.
+    not counted. BLEU is that of the last round. Raises NMTError where loading hides the rest.
     """
     orders: dict[Toolkit, list[int]] = {}
     jobs: dict[tuple[Toolkit, int], tuple[Job, Job]] = {}
@@ -119,7 +119,10 @@ def translate_in_turn(
             loading = _translate(toolkit, place, one)  # first: then both find its files in memory
             seconds = _translate(toolkit, place, whole) - loading
             loads[toolkit, size].append(watch.look())
-            rates[toolkit, size].append((len(orders[toolkit]) - 1) / max(seconds, 1e-9))
+            if seconds <= 0:
+                n = len(orders[toolkit])
+                raise NMTError(f"{toolkit.name}: {n} sentences took no longer than one; give more")
+            rates[toolkit, size].append((len(orders[toolkit]) - 1) / seconds)
     return {
         (toolkit.name, size): Measured(
             tuple(rates[toolkit, size]),

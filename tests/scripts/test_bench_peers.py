@@ -1,9 +1,10 @@
 """bench_peers.py as far as it can be tested without the other toolkits."""
 
+import itertools
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -268,17 +269,21 @@ def test_a_process_that_fails_says_why(exported: Exported, tmp_path: Path) -> No
         train_in_turn([Broken("X", 1)], Place(tmp_path, tmp_path, 1), exported, SETTINGS, 1)
 
 
-def test_translations_are_timed_without_loading_and_scored(
-    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = iter([3.0, 5.0])  # the first sentence, then the whole test set
-    real = peers.rounds._translate
+def take(seconds: Sequence[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let translations, one after another and over again, take these times."""
+    real, times = peers.rounds._translate, itertools.cycle(seconds)
 
     def timed(toolkit: Toolkit, place: Place, job: Job) -> float:
         real(toolkit, place, job)
-        return next(seconds)
+        return next(times)
 
     monkeypatch.setattr(peers.rounds, "_translate", timed)
+
+
+def test_translations_are_timed_without_loading_and_scored(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take([3, 5], monkeypatch)  # the first sentence, then the whole test set
     models = {Fake("A", 1): tmp_path}
     place = Place(tmp_path, tmp_path, 1)
     measured = translate_in_turn(models, place, exported, SETTINGS, [7], 1)["A", 7]
@@ -289,9 +294,20 @@ def test_translations_are_timed_without_loading_and_scored(
     assert f"| A | 7 | {(n - 1) / 2:,.0f} |" in decoding_table({("A", 7): measured})
 
 
-def test_one_that_does_not_sort_is_given_sentences_by_length_and_read_back_in_order(
-    exported: Exported, tmp_path: Path
+def test_a_time_that_loading_hides_is_no_figure(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    take([2], monkeypatch)
+    place, settings = Place(tmp_path, tmp_path, 1), SETTINGS.model_copy(update={"sentences": 3})
+    with pytest.raises(NMTError, match="A: 3 sentences took no longer than one"):
+        translate_in_turn({Fake("A", 1): tmp_path}, place, exported, settings, [7], 1)
+
+
+def test_one_that_does_not_sort_is_given_sentences_by_length_and_read_back_in_order(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take([1, 2], monkeypatch)
+
     class Unsorted(Fake):
         def sorts(self) -> bool:
             return False
