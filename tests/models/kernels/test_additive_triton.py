@@ -295,12 +295,16 @@ def test_a_saturated_tanh_is_one_and_has_no_slope(query: float) -> None:
     assert got[2].abs().max() < 1e-6
 
 
-def test_scores_may_be_huge() -> None:
+def test_scores_may_be_huge_the_last_the_largest() -> None:
     example = Example(LARGE)
     example.v *= 1e5
+    example.keep[:, -1] = True
+    example.keys[:, -1] = 30 * example.v.sign() - example.query
+    example.values[:, -1] = torch.randn(example.B, example.M, device=DEVICE)
     context, weights = example.forward()
-    assert context.isfinite().all()
-    torch.testing.assert_close(weights.sum(dim=1), torch.ones(example.B, device=DEVICE))
+    assert (weights[:, -1] == 1).all()
+    assert (weights[:, :-1] == 0).all()
+    assert torch.equal(context, example.values[:, -1])
 
 
 def test_a_query_that_is_no_number_is_not_hidden() -> None:
