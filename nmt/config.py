@@ -48,7 +48,7 @@ class TrainConfig(Config):
     accumulate: int = Field(
         default=1, gt=0, description="batches whose gradients make one update (exact in tokens)"
     )
-    lr: float = Field(default=1e-3, gt=0, description="learning rate, before the schedule")
+    lr: float = Field(default=1e-3, gt=0, le=1e6, description="learning rate, before the schedule")
     optimizer: OptimizerConfig = Field(
         default=AdamConfig(), description="the rule that updates the weights"
     )

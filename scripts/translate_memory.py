@@ -3,8 +3,8 @@
     .venv/bin/python scripts/translate_memory.py --run runs/starter --lines 200000
 
 writes a file of so many short sentences, translates it in a process of its own and prints that
-process' resident memory at every tenth of the lines, then what stopping it with Ctrl-C half-way
-and going on with --resume makes of the same file.
+process' resident memory at every tenth of the lines, and whether each sentence has its own answer
+everywhere; then what stopping it with Ctrl-C half-way and going on with --resume makes of a file.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,17 +47,19 @@ def count_lines(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def start(run: Path, source: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
+def start(
+    run: Path, batch_size: int, source: Path, out: Path, *more: str
+) -> subprocess.Popen[bytes]:
     """`nmt translate` of a file, greedy."""
     command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), "--beam", "1"]
-    command += ["--file", str(source), "--out", str(out), *more]
+    command += ["--batch-size", str(batch_size), "--file", str(source), "--out", str(out), *more]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
 
-def measure(run: Path, source: Path, out: Path, n_lines: int) -> None:
+def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -> None:
     """Print the memory at every tenth of the lines."""
     started = time.monotonic()
-    process = start(run, source, out)
+    process = start(run, batch_size, source, out)
     tenth = 0
     print("| lines | resident MiB | seconds |\n|---:|---:|---:|")
     while process.poll() is None:
@@ -70,9 +73,31 @@ def measure(run: Path, source: Path, out: Path, n_lines: int) -> None:
     print(f"\n{count_lines(out):,} lines for {n_lines:,}, exit code {process.returncode}")
 
 
-def interrupt(run: Path, source: Path, whole: Path, out: Path, n_lines: int) -> None:
+def out_of_place(source: Path, out: Path) -> tuple[int, int]:
+    """How many different sentences there are, and how many lines answer none like theirs.
+
+    What a sentence is batched with may change a rounding, and so its answer: an answer counts as
+    one to a sentence where a hundredth of that sentence's lines have it. A file that has lost or
+    moved a line has almost none in place from there on.
+    """
+    answers: dict[bytes, Counter[bytes]] = defaultdict(Counter)
+    with source.open("rb") as asked, out.open("rb") as answered:
+        for sentence, answer in zip(asked, answered, strict=True):
+            answers[sentence][answer] += 1
+    odd = (
+        count
+        for found in answers.values()
+        for count in found.values()
+        if count < found.total() / 100
+    )
+    return len(answers), sum(odd)
+
+
+def interrupt(
+    run: Path, batch_size: int, source: Path, whole: Path, out: Path, n_lines: int
+) -> None:
     """Stop half-way, go on, and compare with the file that was written in one go."""
-    process = start(run, source, out)
+    process = start(run, batch_size, source, out)
     while count_lines(out) < n_lines // 2 and process.poll() is None:
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
@@ -83,7 +108,7 @@ def interrupt(run: Path, source: Path, whole: Path, out: Path, n_lines: int) -> 
         f"Ctrl-C: exit code {code}, {count_lines(out):,} whole lines, a prefix of the whole file: "
         f"{is_prefix}"
     )
-    code = start(run, source, out, "--resume").wait()
+    code = start(run, batch_size, source, out, "--resume").wait()
     same = out.read_bytes() == whole.read_bytes()
     print(f"--resume: exit code {code}, {count_lines(out):,} lines, the same file: {same}")
 
@@ -93,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", type=Path, required=True, help="a run with a checkpoint")
     parser.add_argument("--lines", type=int, default=200_000)
+    parser.add_argument("--batch-size", type=int, default=64, help="sentences at a time")
     parser.add_argument("--resumed", type=int, default=20_000, help="lines of the second part")
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -101,10 +127,13 @@ def main() -> None:
         for label, count in (("long", given.lines), ("short", given.resumed)):
             text = "".join(f"{sentence}\n" for sentence in sentences(count))
             (folder / f"{label}.en").write_text(text, encoding="utf-8")
-        measure(given.run, folder / "long.en", folder / "long.fr", given.lines)
+        size, long, short = given.batch_size, folder / "long.en", folder / "short.en"
+        measure(given.run, size, long, folder / "long.fr", given.lines)
+        n_sentences, n_odd = out_of_place(long, folder / "long.fr")
+        print(f"{n_sentences:,} different sentences, {n_odd:,} lines with another one's answer")
         whole = folder / "whole.fr"
-        start(given.run, folder / "short.en", whole).wait()
-        interrupt(given.run, folder / "short.en", whole, folder / "short.fr", given.resumed)
+        start(given.run, size, short, whole).wait()
+        interrupt(given.run, size, short, whole, folder / "short.fr", given.resumed)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ paths = words.filter(lambda text: "\0" not in text).map(Path)
     name=names,
     lang=words,
     path=paths,
-    lr=st.floats(min_value=0, exclude_min=True, allow_infinity=False),
+    lr=st.floats(min_value=0, exclude_min=True, max_value=1e6),
     seed=st.integers(0, 2**63 - 1),
     tokenizer=st.sampled_from([WordConfig(max_size=70), SentencePieceConfig(model_type="bpe")]),
 )

@@ -73,7 +73,7 @@ def _lines(error: Exception) -> list[str]:
         return [_visible(usage_line(error))]
     if isinstance(error, NMTError):
         return [_visible(line) for line in str(error).split("\n")]
-    if isinstance(error, MemoryError | RuntimeError):
+    if isinstance(error, MemoryError | RuntimeError | TypeError):
         return _no_memory(error)
     if not isinstance(error, OSError):
         return []

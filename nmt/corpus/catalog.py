@@ -165,7 +165,8 @@ class _Located:
         archives = list(dict.fromkeys(archive_of(path) for path in paths))
         for path in archives:
             if not path.is_file():
-                raise DataError(f"{path}: no such file")
+                what = "not a plain file" if path.exists() else "no such file"
+                raise DataError(f"{path}: {what}")
         return archives
 
     def stream(self) -> Iterator[SentencePair]:

@@ -13,9 +13,11 @@ from nmt.errors import NMTError
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the machine, or the GPU, had no more memory; a CPU's allocator says so in words."""
-    words = ("can't allocate memory", "not enough memory", "out of memory", "size calculation over")
+    words = ("can't allocate memory", "not enough memory", "out of memory")
+    beyond_numbers = ("size calculation overflow", "Overflow when unpacking")
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+        isinstance(error, RuntimeError | TypeError)
+        and any(word in str(error) for word in (*words, *beyond_numbers))
     )
 
 

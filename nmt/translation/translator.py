@@ -1,5 +1,6 @@
 """Text in, Translation out: a trained model with its tokenizers and a way to search."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -116,7 +117,7 @@ class Translator:
     def chunk_size(self) -> int:
         """How many texts of a stream are read, sorted and answered together."""
         size = self.search.batch_size
-        return 1 if size == 1 else size * _BATCHES_PER_CHUNK
+        return 1 if size == 1 else min(size * _BATCHES_PER_CHUNK, sys.maxsize)
 
     def force(
         self, texts: Sequence[str], target_texts: Sequence[str], with_heads: bool = False

@@ -247,6 +247,14 @@ def test_a_split_without_pairs_is_an_error(tmp_path: Path) -> None:
             read(split, DataConfig())
 
 
+def test_a_folder_is_no_corpus_file(tmp_path: Path) -> None:
+    data = DataConfig(train=SplitConfig(tsv=tmp_path))
+    split = resolve_split(data, "train")
+    assert split is not None
+    with pytest.raises(DataError, match=rf"^{tmp_path}: not a plain file$"):
+        split_files(split, data)
+
+
 def test_a_corpus_not_on_disk_says_how_to_get_it(data: DataConfig) -> None:
     split = SplitConfig(corpus="multi30k-en-fr", split="train")
     english = DataConfig(folder=data.folder)

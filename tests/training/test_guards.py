@@ -41,6 +41,7 @@ def _train(folder: Path, allow_change: bool = False, **sections: Any) -> Outcome
         (RuntimeError(CPU_WORDS), True),
         (RuntimeError("MPS backend out of memory (MPS allocated: 17 GB)"), True),
         (RuntimeError("Storage size calculation overflowed with sizes=[9, 9]"), True),
+        (TypeError('empty(): ... error "Overflow when unpacking long long'), True),
         (RuntimeError("size mismatch"), False),
         (ValueError("out of memory"), False),
     ],

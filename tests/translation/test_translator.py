@@ -250,6 +250,8 @@ def test_a_stream_is_answered_in_order_and_by_chunks(translator: Translator) -> 
         assert read == at_first
         assert [t.text for t in stream] == expected[1:]
     assert list(translator.translate_stream([])) == []
+    endless = changed(translator, SearchConfig(max_length=17, batch_size=2**62))
+    assert len(list(endless.translate_stream(["a", "b"]))) == 2
 
 
 def test_n_best_over_the_beam(translator: Translator) -> None:
