@@ -110,6 +110,7 @@ def test_select_takes_rows_of_a_state(model: Seq2Seq) -> None:
     torch.testing.assert_close(chosen.weights, whole.weights[rows])
 
 
+@torch.inference_mode()
 def test_rows_of_a_sentence_part_and_meet_again(model: Seq2Seq) -> None:
     """As in a beam: rows multiply, part, trade places and sentences end, step by step."""
     src_ids, more = pad_ids(_sources()), _prefixes()
