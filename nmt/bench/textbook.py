@@ -6,6 +6,7 @@ are computed anew, and the loss reads the logits of all steps, padding included.
 tutorials write it (d2l.ai, sections 10.7 and 11.4), where the keys are projected at each step too.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.corpus.vocab import PAD_ID
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
 from nmt.models.masks import softmax_where
 from nmt.models.rnn import RNNConfig
 
@@ -26,6 +27,14 @@ class TextbookState(State):
     values: Float[Tensor, "B S M"]
     keep: Bool[Tensor, "B S"]
     hidden: Float[Tensor, "B H"]
+
+
+class _Output(nn.Linear, Vocabulary):
+    """The vocabulary layer, without rows that pad it."""
+
+    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+        """See Vocabulary."""
+        return self.weight, self.bias
 
 
 class TextbookSeq2Seq(Seq2Seq):
@@ -46,7 +55,7 @@ class TextbookSeq2Seq(Seq2Seq):
         self.W_k = nn.Linear(memory, hidden, bias=False)
         self.w_v = nn.Linear(hidden, 1, bias=False)
         self.cell = nn.GRUCell(embedding + memory, hidden)
-        self.output = nn.Linear(hidden, tgt_vocab)
+        self.output = _Output(hidden, tgt_vocab)
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         """See Seq2Seq.encode."""
@@ -83,15 +92,32 @@ class TextbookSeq2Seq(Seq2Seq):
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
         """See Seq2Seq.decode."""
-        steps: list[StepOutput] = []
-        for last_ids in tgt_in.unbind(dim=1):
-            steps.append(self.step(last_ids, state))
-            state = steps[-1].state
-        logits = torch.stack([step.logits for step in steps], dim=1)
+        hidden, weights = [], []
+        for step in self._steps(tgt_in, state):
+            assert isinstance(step.state, TextbookState)
+            hidden.append(step.state.hidden)
+            weights.append(step.weights)
+        features = self.dropout(torch.stack(hidden, dim=1))
         if not with_weights:
-            return DecoderOutput(logits)
-        weights = torch.stack([step.weights for step in steps], dim=1)
-        return DecoderOutput(logits, weights, weights.unsqueeze(1))
+            return DecoderOutput(features, self.output)
+        looks = torch.stack(weights, dim=1)
+        return DecoderOutput(features, self.output, looks, looks.unsqueeze(1))
+
+    def logits(
+        self,
+        src_ids: Int[Tensor, "B S"],
+        src_keep: Bool[Tensor, "B S"],
+        tgt_in: Int[Tensor, "B T"],
+    ) -> Float[Tensor, "B T V"]:
+        """Those of every step, made at the step."""
+        state = self.start(self.encode(src_ids, src_keep))
+        return torch.stack([step.logits for step in self._steps(tgt_in, state)], dim=1)
+
+    def _steps(self, tgt_in: Int[Tensor, "B T"], state: State) -> Iterator[StepOutput]:
+        for last_ids in tgt_in.unbind(dim=1):
+            step = self.step(last_ids, state)
+            yield step
+            state = step.state
 
 
 def textbook_of(

@@ -11,7 +11,7 @@ from nmt.bench.load import Watch
 from nmt.bench.material import Material, fixed_shape
 from nmt.bench.plan import Plan, Variant
 from nmt.bench.report import Row, Section
-from nmt.bench.textbook import textbook_loss
+from nmt.bench.textbook import TextbookSeq2Seq, textbook_loss
 from nmt.bench.timing import Timed, Work, in_turn, median_of_quotients, ratio
 from nmt.config import TrainConfig
 from nmt.corpus.batching import Batch
@@ -38,10 +38,12 @@ class Learner:
         """Nats per target piece, as this form of the model computes it."""
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         with autocast(self.device, self.variant.precision):
+            if isinstance(self.model, TextbookSeq2Seq):
+                return textbook_loss(
+                    self.model.logits(batch.src_ids, keep, batch.tgt_in), batch.tgt_out
+                )
             output = self.model(batch.src_ids, keep, batch.tgt_in)
-        if self.variant.form == "textbook":
-            return textbook_loss(output.logits, batch.tgt_out)
-        loss = cross_entropy(output.logits, batch.tgt_out, self.tgt_vocab)
+            loss = cross_entropy(output, batch.tgt_out, self.tgt_vocab)
         return loss.loss_sum / loss.n_tokens
 
     def update(self, batches: Sequence[Batch]) -> None:

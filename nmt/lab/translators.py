@@ -87,7 +87,7 @@ def train(
         src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
         tgt_out, _ = _ids([pair.french for pair in pairs], _TGT_WORDS)
         out = model(src, keep_from_lengths(lengths, src.shape[1]), _shifted(tgt_out))
-        loss = cross_entropy(out.logits, tgt_out, len(_TGT_WORDS), surrogate=out.surrogate)
+        loss = cross_entropy(out, tgt_out, len(_TGT_WORDS))
         optimizer.zero_grad()
         (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -80,19 +80,39 @@ class Surrogate(abc.ABC):
         """
 
 
+class Vocabulary(nn.Module, abc.ABC):
+    """The last layer: from what a step has read, R numbers, to a score for every piece."""
+
+    @abc.abstractmethod
+    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+        """The logits."""
+
+    @abc.abstractmethod
+    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+        """The weight and the bias that make them, for a loss that never holds them all."""
+
+
 @dataclass(frozen=True)
 class DecoderOutput:
     """The teacher-forced pass over all T steps.
 
-    `weights` are the mean of the model's shown heads, `heads` are all that look at the source;
-    both are there only if they were asked for: the fastest way through some models makes none.
-    `surrogate` is there in training mode only, and only for models that sample.
+    `features` are what the vocabulary layer reads. `weights` are the mean of the model's shown
+    heads, `heads` are all that look at the source; both are there only if they were asked for:
+    the fastest way through some models makes none. `surrogate` is there in training mode only,
+    and only for models that sample.
     """
 
-    logits: Float[Tensor, "B T V"]
+    features: Float[Tensor, "B T R"]
+    vocabulary: Vocabulary
     weights: Float[Tensor, "B T S"] | None = None
     heads: Float[Tensor, "B N T S"] | None = None
     surrogate: Surrogate | None = None
+
+    @property
+    def logits(self) -> Float[Tensor, "B T V"]:
+        """Unnormalised scores over the vocabulary, made anew at each call."""
+        scores: Tensor = self.vocabulary(self.features)
+        return scores
 
 
 class Seq2Seq(nn.Module, abc.ABC):

@@ -9,13 +9,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.corpus.vocab import padded_rows
+from nmt.models.base import Vocabulary
 from nmt.schema import Config
 
 _IMPOSSIBLE_LOGIT = -1e4
 """exp() of it is exactly 0 in fp32, and it is finite in every dtype and under weight decay."""
 
 
-class VocabLinear(nn.Module):
+class VocabLinear(Vocabulary):
     """Logits over a padded vocabulary; a padding row's logit is a constant too low to matter."""
 
     keep: Tensor
@@ -27,10 +28,14 @@ class VocabLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(rows))
         self.register_buffer("keep", torch.arange(rows) < vocab_size, persistent=False)
 
-    def forward(self, x: Float[Tensor, "*L D"]) -> Float[Tensor, "*L V"]:
-        """W x + b; a padding row has probability 0, hence no gradient either."""
-        bias = self.bias.masked_fill(~self.keep, _IMPOSSIBLE_LOGIT)
-        return nn.functional.linear(x, self.weight, bias)
+    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+        """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
+        weight, bias = self.affine()
+        return nn.functional.linear(features, weight.to(features.dtype), bias.to(features.dtype))
+
+    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+        """See Vocabulary."""
+        return self.weight, self.bias.masked_fill(~self.keep, _IMPOSSIBLE_LOGIT)
 
 
 class ContextGRUCell(nn.Module):

@@ -1,12 +1,14 @@
 """GRU encoder and attentional GRU decoder (Bahdanau et al. 2015, arXiv 1409.0473)."""
 
-from jaxtyping import Bool, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.corpus.vocab import padded_rows
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.kernels.gru import gru_layer
 from nmt.models.rnn_decoder import RNNDecoder, RNNDecoderConfig, RNNState
 from nmt.schema import Conflict, conflict_error
 
@@ -61,6 +63,9 @@ class RNNConfig(RNNDecoderConfig):
         return RNNSeq2Seq(self, src_vocab, tgt_vocab)
 
 
+_PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
 class RNNEncoder(nn.Module):
     """Embeds and reads the source with a GRU; packed, so that padding reaches no state."""
 
@@ -68,6 +73,7 @@ class RNNEncoder(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(padded_rows(vocab_size), config.embedding)
         self.dropout = nn.Dropout(config.dropout)
+        self.fused = config.fused
         self.rnn = nn.GRU(
             config.embedding,
             config.encoder_hidden or config.hidden,
@@ -83,13 +89,43 @@ class RNNEncoder(nn.Module):
         The backward direction's last word is the first of the sentence.
         """
         embedded = self.dropout(self.embedding(src_ids))
-        lengths = src_keep.sum(dim=1).cpu()
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        outputs, last = self.rnn(packed)
-        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=src_ids.shape[1])
-        directions = 2 if self.rnn.bidirectional else 1
-        final = last.unflatten(0, (-1, directions)).permute(2, 0, 1, 3).flatten(2)
+        # On a GPU cuDNN has a layer of its own.
+        read = self._fused if self.fused and src_ids.device.type == "cpu" else self._packed
+        values, final = read(embedded, src_keep.sum(dim=1))
         return Memory(values=self.dropout(values), keep=src_keep, final=final)
+
+    def _fused(
+        self, embedded: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B S M"], Float[Tensor, "B L M"]]:
+        """What `_packed` gives, by kernels/gru.py."""
+        values, finals = embedded, []
+        for i in range(self.rnn.num_layers):
+            values, final = gru_layer(
+                values
+                if i == 0
+                else nn.functional.dropout(values, self.rnn.dropout, self.training),
+                lengths,
+                *(self._weights(name, i) for name in _PARAMETERS),
+            )
+            finals.append(final)
+        return values, torch.stack(finals, dim=1)
+
+    def _weights(self, name: str, layer: int) -> Float[Tensor, "D *L"]:
+        """A parameter of all directions."""
+        suffixes = ["", "_reverse"] if self.rnn.bidirectional else [""]
+        return torch.stack([getattr(self.rnn, f"{name}_l{layer}{suffix}") for suffix in suffixes])
+
+    def _packed(
+        self, embedded: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B S M"], Float[Tensor, "B L M"]]:
+        """The states at every position, 0 at padding, and each layer's last ones."""
+        packed = pack_padded_sequence(
+            embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        outputs, last = self.rnn(packed)
+        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=embedded.shape[1])
+        directions = 2 if self.rnn.bidirectional else 1
+        return values, last.unflatten(0, (-1, directions)).permute(2, 0, 1, 3).flatten(2)
 
 
 class RNNSeq2Seq(Seq2Seq):

@@ -11,8 +11,11 @@ from torch import Tensor, nn
 from nmt.corpus.vocab import padded_rows
 from nmt.models.attention.base import AttentionState, Look
 from nmt.models.attention.catalog import AttentionConfig
-from nmt.models.attention.scores import AdditiveConfig
+from nmt.models.attention.scores import AdditiveAttention, AdditiveConfig
+from nmt.models.attention.weighting import SoftWeighting
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
+from nmt.models.kernels.attentional_gru import attentional_gru
+from nmt.models.kernels.attentional_gru import is_there_for as attentional_gru_is_there_for
 from nmt.models.layers import (
     ContextGRUCell,
     PlainReadoutConfig,
@@ -74,6 +77,12 @@ class RNNDecoderConfig(Config):
         "1608.05859); `all`: with "
         "the source embedding too (needs a joint tokenizer)",
     )
+    fused: bool = Field(
+        default=True,
+        description="train by one operation over all steps where there is one (the encoder's GRU "
+        "on a CPU; the decoder with additive attention over the whole source, one layer, "
+        "bahdanau); false: by the readable loop, for the same numbers up to rounding",
+    )
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,7 @@ class RNNDecoder(nn.Module):
         embedding, hidden = config.embedding, config.hidden
         self.embedding = nn.Embedding(padded_rows(vocab_size), embedding)
         self.dropout = nn.Dropout(config.dropout)
+        self.fused = config.fused
         self.initial = InitialState(config, memory_size)
         self.attention = config.attention.build(query_size=hidden, memory_size=memory_size)
         self.feeds = isinstance(config.decoder, LuongConfig)
@@ -146,13 +156,56 @@ class RNNDecoder(nn.Module):
         """Advance by one piece, given the piece before it."""
         embedded = self.dropout(self.embedding(last_ids))
         top, look, state = self._advance(self.cell.project(embedded), state)
-        logits = self._logits(top, embedded, look.context.squeeze(1))
+        logits = self.output(self._features(top, embedded, look.context.squeeze(1)))
         return StepOutput(logits=logits, weights=look.weights.squeeze(1), state=state)
 
     def decode(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
         """All T steps; what does not depend on the state is done for all of them at once."""
+        if self._is_fusible(state):
+            return self._fused(tgt_in, state, with_weights)
+        return self._in_turn(tgt_in, state, with_weights)
+
+    def _is_fusible(self, state: RNNState) -> bool:
+        """Whether kernels/attentional_gru.py does what `_in_turn` would."""
+        return (
+            self.fused
+            and attentional_gru_is_there_for(state.hidden[:, 0])
+            and not (self.feeds or len(self.upper) > 0)
+            and isinstance(self.attention, AdditiveAttention)
+            and isinstance(self.attention.weighting, SoftWeighting)
+            and self.attention.span is None
+            and self.attention.coverage is None
+        )
+
+    def _fused(
+        self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
+    ) -> DecoderOutput:
+        embedded = self.dropout(self.embedding(tgt_in.t()))
+        attention, cell, memory = self.attention, self.cell, state.attention.apart()
+        assert isinstance(attention, AdditiveAttention)
+        hidden, contexts, weights = attentional_gru(
+            cell.project(embedded),
+            state.hidden[:, 0],
+            memory.keys,
+            memory.values,
+            memory.keep,
+            cell.context_gates.weight,
+            cell.hidden_gates.weight,
+            cell.hidden_gates.bias,
+            attention.W_q.weight,
+            attention.w_v.weight.squeeze(0),
+        )
+        features = self._features(hidden, embedded, contexts).transpose(0, 1)
+        if not with_weights:
+            return DecoderOutput(features, self.output)
+        weights = weights.transpose(0, 1)
+        return DecoderOutput(features, self.output, weights, weights.unsqueeze(1))
+
+    def _in_turn(
+        self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
+    ) -> DecoderOutput:
         embedded = self.dropout(self.embedding(tgt_in))
         tops: list[Tensor] = []
         looks: list[Look] = []
@@ -161,13 +214,13 @@ class RNNDecoder(nn.Module):
             tops.append(top)
             looks.append(look)
         contexts = torch.cat([look.context for look in looks], dim=1)
-        logits = self._logits(torch.stack(tops, dim=1), embedded, contexts)
+        features = self._features(torch.stack(tops, dim=1), embedded, contexts)
         surrogate = self.attention.surrogate([look.choice for look in looks])
         if not with_weights:
-            return DecoderOutput(logits, surrogate=surrogate)
+            return DecoderOutput(features, self.output, surrogate=surrogate)
         heads = torch.cat([look.heads for look in looks], dim=2)
         weights = torch.cat([look.weights for look in looks], dim=1)
-        return DecoderOutput(logits, weights, heads, surrogate)
+        return DecoderOutput(features, self.output, weights, heads, surrogate)
 
     def _advance(
         self, embedding_gates: Float[Tensor, "B G"], state: RNNState
@@ -197,12 +250,12 @@ class RNNDecoder(nn.Module):
             layers.append(x)
         return torch.stack(layers, dim=1)
 
-    def _logits(
+    def _features(
         self,
         hidden: Float[Tensor, "*L H"],
         embedded: Float[Tensor, "*L D"],
         context: Float[Tensor, "*L M"],
-    ) -> Float[Tensor, "*L V"]:
-        """Scores over the vocabulary, for one step or for all."""
-        scores: Tensor = self.output(self.dropout(self.readout(hidden, embedded, context)))
-        return scores
+    ) -> Float[Tensor, "*L R"]:
+        """What the vocabulary layer reads, for one step or for all."""
+        features: Tensor = self.dropout(self.readout(hidden, embedded, context))
+        return features

@@ -172,8 +172,8 @@ class TransformerDecoder(nn.Module):
 
     def forward(
         self, tgt_in: Int[Tensor, "B T"], state: TransformerState, seen: Collection[int]
-    ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B N T S"] | None, TransformerState]:
-        """T more pieces after `state`: logits, the heads of the layers `seen`, the state after."""
+    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B N T S"] | None, TransformerState]:
+        """T more pieces after `state`: features, heads of the layers `seen`, the state after."""
         first, n_more = state.length, tgt_in.shape[1]
         x = self.pieces(tgt_in, first)
         # The last position may see all: with one more piece nothing is masked.
@@ -184,9 +184,8 @@ class TransformerDecoder(nn.Module):
             caches.append(after)
             if weights is not None:
                 shown.append(weights)
-        logits = self.output(self.norm(x))
         heads = torch.cat(shown, dim=1) if shown else None
-        return logits, heads, replace(state, layers=tuple(caches))
+        return self.norm(x), heads, replace(state, layers=tuple(caches))
 
 
 class TransformerSeq2Seq(Seq2Seq):
@@ -225,8 +224,11 @@ class TransformerSeq2Seq(Seq2Seq):
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """See Seq2Seq.step."""
         assert isinstance(state, TransformerState)
-        logits, heads, after = self.decoder(last_ids.unsqueeze(1), state, self.decoder.shown_layers)
-        return StepOutput(logits.squeeze(1), heads.mean(dim=1).squeeze(1), after)
+        features, heads, after = self.decoder(
+            last_ids.unsqueeze(1), state, self.decoder.shown_layers
+        )
+        logits = self.decoder.output(features.squeeze(1))
+        return StepOutput(logits, heads.mean(dim=1).squeeze(1), after)
 
     def decode(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
@@ -234,9 +236,9 @@ class TransformerSeq2Seq(Seq2Seq):
         """See Seq2Seq.decode; all steps at once, each blind to those after it."""
         assert isinstance(state, TransformerState)
         seen = range(len(self.decoder.layers)) if with_weights else ()
-        logits, heads, _ = self.decoder(tgt_in, state, seen)
+        features, heads, _ = self.decoder(tgt_in, state, seen)
         weights = None if heads is None else heads[:, self._shown_heads].mean(dim=1)
-        return DecoderOutput(logits, weights, heads)
+        return DecoderOutput(features, self.decoder.output, weights, heads)
 
     @property
     def head_names(self) -> tuple[str, ...]:

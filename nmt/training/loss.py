@@ -6,7 +6,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nmt.corpus.vocab import PAD_ID
-from nmt.models.base import Surrogate
+from nmt.models.base import DecoderOutput
+from nmt.models.kernels.linear_cross_entropy import linear_cross_entropy
 
 
 class LossSum(NamedTuple):
@@ -22,27 +23,24 @@ class LossSum(NamedTuple):
 
 
 def cross_entropy(
-    logits: Float[Tensor, "B T V"],
+    output: DecoderOutput,
     tgt_out: Int[Tensor, "B T"],
     vocab_size: int,
     label_smoothing: float = 0.0,
-    surrogate: Surrogate | None = None,
 ) -> LossSum:
     """-sum log p(target), over the positions of `tgt_out` that are not padding.
 
     With smoothing e the target distribution is (1 - e) one-hot + e uniform over the
     `vocab_size` real rows (arXiv 1512.00567, section 7); the rows that pad the table get none.
-    A `surrogate` adds its term to `loss_sum` and not to `nll_sum`. Computed in fp32.
+    The output's surrogate adds its term to `loss_sum` and not to `nll_sum`. Where autocast is on,
+    the logits are in its dtype; the sums never are.
     """
     keep = tgt_out != PAD_ID
-    scores, targets = logits[keep].float(), tgt_out[keep]
-    log_z = scores.logsumexp(dim=-1)
-    nlls = log_z - scores.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    nll_sum = nlls.sum()
-    loss_sum = nll_sum
-    if label_smoothing:
-        uniform_sum = (log_z - scores[:, :vocab_size].mean(dim=-1)).sum()
-        loss_sum = (1 - label_smoothing) * nll_sum + label_smoothing * uniform_sum
-    if surrogate is not None:
-        loss_sum = loss_sum + surrogate.loss_sum(keep, -nlls.detach())
-    return LossSum(loss_sum, nll_sum.detach(), targets.numel())
+    weight, bias = output.vocabulary.affine()
+    targets = tgt_out[keep]
+    loss_sum, nlls = linear_cross_entropy(
+        output.features[keep], weight, bias, targets, vocab_size, label_smoothing
+    )
+    if output.surrogate is not None:
+        loss_sum = loss_sum + output.surrogate.loss_sum(keep, -nlls)
+    return LossSum(loss_sum, nlls.sum(), targets.numel())

@@ -23,7 +23,9 @@ class AdamConfig(Config):
 
     def build(self, parameters: Parameters, lr: float) -> torch.optim.Optimizer:
         """torch.optim.Adam."""
-        return torch.optim.Adam(parameters, lr, betas=(self.beta1, self.beta2), eps=self.eps)
+        return torch.optim.Adam(
+            parameters, lr, betas=(self.beta1, self.beta2), eps=self.eps, fused=True
+        )
 
 
 class AdamWConfig(Config):
@@ -43,6 +45,7 @@ class AdamWConfig(Config):
             betas=(self.beta1, self.beta2),
             eps=self.eps,
             weight_decay=self.weight_decay,
+            fused=True,
         )
 
 

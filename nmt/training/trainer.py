@@ -126,13 +126,9 @@ class Trainer:
             keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
             with autocast(parts.device, train.precision):
                 output = parts.model(batch.src_ids, keep, batch.tgt_in)
-            loss = cross_entropy(
-                output.logits,
-                batch.tgt_out,
-                parts.tgt_vocab_size,
-                train.label_smoothing,
-                output.surrogate,
-            )
+                loss = cross_entropy(
+                    output, batch.tgt_out, parts.tgt_vocab_size, train.label_smoothing
+                )
             self.scaler.scale(loss.loss_sum / n_tokens).backward()  # type: ignore[no-untyped-call]
             nll_sum += float(loss.nll_sum)
         self.scaler.unscale_(self.optimizer)

@@ -167,7 +167,7 @@ def mean_loss(
         batch = corpus.batch(rows[start : start + _BATCH_SIZE]).to(device)
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         output = model(batch.src_ids, keep, batch.tgt_in)
-        loss = cross_entropy(output.logits, batch.tgt_out, vocab_size)
+        loss = cross_entropy(output, batch.tgt_out, vocab_size)
         nll_sum += float(loss.nll_sum)
         n_tokens += loss.n_tokens
     return nll_sum / max(1, n_tokens)

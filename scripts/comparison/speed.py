@@ -198,11 +198,10 @@ class _Work:
             keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
             output = self.model(batch.src_ids, keep, batch.tgt_in)
             loss = cross_entropy(
-                output.logits,
+                output,
                 batch.tgt_out,
                 self.material.tgt_vocab,
                 self.config.train.label_smoothing,
-                output.surrogate,
             )
             (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)

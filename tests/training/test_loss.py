@@ -5,26 +5,29 @@ import torch
 from torch import nn
 
 from nmt.corpus.vocab import PAD_ID
+from nmt.models.base import DecoderOutput
+from nmt.models.layers import VocabLinear
 from nmt.training.loss import cross_entropy
 
-VOCAB, ROWS = 29, 64
+VOCAB = 29
 
 
-def _inputs() -> tuple[torch.Tensor, torch.Tensor]:
+def _inputs() -> tuple[DecoderOutput, torch.Tensor]:
     torch.manual_seed(0)
-    logits = torch.randn(3, 5, ROWS)
-    logits[..., VOCAB:] = -1e4
+    layer = VocabLinear(7, VOCAB)
+    nn.init.normal_(layer.weight)
+    nn.init.normal_(layer.bias)
     targets = torch.randint(4, VOCAB, (3, 5))
     targets[0, 2:] = PAD_ID
-    return logits.requires_grad_(), targets
+    return DecoderOutput(torch.randn(3, 5, 7).requires_grad_(), layer), targets
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_equals_torchs_cross_entropy_over_the_real_rows(smoothing: float) -> None:
-    logits, targets = _inputs()
-    loss = cross_entropy(logits, targets, VOCAB, smoothing)
+    output, targets = _inputs()
+    loss = cross_entropy(output, targets, VOCAB, smoothing)
     expected = nn.functional.cross_entropy(
-        logits[..., :VOCAB].flatten(0, 1),
+        output.logits[..., :VOCAB].flatten(0, 1),
         targets.flatten(),
         ignore_index=PAD_ID,
         label_smoothing=smoothing,
@@ -35,22 +38,32 @@ def test_equals_torchs_cross_entropy_over_the_real_rows(smoothing: float) -> Non
 
 
 def test_plain_cross_entropy_is_reported_beside_the_smoothed_loss() -> None:
-    logits, targets = _inputs()
-    smoothed = cross_entropy(logits, targets, VOCAB, 0.3)
-    plain = cross_entropy(logits, targets, VOCAB)
+    output, targets = _inputs()
+    smoothed = cross_entropy(output, targets, VOCAB, 0.3)
+    plain = cross_entropy(output, targets, VOCAB)
     torch.testing.assert_close(smoothed.nll_sum, plain.loss_sum.detach())
     assert smoothed.loss_sum != plain.loss_sum
 
 
-def test_padding_gets_no_gradient() -> None:
-    logits, targets = _inputs()
-    cross_entropy(logits, targets, VOCAB, 0.1).loss_sum.backward()
-    assert logits.grad is not None
-    assert (logits.grad[0, 2:] == 0).all()
-    assert (logits.grad[0, :2].abs().sum(-1) > 0).all()
-    assert (logits.grad[..., VOCAB:] == 0).all()
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_padding_gets_no_gradient(smoothing: float) -> None:
+    output, targets = _inputs()
+    cross_entropy(output, targets, VOCAB, smoothing).loss_sum.backward()
+    of_features = output.features.grad
+    assert of_features is not None
+    assert (of_features[0, 2:] == 0).all()
+    assert (of_features[0, :2].abs().sum(-1) > 0).all()
+    for parameter in output.vocabulary.parameters():
+        assert parameter.grad is not None
+        assert (parameter.grad[VOCAB:] == 0).all()
+        assert (parameter.grad[:VOCAB] != 0).any()
 
 
-def test_is_computed_in_fp32() -> None:
-    logits, targets = _inputs()
-    assert cross_entropy(logits.bfloat16(), targets, VOCAB).loss_sum.dtype == torch.float32
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sums_are_in_fp32_under_autocast(dtype: torch.dtype) -> None:
+    output, targets = _inputs()
+    exact = cross_entropy(output, targets, VOCAB)
+    with torch.autocast("cpu", dtype=dtype):
+        loss = cross_entropy(output, targets, VOCAB)
+    assert loss.loss_sum.dtype == loss.nll_sum.dtype == torch.float32
+    torch.testing.assert_close(loss.loss_sum, exact.loss_sum, rtol=0.01, atol=0)

@@ -6,9 +6,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
 
 VOCAB, ROWS = 7, 11
+
+
+class AsTheyAre(Vocabulary):
+    """Features that are logits."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        return torch.eye(ROWS), torch.zeros(ROWS)
 
 
 @dataclass(frozen=True)
@@ -67,4 +77,4 @@ class TableModel(Seq2Seq):
             logits.append(out.logits)
             state = out.state
         heads = torch.stack(looks, dim=2)
-        return DecoderOutput(torch.stack(logits, dim=1), heads.mean(dim=1), heads)
+        return DecoderOutput(torch.stack(logits, dim=1), AsTheyAre(), heads.mean(dim=1), heads)

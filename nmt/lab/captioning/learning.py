@@ -49,7 +49,7 @@ def learn(
         pictures = paint([place(arrangement, rng) for arrangement in lesson], rng)
         tgt_in, tgt_out = _targets(lesson, lexicon)
         output = model(with_noise(pictures, options.noise, rng), rows, tgt_in)
-        loss = cross_entropy(output.logits, tgt_out, len(lexicon.vocab), surrogate=output.surrogate)
+        loss = cross_entropy(output, tgt_out, len(lexicon.vocab))
         optimizer.zero_grad()
         (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), _CLIP)

@@ -1,7 +1,10 @@
 """Sparse and hard weights: exactness, chances, and the gradient of a choice."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch import nn
 
 from nmt.corpus.vocab import PAD_ID
 from nmt.models.attention.weighting import (
@@ -13,6 +16,8 @@ from nmt.models.attention.weighting import (
     SparsemaxWeighting,
     sparsemax_where,
 )
+from nmt.models.base import DecoderOutput
+from nmt.models.layers import VocabLinear
 from nmt.training.loss import cross_entropy
 
 
@@ -135,13 +140,16 @@ def test_the_baseline_moves_once_a_batch_and_is_saved() -> None:
 
 def test_the_loss_adds_the_surrogate_over_the_steps_that_count() -> None:
     torch.manual_seed(0)
-    logits, tgt_out = torch.randn(2, 3, 9), torch.tensor([[5, 6, 7], [8, PAD_ID, PAD_ID]])
+    features, tgt_out = torch.randn(2, 3, 7), torch.tensor([[5, 6, 7], [8, PAD_ID, PAD_ID]])
+    vocabulary = VocabLinear(7, 9)
+    nn.init.normal_(vocabulary.weight)
     weighting = HardWeighting(HardConfig(reward=2.0, entropy=0.5))
     weighting.baseline.fill_(-1.0)
     choice = Choice(-torch.rand(2, 3), torch.rand(2, 3))
-    plain = cross_entropy(logits, tgt_out, 9)
-    loss = cross_entropy(logits, tgt_out, 9, surrogate=Reinforce(weighting, choice))
-    log_probs = logits.log_softmax(-1).gather(-1, tgt_out.unsqueeze(-1)).squeeze(-1)
+    output = DecoderOutput(features, vocabulary)
+    plain = cross_entropy(output, tgt_out, 9)
+    loss = cross_entropy(replace(output, surrogate=Reinforce(weighting, choice)), tgt_out, 9)
+    log_probs = output.logits.log_softmax(-1).gather(-1, tgt_out.unsqueeze(-1)).squeeze(-1)
     terms = 2.0 * (log_probs + 1.0) * choice.log_probs + 0.5 * choice.entropies
     expected = -terms[tgt_out != PAD_ID].sum()
     torch.testing.assert_close(loss.loss_sum - plain.loss_sum, expected)

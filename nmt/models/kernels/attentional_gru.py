@@ -1,0 +1,146 @@
+"""The GRU decoder with additive attention over all its steps, as one differentiable operation.
+
+Step t, with the state s before it (arXiv 1409.0473, appendix A.1.2 and A.2.2):
+
+    c = look(W_q s);  s' = GRU(x_t + W_c c, W_h s + b_h)
+
+Forward keeps what is as large as the states; the energies, (B, T, S, K) in all, are computed
+again going backward, and every weight's gradient comes out of one product over all steps.
+"""
+
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmt.models.kernels import triton_launch
+from nmt.models.kernels.additive import Looks, LooksBack
+from nmt.models.kernels.gates import Gates, gru_gates, gru_gates_backward
+from nmt.models.kernels.precision import dtypes_for, without_autocast
+
+
+def attentional_gru(
+    gates: Float[Tensor, "T B G"],
+    state: Float[Tensor, "B H"],
+    keys: Float[Tensor, "B S K"],
+    values: Float[Tensor, "B S M"],
+    keep: Bool[Tensor, "B S"],
+    W_c: Float[Tensor, "G M"],
+    W_h: Float[Tensor, "G H"],
+    b_h: Float[Tensor, " G"],
+    W_q: Float[Tensor, "K H"],
+    v: Float[Tensor, " K"],
+) -> tuple[Float[Tensor, "T B H"], Float[Tensor, "T B M"], Float[Tensor, "T B S"]]:
+    """States after each step, contexts, and weights, G = 3 H; all three have gradients.
+
+    `gates` are the embeddings' share x of the gates [r; z; n]. A row that may look nowhere has
+    weights and contexts of 0.
+    """
+    arguments = (gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v)
+    operation: type[torch.autograd.Function] = _AttentionalGRU
+    if gates.is_cuda:
+        from nmt.models.kernels.attentional_gru_triton import AttentionalGRU
+
+        operation = AttentionalGRU
+    return cast(tuple[Tensor, Tensor, Tensor], operation.apply(*arguments))
+
+
+def is_there_for(state: Float[Tensor, "B H"]) -> bool:
+    """Whether `attentional_gru` runs on the device of `state` in its dtype.
+
+    On a CPU it does; on a CUDA GPU where Triton is installed, but for fp64.
+    """
+    if state.is_cuda:
+        return triton_launch.available() and state.dtype != torch.float64
+    return state.device.type == "cpu"
+
+
+class _AttentionalGRU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Tensor) -> Any:
+        gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
+        low, work = dtypes_for(gates)
+        size, n_gates = state.shape[1], W_h.shape[0]
+        with torch.autocast(gates.device.type, enabled=False):
+            W_s = torch.cat([W_h, W_q]).to(low)
+            b_s = torch.cat([b_h, b_h.new_zeros(len(W_q))]).to(work).unsqueeze(1)
+            W_c_low = W_c.to(low)
+            x = gates.to(work).transpose(1, 2)
+            looks = Looks(keys.to(work), values.to(work), keep, v.to(work))
+            n_steps, n_rows = gates.shape[:2]
+            states = x.new_empty(size, n_steps + 1, n_rows)
+            states[:, 0] = state.t()
+            contexts = x.new_empty(n_steps, n_rows, values.shape[2])
+            weights = x.new_empty(n_steps, n_rows, keys.shape[1])
+            queries = x.new_empty(n_steps, n_rows, len(W_q))
+            saved: list[Gates] = []
+            current = states[:, 0]
+            for t in range(n_steps):
+                shares = torch.mm(W_s, current.to(low)).to(work) + b_s
+                queries[t] = shares[n_gates:].t()
+                contexts[t], weights[t] = looks.look(queries[t])
+                read = torch.mm(W_c_low, contexts[t].to(low).t()).to(work) + x[t]
+                current, made = gru_gates(read, shares[:n_gates], current)
+                states[:, t + 1] = current
+                saved.append(made)
+        ctx.save_for_backward(keys, values, keep, W_c_low, W_s, v, states, contexts, weights)
+        ctx.queries, ctx.gates = queries, saved
+        ctx.dtypes = low, work, tuple(t.dtype for t in (gates, state, W_c, W_h, b_h, W_q))
+        ctx.set_materialize_grads(False)
+        outputs = states[:, 1:].permute(1, 2, 0).to(state.dtype, copy=True)
+        return outputs, contexts.to(values.dtype), weights.to(keys.dtype)
+
+    @staticmethod
+    @once_differentiable
+    @without_autocast
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        grad_states, grad_contexts, grad_weights = grads
+        keys, values, keep, W_c, W_s, v, states, contexts, weights = ctx.saved_tensors
+        low, work, dtypes = ctx.dtypes
+        size, n_steps, n_rows = states.shape
+        n_steps, n_gates = n_steps - 1, len(W_c)
+        looks = LooksBack(keys.to(work), values.to(work), keep, v.to(work))
+        W_s_back, W_c_back = W_s.t().contiguous(), W_c.t().contiguous()
+        grad_x = states.new_empty(n_gates, n_steps, n_rows)
+        grad_s = states.new_empty(len(W_s), n_steps, n_rows)
+        of_contexts = torch.empty_like(contexts, dtype=work)
+        current = states.new_zeros(size, n_rows)
+        if grad_states is not None:
+            grad_states = grad_states.permute(0, 2, 1).to(work)
+        for t in reversed(range(n_steps)):
+            if grad_states is not None:
+                current = current + grad_states[t]
+            kept = gru_gates_backward(
+                current, ctx.gates[t], states[:, t], grad_x[:, t], grad_s[:n_gates, t]
+            )
+            of_contexts[t] = torch.mm(W_c_back, grad_x[:, t].to(low)).t()
+            if grad_contexts is not None:
+                of_contexts[t] += grad_contexts[t]
+            of_weights = None if grad_weights is None else grad_weights[t].to(work)
+            of_query = looks.look_backward(of_contexts[t], of_weights, ctx.queries[t], weights[t])
+            grad_s[n_gates:, t] = of_query.t()
+            current = kept + torch.mm(W_s_back, grad_s[:, t].to(low)).to(work)
+        all_x, all_s = grad_x.flatten(1), grad_s.flatten(1)
+        low_s, before = all_s.to(low), states[:, :-1].flatten(1).to(low)
+        of_W_c = torch.mm(all_x.to(low), contexts.flatten(0, 1).to(low))
+        of_W_s = torch.mm(low_s, before.t())
+        of_values = torch.bmm(weights.permute(1, 2, 0), of_contexts.transpose(0, 1))
+        of_gates, of_state, *of_rest = (
+            grad.to(dtype)
+            for grad, dtype in zip(
+                (
+                    grad_x.permute(1, 2, 0),
+                    current.t(),
+                    of_W_c,
+                    of_W_s[:n_gates],
+                    all_s[:n_gates].sum(1),
+                    of_W_s[n_gates:],
+                ),
+                dtypes,
+                strict=True,
+            )
+        )
+        of_keys, of_v = looks.of_keys().to(keys.dtype), looks.of_v().to(v.dtype)
+        return of_gates, of_state, of_keys, of_values.to(values.dtype), None, *of_rest, of_v

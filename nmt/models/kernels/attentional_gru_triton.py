@@ -1,0 +1,90 @@
+"""The operation of attentional_gru.py on a CUDA GPU: its steps by Triton's kernels and cuBLAS.
+
+A step is two products and three launches forward, three products and three launches backward;
+at some hundred rows of some thousand units they take longer than Python needs to start them.
+Rows come before units here: that is what the kernels read in one piece.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmt.models.kernels.additive_triton import keys_backward, look, look_backward
+from nmt.models.kernels.gru_triton import gates_backward, gates_forward
+from nmt.models.kernels.precision import dtypes_for, without_autocast
+
+
+class AttentionalGRU(torch.autograd.Function):
+    """See attentional_gru."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Tensor) -> Any:
+        gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
+        low, work = dtypes_for(gates)
+        with torch.autocast(gates.device.type, enabled=False):
+            W_s = torch.cat([W_h, W_q]).to(low)
+            b_s = torch.cat([b_h, b_h.new_zeros(len(W_q))]).to(low)
+            W_c_low, x, low_keys, low_values, low_v = (
+                tensor.to(low) for tensor in (W_c, gates, keys, values, v)
+            )
+            n_steps, n_rows, n_gates = gates.shape
+            states = gates.new_empty(n_steps + 1, n_rows, state.shape[1], dtype=work)
+            states[0] = state
+            queries = x.new_empty(n_steps, n_rows, len(W_q))
+            contexts = x.new_empty(n_steps, n_rows, values.shape[2])
+            weights = states.new_empty(n_steps, n_rows, keys.shape[1])
+            saved: list[Tensor] = []
+            for t in range(n_steps):
+                shares = torch.addmm(b_s, states[t].to(low), W_s.t())
+                queries[t] = shares[:, n_gates:]
+                contexts[t], weights[t] = look(queries[t], low_keys, low_values, keep, low_v)
+                read = torch.addmm(x[t], contexts[t], W_c_low.t())
+                states[t + 1], made = gates_forward(read, shares[:, :n_gates], states[t])
+                saved.append(made)
+        ctx.save_for_backward(low_keys, low_values, low_v, W_c_low, W_s, states, queries)
+        ctx.made = contexts, weights, saved
+        inputs = (gates, state, keys, values, W_c, W_h, b_h, W_q, v)
+        ctx.dtypes = low, work, tuple(tensor.dtype for tensor in inputs)
+        ctx.set_materialize_grads(False)
+        outputs = states[1:].to(state.dtype, copy=True)
+        return outputs, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
+
+    @staticmethod
+    @once_differentiable
+    @without_autocast
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        grad_states, grad_contexts, grad_weights = grads
+        keys, values, v, W_c, W_s, states, queries = ctx.saved_tensors
+        contexts, weights, saved = ctx.made
+        low, work, dtypes = ctx.dtypes
+        n_steps, n_gates = len(queries), len(W_c)
+        grad_x = queries.new_empty(*queries.shape[:2], n_gates)
+        grad_s = queries.new_empty(*queries.shape[:2], len(W_s))
+        of_contexts = torch.empty_like(contexts)
+        of_scores = torch.empty_like(weights)
+        current = torch.zeros_like(states[0])
+        for t in reversed(range(n_steps)):
+            if grad_states is not None:
+                current = current + grad_states[t]
+            grad_x[t], grad_s[t, :, :n_gates], kept = gates_backward(current, saved[t], states[t])
+            of_context = torch.mm(grad_x[t], W_c)
+            if grad_contexts is not None:
+                of_context = of_context + grad_contexts[t].to(low)
+            of_contexts[t] = of_context
+            of_weights = None if grad_weights is None else grad_weights[t].to(work)
+            grad_s[t, :, n_gates:], of_scores[t] = look_backward(
+                of_context, queries[t], keys, values, v, weights[t], of_weights
+            )
+            current = kept + torch.mm(grad_s[t], W_s).to(work)
+        of_keys, of_v = keys_backward(of_scores.transpose(0, 1), queries.transpose(0, 1), keys, v)
+        of_values = torch.bmm(weights.permute(1, 2, 0).to(low), of_contexts.transpose(0, 1))
+        all_x, all_s = grad_x.flatten(0, 1), grad_s.flatten(0, 1)
+        of_W_c = torch.mm(all_x.t(), contexts.flatten(0, 1))
+        of_W_s = torch.mm(all_s.t(), states[:-1].flatten(0, 1).to(low))
+        of_b_h = all_s[:, :n_gates].sum(0, dtype=work)
+        of_W_h, of_W_q = of_W_s[:n_gates], of_W_s[n_gates:]
+        made = (grad_x, current, of_keys, of_values, of_W_c, of_W_h, of_b_h, of_W_q, of_v)
+        cast = [grad.to(dtype) for grad, dtype in zip(made, dtypes, strict=True)]
+        return *cast[:4], None, *cast[4:]

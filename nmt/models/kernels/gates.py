@@ -1,0 +1,66 @@
+"""The pointwise part of a GRU step and its derivative, on gates that products have made.
+
+    r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n);  h' = (1 - z) n + z h
+
+as in torch.nn.GRUCell. Units come before rows here, (H, B) and not (B, H): the BLAS of a CPU
+multiplies a weight by few columns a quarter faster than few rows by a weight.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+class Gates(NamedTuple):
+    """What the derivative of a step needs: r and z together, n, and the state's share of n."""
+
+    rz: Float[Tensor, "*L G2 B"]
+    n: Float[Tensor, "*L H B"]
+    h_n: Float[Tensor, "*L H B"]
+
+
+def gru_gates(
+    x: Float[Tensor, "*L G B"], h: Float[Tensor, "*L G B"], state: Float[Tensor, "*L H B"]
+) -> tuple[Float[Tensor, "*L H B"], Gates]:
+    """The next state, from the shares of input and state in the gates [r; z; n], G = 3 H."""
+    size = state.shape[-2]
+    rz = torch.add(x[..., : 2 * size, :], h[..., : 2 * size, :]).sigmoid_()
+    r, z = rz[..., :size, :], rz[..., size:, :]
+    h_n = h[..., 2 * size :, :]
+    n = tanh_(torch.addcmul(x[..., 2 * size :, :], r, h_n))
+    return torch.lerp(n, state, z), Gates(rz, n, h_n)
+
+
+def gru_gates_backward(
+    grad: Float[Tensor, "*L H B"],
+    gates: Gates,
+    state: Float[Tensor, "*L H B"],
+    grad_x: Float[Tensor, "*L G B"],
+    grad_h: Float[Tensor, "*L G B"],
+) -> Float[Tensor, "*L H B"]:
+    """The gradient of `state` as far as it does not go through the gates, given that of h'.
+
+    `state` is the one before the step. The gradients of the two shares are written into
+    `grad_x` and `grad_h`.
+    """
+    size = state.shape[-2]
+    r, z = gates.rz[..., :size, :], gates.rz[..., size:, :]
+    kept = grad * z
+    grad_n = torch.ops.aten.tanh_backward(grad - kept, gates.n)
+    grad_z = torch.ops.aten.sigmoid_backward(grad * (state - gates.n), z)
+    grad_r = torch.ops.aten.sigmoid_backward(grad_n * gates.h_n, r)
+    for gradient, last in ((grad_x, grad_n), (grad_h, grad_n * r)):
+        gradient[..., :size, :] = grad_r
+        gradient[..., size : 2 * size, :] = grad_z
+        gradient[..., 2 * size :, :] = last
+    return kept
+
+
+def tanh_(x: Tensor) -> Tensor:
+    """tanh in place, as 2 sigmoid(2 x) - 1: torch's own takes six times as long on a CPU.
+
+    The error is absolute, of the order of the dtype's epsilon, and not relative as tanh's is.
+    """
+    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
