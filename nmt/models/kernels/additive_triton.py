@@ -26,7 +26,7 @@ import triton.language as tl
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor
 
-from nmt.models.kernels.triton_launch import device_of, rows
+from nmt.models.kernels.triton_launch import device_of, rows, writable
 
 _WARPS = 4  # a warp reads a row of a tile: 32 threads, 8 numbers of bf16 each
 _TILE_ROWS = 8
@@ -40,17 +40,18 @@ def look(
     values: Float[Tensor, "B S M"],
     keep: Bool[Tensor, "B S"],
     v: Float[Tensor, " K"],
+    out: tuple[Float[Tensor, "B M"], Float32[Tensor, "B S"]] | None = None,
 ) -> tuple[Float[Tensor, "B M"], Float32[Tensor, "B S"]]:
     """Context, in the dtype of `values`, and weights: exactly 0 where `keep` is False.
 
-    A row that may look nowhere gets weights and context 0.
+    A row that may look nowhere gets weights and context 0. `out`, here and below: where to write
+    the results, whose rows may lie apart, instead of into new tensors.
     """
     query, keys, values, keep, v = rows(query, keys, values, keep, v)
     B, S, K = keys.shape
     M = values.shape[2]
     scores = torch.empty(B, S, dtype=torch.float32, device=keys.device)
-    weights = torch.empty_like(scores)
-    context = torch.empty(B, M, dtype=values.dtype, device=keys.device)
+    context, weights = writable(*(out or (values.new_empty(B, M), torch.empty_like(scores))))
     with device_of(keys):
         _scores_kernel[B, triton.cdiv(S, _TILE_ROWS)](
             query, keys, keep, v, scores,
@@ -60,6 +61,7 @@ def look(
         _context_kernel[B, triton.cdiv(M, _columns(M))](
             scores, values, keep, weights, context,
             S, M, values.stride(0), values.stride(1), keep.stride(0),
+            weights.stride(0), context.stride(0),
             SCORES=_SCORES, ROWS=_TILE_ROWS, COLUMNS=_columns(M), num_warps=_WARPS,
         )  # fmt: skip
     return context, weights
@@ -73,6 +75,7 @@ def look_backward(
     v: Float[Tensor, " K"],
     weights: Float32[Tensor, "B S"],
     grad_weights: Float32[Tensor, "B S"] | None = None,
+    out: tuple[Float[Tensor, "B K"], Float32[Tensor, "B S"]] | None = None,
 ) -> tuple[Float[Tensor, "B K"], Float32[Tensor, "B S"]]:
     """Gradients of `query`, in its dtype, and of the scores, given that of the context.
 
@@ -87,8 +90,9 @@ def look_backward(
     M = values.shape[2]
     (used,) = rows(grad_weights) if grad_weights is not None else (None,)
     of_weights = torch.empty(B, S, dtype=torch.float32, device=keys.device)
-    grad_energies = torch.empty_like(of_weights)
-    grad_query = torch.empty(B, K, dtype=query.dtype, device=keys.device)
+    grad_query, grad_energies = writable(
+        *(out or (query.new_empty(B, K), torch.empty_like(of_weights)))
+    )
     with device_of(keys):
         _grad_weights_kernel[B, triton.cdiv(S, _TILE_ROWS)](
             grad_context, values, weights, used, of_weights,
@@ -99,6 +103,7 @@ def look_backward(
         _grad_query_kernel[B, triton.cdiv(K, _columns(K))](
             query, keys, v, weights, of_weights, grad_energies, grad_query,
             S, K, query.stride(0), keys.stride(0), keys.stride(1), weights.stride(0),
+            grad_energies.stride(0), grad_query.stride(0),
             SCORES=_SCORES, ROWS=_TILE_ROWS, COLUMNS=_columns(K), num_warps=_WARPS,
         )  # fmt: skip
     return grad_query, grad_energies
@@ -181,11 +186,13 @@ def _scores_kernel(
     tl.store(scores + b * S + s, tl.sum(total, axis=1), mask=kept)
 
 
-@triton.jit(do_not_specialize=["S", "keep_b"])
+@triton.jit(
+    do_not_specialize=["S", "keep_b", "weights_b"], do_not_specialize_on_alignment=["weights"]
+)
 @no_type_check
 def _context_kernel(
     scores, values, keep, weights, context,
-    S, M, values_b, values_s, keep_b,
+    S, M, values_b, values_s, keep_b, weights_b, context_b,
     SCORES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """weights[b] = softmax of the kept scores[b]; context[b] = weights[b] values[b].
@@ -218,14 +225,17 @@ def _context_kernel(
         kept = tl.load(keep + s, mask=s < S, other=0) != 0
         w = tl.exp(tl.load(scores + s, mask=kept, other=float("-inf")) - peak) * scale
         if tl.program_id(1) == 0:
-            tl.store(weights + b * S + s, w, mask=s < S)
+            tl.store(weights + b * weights_b + s, w, mask=s < S)
         tile = (m < M)[None, :] & kept[:, None]
         at = values + b * values_b + (s * values_s)[:, None] + m[None, :]
         part += w[:, None] * tl.load(at, mask=tile, other=0).to(tl.float32)
-    tl.store(context + b * M + m, tl.sum(part, axis=0), mask=m < M)
+    tl.store(context + b * context_b + m, tl.sum(part, axis=0), mask=m < M)
 
 
-@triton.jit(do_not_specialize=["S", "weights_b", "used_b"])
+@triton.jit(
+    do_not_specialize=["S", "weights_b", "used_b"],
+    do_not_specialize_on_alignment=["weights", "used"],
+)
 @no_type_check
 def _grad_weights_kernel(
     grad_context, values, weights, used, grad_weights,
@@ -252,11 +262,14 @@ def _grad_weights_kernel(
     tl.store(grad_weights + b * S + s, result, mask=s < S)
 
 
-@triton.jit(do_not_specialize=["S", "weights_b"])
+@triton.jit(
+    do_not_specialize=["S", "weights_b", "energies_b"],
+    do_not_specialize_on_alignment=["weights", "grad_energies"],
+)
 @no_type_check
 def _grad_query_kernel(
     query, keys, v, weights, grad_weights, grad_energies, grad_query,
-    S, K, query_b, keys_b, keys_s, weights_b,
+    S, K, query_b, keys_b, keys_s, weights_b, energies_b, grad_b,
     SCORES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """grad_energies[b] by the softmax's backward; grad_query[b] from it, a block of K a program."""
@@ -279,16 +292,19 @@ def _grad_query_kernel(
         w = tl.load(weights + s, mask=s < S, other=0)
         grad = w * (tl.load(grad_weights + s, mask=s < S, other=0) - mean)
         if tl.program_id(1) == 0:
-            tl.store(grad_energies + b * S + s, grad, mask=s < S)
+            tl.store(grad_energies + b * energies_b + s, grad, mask=s < S)
         tile = (k < K)[None, :] & (w != 0)[:, None]
         at = keys + b * keys_b + (s * keys_s)[:, None] + k[None, :]
         f = _fall(q[None, :] + tl.load(at, mask=tile, other=0).to(tl.float32))
         total += grad[:, None] * (f - f * f)
     factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
-    tl.store(grad_query + b * K + k, 4 * factor * tl.sum(total, axis=0), mask=k < K)
+    tl.store(grad_query + b * grad_b + k, 4 * factor * tl.sum(total, axis=0), mask=k < K)
 
 
-@triton.jit(do_not_specialize=["T", "S", "grad_b", "grad_t"])
+@triton.jit(
+    do_not_specialize=["T", "S", "grad_b", "grad_t"],
+    do_not_specialize_on_alignment=["grad_energies"],
+)
 @no_type_check
 def _grad_keys_kernel(
     grad_energies, queries, keys, v, grad_keys, shares,

@@ -10,36 +10,45 @@ arithmetic is fp32. Triton comes with PyTorch for CUDA; nothing imports this mod
 
 from typing import no_type_check
 
-import torch
 import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from nmt.models.kernels.triton_launch import device_of, rows
+from nmt.models.kernels.triton_launch import device_of, rows, writable
 
 _BLOCK = 1024  # units a program takes: 128 threads, 8 numbers of bf16 each
 
 
 def gates_forward(
-    x_gates: Float[Tensor, "B G"], h_gates: Float[Tensor, "B G"], hidden: Float[Tensor, "B H"]
+    x_gates: Float[Tensor, "B G"],
+    h_gates: Float[Tensor, "B G"],
+    hidden: Float[Tensor, "B H"],
+    out: tuple[Float[Tensor, "B H"], Float[Tensor, "B F"]] | None = None,
 ) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B F"]]:
-    """The next state, in the dtype of `hidden`; [r; z; n; h_n], in that of `x_gates`."""
+    """The next state, in the dtype of `hidden`; [r; z; n; h_n], in that of `x_gates`.
+
+    `out`, here and below: where to write the results, whose rows may lie apart, instead of into
+    new tensors.
+    """
     x_gates, h_gates, hidden = rows(x_gates, h_gates, hidden)
     B, H = hidden.shape
-    following = torch.empty(B, H, dtype=hidden.dtype, device=hidden.device)
-    saved = torch.empty(B, 4 * H, dtype=x_gates.dtype, device=hidden.device)
+    following, saved = writable(*(out or (hidden.new_empty(B, H), x_gates.new_empty(B, 4 * H))))
     with device_of(hidden):
         _forward_kernel[B, triton.cdiv(H, _BLOCK)](
             x_gates, h_gates, hidden, following, saved,
             H, x_gates.stride(0), h_gates.stride(0), hidden.stride(0),
+            following.stride(0), saved.stride(0),
             BLOCK=_BLOCK, num_warps=4,
         )  # fmt: skip
     return following, saved
 
 
 def gates_backward(
-    grad: Float[Tensor, "B H"], saved: Float[Tensor, "B F"], hidden: Float[Tensor, "B H"]
+    grad: Float[Tensor, "B H"],
+    saved: Float[Tensor, "B F"],
+    hidden: Float[Tensor, "B H"],
+    out: tuple[Float[Tensor, "B G"], Float[Tensor, "B G"], Float[Tensor, "B H"]] | None = None,
 ) -> tuple[Float[Tensor, "B G"], Float[Tensor, "B G"], Float[Tensor, "B H"]]:
     """Gradients of `x_gates` and `h_gates`, and of `hidden` but for its way through `h_gates`.
 
@@ -47,13 +56,14 @@ def gates_backward(
     """
     grad, saved, hidden = rows(grad, saved, hidden)
     B, H = hidden.shape
-    grad_x = torch.empty(B, 3 * H, dtype=saved.dtype, device=hidden.device)
-    grad_h_gates = torch.empty_like(grad_x)
-    grad_hidden = torch.empty(B, H, dtype=hidden.dtype, device=hidden.device)
+    size = (B, 3 * H)
+    made = out or (saved.new_empty(size), saved.new_empty(size), hidden.new_empty(B, H))
+    grad_x, grad_h_gates, grad_hidden = writable(*made)
     with device_of(hidden):
         _backward_kernel[B, triton.cdiv(H, _BLOCK)](
             grad, saved, hidden, grad_x, grad_h_gates, grad_hidden,
             H, grad.stride(0), saved.stride(0), hidden.stride(0),
+            grad_x.stride(0), grad_h_gates.stride(0), grad_hidden.stride(0),
             BLOCK=_BLOCK, num_warps=4,
         )  # fmt: skip
     return grad_x, grad_h_gates, grad_hidden
@@ -63,7 +73,7 @@ def gates_backward(
 @no_type_check
 def _forward_kernel(
     x_gates, h_gates, hidden, following, saved,
-    H, x_b, gates_b, hidden_b,
+    H, x_b, gates_b, hidden_b, following_b, saved_b,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """A block of units of a row."""
@@ -82,8 +92,8 @@ def _forward_kernel(
     r = tl.sigmoid(x_r + h_r)
     z = tl.sigmoid(x_z + h_z)
     n = 2 * tl.sigmoid(2 * (x_n + r * h_n)) - 1
-    tl.store(following + b * H + i, n + z * (h - n), mask=inside)
-    saved += b * 4 * H + i
+    tl.store(following + b * following_b + i, n + z * (h - n), mask=inside)
+    saved += b * saved_b + i
     tl.store(saved, r, mask=inside)
     tl.store(saved + H, z, mask=inside)
     tl.store(saved + 2 * H, n, mask=inside)
@@ -94,7 +104,7 @@ def _forward_kernel(
 @no_type_check
 def _backward_kernel(
     grad, saved, hidden, grad_x, grad_h_gates, grad_hidden,
-    H, grad_b, saved_b, hidden_b,
+    H, grad_b, saved_b, hidden_b, grad_x_b, grad_gates_b, grad_hidden_b,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """A block of units of a row."""
@@ -111,12 +121,12 @@ def _backward_kernel(
     grad_n = g * (1 - z) * (1 - n * n)
     grad_r = grad_n * h_n * r * (1 - r)
     grad_z = g * (h - n) * z * (1 - z)
-    grad_x += b * 3 * H + i
-    grad_h_gates += b * 3 * H + i
+    grad_x += b * grad_x_b + i
+    grad_h_gates += b * grad_gates_b + i
     tl.store(grad_x, grad_r, mask=inside)
     tl.store(grad_x + H, grad_z, mask=inside)
     tl.store(grad_x + 2 * H, grad_n, mask=inside)
     tl.store(grad_h_gates, grad_r, mask=inside)
     tl.store(grad_h_gates + H, grad_z, mask=inside)
     tl.store(grad_h_gates + 2 * H, grad_n * r, mask=inside)
-    tl.store(grad_hidden + b * H + i, g * z, mask=inside)
+    tl.store(grad_hidden + b * grad_hidden_b + i, g * z, mask=inside)

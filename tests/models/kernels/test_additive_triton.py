@@ -259,6 +259,29 @@ def test_any_strides(lay: Callable[[Tensor], Tensor]) -> None:
     assert_same(kernels.keys_backward(lay(grad_energies), lay(queries), lay(keys), example.v), once)
 
 
+def test_results_are_written_where_they_are_wanted() -> None:
+    example = Example()
+    expected = example.everything()
+    room = torch.full((example.B, 3, 64), 7.0, device=DEVICE)
+    context, weights = room[:, 1, 1 : 1 + example.M], room[:, 2, 2 : 2 + example.S]
+    inputs = (example.query, example.keys, example.values)
+    got = kernels.look(*inputs, example.keep, example.v, out=(context, weights))
+    assert got[0] is context
+    assert got[1] is weights
+    assert_same(list(got), expected[:2])
+    assert (room == 7).sum() == room.numel() - context.numel() - weights.numel()
+
+    room = torch.full((example.B, 3, 64), 7.0, device=DEVICE)
+    of_query, of_scores = room[:, 1, 1 : 1 + example.K], room[:, 2, 2 : 2 + example.S]
+    got = kernels.look_backward(
+        example.grad_context, *inputs, example.v, weights, out=(of_query, of_scores)
+    )
+    assert got[0] is of_query
+    assert got[1] is of_scores
+    assert_same(list(got), expected[2:])
+    assert (room == 7).sum() == room.numel() - of_query.numel() - of_scores.numel()
+
+
 def test_rows_may_share_their_keys() -> None:
     example = Example()
     for name in ("keys", "values", "keep"):

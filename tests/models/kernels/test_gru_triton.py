@@ -94,6 +94,19 @@ def test_any_strides_and_the_same_bits_every_time() -> None:
             assert torch.equal(got, wanted)
 
 
+def test_results_are_written_where_they_are_wanted() -> None:
+    x_gates, h_gates, hidden, grad = example(3, 7, torch.float32)
+    expected = both([x_gates, h_gates, hidden, grad])
+    room = torch.full((3, 5, 64), 7.0, device=DEVICE)
+    out = [room[:, i, i : i + x.shape[1]] for i, x in enumerate(expected)]
+    got = [*kernels.gates_forward(x_gates, h_gates, hidden, out=tuple(out[:2]))]
+    got += kernels.gates_backward(grad, out[1], hidden, out=tuple(out[2:]))
+    for one, place, wanted in zip(got, out, expected, strict=True):
+        assert one is place
+        assert torch.equal(one, wanted)
+    assert (room == 7).sum() == room.numel() - sum(x.numel() for x in expected)
+
+
 def test_a_batch_is_its_rows_bit_by_bit() -> None:
     inputs = example(3, 7, torch.float32)
     together = both(inputs)

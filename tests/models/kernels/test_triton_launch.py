@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 import torch
 
-from nmt.models.kernels.triton_launch import available, device_of, rows
+from nmt.models.kernels.triton_launch import available, device_of, rows, writable
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,13 @@ def test_rows_copies_only_what_is_not_in_one_piece() -> None:
     assert part.data_ptr() == x[0, 0, 1:].data_ptr()
     assert turned.is_contiguous()
     assert torch.equal(turned, x.transpose(1, 2))
+
+
+def test_only_a_row_in_one_piece_is_writable() -> None:
+    x = torch.empty(3, 5)
+    assert writable(x, x[:, 1:3])[0] is x
+    with pytest.raises(AssertionError):
+        writable(x, x.t())
 
 
 def test_without_a_gpu_no_device_is_chosen() -> None:
