@@ -82,6 +82,7 @@ def job_of(
         "model": digest(model),
         "search": answering.translator.search.model_dump(mode="json"),
         "form": asdict(form),
+        "--int8": answering.translator.int8,
         "--no-restore": not answering.restore,
         "--replace-unk": lexicon and hashlib.sha256(lexicon.encode()).hexdigest(),
     }

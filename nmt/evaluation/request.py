@@ -39,6 +39,7 @@ class EvalRequest:
     lang: str | None = None
     search: Mapping[str, int | float] = field(default_factory=dict)
     device: str | None = None
+    int8: bool = False
 
     def check(self) -> None:
         """Raise ConfigError for a choice without sense or effect: none is ignored."""
@@ -59,6 +60,7 @@ class EvalRequest:
             **{f"--{name.replace('_', '-')}": value for name, value in self.search.items()},
             "--checkpoint": self.checkpoint,
             "--device": self.device,
+            "--int8": self.int8 or None,
             "--run": self.run if self.refs else None,
         }
         return [flag for flag, value in given.items() if value is not None]
@@ -135,8 +137,9 @@ def _translator(request: EvalRequest, folder: Path, about: dict[str, object]) ->
         step=loaded.step,
         search=search.model_dump(mode="json"),
         device=str(device),
+        int8=request.int8,
     )
-    return Translator(loaded.model, loaded.tokenizers, device, search)
+    return Translator(loaded.model, loaded.tokenizers, device, search, request.int8)
 
 
 def _finish(
@@ -174,4 +177,6 @@ def _name(request: EvalRequest, split: str) -> str:
     parts += [
         f"{word}{request.search[name]}" for name, word in words.items() if name in request.search
     ]
+    if request.int8:
+        parts.append("int8")
     return "-".join(parts)

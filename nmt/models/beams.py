@@ -45,7 +45,7 @@ def select_sentences(
     is left out as soon as no row reads it.
     """
     wanted = rows if beams is None else beams.sentences[rows]
-    left, sentences, counts = wanted.unique(return_inverse=True, return_counts=True)
+    left, sentences, counts = torch.unique(wanted, return_inverse=True, return_counts=True)
     numbers = torch.arange(len(rows), device=rows.device)
     if len(left) == len(rows):  # a row each
         same = len(rows) == n_sentences and torch.equal(wanted, numbers)

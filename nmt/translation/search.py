@@ -228,7 +228,7 @@ def _best_pieces(
     if logits.device.type == "cpu":
         n_rows = max(1, _CACHED_NUMBERS // logits.shape[1])
     best = []
-    for some in logits.split(n_rows):
+    for some in torch.split(logits, n_rows):
         log_probs = some.float().log_softmax(dim=1)
         for id_ in (PAD_ID, BOS_ID) if allow_unk else (PAD_ID, BOS_ID, UNK_ID):
             log_probs[:, id_] = -torch.inf

@@ -16,6 +16,7 @@ from nmt.corpus.vocab import EOS_ID
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError
 from nmt.models.base import Seq2Seq
+from nmt.models.int8 import in_int8
 from nmt.run import load_model
 from nmt.schema import Encoded, Hypothesis, TranslatedHypothesis, Translation
 from nmt.translation.search import SearchConfig, force, search
@@ -32,7 +33,9 @@ class Translator:
 
     Texts are sorted by length and searched in batches, and come back in the order given; what
     a text is batched with changes its translation by rounding at most (search.py). The model is
-    put in eval mode and must be on `device`.
+    put in eval mode and must be on `device`. With `int8` a copy of it translates whose products
+    are of 8-bit integers (models/int8.py): faster, and not quite the same. Raises ConfigError
+    where that is no CPU.
 
     >>> Translator.load("runs/starter").translate(["I am tired."])[0].text  # doctest: +SKIP
     'Je suis fatigué.'
@@ -44,8 +47,12 @@ class Translator:
         tokenizers: Tokenizers,
         device: torch.device,
         search: SearchConfig | None = None,
+        int8: bool = False,
     ) -> None:
-        self.model = model.eval()
+        if int8 and device.type != "cpu":
+            raise ConfigError(f"int8: got device '{device}', allowed: cpu")
+        self.model = in_int8(model) if int8 else model.eval()
+        self.int8 = int8
         self.tokenizers = tokenizers
         self.device = device
         self.search = search or SearchConfig()
@@ -57,6 +64,7 @@ class Translator:
         device: str = "auto",
         checkpoint: str = "best",
         search: SearchConfig | None = None,
+        int8: bool = False,
     ) -> "Translator":
         """The translator of a run directory; without `search`, as the run's config says.
 
@@ -65,7 +73,7 @@ class Translator:
         """
         chosen = resolve_device(device)
         loaded = load_model(Path(run), checkpoint=checkpoint, device=chosen)
-        return cls(loaded.model, loaded.tokenizers, chosen, search or loaded.config.search)
+        return cls(loaded.model, loaded.tokenizers, chosen, search or loaded.config.search, int8)
 
     @property
     def head_names(self) -> tuple[str, ...]:

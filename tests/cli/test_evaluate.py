@@ -118,6 +118,13 @@ def test_another_way_to_search_or_another_checkpoint_is_kept_apart(nmt_eval, tin
     assert (kept["search"]["beam"], kept["search"]["length_penalty"]) == (1, 0.5)
 
 
+def test_int8_is_kept_apart(nmt_eval, tiny_run):
+    nmt_eval("--int8", "--no-bootstrap")
+    assert json.loads((tiny_run / "eval" / "test-int8.json").read_text("utf-8"))["int8"] is True
+    with pytest.raises(ConfigError, match="so --int8 does not apply"):
+        nmt_eval("--int8", "--hyp", tiny_run / "eval" / "test-int8.txt")
+
+
 def test_json_on_stdout_is_what_the_run_keeps(nmt_eval, tiny_run):
     result = nmt_eval("--json", "--chrf", "--no-bootstrap")
     assert json.loads(result.stdout) == json.loads((tiny_run / "eval/test.json").read_text("utf-8"))

@@ -112,9 +112,9 @@ def _compared_fast(
     """
     numbers_each = queries.shape[1] * queries.shape[2] * keys.shape[1]
     n_together = max(1, _CACHED_NUMBERS // max(1, numbers_each))
+    both = zip(torch.split(2 * queries, n_together), torch.split(keys, n_together), strict=True)
     parts = [
-        torch.add(some.unsqueeze(2), own.unsqueeze(1), alpha=2).sigmoid_() @ v
-        for some, own in zip((2 * queries).split(n_together), keys.split(n_together), strict=True)
+        torch.add(some.unsqueeze(2), own.unsqueeze(1), alpha=2).sigmoid_() @ v for some, own in both
     ]
     return torch.cat(parts).mul_(2).sub_(v.sum())
 

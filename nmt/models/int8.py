@@ -1,0 +1,84 @@
+"""A model whose matrix products are of 8-bit integers, for decoding on a CPU.
+
+No calibration and no second file: weights are rounded when the model is made, what they are
+multiplied with at each call. Embeddings, attention and the encoder's GRU stay as they are.
+"""
+
+import copy
+
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor, nn
+
+from nmt.models.base import Seq2Seq, Vocabulary
+from nmt.models.layers import VocabLinear
+
+_FEWEST_OUTPUTS = 64
+"""Where a layer has fewer, rounding its input costs more than the product saves."""
+
+
+class Int8Linear(nn.Module):
+    """W x + b, the products in int8 and their sums exact.
+
+    Each row of W and each x has a scale of its own, its greatest magnitude over 127: what one x
+    gives does not depend on those beside it.
+    """
+
+    rounded: Tensor
+    scales: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None) -> None:
+        super().__init__()
+        rounded, scales = _rounded(weight.detach())
+        self.register_buffer("rounded", rounded)
+        self.register_buffer("scales", scales.squeeze(1))
+        self.register_buffer("bias", None if bias is None else bias.detach().clone())
+
+    @property
+    def weight(self) -> Float[Tensor, "O I"]:
+        """W as it was rounded."""
+        return self.rounded * self.scales.unsqueeze(1)
+
+    def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
+        """See the class."""
+        rounded, scales = _rounded(x.flatten(0, -2))
+        products = torch._int_mm(rounded, self.rounded.t()) * self.scales
+        y = products.mul_(scales) if self.bias is None else self.bias.addcmul(products, scales)
+        return y.view(*x.shape[:-1], -1)
+
+
+def _rounded(x: Float[Tensor, "N I"]) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
+    """Whole numbers from -127 to 127, and what each row of them is to be multiplied with."""
+    scales = x.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(x.dtype).tiny).div_(127)
+    return (x / scales).round_().to(torch.int8), scales
+
+
+class Int8Vocabulary(Vocabulary):
+    """VocabLinear in int8."""
+
+    def __init__(self, exact: Vocabulary) -> None:
+        super().__init__()
+        self.linear = Int8Linear(*exact.affine())
+
+    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+        """See Vocabulary."""
+        logits: Tensor = self.linear(features)
+        return logits
+
+    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+        """See Vocabulary; the weight as it was rounded."""
+        assert self.linear.bias is not None
+        return self.linear.weight, self.linear.bias
+
+
+def in_int8(model: Seq2Seq) -> Seq2Seq:
+    """A copy of the model in eval mode, with linear layers and vocabulary in int8."""
+    copied = copy.deepcopy(model).eval()
+    for module in list(copied.modules()):
+        for name, layer in module.named_children():
+            if isinstance(layer, VocabLinear):
+                setattr(module, name, Int8Vocabulary(layer))
+            elif isinstance(layer, nn.Linear) and layer.out_features >= _FEWEST_OUTPUTS:
+                setattr(module, name, Int8Linear(layer.weight, layer.bias))
+    return copied

@@ -1,0 +1,83 @@
+"""Products in int8: how far from the exact ones, and what they do not depend on."""
+
+import pytest
+import torch
+from torch import nn
+
+from nmt.models.catalog import build_model
+from nmt.models.int8 import Int8Linear, Int8Vocabulary, in_int8
+from nmt.models.masks import keep_from_lengths
+from nmt.models.rnn import RNNConfig
+from nmt.models.transformer import TransformerConfig
+
+RNN = {"embedding": 41, "hidden": 67}
+CONFIGS = {
+    "rnn": RNNConfig.model_validate(RNN),
+    "rnn-concat": RNNConfig.model_validate(
+        {**RNN, "attention": {"kind": "concat", "size": 71}, "layers": 2}
+    ),
+    "rnn-deep-tied": RNNConfig.model_validate(
+        {**RNN, "readout": {"kind": "deep", "size": 41}, "tie_embeddings": "all"}
+    ),
+    "transformer": TransformerConfig(size=68, heads=2, layers=2),
+}
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_layer_is_near_the_exact_one(has_bias: bool) -> None:
+    torch.manual_seed(0)
+    exact = nn.Linear(131, 71, bias=has_bias)
+    x = torch.randn(3, 5, 131) * torch.tensor([1e-3, 1.0, 1e3]).view(3, 1, 1)
+    expected = exact(x)
+    found = Int8Linear(exact.weight, exact.bias)(x)
+    assert found.shape == expected.shape
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).abs().max() < 0.03 * other.abs().max()
+
+
+def test_its_sums_are_exact() -> None:
+    """Of numbers that int8 holds there is nothing to round; saturation would show here."""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randint(-127, 128, (71, 1031), generator=generator).float()
+    x = torch.randint(-127, 128, (5, 1031), generator=generator).float()
+    x[0], weight[0] = 127, 127
+    x[:, 0], weight[:, 0] = 127, 127
+    layer = Int8Linear(weight, None)
+    assert torch.equal(layer.weight, weight)
+    assert torch.equal(layer(x), (x.double() @ weight.double().t()).float())
+
+
+def test_what_a_row_gives_does_not_depend_on_its_neighbours() -> None:
+    torch.manual_seed(0)
+    layer = Int8Linear(torch.randn(71, 131), torch.randn(71))
+    x = torch.randn(11, 131) * 10 ** torch.randn(11, 1)
+    together = layer(x)
+    for i, row in enumerate(x):
+        assert torch.equal(layer(row.unsqueeze(0))[0], together[i])
+
+
+def test_zeros_give_the_bias() -> None:
+    layer = Int8Linear(torch.randn(71, 131), torch.randn(71))
+    assert torch.equal(layer(torch.zeros(1, 131))[0], layer.bias)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.inference_mode()
+def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) -> None:
+    torch.manual_seed(0)
+    model = build_model(CONFIGS[name], 79, 83 if name != "rnn-deep-tied" else 79).eval()
+    src_ids, tgt_in = torch.randint(4, 79, (3, 7)), torch.randint(4, 79, (3, 5))
+    keep = keep_from_lengths(torch.tensor([7, 2, 5]), 7)
+    expected = model(src_ids, keep, tgt_in).logits
+    rounded = in_int8(model)
+    assert {Int8Linear, Int8Vocabulary} <= {type(module) for module in rounded.modules()}
+    assert torch.equal(model(src_ids, keep, tgt_in).logits, expected)
+    near = 0.1 * expected[..., :79].abs().max().item()
+    found = rounded(src_ids, keep, tgt_in).logits
+    torch.testing.assert_close(found, expected, atol=near, rtol=0)
+    assert not torch.equal(found, expected)
+    state = rounded.start(rounded.encode(src_ids, keep))
+    for t in range(5):
+        step = rounded.step(tgt_in[:, t], state)
+        torch.testing.assert_close(step.logits, expected[:, t], atol=near, rtol=0)
+        state = step.state
