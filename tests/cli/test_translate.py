@@ -4,9 +4,12 @@ import gzip
 import json
 import os
 import pty
+import random
 import select
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -276,6 +279,68 @@ def test_a_stopped_file_is_continued_at_a_chunk(run: Run, tmp_path: Path) -> Non
     assert "cannot be resumed" in error_of(run(*args, "--resume", fails=True), DataError)
     several = run(*args, "--resume", "--n-best", "2", fails=True)
     assert "where each sentence has one line" in error_of(several, ConfigError)
+
+
+QUICK = ("--run", "runs/tiny", "--batch-size", "1", "--beam", "1", "--set", "search.max_length=3")
+
+
+def translating(home: Path, *args: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "nmt", "translate", *QUICK, *args],
+        cwd=home,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_ctrl_c_at_any_moment_then_resume_gives_the_same_file(
+    tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, whole, out = tmp_path / "a.en", tmp_path / "whole.fr", tmp_path / "a.fr"
+    lines = [f"{' the cat!' * (i % 7)} A dog\n" for i in range(120)]
+    source.write_text("".join(lines), encoding="utf-8")
+    rng, n_done = random.Random(7), 0
+    for more in ((), ("--resume",)):
+        process = translating(tiny_runs, "--file", str(source), "--out", str(out), *more)
+        stop_at = n_done + rng.randrange(1, 30)
+        while not out.exists() or out.read_bytes().count(b"\n") < stop_at:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        n_done = out.read_bytes().count(b"\n")
+        assert process.returncode == 130
+        said = f"{out}: stopped after line {n_done}; the same command with --resume goes on there"
+        assert err.decode().splitlines()[-1] == said
+        assert err.count(b"\n") == 1 + len(more)
+        assert stop_at <= n_done < len(lines)
+    process = translating(tiny_runs, "--file", str(source), "--out", str(out), "--resume")
+    _, err = process.communicate()
+    assert f"{out}: going on after line {n_done}\n" in err.decode()
+    assert process.returncode == 0
+
+    monkeypatch.chdir(tiny_runs)
+    args = [*QUICK, "--file", str(source), "--out", str(whole)]
+    assert CliRunner().invoke(app, args).exit_code == 0
+    assert whole.read_bytes().count(b"\n") == len(lines)
+    assert out.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.en", "a.fr", "whole.fr"]
+
+
+def test_a_reader_that_leaves_ends_it_quietly(tiny_runs: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.en"
+    source.write_text("The cat sleeps.\n" * 9999, encoding="utf-8")
+    process = translating(tiny_runs, "--file", str(source))
+    assert process.stdout is not None
+    assert process.stderr is not None
+    lines = [process.stdout.readline() for _ in range(5)]
+    process.stdout.close()
+    assert process.wait(timeout=60) == 128 + signal.SIGPIPE
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert len(set(lines)) == 1
+    assert lines[0].endswith(b"\n")
 
 
 def test_what_was_begun_otherwise_is_not_continued(run: Run, tmp_path: Path) -> None:

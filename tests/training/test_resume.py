@@ -241,13 +241,17 @@ def test_a_validation_that_is_stopped_is_done_again_as_if_for_the_first_time(
         assert _train(corpus, stop_after=stop_at // 2 or None, **sections).step <= 8
         outcome = _train(corpus, **sections)
     assert outcome.reason == "2 epochs done"
-    one, two = (RunDirectory(corpus / name) for name in ("whole", "run"))
-    timeless = [
-        [{k: v for k, v in r.items() if k not in WALL_CLOCK} for r in _records(run.path)]
-        for run in (one, two)
-    ]
-    assert timeless[0] == timeless[1]
-    folders = [run.checkpoint_folder for run in (one, two)]
+    _assert_same(corpus / "whole", corpus / "run")
+
+
+def _timeless(run: Path) -> list[dict[str, Any]]:
+    return [{k: v for k, v in r.items() if k not in WALL_CLOCK} for r in _records(run)]
+
+
+def _assert_same(whole: Path, parts: Path) -> None:
+    """The log, the list of checkpoints, and all that is in each."""
+    assert _timeless(whole) == _timeless(parts)
+    folders = [RunDirectory(run).checkpoint_folder for run in (whole, parts)]
     assert folders[0].steps() == folders[1].steps()
     for label in (*folders[0].labels(), *map(str, folders[0].steps())):
         a, b = (folder.load(label) for folder in folders)
@@ -263,6 +267,31 @@ def test_a_validation_that_is_stopped_is_done_again_as_if_for_the_first_time(
             assert isinstance(state["rng"], dict)
             state["rng"].pop("python_gauss")
         assert a.state == b.state
+
+
+@pytest.mark.parametrize("valid", [{}, {"every": 4}])
+def test_a_finished_run_that_goes_on_is_the_longer_run(corpus: Path, valid: dict[str, int]) -> None:
+    """Where its end was a validation of the longer run too."""
+    sections = {"valid": {**valid, "patience": 9}}
+    _train(corpus, train={"epochs": 3}, **sections)
+    (corpus / "run").rename(corpus / "whole")
+    assert _train(corpus, train={"epochs": 1}, **sections).reason == "1 epochs done"
+    _train(corpus, train={"epochs": 3}, **sections)
+    _assert_same(corpus / "whole", corpus / "run")
+
+
+def test_a_run_that_ended_between_two_validations_has_measured_once_more(corpus: Path) -> None:
+    """The weights are those of the longer run; its log and its best step need not be."""
+    sections = {"valid": {"every": 3}}
+    _train(corpus, train={"steps": 7}, **sections)
+    (corpus / "run").rename(corpus / "whole")
+    _train(corpus, train={"steps": 4}, **sections)
+    _train(corpus, train={"steps": 7}, **sections)
+    whole, parts = corpus / "whole", corpus / "run"
+    one, two = (RunDirectory(run).load_state("last").model_tensors for run in (whole, parts))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    more = [r["step"] for r in _timeless(parts) if r not in _timeless(whole)]
+    assert more == [4]
 
 
 def test_the_newest_checkpoint_damaged_the_one_before_goes_on(corpus: Path) -> None:
