@@ -15,9 +15,10 @@ Rows = npt.NDArray[np.uint32]
 Lengths = npt.NDArray[np.integer]
 Unit = Literal["sentences", "tokens"]
 
-POOL_BATCHES = 64
-"""Sentences are sorted by length within pools of this many batches: little padding, and still
-other neighbours in every epoch."""
+POOL_BATCHES = 256
+"""Sentences are sorted by length within pools of this many batches: little padding (3 % of all
+positions on Multi30k in batches of 64; 7 % with pools of 64), and still other neighbours in every
+epoch."""
 
 LARGE = 1 << 20
 """Rows from which on they are shuffled as an array: in seconds, in another order."""
@@ -78,9 +79,7 @@ def plan_batches(
     cuts: list[npt.NDArray[np.int64]] = []
     for start in range(0, len(order), pool):
         bucket = order[start : start + pool]
-        # Stable by the target's length, then by the source's, which so comes first.
-        bucket = bucket[np.argsort(tgt[bucket], kind="stable")]
-        bucket = bucket[np.argsort(src[bucket], kind="stable")]
+        bucket = bucket[_by_length(src[bucket], tgt[bucket])]
         order[start : start + pool] = bucket
         if unit == "sentences":
             cuts.append(start + np.arange(0, len(bucket), size, dtype=np.int64))
@@ -92,6 +91,17 @@ def plan_batches(
     mixed = list(range(len(starts)))
     rng.shuffle(mixed)
     return Plan(order, starts[mixed], ends[mixed])
+
+
+def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
+    """The order by the target's length and then by the source's, there and back again.
+
+    Sources grow within one length of the target and shrink within the next: a batch that holds
+    the end of one and the beginning of the other holds sources of one length.
+    """
+    there_or_back = np.where(tgt % 2, 1, -1) * src.astype(np.int64)
+    order: npt.NDArray[np.int64] = np.lexsort((there_or_back, tgt))  # stable
+    return order
 
 
 def _shuffled(rows: Rows, rng: random.Random) -> Rows:
