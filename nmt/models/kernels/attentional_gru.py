@@ -62,85 +62,86 @@ class _AttentionalGRU(torch.autograd.Function):
     def forward(ctx: Any, *inputs: Tensor) -> Any:
         gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
         low, work = dtypes_for(gates)
-        size, n_gates = state.shape[1], W_h.shape[0]
+        n_gates = len(W_h)
         with torch.autocast(gates.device.type, enabled=False):
             W_s = torch.cat([W_h, W_q]).to(low)
             b_s = torch.cat([b_h, b_h.new_zeros(len(W_q))]).to(work).unsqueeze(1)
             W_c_low = W_c.to(low)
             x = gates.to(work).transpose(1, 2)
             looks = Looks(keys.to(work), values.to(work), keep, v.to(work))
-            n_steps, n_rows = gates.shape[:2]
-            states = x.new_empty(size, n_steps + 1, n_rows)
-            states[:, 0] = state.t()
-            contexts = x.new_empty(n_steps, n_rows, values.shape[2])
-            weights = x.new_empty(n_steps, n_rows, keys.shape[1])
-            queries = x.new_empty(n_steps, n_rows, len(W_q))
+            current = state.to(work).t().contiguous()
+            states: list[Tensor] = []
+            before: list[Tensor] = []
+            queries: list[Tensor] = []
+            contexts: list[Tensor] = []
+            weights: list[Tensor] = []
             saved: list[Gates] = []
-            current = states[:, 0]
-            for t in range(n_steps):
-                shares = torch.mm(W_s, current.to(low)).to(work) + b_s
-                queries[t] = shares[n_gates:].t()
-                contexts[t], weights[t] = looks.look(queries[t])
-                read = torch.mm(W_c_low, contexts[t].to(low).t()).to(work) + x[t]
+            for share_of_x in x:
+                before.append(current.to(low))
+                shares = torch.mm(W_s, before[-1]).to(work) + b_s
+                queries.append(shares[n_gates:].t().contiguous())
+                context, look = looks.look(queries[-1])
+                contexts.append(context)
+                weights.append(look)
+                read = torch.mm(W_c_low, context.to(low).t()).to(work) + share_of_x
                 current, made = gru_gates(read, shares[:n_gates], current)
-                states[:, t + 1] = current
+                states.append(current)
                 saved.append(made)
-        ctx.save_for_backward(keys, values, keep, W_c_low, W_s, v, states, contexts, weights)
-        ctx.queries, ctx.gates = queries, saved
+            all_contexts, all_weights = torch.stack(contexts), torch.stack(weights)
+        ctx.save_for_backward(
+            keys, values, keep, W_c_low, W_s, v, torch.stack(before, dim=1), all_contexts
+        )
+        ctx.made = queries, weights, saved
         ctx.dtypes = low, work, tuple(t.dtype for t in (gates, state, W_c, W_h, b_h, W_q))
         ctx.set_materialize_grads(False)
-        outputs = states[:, 1:].permute(1, 2, 0).to(state.dtype, copy=True)
-        return outputs, contexts.to(values.dtype), weights.to(keys.dtype)
+        outputs = torch.stack(states).transpose(1, 2).to(state.dtype)
+        return outputs, all_contexts.to(values.dtype, copy=True), all_weights.to(keys.dtype)
 
     @staticmethod
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         grad_states, grad_contexts, grad_weights = grads
-        keys, values, keep, W_c, W_s, v, states, contexts, weights = ctx.saved_tensors
+        keys, values, keep, W_c, W_s, v, before, contexts = ctx.saved_tensors
+        queries, weights, saved = ctx.made
         low, work, dtypes = ctx.dtypes
-        size, n_steps, n_rows = states.shape
-        n_steps, n_gates = n_steps - 1, len(W_c)
+        n_gates = len(W_c)
         looks = LooksBack(keys.to(work), values.to(work), keep, v.to(work))
         W_s_back, W_c_back = W_s.t().contiguous(), W_c.t().contiguous()
-        grad_x = states.new_empty(n_gates, n_steps, n_rows)
-        grad_s = states.new_empty(len(W_s), n_steps, n_rows)
-        of_contexts = torch.empty_like(contexts, dtype=work)
-        current = states.new_zeros(size, n_rows)
+        steps_x: list[Tensor] = []
+        steps_s: list[Tensor] = []
+        steps_contexts: list[Tensor] = []
+        current = torch.zeros_like(saved[0].state)
         if grad_states is not None:
-            grad_states = grad_states.permute(0, 2, 1).to(work)
-        for t in reversed(range(n_steps)):
+            grad_states = grad_states.transpose(1, 2).to(work)
+        for t in reversed(range(len(saved))):
             if grad_states is not None:
                 current = current + grad_states[t]
-            kept = gru_gates_backward(
-                current, ctx.gates[t], states[:, t], grad_x[:, t], grad_s[:n_gates, t]
-            )
-            of_contexts[t] = torch.mm(W_c_back, grad_x[:, t].to(low)).t()
+            step_x, step_h, kept = gru_gates_backward(current, saved[t])
+            steps_x.append(step_x.to(low))
+            of_context = torch.mm(W_c_back, steps_x[-1]).t().to(work)
             if grad_contexts is not None:
-                of_contexts[t] += grad_contexts[t]
+                of_context = of_context + grad_contexts[t]
+            steps_contexts.append(of_context.contiguous())
             of_weights = None if grad_weights is None else grad_weights[t].to(work)
-            of_query = looks.look_backward(of_contexts[t], of_weights, ctx.queries[t], weights[t])
-            grad_s[n_gates:, t] = of_query.t()
-            current = kept + torch.mm(W_s_back, grad_s[:, t].to(low)).to(work)
-        all_x, all_s = grad_x.flatten(1), grad_s.flatten(1)
-        low_s, before = all_s.to(low), states[:, :-1].flatten(1).to(low)
-        of_W_c = torch.mm(all_x.to(low), contexts.flatten(0, 1).to(low))
-        of_W_s = torch.mm(low_s, before.t())
-        of_values = torch.bmm(weights.permute(1, 2, 0), of_contexts.transpose(0, 1))
+            of_query = looks.look_backward(steps_contexts[-1], of_weights, queries[t], weights[t])
+            steps_s.append(torch.cat([step_h, of_query.t()]).to(low))
+            current = kept + torch.mm(W_s_back, steps_s[-1])
+        of_x, of_s = (torch.stack(steps[::-1], dim=1) for steps in (steps_x, steps_s))
+        flat_s = of_s.flatten(1)
+        of_W_c = torch.mm(of_x.flatten(1), contexts.flatten(0, 1).to(low))
+        of_W_s = torch.mm(flat_s, before.flatten(1).t())
+        of_values = torch.bmm(torch.stack(weights, dim=2), torch.stack(steps_contexts[::-1], dim=1))
+        made = (
+            of_x.permute(1, 2, 0),
+            current.t(),
+            of_W_c,
+            of_W_s[:n_gates],
+            flat_s[:n_gates].sum(1, dtype=work),
+            of_W_s[n_gates:],
+        )
         of_gates, of_state, *of_rest = (
-            grad.to(dtype)
-            for grad, dtype in zip(
-                (
-                    grad_x.permute(1, 2, 0),
-                    current.t(),
-                    of_W_c,
-                    of_W_s[:n_gates],
-                    all_s[:n_gates].sum(1),
-                    of_W_s[n_gates:],
-                ),
-                dtypes,
-                strict=True,
-            )
+            gradient.to(dtype) for gradient, dtype in zip(made, dtypes, strict=True)
         )
         of_keys, of_v = looks.of_keys().to(keys.dtype), looks.of_v().to(v.dtype)
         return of_gates, of_state, of_keys, of_values.to(values.dtype), None, *of_rest, of_v

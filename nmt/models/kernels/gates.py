@@ -14,11 +14,12 @@ from torch import Tensor
 
 
 class Gates(NamedTuple):
-    """What the derivative of a step needs: r and z together, n, and the state's share of n."""
+    """What the derivative of a step needs: r and z together, n, its share h_n, the state before."""
 
     rz: Float[Tensor, "*L G2 B"]
     n: Float[Tensor, "*L H B"]
     h_n: Float[Tensor, "*L H B"]
+    state: Float[Tensor, "*L H B"]
 
 
 def gru_gates(
@@ -30,32 +31,23 @@ def gru_gates(
     r, z = rz[..., :size, :], rz[..., size:, :]
     h_n = h[..., 2 * size :, :]
     n = tanh_(torch.addcmul(x[..., 2 * size :, :], r, h_n))
-    return torch.lerp(n, state, z), Gates(rz, n, h_n)
+    return torch.lerp(n, state, z), Gates(rz, n, h_n, state)
 
 
 def gru_gates_backward(
     grad: Float[Tensor, "*L H B"],
     gates: Gates,
-    state: Float[Tensor, "*L H B"],
-    grad_x: Float[Tensor, "*L G B"],
-    grad_h: Float[Tensor, "*L G B"],
-) -> Float[Tensor, "*L H B"]:
-    """The gradient of `state` as far as it does not go through the gates, given that of h'.
-
-    `state` is the one before the step. The gradients of the two shares are written into
-    `grad_x` and `grad_h`.
-    """
-    size = state.shape[-2]
+) -> tuple[Float[Tensor, "*L G B"], Float[Tensor, "*L G B"], Float[Tensor, "*L H B"]]:
+    """The gradients of x, of h, and of the state but for its way through h, given that of h'."""
+    size = gates.n.shape[-2]
     r, z = gates.rz[..., :size, :], gates.rz[..., size:, :]
     kept = grad * z
     grad_n = torch.ops.aten.tanh_backward(grad - kept, gates.n)
-    grad_z = torch.ops.aten.sigmoid_backward(grad * (state - gates.n), z)
+    grad_z = torch.ops.aten.sigmoid_backward(grad * (gates.state - gates.n), z)
     grad_r = torch.ops.aten.sigmoid_backward(grad_n * gates.h_n, r)
-    for gradient, last in ((grad_x, grad_n), (grad_h, grad_n * r)):
-        gradient[..., :size, :] = grad_r
-        gradient[..., size : 2 * size, :] = grad_z
-        gradient[..., 2 * size :, :] = last
-    return kept
+    of_x = torch.cat([grad_r, grad_z, grad_n], dim=-2)
+    of_h = torch.cat([grad_r, grad_z, grad_n * r], dim=-2)
+    return of_x, of_h, kept
 
 
 def tanh_(x: Tensor) -> Tensor:

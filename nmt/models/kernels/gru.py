@@ -81,48 +81,45 @@ class _GRULayer(torch.autograd.Function):
             gates = torch.bmm(w_ih, x.transpose(1, 2)).to(work) + bias_ih.unsqueeze(2)
             gates = gates.unflatten(2, (n_steps, -1))
             bias = bias_hh.to(work).unsqueeze(2)
-            states = gates.new_empty(n_directions, size, n_steps + 1, gates.shape[3])
-            states[:, :, 0] = 0
+            state = gates.new_zeros(n_directions, size, gates.shape[3])
+            states: list[Tensor] = []
+            before: list[Tensor] = []
             saved: list[Gates] = []
-            state = states[:, :, 0]
             for t in range(n_steps):
-                shares = torch.bmm(w_hh, state.to(low)).to(work) + bias
-                state, made = gru_gates(gates[:, :, t], shares, state)
-                states[:, :, t + 1] = state
+                low_state = state.to(low)
+                shares = torch.bmm(w_hh, low_state).to(work) + bias
+                following, made = gru_gates(gates[:, :, t], shares, state)
                 saved.append(made)
-        ctx.save_for_backward(x, w_ih, w_hh, states)
+                before.append(low_state)
+                states.append(following)
+                state = following
+        ctx.save_for_backward(x, w_ih, w_hh, torch.stack(before, dim=2))
         ctx.gates = saved
         ctx.dtypes = low, work, [t.dtype for t in (weight_ih, weight_hh, bias_ih, bias_hh)]
-        outputs: Tensor = states[:, :, 1:].flatten(2).transpose(1, 2)
+        outputs: Tensor = torch.stack(states, dim=2).flatten(2).transpose(1, 2)
         return outputs.to(weight_hh.dtype, copy=True)
 
     @staticmethod
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        x, w_ih, w_hh, states = ctx.saved_tensors
+        x, w_ih, w_hh, before = ctx.saved_tensors
         low, work, dtypes = ctx.dtypes
-        n_directions, size, n_steps, n_rows = states.shape
-        n_steps -= 1
+        n_steps, n_rows = before.shape[2:]
         w_back = w_hh.transpose(1, 2).contiguous()
-        of_states = grads[0].transpose(1, 2).to(work).unflatten(2, (n_steps, n_rows)).contiguous()
-        grad_x = of_states.new_empty(n_directions, 3 * size, n_steps, n_rows)
-        grad_h = torch.empty_like(grad_x)
-        carried = torch.zeros_like(of_states[:, :, 0])
+        of_states = grads[0].transpose(1, 2).to(work).unflatten(2, (n_steps, n_rows))
+        steps_x: list[Tensor] = []
+        steps_h: list[Tensor] = []
+        current = torch.zeros_like(of_states[:, :, 0])
         for t in reversed(range(n_steps)):
-            kept = gru_gates_backward(
-                of_states[:, :, t] + carried,
-                ctx.gates[t],
-                states[:, :, t],
-                grad_x[:, :, t],
-                grad_h[:, :, t],
-            )
-            carried = kept.add_(torch.bmm(w_back, grad_h[:, :, t].to(low)))
-        grad_x, grad_h = grad_x.flatten(2), grad_h.flatten(2)
-        before = states[:, :, :-1].flatten(2).to(low)
-        low_x, low_h = grad_x.to(low), grad_h.to(low)
-        of_weights = torch.bmm(low_x, x), torch.bmm(low_h, before.transpose(1, 2))
-        of_biases = grad_x.sum(2), grad_h.sum(2)
-        of_input = torch.bmm(low_x.transpose(1, 2), w_ih)
+            current = current + of_states[:, :, t]
+            step_x, step_h, kept = gru_gates_backward(current, ctx.gates[t])
+            steps_x.append(step_x.to(low))
+            steps_h.append(step_h.to(low))
+            current = kept + torch.bmm(w_back, steps_h[-1])
+        of_x, of_h = (torch.stack(steps[::-1], dim=2).flatten(2) for steps in (steps_x, steps_h))
+        of_weights = torch.bmm(of_x, x), torch.bmm(of_h, before.flatten(2).transpose(1, 2))
+        of_biases = of_x.sum(2, dtype=work), of_h.sum(2, dtype=work)
+        of_input = torch.bmm(of_x.transpose(1, 2), w_ih)
         made = [g.to(d) for g, d in zip((*of_weights, *of_biases), dtypes, strict=True)]
         return of_input.to(grads[0].dtype), *made, None

@@ -60,20 +60,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
             logits_room, softmax_room = (rows.new_empty(size, len(weight)) for _ in range(2))
             for start in range(0, len(x), size):
                 some = slice(start, start + size)
-                right = targets[some].unsqueeze(1)
-                n_rows = len(right)
-                logits = torch.mm(rows[some], table.t(), out=logits_room[:n_rows])
+                right = targets[some]
+                places = torch.arange(len(right), device=x.device), right
+                logits = torch.mm(rows[some], table.t(), out=logits_room[: len(right)])
                 logits += low_bias
-                gradient = torch.softmax(logits, dim=1, out=softmax_room[:n_rows])
+                gradient = torch.softmax(logits, dim=1, out=softmax_room[: len(right)])
                 # Of the likeliest piece both are known: no second pass of exp.
                 log_z = logits.amax(1).to(work) - gradient.amax(1).to(work).log()
-                nlls[some] = log_z - logits.gather(1, right).squeeze(1)
+                nlls[some] = log_z - logits[places]
                 if smoothing:
                     means = logits[:, :n_real].mean(dim=1, dtype=work)
                     uniform_sum += (log_z - means).sum()
                 if gradients is None:
                     continue
-                gradient.scatter_(1, right, gradient.gather(1, right) - (1 - smoothing))
+                gradient[places] -= 1 - smoothing
                 if smoothing:
                     gradient[:, :n_real] -= smoothing / n_real
                 gradients.add(some, gradient)
