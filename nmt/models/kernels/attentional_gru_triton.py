@@ -35,14 +35,15 @@ class AttentionalGRU(torch.autograd.Function):
             queries = x.new_empty(n_steps, n_rows, len(W_q))
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = states.new_empty(n_steps, n_rows, keys.shape[1])
-            saved: list[Tensor] = []
+            saved = x.new_empty(n_steps, n_rows, 4 * state.shape[1])
             for t in range(n_steps):
                 shares = torch.addmm(b_s, states[t].to(low), W_s.t())
                 queries[t] = shares[:, n_gates:]
-                contexts[t], weights[t] = look(queries[t], low_keys, low_values, keep, low_v)
+                answer = contexts[t], weights[t]
+                look(queries[t], low_keys, low_values, keep, low_v, out=answer)
                 read = torch.addmm(x[t], contexts[t], W_c_low.t())
-                states[t + 1], made = gates_forward(read, shares[:, :n_gates], states[t])
-                saved.append(made)
+                shares_of_gates = shares[:, :n_gates]
+                gates_forward(read, shares_of_gates, states[t], out=(states[t + 1], saved[t]))
         ctx.save_for_backward(low_keys, low_values, low_v, W_c_low, W_s, states, queries)
         ctx.made = contexts, weights, saved
         inputs = (gates, state, keys, values, W_c, W_h, b_h, W_q, v)
@@ -68,14 +69,16 @@ class AttentionalGRU(torch.autograd.Function):
         for t in reversed(range(n_steps)):
             if grad_states is not None:
                 current = current + grad_states[t]
-            grad_x[t], grad_s[t, :, :n_gates], kept = gates_backward(current, saved[t], states[t])
-            of_context = torch.mm(grad_x[t], W_c)
+            kept = torch.empty_like(current)
+            shares = grad_x[t], grad_s[t, :, :n_gates], kept
+            gates_backward(current, saved[t], states[t], out=shares)
+            of_context = torch.mm(grad_x[t], W_c, out=of_contexts[t])
             if grad_contexts is not None:
-                of_context = of_context + grad_contexts[t].to(low)
-            of_contexts[t] = of_context
+                of_context += grad_contexts[t]
             of_weights = None if grad_weights is None else grad_weights[t].to(work)
-            grad_s[t, :, n_gates:], of_scores[t] = look_backward(
-                of_context, queries[t], keys, values, v, weights[t], of_weights
+            asked = grad_s[t, :, n_gates:], of_scores[t]
+            look_backward(
+                of_context, queries[t], keys, values, v, weights[t], of_weights, out=asked
             )
             current = kept + torch.mm(grad_s[t], W_s).to(work)
         of_keys, of_v = keys_backward(of_scores.transpose(0, 1), queries.transpose(0, 1), keys, v)
