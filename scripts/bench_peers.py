@@ -38,8 +38,9 @@ _DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
 
 def toolkits(threads: int) -> dict[str, Toolkit]:
     """Every toolkit by its name."""
-    some: list[Toolkit] = [Own("fp32"), Own("bf16"), OpenNMT(), JoeyNMT(), Marian(threads)]
-    return {toolkit.name: toolkit for toolkit in some}
+    own: list[Toolkit] = [Own(p, half) for half in (False, True) for p in ("fp32", "bf16")]
+    others: list[Toolkit] = [OpenNMT(), JoeyNMT(), Marian(threads)]
+    return {toolkit.name: toolkit for toolkit in (*own, *others)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

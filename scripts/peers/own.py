@@ -14,13 +14,19 @@ from peers.toolkit import Job, Toolkit, Window
 
 
 class Own(Toolkit):
-    """It reads text; its pieces are those that the others are given."""
+    """It reads text; its pieces are those that the others are given.
+
+    `half` gives each direction of the encoder half of `hidden`, as OpenNMT-py's brnn does: the
+    same matrices as there, but for a layer that makes the decoder's first state.
+    """
 
     environment = None
 
-    def __init__(self, precision: Precision) -> None:
+    def __init__(self, precision: Precision, half: bool = False) -> None:
         self.precision = precision
-        self.name = "nmt" if precision == "fp32" else f"nmt-{precision}"
+        self.half = half
+        parts = ["nmt", *(["half"] if half else []), *([precision] if precision != "fp32" else [])]
+        self.name = "-".join(parts)
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         """See Toolkit."""
@@ -36,6 +42,7 @@ class Own(Toolkit):
             "model": {
                 "embedding": settings.embedding,
                 "hidden": settings.hidden,
+                "encoder_hidden": settings.hidden // 2 if self.half else None,
                 "dropout": settings.dropout,
             },
             "train": {

@@ -111,6 +111,9 @@ def test_our_own_config_is_one_that_nmt_reads(exported: Exported, tmp_path: Path
     Own("bf16").write(tmp_path, exported, SETTINGS)
     config = load_config(tmp_path / "config.yaml")
     assert config.model.hidden == 24
+    assert config.model.encoder_hidden is None
+    Own("fp32", half=True).write(tmp_path / "half", exported, SETTINGS)
+    assert load_config(tmp_path / "half" / "config.yaml").model.encoder_hidden == 12
     assert config.train.precision == "bf16"
     assert config.train.steps == 40
     pairs = [
@@ -367,7 +370,7 @@ def test_load_is_said_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["train", "--only", "fairseq"], "toolkit: got 'fairseq', allowed: nmt, nmt-bf16, opennmt"),
+        (["train", "--only", "fairseq"], "toolkit: got 'fairseq', allowed: nmt, nmt-bf16, nmt-half"),
         (["decode"], "--models: got [], allowed: NAME=PATH"),
         (["decode", "--models", "nmt=nowhere"], "nowhere: no such file"),
         (["train", "--settings", "stepps=3"], "unknown key; did you mean 'steps'?"),
