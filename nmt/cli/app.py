@@ -143,12 +143,27 @@ app.add_typer(vocab.app, name="vocab")
 app.add_typer(config.app, name="config")
 
 
+def _have_three_streams() -> None:
+    """Give a stream that was closed (`>&-`, some daemons) to nowhere.
+
+    Else its number would be that of the next file that is opened, and what is said would be
+    written into that.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
 def main() -> None:
     """Run `nmt` with the arguments of this process, and exit."""
     # Importing torch makes many objects and no garbage; to search them for some, again and again
     # and once more at exit, takes a quarter of a short command's time.
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
+    _have_three_streams()
     # U+202F and é, whatever the locale says; and the bytes of a file's name as they are.
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -163,6 +164,32 @@ def test_a_closed_pipe_is_quiet() -> None:
     os.close(writing)
     assert result.returncode == 128 + signal.SIGPIPE
     assert result.stderr == b""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_leads_nowhere(tmp_path: Path, closed: str) -> None:
+    """And into no file: the first one opened would get its number."""
+    program = (
+        "import os, sys\n"
+        "from nmt.cli import app\n"
+        "app._have_three_streams()\n"
+        "with open(sys.argv.pop(), 'wb', buffering=0) as file:\n"
+        "    assert file.fileno() > 2\n"
+        "    print('said'), print('said', file=sys.stderr), sys.stdin.read()\n"
+        "    app.main()\n"
+    )
+    arguments = ["config", "check", "configs/starter.yaml", str(tmp_path / "file")]
+    command = shlex.join([sys.executable, "-c", program, *arguments])
+    result = subprocess.run(
+        ["sh", "-c", f"exec {command} {closed}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+    )
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "file").read_bytes() == b""
 
 
 def test_help_imports_nothing_heavy() -> None:
