@@ -30,7 +30,13 @@ def job_output(
         kept_bytes, n_lines = _kept(out, note, job, unit) if resume and job else (0, 0)
         if job is not None and not n_lines:
             write_json(note, dict(job))
-        with out.open("r+b" if n_lines else "wb") as stream:
+        try:
+            opened = out.open("r+b" if n_lines else "wb")
+        except OSError:
+            if job is not None and not n_lines:
+                note.unlink()
+            raise
+        with opened as stream:
             if n_lines:
                 stream.truncate(kept_bytes)
                 stream.seek(kept_bytes)
@@ -41,7 +47,9 @@ def job_output(
     except OSError as error:
         if error.filename not in (None, str(out), out, str(note)):
             raise
-        raise DataError(f"cannot write {out}: {error.strerror}") from error
+        goes_on = job is not None and note.exists()
+        how = "; the same command with --resume goes on there" if goes_on else ""
+        raise DataError(f"cannot write {out}: {error.strerror}{how}") from error
     if job is not None:
         note.unlink()
 

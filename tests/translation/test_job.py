@@ -1,7 +1,9 @@
 """An output file that is stopped anywhere holds whole lines, and is continued or refused."""
 
 import contextlib
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,13 @@ def stop(out: Path, content: bytes, job: dict[str, object] = JOB) -> None:
     """What a stopped process leaves."""
     out.write_bytes(content)
     out.with_name(out.name + NOTE_SUFFIX).write_text(json.dumps(job))
+
+
+def write_until_full(out: Path) -> None:
+    with job_output(out, JOB) as (stream, _):
+        stream.write(b"eins\n\ndr")
+        stream.flush()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 LINES = ["eins", "", "drei\u2028", "vier", "fünf"]
@@ -92,9 +101,15 @@ def test_what_cannot_be_resumed_or_written_is_said(tmp_path: Path) -> None:
         write(out, LINES, resume=True)
     with pytest.raises(DataError, match=r"^cannot write .*none/out: No such file or directory$"):
         write(tmp_path / "none" / "out", LINES)
+    (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match=r"^cannot write .*: Is a directory$"):
-        write(tmp_path, LINES)
+        write(tmp_path / "folder", LINES)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "out.fr"]
     with pytest.raises(DataError, match=r"^cannot write /dev/full: No space left on device$"):
         write(Path("/dev/full"), LINES, job=None)
+    goes_on = "the same command with --resume goes on there"
+    with pytest.raises(DataError, match=rf"^cannot write .*: No space left on device; {goes_on}$"):
+        write_until_full(tmp_path / "long")
+    assert write(tmp_path / "long", LINES, resume=True) == 2
     with pytest.raises(PermissionError), job_output(out, None):
         raise PermissionError(13, "of another file", "other")
