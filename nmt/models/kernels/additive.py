@@ -34,12 +34,13 @@ class Looks:
         self.energies = torch.empty_like(keys)
 
     def look(
-        self, query: Float[Tensor, "B K"]
-    ) -> tuple[Float[Tensor, "B M"], Float[Tensor, "B S"]]:
-        """The context and the weights."""
+        self, query: Float[Tensor, "B K"], context: Float[Tensor, "B M"]
+    ) -> Float[Tensor, "B S"]:
+        """The weights; what they sum to is written into `context`."""
         scores = torch.mv(self._sigmoids(query).flatten(0, 1), 2 * self.v)
         weights = softmax_where(scores.view(self.keep.shape), self.keep)
-        return torch.bmm(weights.unsqueeze(1), self.values).squeeze(1), weights
+        torch.bmm(weights.unsqueeze(1), self.values, out=context.unsqueeze(1))
+        return weights
 
     def _sigmoids(self, query: Float[Tensor, "B K"]) -> Float[Tensor, "B S K"]:
         """sigmoid(2 (q + k)), in the buffer."""

@@ -17,7 +17,13 @@ from torch.autograd.function import once_differentiable
 
 from nmt.models.kernels import triton_launch
 from nmt.models.kernels.additive import Looks, LooksBack
-from nmt.models.kernels.gates import Gates, gru_gates, gru_gates_backward
+from nmt.models.kernels.gates import (
+    Gates,
+    gru_gates,
+    gru_gates_backward,
+    n_first,
+    n_last,
+)
 from nmt.models.kernels.precision import dtypes_for, without_autocast
 
 
@@ -36,7 +42,7 @@ def attentional_gru(
     """States after each step, contexts, and weights, G = 3 H; all three have gradients.
 
     `gates` are the embeddings' share x of the gates [r; z; n]. A row that may look nowhere has
-    weights and contexts of 0.
+    weights and contexts of 0. Under autocast the states are in its dtype.
     """
     arguments = (gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v)
     operation: type[torch.autograd.Function] = _AttentionalGRU
@@ -69,75 +75,66 @@ class _AttentionalGRU(torch.autograd.Function):
             W_c_low = W_c.to(low)
             x = gates.to(work).transpose(1, 2)
             looks = Looks(keys.to(work), values.to(work), keep, v.to(work))
+            n_steps, n_rows = gates.shape[:2]
+            states = gates.new_empty(state.shape[1], n_steps + 1, n_rows, dtype=low)
+            contexts = x.new_empty(n_steps, n_rows, values.shape[2])
+            weights = x.new_empty(n_steps, n_rows, keys.shape[1])
             current = state.to(work).t().contiguous()
-            states: list[Tensor] = []
-            before: list[Tensor] = []
+            states[:, 0] = current
             queries: list[Tensor] = []
-            contexts: list[Tensor] = []
-            weights: list[Tensor] = []
             saved: list[Gates] = []
-            for share_of_x in x:
-                before.append(current.to(low))
-                shares = torch.mm(W_s, before[-1]).to(work) + b_s
+            for t in range(n_steps):
+                shares = torch.mm(W_s, states[:, t]).to(work) + b_s
                 queries.append(shares[n_gates:].t().contiguous())
-                context, look = looks.look(queries[-1])
-                contexts.append(context)
-                weights.append(look)
-                read = torch.mm(W_c_low, context.to(low).t()).to(work) + share_of_x
+                weights[t] = looks.look(queries[t], contexts[t])
+                read = torch.mm(W_c_low, contexts[t].to(low).t()).to(work) + x[t]
                 current, made = gru_gates(read, shares[:n_gates], current)
-                states.append(current)
+                states[:, t + 1] = current
                 saved.append(made)
-            all_contexts, all_weights = torch.stack(contexts), torch.stack(weights)
-        ctx.save_for_backward(
-            keys, values, keep, W_c_low, W_s, v, torch.stack(before, dim=1), all_contexts
-        )
-        ctx.made = queries, weights, saved
+        ctx.save_for_backward(keys, values, keep, W_c_low, W_s, v, states, contexts, weights)
+        ctx.made = queries, saved
         ctx.dtypes = low, work, tuple(t.dtype for t in (gates, state, W_c, W_h, b_h, W_q))
         ctx.set_materialize_grads(False)
-        outputs = torch.stack(states).transpose(1, 2).to(state.dtype)
-        return outputs, all_contexts.to(values.dtype, copy=True), all_weights.to(keys.dtype)
+        outputs = states[:, 1:].permute(1, 2, 0)
+        return outputs, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
     @staticmethod
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         grad_states, grad_contexts, grad_weights = grads
-        keys, values, keep, W_c, W_s, v, before, contexts = ctx.saved_tensors
-        queries, weights, saved = ctx.made
+        keys, values, keep, W_c, W_s, v, states, contexts, weights = ctx.saved_tensors
+        queries, saved = ctx.made
         low, work, dtypes = ctx.dtypes
-        n_gates = len(W_c)
+        n_gates, (size, n_steps, n_rows) = len(W_c), states[:, 1:].shape
         looks = LooksBack(keys.to(work), values.to(work), keep, v.to(work))
-        W_s_back, W_c_back = W_s.t().contiguous(), W_c.t().contiguous()
-        steps_x: list[Tensor] = []
-        steps_s: list[Tensor] = []
-        steps_contexts: list[Tensor] = []
+        W_s_back, W_c_back = W_s.t().contiguous(), n_first(W_c).t().contiguous()
+        shares = states.new_empty(size + len(W_s), n_steps, n_rows)
+        of_contexts = torch.empty_like(contexts)
         current = torch.zeros_like(saved[0].state)
         if grad_states is not None:
             grad_states = grad_states.transpose(1, 2).to(work)
-        for t in reversed(range(len(saved))):
+        for t in reversed(range(n_steps)):
             if grad_states is not None:
                 current = current + grad_states[t]
-            step_x, step_h, kept = gru_gates_backward(current, saved[t])
-            steps_x.append(step_x.to(low))
-            of_context = torch.mm(W_c_back, steps_x[-1]).t().to(work)
+            kept = gru_gates_backward(current, saved[t], shares[: 4 * size, t])
+            of_contexts[t] = torch.mm(W_c_back, shares[:n_gates, t]).t()
             if grad_contexts is not None:
-                of_context = of_context + grad_contexts[t]
-            steps_contexts.append(of_context.contiguous())
+                of_contexts[t] += grad_contexts[t]
             of_weights = None if grad_weights is None else grad_weights[t].to(work)
-            of_query = looks.look_backward(steps_contexts[-1], of_weights, queries[t], weights[t])
-            steps_s.append(torch.cat([step_h, of_query.t()]).to(low))
-            current = kept + torch.mm(W_s_back, steps_s[-1])
-        of_x, of_s = (torch.stack(steps[::-1], dim=1) for steps in (steps_x, steps_s))
-        flat_s = of_s.flatten(1)
-        of_W_c = torch.mm(of_x.flatten(1), contexts.flatten(0, 1).to(low))
-        of_W_s = torch.mm(flat_s, before.flatten(1).t())
-        of_values = torch.bmm(torch.stack(weights, dim=2), torch.stack(steps_contexts[::-1], dim=1))
+            of_query = looks.look_backward(of_contexts[t], of_weights, queries[t], weights[t])
+            shares[4 * size :, t] = of_query.t()
+            current = kept + torch.mm(W_s_back, shares[size:, t])
+        of_x, of_s = shares[:n_gates], shares[size:].flatten(1)
+        of_W_c = n_last(torch.mm(of_x.flatten(1), contexts.flatten(0, 1).to(low)))
+        of_W_s = torch.mm(of_s, states[:, :-1].flatten(1).t())
+        of_values = torch.bmm(weights.permute(1, 2, 0), of_contexts.transpose(0, 1))
         made = (
-            of_x.permute(1, 2, 0),
+            n_last(of_x).permute(1, 2, 0),
             current.t(),
             of_W_c,
             of_W_s[:n_gates],
-            flat_s[:n_gates].sum(1, dtype=work),
+            of_s[:n_gates].sum(1, dtype=work),
             of_W_s[n_gates:],
         )
         of_gates, of_state, *of_rest = (

@@ -49,7 +49,7 @@ class AttentionalGRU(torch.autograd.Function):
         inputs = (gates, state, keys, values, W_c, W_h, b_h, W_q, v)
         ctx.dtypes = low, work, tuple(tensor.dtype for tensor in inputs)
         ctx.set_materialize_grads(False)
-        outputs = states[1:].to(state.dtype, copy=True)
+        outputs = states[1:].to(low, copy=True)
         return outputs, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
     @staticmethod

@@ -35,19 +35,34 @@ def gru_gates(
 
 
 def gru_gates_backward(
-    grad: Float[Tensor, "*L H B"],
-    gates: Gates,
-) -> tuple[Float[Tensor, "*L G B"], Float[Tensor, "*L G B"], Float[Tensor, "*L H B"]]:
-    """The gradients of x, of h, and of the state but for its way through h, given that of h'."""
+    grad: Float[Tensor, "*L H B"], gates: Gates, shares: Float[Tensor, "*L F B"]
+) -> Float[Tensor, "*L H B"]:
+    """The gradient of the state but for its way through the gates, given that of h'.
+
+    What goes through the gates is written into `shares`, F = 4 H: of x_n, then of r, z and h_n.
+    The first 3 H are the gradient of x in the order [n; r; z], the last 3 H that of h in its own.
+    """
     size = gates.n.shape[-2]
     r, z = gates.rz[..., :size, :], gates.rz[..., size:, :]
     kept = grad * z
     grad_n = torch.ops.aten.tanh_backward(grad - kept, gates.n)
-    grad_z = torch.ops.aten.sigmoid_backward(grad * (gates.state - gates.n), z)
-    grad_r = torch.ops.aten.sigmoid_backward(grad_n * gates.h_n, r)
-    of_x = torch.cat([grad_r, grad_z, grad_n], dim=-2)
-    of_h = torch.cat([grad_r, grad_z, grad_n * r], dim=-2)
-    return of_x, of_h, kept
+    shares[..., :size, :] = grad_n
+    shares[..., size : 2 * size, :] = torch.ops.aten.sigmoid_backward(grad_n * gates.h_n, r)
+    shares[..., 2 * size : 3 * size, :] = torch.ops.aten.sigmoid_backward(
+        grad * (gates.state - gates.n), z
+    )
+    shares[..., 3 * size :, :] = grad_n * r
+    return kept
+
+
+def n_first(gates: Tensor, dim: int = 0) -> Tensor:
+    """[r; z; n] along `dim` as [n; r; z]."""
+    return gates.roll(gates.shape[dim] // 3, dim)
+
+
+def n_last(gates: Tensor, dim: int = 0) -> Tensor:
+    """[n; r; z] along `dim` as [r; z; n]."""
+    return gates.roll(-(gates.shape[dim] // 3), dim)
 
 
 def tanh_(x: Tensor) -> Tensor:

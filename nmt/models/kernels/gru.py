@@ -12,7 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.models.kernels.gates import Gates, gru_gates, gru_gates_backward
+from nmt.models.kernels.gates import (
+    Gates,
+    gru_gates,
+    gru_gates_backward,
+    n_first,
+    n_last,
+)
 from nmt.models.kernels.precision import dtypes_for, without_autocast
 
 
@@ -28,7 +34,7 @@ def gru_layer(
 
     D is 1 or 2 directions, the second one reading each sentence from its own end; G = 3 H, O =
     D H, forward first. Equal to a layer of torch.nn.GRU over packed sequences from a state of 0;
-    padding reaches no state that counts and no gradient.
+    padding reaches no state that counts and no gradient. Under autocast states are in its dtype.
     """
     n_rows, n_steps = x.shape[:2]
     rows = torch.arange(n_rows, device=x.device)
@@ -75,51 +81,47 @@ class _GRULayer(torch.autograd.Function):
         n_steps: int,
     ) -> Float[Tensor, "D N H"]:
         low, work = dtypes_for(x)
+        dtype_of_x = x.dtype
         with torch.autocast(x.device.type, enabled=False):
             n_directions, size = weight_hh.shape[0], weight_hh.shape[2]
             x, w_ih, w_hh = x.to(low), weight_ih.to(low), weight_hh.to(low)
             gates = torch.bmm(w_ih, x.transpose(1, 2)).to(work) + bias_ih.unsqueeze(2)
             gates = gates.unflatten(2, (n_steps, -1))
             bias = bias_hh.to(work).unsqueeze(2)
-            state = gates.new_zeros(n_directions, size, gates.shape[3])
-            states: list[Tensor] = []
-            before: list[Tensor] = []
+            n_rows = gates.shape[3]
+            states = x.new_empty(n_directions, size, n_steps + 1, n_rows)
+            state = gates.new_zeros(n_directions, size, n_rows)
+            states[:, :, 0] = 0
             saved: list[Gates] = []
             for t in range(n_steps):
-                low_state = state.to(low)
-                shares = torch.bmm(w_hh, low_state).to(work) + bias
-                following, made = gru_gates(gates[:, :, t], shares, state)
+                shares = torch.bmm(w_hh, states[:, :, t]).to(work) + bias
+                state, made = gru_gates(gates[:, :, t], shares, state)
+                states[:, :, t + 1] = state
                 saved.append(made)
-                before.append(low_state)
-                states.append(following)
-                state = following
-        ctx.save_for_backward(x, w_ih, w_hh, torch.stack(before, dim=2))
+        ctx.save_for_backward(x, w_ih, w_hh, states)
         ctx.gates = saved
-        ctx.dtypes = low, work, [t.dtype for t in (weight_ih, weight_hh, bias_ih, bias_hh)]
-        outputs: Tensor = torch.stack(states, dim=2).flatten(2).transpose(1, 2)
-        return outputs.to(weight_hh.dtype, copy=True)
+        ctx.dtypes = work, [t.dtype for t in (weight_ih, weight_hh, bias_ih, bias_hh)], dtype_of_x
+        return states[:, :, 1:].flatten(2).transpose(1, 2)
 
     @staticmethod
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        x, w_ih, w_hh, before = ctx.saved_tensors
-        low, work, dtypes = ctx.dtypes
-        n_steps, n_rows = before.shape[2:]
+        x, w_ih, w_hh, states = ctx.saved_tensors
+        work, dtypes, dtype_of_x = ctx.dtypes
+        n_directions, size, n_steps, n_rows = states[:, :, 1:].shape
         w_back = w_hh.transpose(1, 2).contiguous()
         of_states = grads[0].transpose(1, 2).to(work).unflatten(2, (n_steps, n_rows))
-        steps_x: list[Tensor] = []
-        steps_h: list[Tensor] = []
-        current = torch.zeros_like(of_states[:, :, 0])
+        shares = states.new_empty(n_directions, 4 * size, n_steps, n_rows)
+        current = torch.zeros_like(ctx.gates[0].state)
         for t in reversed(range(n_steps)):
             current = current + of_states[:, :, t]
-            step_x, step_h, kept = gru_gates_backward(current, ctx.gates[t])
-            steps_x.append(step_x.to(low))
-            steps_h.append(step_h.to(low))
-            current = kept + torch.bmm(w_back, steps_h[-1])
-        of_x, of_h = (torch.stack(steps[::-1], dim=2).flatten(2) for steps in (steps_x, steps_h))
-        of_weights = torch.bmm(of_x, x), torch.bmm(of_h, before.flatten(2).transpose(1, 2))
-        of_biases = of_x.sum(2, dtype=work), of_h.sum(2, dtype=work)
-        of_input = torch.bmm(of_x.transpose(1, 2), w_ih)
+            kept = gru_gates_backward(current, ctx.gates[t], shares[:, :, t])
+            current = kept + torch.bmm(w_back, shares[:, size:, t])
+        of_x, of_h = shares[:, : 3 * size].flatten(2), shares[:, size:].flatten(2)
+        before = states[:, :, :-1].flatten(2)
+        of_weights = n_last(torch.bmm(of_x, x), 1), torch.bmm(of_h, before.transpose(1, 2))
+        of_biases = n_last(of_x.sum(2, dtype=work), 1), of_h.sum(2, dtype=work)
+        of_input = torch.bmm(of_x.transpose(1, 2), n_first(w_ih, 1))
         made = [g.to(d) for g, d in zip((*of_weights, *of_biases), dtypes, strict=True)]
-        return of_input.to(grads[0].dtype), *made, None
+        return of_input.to(dtype_of_x), *made, None
