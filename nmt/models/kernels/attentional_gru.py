@@ -19,7 +19,7 @@ from nmt.models.kernels import triton_launch
 from nmt.models.kernels.additive import Looks, LooksBack
 from nmt.models.kernels.gates import (
     Gates,
-    gru_gates,
+    gru_gates_,
     gru_gates_backward,
     n_first,
     n_last,
@@ -84,13 +84,13 @@ class _AttentionalGRU(torch.autograd.Function):
             queries: list[Tensor] = []
             saved: list[Gates] = []
             for t in range(n_steps):
-                shares = torch.mm(W_s, states[:, t]).to(work) + b_s
-                queries.append(shares[n_gates:].t().contiguous())
-                weights[t] = looks.look(queries[t], contexts[t])
-                read = torch.mm(W_c_low, contexts[t].to(low).t()).to(work) + x[t]
-                current, made = gru_gates(read, shares[:n_gates], current)
+                shares = torch.mm(W_s, states[:, t]).to(work).add_(b_s)
+                queries.append(shares[n_gates:])
+                weights[t] = looks.look(queries[t].t().contiguous(), contexts[t])
+                read = torch.mm(W_c_low, contexts[t].to(low).t()).to(work).add_(x[t])
+                current, n = gru_gates_(read, shares[:n_gates], current)
+                saved.append(Gates(shares[:n_gates], n, states[:, t]))
                 states[:, t + 1] = current
-                saved.append(made)
         ctx.save_for_backward(keys, values, keep, W_c_low, W_s, v, states, contexts, weights)
         ctx.made = queries, saved
         ctx.dtypes = low, work, tuple(t.dtype for t in (gates, state, W_c, W_h, b_h, W_q))
@@ -111,7 +111,7 @@ class _AttentionalGRU(torch.autograd.Function):
         W_s_back, W_c_back = W_s.t().contiguous(), n_first(W_c).t().contiguous()
         shares = states.new_empty(size + len(W_s), n_steps, n_rows)
         of_contexts = torch.empty_like(contexts)
-        current = torch.zeros_like(saved[0].state)
+        current = torch.zeros_like(saved[0].n)
         if grad_states is not None:
             grad_states = grad_states.transpose(1, 2).to(work)
         for t in reversed(range(n_steps)):
@@ -122,7 +122,8 @@ class _AttentionalGRU(torch.autograd.Function):
             if grad_contexts is not None:
                 of_contexts[t] += grad_contexts[t]
             of_weights = None if grad_weights is None else grad_weights[t].to(work)
-            of_query = looks.look_backward(of_contexts[t], of_weights, queries[t], weights[t])
+            query = queries[t].t().contiguous()
+            of_query = looks.look_backward(of_contexts[t], of_weights, query, weights[t])
             shares[4 * size :, t] = of_query.t()
             current = kept + torch.mm(W_s_back, shares[size:, t])
         of_x, of_s = shares[:n_gates], shares[size:].flatten(1)

@@ -14,24 +14,26 @@ from torch import Tensor
 
 
 class Gates(NamedTuple):
-    """What the derivative of a step needs: r and z together, n, its share h_n, the state before."""
+    """What the derivative of a step needs: [r; z; h_n] in one piece, n, and the state before."""
 
-    rz: Float[Tensor, "*L G2 B"]
+    r_z_hn: Float[Tensor, "*L G B"]
     n: Float[Tensor, "*L H B"]
-    h_n: Float[Tensor, "*L H B"]
     state: Float[Tensor, "*L H B"]
 
 
-def gru_gates(
+def gru_gates_(
     x: Float[Tensor, "*L G B"], h: Float[Tensor, "*L G B"], state: Float[Tensor, "*L H B"]
-) -> tuple[Float[Tensor, "*L H B"], Gates]:
-    """The next state, from the shares of input and state in the gates [r; z; n], G = 3 H."""
+) -> tuple[Float[Tensor, "*L H B"], Float[Tensor, "*L H B"]]:
+    """The next state and n, from the shares of input and state in the gates [r; z; n], G = 3 H.
+
+    In place: the first two thirds of `h` become r and z, so that it is what `Gates` keeps.
+    """
     size = state.shape[-2]
-    rz = torch.add(x[..., : 2 * size, :], h[..., : 2 * size, :]).sigmoid_()
+    rz, h_n = h[..., : 2 * size, :], h[..., 2 * size :, :]
+    rz.add_(x[..., : 2 * size, :]).sigmoid_()
     r, z = rz[..., :size, :], rz[..., size:, :]
-    h_n = h[..., 2 * size :, :]
     n = tanh_(torch.addcmul(x[..., 2 * size :, :], r, h_n))
-    return torch.lerp(n, state, z), Gates(rz, n, h_n, state)
+    return torch.lerp(n, state, z), n
 
 
 def gru_gates_backward(
@@ -43,11 +45,12 @@ def gru_gates_backward(
     The first 3 H are the gradient of x in the order [n; r; z], the last 3 H that of h in its own.
     """
     size = gates.n.shape[-2]
-    r, z = gates.rz[..., :size, :], gates.rz[..., size:, :]
+    thirds: tuple[Tensor, ...] = gates.r_z_hn.unflatten(-2, (3, size)).unbind(-3)
+    r, z, h_n = thirds
     kept = grad * z
     grad_n = torch.ops.aten.tanh_backward(grad - kept, gates.n)
     shares[..., :size, :] = grad_n
-    shares[..., size : 2 * size, :] = torch.ops.aten.sigmoid_backward(grad_n * gates.h_n, r)
+    shares[..., size : 2 * size, :] = torch.ops.aten.sigmoid_backward(grad_n * h_n, r)
     shares[..., 2 * size : 3 * size, :] = torch.ops.aten.sigmoid_backward(
         grad * (gates.state - gates.n), z
     )

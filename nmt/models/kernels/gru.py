@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from nmt.models.kernels.gates import (
     Gates,
-    gru_gates,
+    gru_gates_,
     gru_gates_backward,
     n_first,
     n_last,
@@ -94,10 +94,10 @@ class _GRULayer(torch.autograd.Function):
             states[:, :, 0] = 0
             saved: list[Gates] = []
             for t in range(n_steps):
-                shares = torch.bmm(w_hh, states[:, :, t]).to(work) + bias
-                state, made = gru_gates(gates[:, :, t], shares, state)
+                shares = torch.bmm(w_hh, states[:, :, t]).to(work).add_(bias)
+                state, n = gru_gates_(gates[:, :, t], shares, state)
+                saved.append(Gates(shares, n, states[:, :, t]))
                 states[:, :, t + 1] = state
-                saved.append(made)
         ctx.save_for_backward(x, w_ih, w_hh, states)
         ctx.gates = saved
         ctx.dtypes = work, [t.dtype for t in (weight_ih, weight_hh, bias_ih, bias_hh)], dtype_of_x
@@ -113,7 +113,7 @@ class _GRULayer(torch.autograd.Function):
         w_back = w_hh.transpose(1, 2).contiguous()
         of_states = grads[0].transpose(1, 2).to(work).unflatten(2, (n_steps, n_rows))
         shares = states.new_empty(n_directions, 4 * size, n_steps, n_rows)
-        current = torch.zeros_like(ctx.gates[0].state)
+        current = torch.zeros_like(ctx.gates[0].n)
         for t in reversed(range(n_steps)):
             current = current + of_states[:, :, t]
             kept = gru_gates_backward(current, ctx.gates[t], shares[:, :, t])
