@@ -99,7 +99,8 @@ def _reaches(keys: Set[KeyPath], key: KeyPath) -> bool:
 
 def _value(info: FieldInfo, given: object) -> object:
     """A value that is allowed, as the class holds it: a path, a tuple."""
-    as_annotated: TypeAdapter[object] = TypeAdapter(info.annotation)
+    annotation: Any = info.annotation
+    as_annotated: TypeAdapter[object] = TypeAdapter(annotation)
     return as_annotated.validate_json(json.dumps(given), strict=True)
 
 
