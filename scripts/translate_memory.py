@@ -25,7 +25,7 @@ OBJECTS = ("a red car", "the house", "two books", "some bread", "it", "the old d
 
 
 def sentences(count: int) -> Iterator[str]:
-    """`count` sentences of three to eight words, always the same."""
+    """`count` sentences of three to six words, always the same."""
     rng = random.Random(1)
     for _ in range(count):
         yield f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}."
