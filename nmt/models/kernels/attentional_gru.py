@@ -81,18 +81,16 @@ class _AttentionalGRU(torch.autograd.Function):
             weights = x.new_empty(n_steps, n_rows, keys.shape[1])
             current = state.to(work).t().contiguous()
             states[:, 0] = current
-            queries: list[Tensor] = []
-            saved: list[Gates] = []
+            made: list[Tensor] = []
             for t in range(n_steps):
                 shares = torch.mm(W_s, states[:, t]).to(work).add_(b_s)
-                queries.append(shares[n_gates:])
-                weights[t] = looks.look(queries[t].t().contiguous(), contexts[t])
+                weights[t] = looks.look(shares[n_gates:].t().contiguous(), contexts[t])
                 read = torch.mm(W_c_low, contexts[t].to(low).t()).to(work).add_(x[t])
                 current, n = gru_gates_(read, shares[:n_gates], current)
-                saved.append(Gates(shares[:n_gates], n, states[:, t]))
                 states[:, t + 1] = current
-        ctx.save_for_backward(keys, values, keep, W_c_low, W_s, v, states, contexts, weights)
-        ctx.made = queries, saved
+                made += [shares, n]
+        whole = (keys, values, keep, W_c_low, W_s, v, states, contexts, weights)
+        ctx.save_for_backward(*whole, *made)  # nothing on ctx itself: it outlives backward
         ctx.dtypes = low, work, tuple(t.dtype for t in (gates, state, W_c, W_h, b_h, W_q))
         ctx.set_materialize_grads(False)
         outputs = states[:, 1:].permute(1, 2, 0)
@@ -103,26 +101,27 @@ class _AttentionalGRU(torch.autograd.Function):
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         grad_states, grad_contexts, grad_weights = grads
-        keys, values, keep, W_c, W_s, v, states, contexts, weights = ctx.saved_tensors
-        queries, saved = ctx.made
+        keys, values, keep, W_c, W_s, v, states, contexts, weights, *made = ctx.saved_tensors
         low, work, dtypes = ctx.dtypes
         n_gates, (size, n_steps, n_rows) = len(W_c), states[:, 1:].shape
         looks = LooksBack(keys.to(work), values.to(work), keep, v.to(work))
         W_s_back, W_c_back = W_s.t().contiguous(), n_first(W_c).t().contiguous()
         shares = states.new_empty(size + len(W_s), n_steps, n_rows)
         of_contexts = torch.empty_like(contexts)
-        current = torch.zeros_like(saved[0].n)
+        current = torch.zeros_like(made[1])
         if grad_states is not None:
             grad_states = grad_states.transpose(1, 2).to(work)
         for t in reversed(range(n_steps)):
             if grad_states is not None:
                 current = current + grad_states[t]
-            kept = gru_gates_backward(current, saved[t], shares[: 4 * size, t])
+            asked, n = made[2 * t : 2 * t + 2]
+            gates = Gates(asked[:n_gates], n, states[:, t])
+            kept = gru_gates_backward(current, gates, shares[: 4 * size, t])
             of_contexts[t] = torch.mm(W_c_back, shares[:n_gates, t]).t()
             if grad_contexts is not None:
                 of_contexts[t] += grad_contexts[t]
             of_weights = None if grad_weights is None else grad_weights[t].to(work)
-            query = queries[t].t().contiguous()
+            query = asked[n_gates:].t().contiguous()
             of_query = looks.look_backward(of_contexts[t], of_weights, query, weights[t])
             shares[4 * size :, t] = of_query.t()
             current = kept + torch.mm(W_s_back, shares[size:, t])
@@ -130,7 +129,7 @@ class _AttentionalGRU(torch.autograd.Function):
         of_W_c = n_last(torch.mm(of_x.flatten(1), contexts.flatten(0, 1).to(low)))
         of_W_s = torch.mm(of_s, states[:, :-1].flatten(1).t())
         of_values = torch.bmm(weights.permute(1, 2, 0), of_contexts.transpose(0, 1))
-        made = (
+        gradients = (
             n_last(of_x).permute(1, 2, 0),
             current.t(),
             of_W_c,
@@ -139,7 +138,7 @@ class _AttentionalGRU(torch.autograd.Function):
             of_W_s[n_gates:],
         )
         of_gates, of_state, *of_rest = (
-            gradient.to(dtype) for gradient, dtype in zip(made, dtypes, strict=True)
+            gradient.to(dtype) for gradient, dtype in zip(gradients, dtypes, strict=True)
         )
         of_keys, of_v = looks.of_keys().to(keys.dtype), looks.of_v().to(v.dtype)
         return of_gates, of_state, of_keys, of_values.to(values.dtype), None, *of_rest, of_v

@@ -44,8 +44,8 @@ class AttentionalGRU(torch.autograd.Function):
                 read = torch.addmm(x[t], contexts[t], W_c_low.t())
                 shares_of_gates = shares[:, :n_gates]
                 gates_forward(read, shares_of_gates, states[t], out=(states[t + 1], saved[t]))
-        ctx.save_for_backward(low_keys, low_values, low_v, W_c_low, W_s, states, queries)
-        ctx.made = contexts, weights, saved
+        memory = (low_keys, low_values, low_v, W_c_low, W_s)
+        ctx.save_for_backward(*memory, states, queries, contexts, weights, saved)
         inputs = (gates, state, keys, values, W_c, W_h, b_h, W_q, v)
         ctx.dtypes = low, work, tuple(tensor.dtype for tensor in inputs)
         ctx.set_materialize_grads(False)
@@ -57,8 +57,7 @@ class AttentionalGRU(torch.autograd.Function):
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         grad_states, grad_contexts, grad_weights = grads
-        keys, values, v, W_c, W_s, states, queries = ctx.saved_tensors
-        contexts, weights, saved = ctx.made
+        keys, values, v, W_c, W_s, states, queries, contexts, weights, saved = ctx.saved_tensors
         low, work, dtypes = ctx.dtypes
         n_steps, n_gates = len(queries), len(W_c)
         grad_x = queries.new_empty(*queries.shape[:2], n_gates)

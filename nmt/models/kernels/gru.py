@@ -92,14 +92,13 @@ class _GRULayer(torch.autograd.Function):
             states = x.new_empty(n_directions, size, n_steps + 1, n_rows)
             state = gates.new_zeros(n_directions, size, n_rows)
             states[:, :, 0] = 0
-            saved: list[Gates] = []
+            made: list[Tensor] = []
             for t in range(n_steps):
                 shares = torch.bmm(w_hh, states[:, :, t]).to(work).add_(bias)
                 state, n = gru_gates_(gates[:, :, t], shares, state)
-                saved.append(Gates(shares, n, states[:, :, t]))
                 states[:, :, t + 1] = state
-        ctx.save_for_backward(x, w_ih, w_hh, states)
-        ctx.gates = saved
+                made += [shares, n]
+        ctx.save_for_backward(x, w_ih, w_hh, states, *made)  # ctx itself outlives backward
         ctx.dtypes = work, [t.dtype for t in (weight_ih, weight_hh, bias_ih, bias_hh)], dtype_of_x
         return states[:, :, 1:].flatten(2).transpose(1, 2)
 
@@ -107,21 +106,22 @@ class _GRULayer(torch.autograd.Function):
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        x, w_ih, w_hh, states = ctx.saved_tensors
+        x, w_ih, w_hh, states, *made = ctx.saved_tensors
         work, dtypes, dtype_of_x = ctx.dtypes
         n_directions, size, n_steps, n_rows = states[:, :, 1:].shape
         w_back = w_hh.transpose(1, 2).contiguous()
         of_states = grads[0].transpose(1, 2).to(work).unflatten(2, (n_steps, n_rows))
         shares = states.new_empty(n_directions, 4 * size, n_steps, n_rows)
-        current = torch.zeros_like(ctx.gates[0].n)
+        current = torch.zeros_like(made[1])
         for t in reversed(range(n_steps)):
             current = current + of_states[:, :, t]
-            kept = gru_gates_backward(current, ctx.gates[t], shares[:, :, t])
+            gates = Gates(made[2 * t], made[2 * t + 1], states[:, :, t])
+            kept = gru_gates_backward(current, gates, shares[:, :, t])
             current = kept + torch.bmm(w_back, shares[:, size:, t])
         of_x, of_h = shares[:, : 3 * size].flatten(2), shares[:, size:].flatten(2)
         before = states[:, :, :-1].flatten(2)
         of_weights = n_last(torch.bmm(of_x, x), 1), torch.bmm(of_h, before.transpose(1, 2))
         of_biases = n_last(of_x.sum(2, dtype=work), 1), of_h.sum(2, dtype=work)
         of_input = torch.bmm(of_x.transpose(1, 2), n_first(w_ih, 1))
-        made = [g.to(d) for g, d in zip((*of_weights, *of_biases), dtypes, strict=True)]
-        return of_input.to(dtype_of_x), *made, None
+        of_rest = [g.to(d) for g, d in zip((*of_weights, *of_biases), dtypes, strict=True)]
+        return of_input.to(dtype_of_x), *of_rest, None
