@@ -86,9 +86,10 @@ def keep_freed_memory() -> None:
     """
     if platform.libc_ver()[0] != "glibc" or any(name in os.environ for name in _MALLOC_VARIABLES):
         return
-    libc = ctypes.CDLL(None)
-    for option, limit in ((_M_MMAP_THRESHOLD, 1 << 30), (_M_TRIM_THRESHOLD, (1 << 31) - 1)):
-        libc.mallopt(option, limit)
+    mallopt = ctypes.CDLL(None).mallopt
+    # Older versions refuse more than 32 MiB, and with one option alone the other stays too low.
+    if any(mallopt(_M_MMAP_THRESHOLD, limit) for limit in (1 << 30, 1 << 25)):
+        mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def describe_device(device: torch.device) -> str:
