@@ -22,7 +22,7 @@ from peers.environments import set_up
 from peers.joeynmt import JoeyNMT
 from peers.marian import Marian
 from peers.opennmt import OpenNMT
-from peers.own import Own
+from peers.own import Form, Own
 from peers.rounds import Place, train_in_turn, translate_in_turn
 from peers.settings import Settings
 from peers.table import decoding_table, training_table
@@ -38,7 +38,8 @@ _DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
 
 def toolkits(threads: int) -> dict[str, Toolkit]:
     """Every toolkit by its name."""
-    own: list[Toolkit] = [Own(p, half) for half in (False, True) for p in ("fp32", "bf16")]
+    forms: tuple[Form, ...] = ("plain", "half", "deep")
+    own: list[Toolkit] = [Own(p, form) for form in forms for p in ("fp32", "bf16")]
     others: list[Toolkit] = [OpenNMT(), JoeyNMT(), Marian(threads)]
     return {toolkit.name: toolkit for toolkit in (*own, *others)}
 

@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import yaml
 
@@ -13,20 +14,24 @@ from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
 from peers.toolkit import Job, Toolkit, Window
 
 
+Form = Literal["plain", "half", "deep"]
+
+
 class Own(Toolkit):
     """It reads text; its pieces are those that the others are given.
 
-    `half` gives each direction of the encoder half of `hidden`, as OpenNMT-py's brnn does: the
-    same matrices as there, but for a layer that makes the decoder's first state.
+    `half` gives each direction of the encoder half of `hidden`, as OpenNMT-py's brnn does. `deep`
+    lets the vocabulary layer read tanh of a layer over state and context, as it does in all of
+    the others; `plain` is the model as nmt has it unless told otherwise.
     """
 
     environment = None
 
-    def __init__(self, precision: Precision, half: bool = False) -> None:
+    def __init__(self, precision: Precision, form: Form = "plain") -> None:
         self.precision = precision
-        self.half = half
-        parts = ["nmt", *(["half"] if half else []), *([precision] if precision != "fp32" else [])]
-        self.name = "-".join(parts)
+        self.form = form
+        parts = ["nmt", form if form != "plain" else "", precision if precision != "fp32" else ""]
+        self.name = "-".join(filter(None, parts))
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         """See Toolkit."""
@@ -42,7 +47,12 @@ class Own(Toolkit):
             "model": {
                 "embedding": settings.embedding,
                 "hidden": settings.hidden,
-                "encoder_hidden": settings.hidden // 2 if self.half else None,
+                "encoder_hidden": settings.hidden // 2 if self.form == "half" else None,
+                "readout": (
+                    {"kind": "deep", "size": settings.hidden, "activation": "tanh"}
+                    if self.form == "deep"
+                    else {"kind": "plain"}
+                ),
                 "dropout": settings.dropout,
             },
             "train": {

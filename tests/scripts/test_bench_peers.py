@@ -113,7 +113,7 @@ def test_our_own_config_is_one_that_nmt_reads(exported: Exported, tmp_path: Path
     assert config.model.hidden == 24
     assert config.model.encoder_hidden is None
     (tmp_path / "half").mkdir()
-    Own("fp32", half=True).write(tmp_path / "half", exported, SETTINGS)
+    Own("fp32", "half").write(tmp_path / "half", exported, SETTINGS)
     assert load_config(tmp_path / "half" / "config.yaml").model.encoder_hidden == 12
     assert config.train.precision == "bf16"
     assert config.train.steps == 40
