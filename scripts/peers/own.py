@@ -13,7 +13,6 @@ from peers.data import Exported
 from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
 from peers.toolkit import Job, Toolkit, Window
 
-
 Form = Literal["plain", "half", "deep"]
 
 
