@@ -291,6 +291,8 @@ def translating(home: Path, *args: str) -> "subprocess.Popen[bytes]":
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # As at a terminal: who starts the tests in the background has Ctrl-C ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
@@ -361,15 +363,14 @@ def test_an_unknown_word_is_copied_on_request(
     """The untrained model's pieces are made to be unknown; it looks at every word a little."""
     monkeypatch.setattr(SearchConfig, "length_bound", lambda *_: 2)
     (tmp_path / "words.tsv").write_text("zebra\tzèbre\n", encoding="utf-8")
-    ban = search_module._ban
+    best_pieces = search_module._best_pieces
 
-    def only_unknown(*args: object) -> torch.Tensor:
-        banned = ban(*args)  # type: ignore[arg-type]
-        banned[[i for i in range(len(banned)) if i not in (UNK_ID, EOS_ID)]] = -torch.inf
-        banned[EOS_ID] = -100.0
-        return banned
+    def only_unknown(logits: torch.Tensor, *args: object) -> tuple[torch.Tensor, torch.Tensor]:
+        unknown = torch.full_like(logits, -torch.inf)
+        unknown[:, UNK_ID], unknown[:, EOS_ID] = 0.0, -100.0
+        return best_pieces(unknown, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(search_module, "_ban", only_unknown)
+    monkeypatch.setattr(search_module, "_best_pieces", only_unknown)
     assert run("zebra", "zebra, zebra").stdout == "<unk>\n<unk>\n"
     assert run("Zebra", "--replace-unk").stdout == "Zebra\n"
     lexicon = ["--lexicon", str(tmp_path / "words.tsv")]
