@@ -18,6 +18,10 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 _MALLOC_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
+CACHED_NUMBERS = 2**18
+"""One MiB of fp32: about the second-level cache of a core, where what is made a few rows at a time
+and read again at once can stay."""
+
 _AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
@@ -33,6 +33,11 @@ class Beams:
         """The answers to `together`, row by row again."""
         table = answers.reshape(self.n_sentences * self.width, -1, *answers.shape[2:])
         return table.index_select(0, self.places)
+
+
+def only(x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], left: Int[Tensor, " N"] | None) -> Tensor:
+    """`x` of the sentences `left` (None: all, not copied)."""
+    return x if left is None else x.index_select(0, left)
 
 
 def select_sentences(

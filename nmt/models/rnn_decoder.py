@@ -14,8 +14,7 @@ from nmt.models.attention.catalog import AttentionConfig
 from nmt.models.attention.scores import AdditiveAttention, AdditiveConfig
 from nmt.models.attention.weighting import SoftWeighting
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
-from nmt.models.kernels.attentional_gru import attentional_gru
-from nmt.models.kernels.attentional_gru import is_there_for as attentional_gru_is_there_for
+from nmt.models.kernels.attentional_gru import attentional_gru, attentional_gru_runs_on
 from nmt.models.layers import (
     ContextGRUCell,
     PlainReadoutConfig,
@@ -171,7 +170,7 @@ class RNNDecoder(nn.Module):
         """Whether kernels/attentional_gru.py does what `_in_turn` would."""
         return (
             self.fused
-            and attentional_gru_is_there_for(state.hidden[:, 0])
+            and attentional_gru_runs_on(state.hidden[:, 0])
             and not (self.feeds or len(self.upper) > 0)
             and isinstance(self.attention, AdditiveAttention)
             and isinstance(self.attention.weighting, SoftWeighting)

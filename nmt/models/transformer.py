@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nmt.corpus.vocab import padded_rows
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
-from nmt.models.beams import Beams, select_sentences
+from nmt.models.beams import Beams, only, select_sentences
 from nmt.models.layers import VocabLinear
 from nmt.models.masks import causal_keep
 from nmt.models.positions import PositionsConfig, SinusoidalConfig
@@ -102,8 +102,7 @@ class TransformerState(State):
         """See BatchFirst.select; sources are copied only to leave some of them out."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         layers = tuple(layer.read_by(rows, left) for layer in self.layers)
-        keep = self.keep if left is None else self.keep.index_select(0, left)
-        return TransformerState(layers, keep, beams)
+        return TransformerState(layers, only(self.keep, left), beams)
 
 
 class Pieces(nn.Module):

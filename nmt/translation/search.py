@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.device import CACHED_NUMBERS
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.masks import keep_from_lengths
 from nmt.schema import Config, Hypothesis
@@ -67,9 +68,6 @@ class SearchConfig(Config):
         bound = int(self.max_length_factor * src_length + self.max_length_extra)
         return max(1, min(bound, self.max_length))
 
-
-_CACHED_NUMBERS = 2**19
-"""Two MiB of fp32: about the second-level cache of a core."""
 
 Stepper = Callable[[Int[Tensor, " R"], State], StepOutput]
 """`Seq2Seq.step`, or the same of a decoder over another memory than words."""
@@ -226,7 +224,7 @@ def _best_pieces(
     """
     n_rows = len(logits)
     if logits.device.type == "cpu":
-        n_rows = max(1, _CACHED_NUMBERS // logits.shape[1])
+        n_rows = max(1, CACHED_NUMBERS // logits.shape[1])
     best = []
     for some in torch.split(logits, n_rows):
         log_probs = some.float().log_softmax(dim=1)

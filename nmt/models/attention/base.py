@@ -17,7 +17,7 @@ from nmt.models.attention.coverage import Coverage
 from nmt.models.attention.span import Span, Window
 from nmt.models.attention.weighting import Choice, SoftWeighting, Weighting
 from nmt.models.base import BatchFirst, Memory, Surrogate
-from nmt.models.beams import Beams, select_sentences
+from nmt.models.beams import Beams, only, select_sentences
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class AttentionState(BatchFirst):
         """See BatchFirst.select; sentences are copied only to leave some of them out."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         return AttentionState(
-            keys=self.keys if left is None else self.keys.index_select(0, left),
-            values=self.values if left is None else self.values.index_select(0, left),
-            keep=self.keep if left is None else self.keep.index_select(0, left),
+            keys=only(self.keys, left),
+            values=only(self.values, left),
+            keep=only(self.keep, left),
             queries=self.queries.index_select(0, rows),
             past=None if self.past is None else self.past.index_select(0, rows),
             beams=beams,

@@ -8,12 +8,10 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from nmt.device import CACHED_NUMBERS
 from nmt.models.attention.base import Attention
 from nmt.models.attention.options import AttentionOptions
 from nmt.schema import Conflict
-
-_CACHED_NUMBERS = 2**18
-"""One MiB of fp32: about the second-level cache of a core."""
 
 _SIZE = "units of the hidden layer that compares query and key; unset: as many as the query has"
 
@@ -111,7 +109,7 @@ def _compared_fast(
     tanh(x) is 2 sigmoid(2 x) - 1, which torch computes six times as fast.
     """
     numbers_each = queries.shape[1] * queries.shape[2] * keys.shape[1]
-    n_together = max(1, _CACHED_NUMBERS // max(1, numbers_each))
+    n_together = max(1, CACHED_NUMBERS // max(1, numbers_each))
     both = zip(torch.split(2 * queries, n_together), torch.split(keys, n_together), strict=True)
     parts = [
         torch.add(some.unsqueeze(2), own.unsqueeze(1), alpha=2).sigmoid_() @ v for some, own in both

@@ -50,17 +50,12 @@ class Looks:
 class LooksBack(Looks):
     """The derivatives of looks; those of keys and v are summed over all of them."""
 
-    def __init__(
-        self,
-        keys: Float[Tensor, "B S K"],
-        values: Float[Tensor, "B S M"],
-        keep: Bool[Tensor, "B S"],
-        v: Float[Tensor, " K"],
-    ) -> None:
-        super().__init__(keys, values, keep, v)
-        self.slopes = torch.empty_like(keys)
-        self.sum_slopes = torch.zeros_like(keys)
-        self.sum_v = torch.zeros_like(v)
+    def __init__(self, *memory: Tensor) -> None:
+        """As Looks."""
+        super().__init__(*memory)
+        self.slopes = torch.empty_like(self.keys2)
+        self.sum_slopes = torch.zeros_like(self.keys2)
+        self.sum_v = torch.zeros_like(self.v)
 
     def look_backward(
         self,

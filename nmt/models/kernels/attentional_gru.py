@@ -53,7 +53,7 @@ def attentional_gru(
     return cast(tuple[Tensor, Tensor, Tensor], operation.apply(*arguments))
 
 
-def is_there_for(state: Float[Tensor, "B H"]) -> bool:
+def attentional_gru_runs_on(state: Float[Tensor, "B H"]) -> bool:
     """Whether `attentional_gru` runs on the device of `state` in its dtype.
 
     On a CPU it does; on a CUDA GPU where Triton is installed, but for fp64.

@@ -57,7 +57,7 @@ def test_without_gradients_the_scores_are_the_same(
     kind: str, cached: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are then made another way: a few sentences at a time, and without tanh."""
-    monkeypatch.setattr("nmt.models.attention.scores._CACHED_NUMBERS", cached)
+    monkeypatch.setattr("nmt.models.attention.scores.CACHED_NUMBERS", cached)
     torch.manual_seed(0)
     made = TypeAdapter(AttentionConfig).validate_python({"kind": kind, "size": SIZE})
     attention = made.build(QUERY, MEMORY).double()
