@@ -17,12 +17,17 @@ _IMPOSSIBLE_LOGIT = -1e4
 
 
 class VocabLinear(Vocabulary):
-    """Logits over a padded vocabulary; a padding row's logit is a constant too low to matter."""
+    """Logits over a padded vocabulary; a padding row's logit is a constant too low to matter.
+
+    `rms` is about the root mean square of what it reads in a trained model: 1 after a
+    normalisation, less for the states of a recurrent network. First weights are drawn by it.
+    """
 
     keep: Tensor
 
-    def __init__(self, size: int, vocab_size: int) -> None:
+    def __init__(self, size: int, vocab_size: int, rms: float = 1.0) -> None:
         super().__init__()
+        self.rms = rms
         rows = padded_rows(vocab_size)
         self.weight: Tensor = nn.Parameter(torch.empty(rows, size))
         self.bias = nn.Parameter(torch.zeros(rows))
@@ -32,6 +37,14 @@ class VocabLinear(Vocabulary):
         """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
         weight, bias = self.affine()
         return nn.functional.linear(features, weight.to(features.dtype), bias.to(features.dtype))
+
+    def reset_weight(self) -> None:
+        """First weights N(0, 1 / (R rms^2)), for logits with a variance of about 1.
+
+        A rule that counts the V outputs as well, as Xavier's does, makes them so small that what
+        lies below learns next to nothing in the first hundreds of updates.
+        """
+        nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5 / self.rms)
 
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
         """See Vocabulary."""
@@ -165,7 +178,8 @@ def initialise(module: nn.Module) -> None:
     """First weights for translation, in place.
 
     Matrices Xavier-uniform, a GRU's gate by gate and its recurrent ones orthogonal
-    (arXiv 1409.0473, appendix B.1); biases 0; embeddings N(0, 1/D); normalisations the identity.
+    (arXiv 1409.0473, appendix B.1); biases 0; embeddings N(0, 1/D), a vocabulary layer that is
+    tied to one likewise, another by VocabLinear.reset_weight; normalisations the identity.
     """
     for name, parameter in module.named_parameters():
         if parameter.dim() < 2:
@@ -180,6 +194,9 @@ def initialise(module: nn.Module) -> None:
                 nn.init.xavier_uniform_(gate)
         else:
             nn.init.xavier_uniform_(parameter)
+    tables = {part.weight for part in module.modules() if isinstance(part, nn.Embedding)}
     for part in module.modules():
         if isinstance(part, nn.LayerNorm):
             part.reset_parameters()
+        elif isinstance(part, VocabLinear) and part.weight not in tables:
+            part.reset_weight()

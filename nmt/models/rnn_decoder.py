@@ -138,7 +138,7 @@ class RNNDecoder(nn.Module):
         if self.feeds:
             self.W_c = nn.Linear(memory_size + hidden, hidden, bias=False)
         self.readout = config.readout.build(hidden, embedding, memory_size)
-        self.output = VocabLinear(config.readout.width(hidden), vocab_size)
+        self.output = VocabLinear(config.readout.width(hidden), vocab_size, rms=0.5)
         if config.tie_embeddings != "none":
             self.output.weight = self.embedding.weight
 
