@@ -62,6 +62,12 @@ class JoeyNMT(Toolkit):
             "testing": _testing(settings, settings.batch),
             "training": _training(settings),
             "model": {
+                # Its default, Xavier's rule over the whole vocabulary, learns next to nothing at
+                # first; this is OpenNMT-py's.
+                "initializer": "uniform",
+                "init_weight": 0.1,
+                "embed_initializer": "uniform",
+                "embed_init_weight": 0.1,
                 "encoder": {**rnn, "bidirectional": True},
                 "decoder": {
                     **rnn,
