@@ -11,10 +11,12 @@ thousands of steps in one round leaves models for `decode`. Run it with nothing 
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 
 import torch
 from peers.data import Exported, export
@@ -59,6 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """An exception, so that the toolkit which runs is stopped as well."""
+    sys.exit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -144,4 +151,5 @@ def _write(
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)
     sys.exit(main())
