@@ -94,6 +94,7 @@ def search(
     src_lengths: Int[Tensor, " B"],
     config: SearchConfig,
     vocab_size: int,
+    check: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of every sentence, best first.
 
@@ -105,15 +106,22 @@ def search(
     fewer sequences exist.
 
     `src_ids` end with eos, padding follows. `vocab_size` counts the real target pieces: ids from
-    there on, pad and bos are never produced. The model should be in eval mode. Raises NMTError
-    where a sentence gets no hypothesis, because the model's logits are NaN.
+    there on, pad and bos are never produced. The model should be in eval mode. `check` is called
+    before every step; what it raises ends the search. Raises NMTError where a sentence gets no
+    hypothesis, because the model's logits are NaN.
     """
     if src_ids.shape[0] == 0:
         return []
     keep = keep_from_lengths(src_lengths, src_ids.shape[1])
     first_ids = torch.full_like(src_lengths, BOS_ID)
     state = model.start(model.encode(src_ids, keep))
-    return search_from(model.step, state, first_ids, src_lengths.tolist(), config, vocab_size)
+
+    def step(last_ids: Int[Tensor, " R"], state: State) -> StepOutput:
+        if check is not None:
+            check()
+        return model.step(last_ids, state)
+
+    return search_from(step, state, first_ids, src_lengths.tolist(), config, vocab_size)
 
 
 @torch.inference_mode()

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -19,6 +19,7 @@ from nmt.models.base import Seq2Seq
 from nmt.models.int8 import in_int8
 from nmt.run import load_model
 from nmt.schema import Encoded, Hypothesis, TranslatedHypothesis, Translation
+from nmt.translation.parallel import Check, in_parallel, n_at_once
 from nmt.translation.search import SearchConfig, force, search
 
 _PIECES_PER_SENTENCE = 100
@@ -31,11 +32,11 @@ _BATCHES_PER_CHUNK = 16
 class Translator:
     """Translates texts with one model, in any number and of any length.
 
-    Texts are sorted by length and searched in batches, and come back in the order given; what
-    a text is batched with changes its translation by rounding at most (search.py). The model is
-    put in eval mode and must be on `device`. With `int8` a copy of it translates whose products
-    are of 8-bit integers (models/int8.py): faster, and not quite the same. Raises ConfigError
-    where that is no CPU.
+    Texts are sorted by length and searched in batches, on a CPU several at once (parallel.py),
+    and come back in the order given; what a text is batched with changes its translation by
+    rounding at most (search.py). The model is put in eval mode and must be on `device`. With
+    `int8` a copy of it translates whose products are of 8-bit integers (models/int8.py): faster,
+    and not quite the same. Raises ConfigError where that is no CPU.
 
     >>> Translator.load("runs/starter").translate(["I am tired."])[0].text  # doctest: +SKIP
     'Je suis fatigué.'
@@ -97,11 +98,16 @@ class Translator:
         sources = [self.tokenizers.src.encode(text) for text in _list(texts)]
         vocab_size = len(self.tokenizers.tgt.vocab)
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        for chosen in self._batches([len(source.ids) for source in sources]):
+
+        def searched(chosen: Sequence[int], check: Check) -> list[list[Hypothesis]]:
             src_ids, lengths = self._padded([sources[i] for i in chosen])
-            hypotheses = search(self.model, src_ids, lengths, config, vocab_size)
-            for i, of_sentence in zip(chosen, hypotheses, strict=True):
-                found[i] = of_sentence
+            return search(self.model, src_ids, lengths, config, vocab_size, check)
+
+        sizes = [len(source.ids) for source in sources]
+        batches = list(self._batches(sizes, n_parts=n_at_once(self.device)))
+        results = in_parallel(searched, batches, self.device)
+        for i, hypotheses in zip(chain(*batches), chain(*results), strict=True):
+            found[i] = hypotheses
         if with_heads:
             self._add_heads(sources, found)
         return [
@@ -188,13 +194,17 @@ class Translator:
             raise ConfigError(f"n_best: got {n_best}, allowed: 1 to the beam, {self.search.beam}")
         return self.search.model_copy(update={"n_best": n_best})
 
-    def _batches(self, sizes: Sequence[int], by_area: bool = False) -> Iterator[list[int]]:
+    def _batches(
+        self, sizes: Sequence[int], by_area: bool = False, n_parts: int = 1
+    ) -> Iterator[list[int]]:
         """The places of what is not empty, longest first, in batches that bound the memory.
 
-        What it takes grows with the padded pieces, or `by_area` with their square.
+        What it takes grows with the padded pieces, or `by_area` with their square. A batch has
+        no more than its share of `n_parts`.
         """
-        limit, power = self.search.batch_size, 2 if by_area else 1
         order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
+        limit = min(self.search.batch_size, -(-len(order) // n_parts))
+        power = 2 if by_area else 1
         start = 0
         while start < len(order):
             longest = sizes[order[start]]

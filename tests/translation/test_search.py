@@ -320,3 +320,16 @@ def test_config_bounds() -> None:
             SearchConfig.model_validate(wrong)
     assert SearchConfig().length_bound(7) == 24
     assert SearchConfig(max_length_factor=0.5, max_length_extra=0).length_bound(7) == 3
+
+
+def test_what_a_check_raises_ends_the_search() -> None:
+    n_steps = 0
+
+    def check() -> None:
+        nonlocal n_steps
+        n_steps += 1
+        if n_steps == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        search(ConstantModel({4: 1.0}), *batch(SOURCES), short(9, beam=2), VOCAB, check)
