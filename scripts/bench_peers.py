@@ -43,7 +43,7 @@ def toolkits(threads: int) -> dict[str, Toolkit]:
     forms: tuple[Form, ...] = ("plain", "half", "deep")
     own: list[Toolkit] = [Own(p, form) for form in forms for p in ("fp32", "bf16")]
     own.append(Own("fp32", int8=True))
-    others: list[Toolkit] = [OpenNMT(), JoeyNMT(), Marian(threads)]
+    others: list[Toolkit] = [OpenNMT(), JoeyNMT(), JoeyNMT(helped=False), Marian(threads)]
     return {toolkit.name: toolkit for toolkit in (*own, *others)}
 
 

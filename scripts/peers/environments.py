@@ -15,9 +15,10 @@ def python_of(toolkit: Toolkit, envs: Path) -> Path:
     """The interpreter that runs the toolkit. Raises NMTError where it was not set up."""
     if toolkit.environment is None:
         return Path(sys.executable)
-    python = envs / toolkit.name / "bin" / "python"
+    folder = envs / toolkit.environment.name
+    python = folder / "bin" / "python"
     if not python.is_file():
-        raise NMTError(f"{envs / toolkit.name}: not set up; first: bench_peers.py setup")
+        raise NMTError(f"{folder}: not set up; first: bench_peers.py setup")
     return python
 
 
@@ -28,7 +29,7 @@ def set_up(toolkit: Toolkit, envs: Path) -> list[str]:
     """
     if toolkit.environment is None:
         return []
-    folder = envs / toolkit.name
+    folder = envs / toolkit.environment.name
     if not (folder / "bin" / "python").is_file():
         _run([sys.executable, "-m", "venv", str(folder)])
     for arguments in install_commands(toolkit.environment):

@@ -1,8 +1,9 @@
 """JoeyNMT 2.3.0.
 
 What differs: attention is of Bahdanau's form with input feeding, and a layer before the output.
-It makes batches of whatever sentences come next, and half of their positions would be padding. So
-it is given its files in batches of sentences of like lengths, and told not to shuffle.
+It makes batches of whatever sentences come next, and half of their positions are padding. Hence
+two forms of it: as it is, and given its files in batches of sentences of like lengths and told not
+to shuffle.
 """
 
 import random
@@ -27,10 +28,10 @@ _MARK = re.compile(
 
 
 class JoeyNMT(Toolkit):
-    """Batches by sentences, as the others have them."""
+    """Batches by sentences, as the others have them; of like lengths if `helped`."""
 
-    name = "joeynmt"
     environment = Environment(
+        "joeynmt",
         packages=(
             "numpy", "pyyaml", "tensorboard", "sacrebleu", "sacremoses", "sentencepiece",
             "subword-nmt", "matplotlib", "seaborn", "six", "wrapt", "packaging", "pandas",
@@ -39,6 +40,10 @@ class JoeyNMT(Toolkit):
         ),
         alone=("joeynmt==2.3.0",),
     )  # fmt: skip
+
+    def __init__(self, helped: bool = True) -> None:
+        self.helped = helped
+        self.name = "joeynmt" if helped else "joeynmt-as-it-is"
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         """See Toolkit."""
@@ -50,7 +55,10 @@ class JoeyNMT(Toolkit):
             "num_layers": 1,
             "dropout": settings.dropout,
         }
-        _write_in_batches(folder / "train", data, settings)
+        train = data.folder / "train"
+        if self.helped:
+            train = folder / "train"
+            _write_in_batches(train, data, settings)
         config = {
             "name": "peer",
             "joeynmt_version": "2.3.0",
@@ -58,9 +66,9 @@ class JoeyNMT(Toolkit):
             "use_cuda": False,
             "fp16": False,
             "random_seed": settings.seed,
-            "data": _data(folder, data),
+            "data": _data(train, data),
             "testing": _testing(settings, settings.batch),
-            "training": _training(settings),
+            "training": {**_training(settings), "shuffle": not self.helped},
             "model": {
                 # Its default, Xavier's rule over the whole vocabulary, learns next to nothing at
                 # first; this is OpenNMT-py's.
@@ -106,7 +114,11 @@ class JoeyNMT(Toolkit):
 
     def sorts(self) -> bool:
         """It takes sentences as they come."""
-        return False
+        return not self.helped
+
+    def streams(self) -> bool:
+        """It has no options for files."""
+        return True
 
 
 def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:
@@ -130,12 +142,12 @@ def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:
         write_lines((pair[i] for pair in ordered), to.with_suffix(f".{side}"))
 
 
-def _data(folder: Path, data: Exported) -> dict[str, object]:
+def _data(train: Path, data: Exported) -> dict[str, object]:
     def side(name: str) -> dict[str, object]:
         return {"lang": name, "level": "word", "voc_file": str(data.vocabulary(name).resolve())}
 
     return {
-        "train": str((folder / "train").resolve()),
+        "train": str(train.resolve()),
         "dev": str((data.folder / "valid").resolve()),
         "dataset_type": "plain",
         "src": side("src"),
@@ -162,7 +174,6 @@ def _training(settings: Settings) -> dict[str, object]:
         "validation_freq": never if settings.steps < never else settings.steps,
         "early_stopping_metric": "loss",
         "overwrite": True,
-        "shuffle": False,
         "print_valid_sents": [0],
     }
 

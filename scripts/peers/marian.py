@@ -26,7 +26,7 @@ class Marian(Toolkit):
     """The RNN model 's2s', in its own defaults but for the sizes."""
 
     name = "marian"
-    environment = Environment(packages=("numpy", "pyyaml", "pymarian==1.12.42"))
+    environment = Environment("marian", packages=("numpy", "pyyaml", "pymarian==1.12.42"))
 
     def __init__(self, threads: int) -> None:
         self.threads = threads

@@ -24,6 +24,7 @@ class OpenNMT(Toolkit):
 
     name = "opennmt"
     environment = Environment(
+        "opennmt",
         packages=(
             "pyyaml", "configargparse", "ctranslate2>=4,<5", "tensorboard", "flask", "waitress",
             "pyonmttok>=1.37,<2", "sacrebleu", "rapidfuzz", "pyahocorasick", "six", "sentencepiece",

@@ -163,7 +163,7 @@ def _translate(toolkit: Toolkit, place: Place, job: Job) -> float:
 @contextlib.contextmanager
 def _streams(toolkit: Toolkit, job: Job) -> Iterator[tuple[IO[bytes] | None, IO[bytes]]]:
     """stdin and stdout: the files for a toolkit that has no option for them, else a log."""
-    if toolkit.name == "joeynmt":
+    if toolkit.streams():
         with job.src.open("rb") as source, job.out.open("wb") as target:
             yield source, target
     else:

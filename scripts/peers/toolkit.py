@@ -14,7 +14,7 @@ WARM_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment of a toolkit's own.
+    """A virtual environment: the folder `name`, which forms of one toolkit share.
 
     `packages` are installed with what they need, under our constraints, which pin torch.
     `alone` are installed without: they ask for an older torch. `stand_ins` are modules that
@@ -22,6 +22,7 @@ class Environment:
     reason it gives.
     """
 
+    name: str
     packages: tuple[str, ...]
     alone: tuple[str, ...] = ()
     stand_ins: Mapping[str, str] = field(default_factory=dict)
@@ -62,6 +63,10 @@ class Toolkit(abc.ABC):
     def reads_pieces(self) -> bool:
         """Whether it is given pieces, and gives them back; else text."""
         return True
+
+    def streams(self) -> bool:
+        """Whether it reads sentences from stdin and writes to stdout; else files by name."""
+        return False
 
     def sorts(self) -> bool:
         """Whether it translates sentences of like lengths together; else it is given them so."""

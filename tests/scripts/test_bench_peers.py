@@ -341,6 +341,20 @@ def test_joeynmt_is_given_batches_of_like_lengths(exported: Exported, tmp_path: 
     assert longest != sorted(longest)
 
 
+def test_joeynmt_as_it_is_shuffles_the_files_of_all(exported: Exported, tmp_path: Path) -> None:
+    written = {}
+    for toolkit in (JoeyNMT(), JoeyNMT(helped=False)):
+        folder = tmp_path / toolkit.name
+        folder.mkdir()
+        toolkit.write(folder, exported, SETTINGS)
+        written[toolkit.name] = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
+    helped, alone = written.values()
+    assert Path(f"{alone['data']['train']}.src").samefile(exported.pieces("train", "src"))
+    assert (helped["training"].pop("shuffle"), alone["training"].pop("shuffle")) == (False, True)
+    assert helped["training"] == alone["training"]
+    assert helped["model"] == alone["model"]
+
+
 def test_all_search_with_the_same_rule(exported: Exported, tmp_path: Path) -> None:
     for toolkit in (Own("fp32"), OpenNMT(), JoeyNMT(), Marian(1)):
         folder = tmp_path / toolkit.name
