@@ -105,15 +105,18 @@ class RNNEncoder(nn.Module):
                 if i == 0
                 else nn.functional.dropout(values, self.rnn.dropout, self.training),
                 lengths,
-                *(self._weights(name, i) for name in _PARAMETERS),
+                self._weights(i),
             )
             finals.append(final)
         return values, torch.stack(finals, dim=1)
 
-    def _weights(self, name: str, layer: int) -> Float[Tensor, "D *L"]:
-        """A parameter of all directions."""
+    def _weights(self, layer: int) -> list[tuple[Tensor, ...]]:
+        """The parameters of each direction of a layer."""
         suffixes = ["", "_reverse"] if self.rnn.bidirectional else [""]
-        return torch.stack([getattr(self.rnn, f"{name}_l{layer}{suffix}") for suffix in suffixes])
+        return [
+            tuple(getattr(self.rnn, f"{name}_l{layer}{suffix}") for name in _PARAMETERS)
+            for suffix in suffixes
+        ]
 
     def _packed(
         self, embedded: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]

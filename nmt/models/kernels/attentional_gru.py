@@ -25,6 +25,7 @@ from nmt.models.kernels.gates import (
     n_last,
 )
 from nmt.models.kernels.precision import dtypes_for, without_autocast
+from nmt.models.kernels.products import columns, product
 
 
 def attentional_gru(
@@ -68,33 +69,31 @@ class _AttentionalGRU(torch.autograd.Function):
     def forward(ctx: Any, *inputs: Tensor) -> Any:
         gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
         low, work = dtypes_for(gates)
-        n_gates = len(W_h)
+        n_keys = len(W_q)
         with torch.autocast(gates.device.type, enabled=False):
-            W_s = torch.cat([W_h, W_q]).to(low)
-            b_s = torch.cat([b_h, b_h.new_zeros(len(W_q))]).to(work).unsqueeze(1)
+            W_s = torch.cat([W_q, n_first(W_h)]).to(low)
+            b_s = torch.cat([b_h.new_zeros(len(W_q)), n_first(b_h)]).to(work).unsqueeze(1)
             W_c_low = W_c.to(low)
-            x = gates.to(work).transpose(1, 2)
             looks = Looks(keys.to(work), values.to(work), keep, v.to(work))
             n_steps, n_rows = gates.shape[:2]
-            states = gates.new_empty(state.shape[1], n_steps + 1, n_rows, dtype=low)
-            contexts = x.new_empty(n_steps, n_rows, values.shape[2])
-            weights = x.new_empty(n_steps, n_rows, keys.shape[1])
-            current = state.to(work).t().contiguous()
-            states[:, 0] = current
+            states = gates.new_empty(n_steps + 1, *state.shape, dtype=low)
+            contexts = gates.new_empty(n_steps, n_rows, values.shape[2], dtype=work)
+            weights = gates.new_empty(n_steps, n_rows, keys.shape[1], dtype=work)
+            states[0] = state
+            current = columns(state.to(work))
             made: list[Tensor] = []
             for t in range(n_steps):
-                shares = torch.mm(W_s, states[:, t]).to(work).add_(b_s)
-                weights[t] = looks.look(shares[n_gates:].t().contiguous(), contexts[t])
-                read = torch.mm(W_c_low, contexts[t].to(low).t()).to(work).add_(x[t])
-                current, n = gru_gates_(read, shares[:n_gates], current)
-                states[:, t + 1] = current
+                shares = product(W_s, current.to(low)).to(work).add_(b_s)
+                weights[t] = looks.look(columns(shares[:n_keys]), contexts[t])
+                read = product(W_c_low, contexts[t].to(low).t()).to(work).add_(columns(gates[t]))
+                current, n = gru_gates_(read, shares[n_keys:], current)
+                states[t + 1] = current.t()
                 made += [shares, n]
         whole = (keys, values, keep, W_c_low, W_s, v, states, contexts, weights)
         ctx.save_for_backward(*whole, *made)  # nothing on ctx itself: it outlives backward
         ctx.dtypes = low, work, tuple(t.dtype for t in (gates, state, W_c, W_h, b_h, W_q))
         ctx.set_materialize_grads(False)
-        outputs = states[:, 1:].permute(1, 2, 0)
-        return outputs, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
+        return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
     @staticmethod
     @once_differentiable
@@ -103,39 +102,40 @@ class _AttentionalGRU(torch.autograd.Function):
         grad_states, grad_contexts, grad_weights = grads
         keys, values, keep, W_c, W_s, v, states, contexts, weights, *made = ctx.saved_tensors
         low, work, dtypes = ctx.dtypes
-        n_gates, (size, n_steps, n_rows) = len(W_c), states[:, 1:].shape
+        n_steps, n_rows, size = states[1:].shape
+        n_keys, n_s = len(v), len(W_s)
         looks = LooksBack(keys.to(work), values.to(work), keep, v.to(work))
-        W_s_back, W_c_back = W_s.t().contiguous(), n_first(W_c).t().contiguous()
-        shares = states.new_empty(size + len(W_s), n_steps, n_rows)
+        W_s_back, W_c_back = columns(W_s), columns(W_c)
+        shares = states.new_empty(n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
+        all_shares = states.new_empty(n_s + size, n_steps, n_rows)
         of_contexts = torch.empty_like(contexts)
         current = torch.zeros_like(made[1])
-        if grad_states is not None:
-            grad_states = grad_states.transpose(1, 2).to(work)
         for t in reversed(range(n_steps)):
             if grad_states is not None:
-                current = current + grad_states[t]
+                current += columns(grad_states[t])
             asked, n = made[2 * t : 2 * t + 2]
-            gates = Gates(asked[:n_gates], n, states[:, t])
-            kept = gru_gates_backward(current, gates, shares[: 4 * size, t])
-            of_contexts[t] = torch.mm(W_c_back, shares[:n_gates, t]).t()
+            gates = Gates(asked[n_keys:], n, columns(states[t]))
+            kept = gru_gates_backward(current, gates, shares[n_keys:])
+            of_contexts[t] = product(W_c_back, shares[-3 * size :]).t()
             if grad_contexts is not None:
                 of_contexts[t] += grad_contexts[t]
             of_weights = None if grad_weights is None else grad_weights[t].to(work)
-            query = asked[n_gates:].t().contiguous()
+            query = columns(asked[:n_keys])
             of_query = looks.look_backward(of_contexts[t], of_weights, query, weights[t])
-            shares[4 * size :, t] = of_query.t()
-            current = kept + torch.mm(W_s_back, shares[size:, t])
-        of_x, of_s = shares[:n_gates], shares[size:].flatten(1)
-        of_W_c = n_last(torch.mm(of_x.flatten(1), contexts.flatten(0, 1).to(low)))
-        of_W_s = torch.mm(of_s, states[:, :-1].flatten(1).t())
+            shares[:n_keys] = of_query.t()
+            all_shares[:, t] = shares
+            current = kept + product(W_s_back, shares[:n_s])
+        of_x, of_s = all_shares[-3 * size :], all_shares[:n_s].flatten(1)
+        of_W_c = product(of_x.flatten(1), contexts.flatten(0, 1).to(low))
+        of_W_s = product(of_s, states[:-1].flatten(0, 1))
         of_values = torch.bmm(weights.permute(1, 2, 0), of_contexts.transpose(0, 1))
         gradients = (
-            n_last(of_x).permute(1, 2, 0),
+            of_x.permute(1, 2, 0),
             current.t(),
             of_W_c,
-            of_W_s[:n_gates],
-            of_s[:n_gates].sum(1, dtype=work),
-            of_W_s[n_gates:],
+            n_last(of_W_s[n_keys:]),
+            n_last(of_s[n_keys:].sum(1, dtype=work)),
+            of_W_s[:n_keys],
         )
         of_gates, of_state, *of_rest = (
             gradient.to(dtype) for gradient, dtype in zip(gradients, dtypes, strict=True)

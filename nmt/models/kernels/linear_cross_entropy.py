@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.models.kernels.precision import dtypes_for, without_autocast
+from nmt.models.kernels.products import product
 
 _BYTES_AT_ONCE = 16 * 2**20
 """Of logits. What is larger, glibc gives back to the system, and fresh pages are slow."""
@@ -58,14 +59,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
             uniform_sum = nlls.new_zeros(())
             gradients = _Gradients(rows, table, work) if wanted else None
             size = _rows_at_once(len(x), len(weight) * low.itemsize)
-            logits_room, softmax_room = (rows.new_empty(size, len(weight)) for _ in range(2))
             for start in range(0, len(x), size):
                 some = slice(start, start + size)
                 right = targets[some]
                 places = torch.arange(len(right), device=x.device), right
-                logits = torch.mm(rows[some], table.t(), out=logits_room[: len(right)])
-                logits += low_bias
-                gradient = torch.softmax(logits, dim=1, out=softmax_room[: len(right)])
+                logits = product(rows[some], table.t(), low_bias)
+                gradient = torch.softmax(logits, dim=1)
                 # Of the likeliest piece both are known: no second pass of exp.
                 log_z = logits.amax(1).to(work) - gradient.amax(1).to(work).log()
                 nlls[some] = log_z - logits[places]

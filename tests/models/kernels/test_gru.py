@@ -1,5 +1,7 @@
 """The GRU layer over a whole sequence is torch's, outputs and every gradient."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,10 +18,13 @@ def _layer(directions: int, dtype: torch.dtype = torch.float64) -> nn.GRU:
     return nn.GRU(D, H, batch_first=True, bidirectional=directions == 2).to(dtype)
 
 
-def _weights(layer: nn.GRU) -> list[Tensor]:
-    ends = ["", "_reverse"] if layer.bidirectional else [""]
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    return [torch.stack([getattr(layer, f"{name}_l0{end}") for end in ends]) for name in names]
+def _by_direction(parameters: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+    """Four of each direction, in the order in which nn.GRU has them."""
+    return [tuple(parameters[i : i + 4]) for i in range(0, len(parameters), 4)]
+
+
+def _weights(layer: nn.GRU) -> list[tuple[Tensor, ...]]:
+    return _by_direction(list(layer.parameters()))
 
 
 def _packed(layer: nn.GRU, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -36,7 +41,7 @@ def test_equals_torchs_layer_over_packed_sequences(directions: int) -> None:
     inputs = [x, *layer.parameters()]
     wanted = [torch.randn(B, S, directions * H).double(), torch.randn(B, directions * H).double()]
     both = []
-    for outputs in (_packed(layer, x), gru_layer(x, LENGTHS, *_weights(layer))):
+    for outputs in (_packed(layer, x), gru_layer(x, LENGTHS, _weights(layer))):
         total = sum((out * own).sum() for out, own in zip(outputs, wanted, strict=True))
         both.append([*outputs, *torch.autograd.grad(total, inputs)])
     for reference, own in zip(*both, strict=True):
@@ -44,10 +49,12 @@ def test_equals_torchs_layer_over_packed_sequences(directions: int) -> None:
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
-    weights = [weight.detach().requires_grad_() for weight in _weights(_layer(2))]
+    weights = [weight.detach().requires_grad_() for weight in _layer(2).parameters()]
     x = torch.randn(2, 3, D, dtype=torch.float64, requires_grad=True)
     lengths = torch.tensor([3, 2])
-    assert torch.autograd.gradcheck(lambda x, *ws: gru_layer(x, lengths, *ws), [x, *weights])
+    assert torch.autograd.gradcheck(
+        lambda x, *ws: gru_layer(x, lengths, _by_direction(ws)), [x, *weights]
+    )
 
 
 def test_padding_is_invisible_and_gets_no_gradient() -> None:
@@ -55,7 +62,7 @@ def test_padding_is_invisible_and_gets_no_gradient() -> None:
     x = torch.randn(B, S, D, dtype=torch.float64)
     inside = torch.arange(S) < LENGTHS.unsqueeze(1)
     noisy = torch.where(inside.unsqueeze(2), x, 100 * torch.randn_like(x)).requires_grad_()
-    plain, other = gru_layer(x, LENGTHS, *weights), gru_layer(noisy, LENGTHS, *weights)
+    plain, other = gru_layer(x, LENGTHS, weights), gru_layer(noisy, LENGTHS, weights)
     for first, second in zip(plain, other, strict=True):
         torch.testing.assert_close(first, second)
     assert (plain[0][~inside] == 0).all()
@@ -71,7 +78,7 @@ def test_fp32_and_bf16_products(autocast: bool, tolerance: float) -> None:
     x = torch.randn(B, S, D)
     reference = _packed(layer.double(), x.double())
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-        own = gru_layer(x, LENGTHS, *_weights(layer.float()))
+        own = gru_layer(x, LENGTHS, _weights(layer.float()))
     for expected, out in zip(reference, own, strict=True):
         assert out.dtype == (torch.bfloat16 if autocast else torch.float32)
         torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
