@@ -31,13 +31,14 @@ class Looks:
         self.values = values
         self.keep = keep
         self.v = v
+        self.v2 = v * 2
         self.energies = torch.empty_like(keys)
 
     def look(
         self, query: Float[Tensor, "B K"], context: Float[Tensor, "B M"]
     ) -> Float[Tensor, "B S"]:
         """The weights; what they sum to is written into `context`."""
-        scores = torch.mv(self._sigmoids(query).flatten(0, 1), 2 * self.v)
+        scores = torch.mv(self._sigmoids(query).flatten(0, 1), self.v2)
         weights = softmax_where(scores.view(self.keep.shape), self.keep)
         torch.bmm(weights.unsqueeze(1), self.values, out=context.unsqueeze(1))
         return weights

@@ -71,12 +71,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 if smoothing:
                     means = logits[:, :n_real].mean(dim=1, dtype=work)
                     uniform_sum += (log_z - means).sum()
-                if gradients is None:
-                    continue
-                gradient[places] -= 1 - smoothing
-                if smoothing:
-                    gradient[:, :n_real] -= smoothing / n_real
-                gradients.add(some, gradient)
+                if gradients is not None:
+                    gradient[places] -= 1 - smoothing
+                    if smoothing:
+                        gradient[:, :n_real] -= smoothing / n_real
+                    gradients.add(some, gradient)
+                del logits, gradient  # before the next ones are made
             loss = nlls.sum()
             if smoothing:
                 loss = (1 - smoothing) * loss + smoothing * uniform_sum
