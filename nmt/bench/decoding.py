@@ -1,10 +1,11 @@
 """Search, timed: sentences and pieces a second, and how long one sentence takes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from nmt.bench.load import Watch
@@ -14,8 +15,37 @@ from nmt.bench.report import Row, Section
 from nmt.bench.timing import Timed, Work, in_turn, ratio
 from nmt.corpus.vocab import EOS_ID
 from nmt.device import Precision, autocast
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
 from nmt.translation.search import SearchConfig, search
+
+
+def _without_end_(logits: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:
+    logits[..., EOS_ID] = -torch.inf  # a copy would be a share of what is timed
+    return logits
+
+
+class _WithoutEnd(Vocabulary):
+    """The same vocabulary layer, but that eos is impossible."""
+
+    def __init__(self, whole: Vocabulary) -> None:
+        super().__init__()
+        self.whole = whole
+
+    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+        """See Vocabulary."""
+        logits: Tensor = self.whole(features)
+        return _without_end_(logits)
+
+    def in_parts(
+        self, features: Float[Tensor, "B R"], n_numbers: int
+    ) -> Iterator[Float[Tensor, "_ V"]]:
+        """See Vocabulary."""
+        return map(_without_end_, self.whole.in_parts(features, n_numbers))
+
+    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+        """See Vocabulary; -inf for the bias of eos."""
+        weight, bias = self.whole.affine()
+        return weight, bias.index_fill(0, torch.tensor(EOS_ID, device=bias.device), -torch.inf)
 
 
 class Endless(Seq2Seq):
@@ -36,11 +66,14 @@ class Endless(Seq2Seq):
         """See Seq2Seq.start."""
         return self.model.start(memory)
 
+    def start_search(self, memory: Memory) -> State:
+        """See Seq2Seq.start_search."""
+        return self.model.start_search(memory)
+
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """See Seq2Seq.step; eos is impossible."""
         output = self.model.step(last_ids, state)
-        output.logits[:, EOS_ID] = -torch.inf  # a copy would be a share of what is timed
-        return output
+        return replace(output, vocabulary=_WithoutEnd(output.vocabulary))
 
     def decode(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False

@@ -86,7 +86,7 @@ class TextbookSeq2Seq(Seq2Seq):
         context = torch.bmm(weights.unsqueeze(1), state.values).squeeze(1)
         hidden = self.cell(torch.cat([embedded, context], dim=-1), state.hidden)
         after = TextbookState(values=state.values, keep=state.keep, hidden=hidden)
-        return StepOutput(self.output(self.dropout(hidden)), weights, after)
+        return StepOutput(self.dropout(hidden), self.output, weights, after)
 
     def decode(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False

@@ -6,6 +6,7 @@ K key size, N heads, V vocabulary.
 """
 
 import abc
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -53,18 +54,6 @@ class State(BatchFirst):
     """
 
 
-@dataclass(frozen=True)
-class StepOutput:
-    """One decoding step: unnormalised logits, where it looked, and the state after it.
-
-    `weights` are the mean over the shown heads where there are several.
-    """
-
-    logits: Float[Tensor, "B V"]
-    weights: Float[Tensor, "B S"]
-    state: State
-
-
 class Surrogate(abc.ABC):
     """A term that a model asks the training loss to add, because its own choices cannot be
     differentiated: sampled attention learns from how likely the right pieces became.
@@ -90,6 +79,35 @@ class Vocabulary(nn.Module, abc.ABC):
     @abc.abstractmethod
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
         """The weight and the bias that make them, for a loss that never holds them all."""
+
+    def in_parts(
+        self, features: Float[Tensor, "B R"], n_numbers: int
+    ) -> Iterator[Float[Tensor, "_ V"]]:
+        """The logits of some rows at a time, in order; so many of them as make up `n_numbers`.
+
+        A product of all rows is faster than several; what follows it is not where a cache ends.
+        """
+        logits = self(features)
+        yield from logits.split(max(1, n_numbers // logits.shape[1]))
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """One decoding step: what the vocabulary layer reads, where it looked, and the state after it.
+
+    `weights` are the mean over the shown heads where there are several.
+    """
+
+    features: Float[Tensor, "B R"]
+    vocabulary: Vocabulary
+    weights: Float[Tensor, "B S"]
+    state: State
+
+    @property
+    def logits(self) -> Float[Tensor, "B V"]:
+        """Unnormalised scores over the vocabulary, made anew at each call."""
+        scores: Tensor = self.vocabulary(self.features)
+        return scores
 
 
 @dataclass(frozen=True)
@@ -131,6 +149,13 @@ class Seq2Seq(nn.Module, abc.ABC):
     @abc.abstractmethod
     def start(self, memory: Memory) -> State:
         """The state before the first target piece; attention keys are projected here."""
+
+    def start_search(self, memory: Memory) -> State:
+        """`start` for those who will only `step`, and often.
+
+        What each step would make of every annotation may be made here, once.
+        """
+        return self.start(memory)
 
     @abc.abstractmethod
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:

@@ -5,9 +5,10 @@ multiplied with at each call. Embeddings, attention and the encoder's GRU stay a
 """
 
 import copy
+from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float, Int8
+from jaxtyping import Float, Int8, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq, Vocabulary
@@ -42,15 +43,36 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
         """See the class."""
-        rounded, scales = _rounded(x.flatten(0, -2))
-        products = torch._int_mm(rounded, self.rounded.t()) * self.scales
-        y = products.mul_(scales) if self.bias is None else self.bias.addcmul(products, scales)
-        return y.view(*x.shape[:-1], -1)
+        products, scales = self._products(x.flatten(0, -2))
+        return self._scaled(products, scales).view(*x.shape[:-1], -1)
+
+    def in_parts(self, x: Float[Tensor, "N I"], n_numbers: int) -> Iterator[Float[Tensor, "_ O"]]:
+        """`forward`, some rows at a time; see Vocabulary.in_parts."""
+        n_rows = max(1, n_numbers // len(self.rounded))
+        products, scales = self._products(x)
+        yield from map(self._scaled, torch.split(products, n_rows), torch.split(scales, n_rows))
+
+    def _products(
+        self, x: Float[Tensor, "N I"]
+    ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
+        """Those of whole numbers, and each row's scale."""
+        rounded, scales = _rounded(x)
+        return torch._int_mm(rounded, self.rounded.t()), scales
+
+    def _scaled(
+        self, products: Int32[Tensor, "N O"], scales: Float[Tensor, "N 1"]
+    ) -> Float[Tensor, "N O"]:
+        y = products * self.scales
+        return y.mul_(scales) if self.bias is None else torch.addcmul(self.bias, y, scales, out=y)
 
 
 def _rounded(x: Float[Tensor, "N I"]) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
     """Whole numbers from -127 to 127, and what each row of them is to be multiplied with."""
-    scales = x.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(x.dtype).tiny).div_(127)
+    scales = (
+        torch.linalg.vector_norm(x, torch.inf, dim=1, keepdim=True)
+        .clamp_(min=torch.finfo(x.dtype).tiny)
+        .div_(127)
+    )
     return (x / scales).round_().to(torch.int8), scales
 
 
@@ -65,6 +87,12 @@ class Int8Vocabulary(Vocabulary):
         """See Vocabulary."""
         logits: Tensor = self.linear(features)
         return logits
+
+    def in_parts(
+        self, features: Float[Tensor, "B R"], n_numbers: int
+    ) -> Iterator[Float[Tensor, "_ V"]]:
+        """See Vocabulary."""
+        return self.linear.in_parts(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
         """See Vocabulary; the weight as it was rounded."""

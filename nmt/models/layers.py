@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from nmt.corpus.vocab import padded_rows
 from nmt.models.base import Vocabulary
+from nmt.models.kernels.gates import tanh_
+from nmt.models.kernels.linear import Linear, linear
 from nmt.schema import Config
 
 _IMPOSSIBLE_LOGIT = -1e4
@@ -36,7 +38,7 @@ class VocabLinear(Vocabulary):
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
         weight, bias = self.affine()
-        return nn.functional.linear(features, weight.to(features.dtype), bias.to(features.dtype))
+        return linear(features, weight.to(features.dtype), bias.to(features.dtype))
 
     def reset_weight(self) -> None:
         """First weights N(0, 1 / (R rms^2)), for logits with a variance of about 1.
@@ -55,8 +57,8 @@ class ContextGRUCell(nn.Module):
     """A GRU cell whose input is [embedding; context], the two halves of W_i held apart.
 
     The embedding half is known for all steps before the first, the context half only at its
-    own: `project` does the former, `forward` one step. Gates as in torch.nn.GRUCell
-    (arXiv 1406.1078, with the reset gate applied after the product):
+    own: `project` does the former, `context_gates` the latter, `forward` one step. Gates as in
+    torch.nn.GRUCell (arXiv 1406.1078, with the reset gate applied after the product):
 
         r = sigmoid(x_r + W_hr h);  z = sigmoid(x_z + W_hz h);  n = tanh(x_n + r * W_hn h)
         h' = (1 - z) n + z h
@@ -64,9 +66,9 @@ class ContextGRUCell(nn.Module):
 
     def __init__(self, embedding_size: int, context_size: int, hidden_size: int) -> None:
         super().__init__()
-        self.embedding_gates = nn.Linear(embedding_size, 3 * hidden_size)
-        self.context_gates = nn.Linear(context_size, 3 * hidden_size, bias=False)
-        self.hidden_gates = nn.Linear(hidden_size, 3 * hidden_size)
+        self.embedding_gates = Linear(embedding_size, 3 * hidden_size)
+        self.context_gates = Linear(context_size, 3 * hidden_size, bias=False)
+        self.hidden_gates = Linear(hidden_size, 3 * hidden_size)
 
     def project(self, embedded: Float[Tensor, "*L D"]) -> Float[Tensor, "*L G"]:
         """The embeddings' share of the gates, G = 3 H."""
@@ -74,22 +76,21 @@ class ContextGRUCell(nn.Module):
         return gates
 
     def forward(
-        self,
-        embedding_gates: Float[Tensor, "B G"],
-        context: Float[Tensor, "B M"],
-        hidden: Float[Tensor, "B H"],
+        self, x: Float[Tensor, "B G"], hidden: Float[Tensor, "B H"]
     ) -> Float[Tensor, "B H"]:
-        """The next hidden state."""
+        """The next hidden state, from both halves' share of the gates together."""
         size = hidden.shape[-1]
-        x = embedding_gates + self.context_gates(context)
         h = self.hidden_gates(hidden)
         reset, update = torch.sigmoid(x[:, : 2 * size] + h[:, : 2 * size]).chunk(2, dim=-1)
-        new = torch.tanh(x[:, 2 * size :] + reset * h[:, 2 * size :])
+        new = torch.addcmul(x[:, 2 * size :], reset, h[:, 2 * size :])
+        new = torch.tanh(new) if torch.is_grad_enabled() else tanh_(new)
         return torch.lerp(new, hidden.to(new.dtype), update)  # under autocast they differ
 
 
 class Readout(nn.Module, abc.ABC):
     """From a decoder step to the vector that the vocabulary layer scores."""
+
+    reads_context = True
 
     @abc.abstractmethod
     def forward(
@@ -117,6 +118,8 @@ class PlainReadoutConfig(Config):
 
 class PlainReadout(Readout):
     """The hidden state itself."""
+
+    reads_context = False
 
     def forward(
         self,

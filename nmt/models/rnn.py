@@ -150,6 +150,10 @@ class RNNSeq2Seq(Seq2Seq):
         """See Seq2Seq.start."""
         return self.decoder.start(memory)
 
+    def start_search(self, memory: Memory) -> RNNState:
+        """See Seq2Seq.start_search."""
+        return self.decoder.start_search(memory)
+
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """See Seq2Seq.step."""
         assert isinstance(state, RNNState)

@@ -1,6 +1,6 @@
 """The attentional GRU decoder, over any memory: of words, or of the places of a picture."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import torch
@@ -88,12 +88,14 @@ class RNNDecoderConfig(Config):
 class RNNState(State):
     """What a step reads: the hidden state of every layer, and what attention knows.
 
-    `feed` is Luong's h~ of the step before, zeros at first; None in Bahdanau's decoder.
+    `feed` is Luong's h~ of the step before, zeros at first; None in Bahdanau's decoder. Where
+    `in_gates`, attention sums the annotations' shares of the cell's gates in their place.
     """
 
     hidden: Float[Tensor, "B L H"]
     attention: AttentionState
     feed: Float[Tensor, "B H"] | None
+    in_gates: bool = False
 
 
 class InitialState(nn.Module):
@@ -151,12 +153,23 @@ class RNNDecoder(nn.Module):
             feed=torch.zeros_like(hidden[:, -1]) if self.feeds else None,
         )
 
+    def start_search(self, memory: Memory) -> RNNState:
+        """The same for `step` alone; the annotations' product with a weight of the cell is made.
+
+        A search asks a sentence more often than it has pieces.
+        """
+        state = self.start(memory)
+        if self.feeds or self.readout.reads_context or not self.attention.sums_annotations:
+            return state
+        shares = self.cell.context_gates(state.attention.values)
+        return replace(state, attention=replace(state.attention, values=shares), in_gates=True)
+
     def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
         """Advance by one piece, given the piece before it."""
         embedded = self.dropout(self.embedding(last_ids))
         top, look, state = self._advance(self.cell.project(embedded), state)
-        logits = self.output(self._features(top, embedded, look.context.squeeze(1)))
-        return StepOutput(logits=logits, weights=look.weights.squeeze(1), state=state)
+        features = self._features(top, embedded, look.context.squeeze(1))
+        return StepOutput(features, self.output, look.weights.squeeze(1), state)
 
     def decode(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
@@ -227,22 +240,22 @@ class RNNDecoder(nn.Module):
         """One step: what the readout reads, where the decoder looked, and the state after it."""
         if state.feed is None:  # Bahdanau
             look: Look = self.attention(state.hidden[:, -1:], state.attention)
-            hidden = self._cells(embedding_gates, look.context.squeeze(1), state.hidden)
-            return hidden[:, -1], look, RNNState(hidden, look.state, None)
-        hidden = self._cells(embedding_gates, state.feed, state.hidden)
+            context = look.context.squeeze(1)
+            gates = context if state.in_gates else self.cell.context_gates(context)
+            hidden = self._cells(embedding_gates + gates, state.hidden)
+            return hidden[:, -1], look, RNNState(hidden, look.state, None, state.in_gates)
+        gates = self.cell.context_gates(state.feed)
+        hidden = self._cells(embedding_gates + gates, state.hidden)
         look = self.attention(hidden[:, -1:], state.attention)
         both = torch.cat([look.context.squeeze(1), hidden[:, -1]], dim=-1)
         feed = torch.tanh(self.W_c(both))
         return feed, look, RNNState(hidden, look.state, feed)
 
     def _cells(
-        self,
-        embedding_gates: Float[Tensor, "B G"],
-        context: Float[Tensor, "B C"],
-        hidden: Float[Tensor, "B L H"],
+        self, gates: Float[Tensor, "B G"], hidden: Float[Tensor, "B L H"]
     ) -> Float[Tensor, "B L H"]:
-        """The next state of every layer."""
-        x = self.cell(embedding_gates, context, hidden[:, 0])
+        """The next state of every layer, from the input's share of the first one's gates."""
+        x = self.cell(gates, hidden[:, 0])
         layers = [x]
         for i, cell in enumerate(self.upper, start=1):
             x = cell(self.dropout(x), hidden[:, i])

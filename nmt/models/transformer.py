@@ -226,8 +226,8 @@ class TransformerSeq2Seq(Seq2Seq):
         features, heads, after = self.decoder(
             last_ids.unsqueeze(1), state, self.decoder.shown_layers
         )
-        logits = self.decoder.output(features.squeeze(1))
-        return StepOutput(logits, heads.mean(dim=1).squeeze(1), after)
+        weights = heads.mean(dim=1).squeeze(1)
+        return StepOutput(features.squeeze(1), self.decoder.output, weights, after)
 
     def decode(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False

@@ -13,6 +13,7 @@ last bits, so log-probabilities may differ by rounding (about 1e-6) from one bat
 another, and the choice between two candidates that are closer than this may differ with them.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.device import CACHED_NUMBERS
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.masks import keep_from_lengths
-from nmt.schema import Config, Hypothesis
+from nmt.schema import Config, Hypothesis, conflict_error
 from nmt.translation.topk import top_k
 from nmt.translation.trail import Chosen, Step, Trail, length_penalty, scored
 
@@ -60,7 +61,8 @@ class SearchConfig(Config):
     @model_validator(mode="after")
     def _n_best_within_beam(self) -> "SearchConfig":
         if self.n_best > self.beam:
-            raise ValueError(f"n_best: got {self.n_best}, allowed: 1 to beam ({self.beam})")
+            allowed = f"allowed: 1 to beam ({self.beam})"
+            raise conflict_error([("n_best", f"got {self.n_best}, {allowed}")])
         return self
 
     def length_bound(self, src_length: int) -> int:
@@ -114,7 +116,7 @@ def search(
         return []
     keep = keep_from_lengths(src_lengths, src_ids.shape[1])
     first_ids = torch.full_like(src_lengths, BOS_ID)
-    state = model.start(model.encode(src_ids, keep))
+    state = model.start_search(model.encode(src_ids, keep))
 
     def step(last_ids: Int[Tensor, " R"], state: State) -> StepOutput:
         if check is not None:
@@ -169,7 +171,8 @@ def _advance(
     steps: list[Step] = []
     for length in range(1, max(bounds) + 1):
         out = step(rows.last_ids, rows.state)
-        chosen = _choose(out.logits, rows, (len(bounds), config.beam), config, vocab_size)
+        best_pieces = _best_pieces(out, config, vocab_size)
+        chosen = _choose(*best_pieces, rows, (len(bounds), config.beam))
         exists = chosen.sums > -torch.inf
         finished = exists & (chosen.ids == EOS_ID)
         scores = (chosen.sums / penalties[length]).masked_fill(~finished, -torch.inf)
@@ -193,20 +196,17 @@ def _advance(
 
 
 def _choose(
-    logits: Float[Tensor, "R V"],
+    piece_log_probs: Float[Tensor, "R K"],
+    piece_ids: Int[Tensor, "R K"],
     rows: _Rows,
     table: tuple[int, int],
-    config: SearchConfig,
-    vocab_size: int,
 ) -> Chosen:
-    """The W most probable extensions of each sentence's rows.
+    """The W most probable extensions of each sentence's rows, of the K best pieces of each row.
 
-    First the W best pieces of each row, then the W best of a sentence's candidates (W x W at
-    most): no sentence can take more than W of one row.
+    K is W, where there are as many pieces: no sentence can take more than W of one row.
     """
     n_sentences, beam = table
-    width = min(beam, logits.shape[1])
-    piece_log_probs, piece_ids = _best_pieces(logits, width, config.allow_unk, vocab_size)
+    width = piece_ids.shape[1]
     sums = rows.sums.new_full((n_sentences * beam, width), -torch.inf)
     sums[rows.places] = rows.sums.unsqueeze(1) + piece_log_probs
     row_of_place = torch.zeros_like(sums[:, 0], dtype=torch.long)
@@ -224,24 +224,21 @@ def _choose(
 
 
 def _best_pieces(
-    logits: Float[Tensor, "R V"], k: int, allow_unk: bool, vocab_size: int
-) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
-    """The log-probabilities and ids of the k most probable pieces that may be produced, row by row.
+    out: StepOutput, config: SearchConfig, vocab_size: int
+) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+    """The log-probabilities and ids of the W most probable pieces that may be produced, by row.
 
     On a CPU a few rows at a time: what fits its cache is not written to memory.
     """
-    n_rows = len(logits)
-    if logits.device.type == "cpu":
-        n_rows = max(1, CACHED_NUMBERS // logits.shape[1])
+    on_cpu = out.features.device.type == "cpu"
+    banned = [PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID]
+    banned_ids = torch.tensor(banned, device=out.features.device)
     best = []
-    for some in torch.split(logits, n_rows):
-        log_probs = some.float().log_softmax(dim=1)
-        for id_ in (PAD_ID, BOS_ID) if allow_unk else (PAD_ID, BOS_ID, UNK_ID):
-            log_probs[:, id_] = -torch.inf
+    for logits in out.vocabulary.in_parts(out.features, CACHED_NUMBERS if on_cpu else sys.maxsize):
+        log_probs = logits.float().log_softmax(dim=1)
+        log_probs.index_fill_(1, banned_ids, -torch.inf)
         log_probs[:, vocab_size:] = -torch.inf
-        best.append(top_k(log_probs, k))
-    if len(best) == 1:
-        return best[0]
+        best.append(top_k(log_probs, min(config.beam, log_probs.shape[1])))
     return torch.cat([values for values, _ in best]), torch.cat([ids for _, ids in best])
 
 

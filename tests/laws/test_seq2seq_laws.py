@@ -42,12 +42,13 @@ def test_forward_equals_the_steps(model: Seq2Seq) -> None:
     output = _run(model, sources, tgt_in)
     src_ids = pad_ids(sources)
     keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    state = model.start(model.encode(src_ids, keep))
-    for t in range(T):
-        step = model.step(tgt_in[:, t], state)
-        torch.testing.assert_close(step.logits, output.logits[:, t])
-        torch.testing.assert_close(step.weights, output.weights[:, t])
-        state = step.state
+    for start in (model.start, model.start_search):
+        state = start(model.encode(src_ids, keep))
+        for t in range(T):
+            step = model.step(tgt_in[:, t], state)
+            torch.testing.assert_close(step.logits, output.logits[:, t])
+            torch.testing.assert_close(step.weights, output.weights[:, t])
+            state = step.state
 
 
 def test_a_batch_equals_its_sentences_one_by_one(model: Seq2Seq) -> None:

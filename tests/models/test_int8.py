@@ -6,6 +6,7 @@ from torch import nn
 
 from nmt.models.catalog import build_model
 from nmt.models.int8 import Int8Linear, Int8Vocabulary, in_int8
+from nmt.models.layers import VocabLinear
 from nmt.models.masks import keep_from_lengths
 from nmt.models.rnn import RNNConfig
 from nmt.models.transformer import TransformerConfig
@@ -54,6 +55,19 @@ def test_what_a_row_gives_does_not_depend_on_its_neighbours() -> None:
     together = layer(x)
     for i, row in enumerate(x):
         assert torch.equal(layer(row.unsqueeze(0))[0], together[i])
+
+
+@pytest.mark.parametrize("n_numbers", [1, 300, 10**6])
+def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
+    torch.manual_seed(0)
+    exact = VocabLinear(41, 130)
+    nn.init.normal_(exact.weight)
+    features = torch.randn(7, 41)
+    for vocabulary in (exact, Int8Vocabulary(exact)):
+        parts = list(vocabulary.in_parts(features, n_numbers))
+        assert torch.equal(torch.cat(parts), vocabulary(features))
+        n_rows = max(1, n_numbers // 192)
+        assert [len(part) for part in parts] == [min(n_rows, 7 - i) for i in range(0, 7, n_rows)]
 
 
 def test_zeros_give_the_bias() -> None:

@@ -10,10 +10,12 @@ from torch import nn
 from nmt.config import load_config
 from nmt.corpus.vocab import padded_rows
 from nmt.corpus.word_tokenizer import WordConfig
+from nmt.models.base import Memory
 from nmt.models.catalog import build_model
 from nmt.models.layers import ContextGRUCell, DeepReadout, DeepReadoutConfig
 from nmt.models.masks import keep_from_lengths
 from nmt.models.rnn import RNNConfig, RNNSeq2Seq
+from nmt.models.rnn_decoder import RNNState
 
 
 def _model(**options: object) -> RNNSeq2Seq:
@@ -67,8 +69,29 @@ def test_context_cell_is_torchs_cell_over_embedding_and_context() -> None:
         reference.bias_ih.copy_(cell.embedding_gates.bias)
         reference.bias_hh.copy_(cell.hidden_gates.bias)
     embedded, context, hidden = torch.randn(2, 3), torch.randn(2, 5), torch.randn(2, 7)
-    ours = cell(cell.project(embedded), context, hidden)
-    torch.testing.assert_close(ours, reference(torch.cat([embedded, context], dim=-1), hidden))
+    expected = reference(torch.cat([embedded, context], dim=-1), hidden)
+    for with_gradient in (True, False):  # without, it is computed otherwise
+        with torch.set_grad_enabled(with_gradient):
+            ours = cell(cell.project(embedded) + cell.context_gates(context), hidden)
+        torch.testing.assert_close(ours, expected)
+
+
+def test_a_search_projects_the_annotations_once_where_nothing_else_reads_them() -> None:
+    keep = torch.ones(2, 3, dtype=torch.bool)
+    memory = Memory(values=torch.randn(2, 3, 22), keep=keep, final=torch.randn(2, 1, 22))
+    for setting, is_in_gates in (
+        ({}, True),
+        ({"attention": {"kind": "multi_head", "heads": 11}}, False),
+        ({"readout": {"kind": "deep"}}, False),
+        ({"decoder": {"kind": "luong"}}, False),
+    ):
+        config = RNNConfig.model_validate({"embedding": 5, "hidden": 11, **setting})
+        model = build_model(config, 13, 13)
+        state = model.start_search(memory)
+        assert isinstance(state, RNNState)
+        assert state.in_gates == is_in_gates
+        values = state.attention.values if is_in_gates else None
+        assert values is None or values.shape == (2, 3, 33)
 
 
 def test_maxout_takes_the_larger_of_each_two_units() -> None:

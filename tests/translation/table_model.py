@@ -61,7 +61,8 @@ class TableModel(Seq2Seq):
         source = (state.src_ids * state.keep).sum(dim=1) % 5
         logits = self.table[source, state.step % 41, last_ids]
         weights = self.weights(last_ids, state).mean(dim=1)
-        return StepOutput(logits, weights, TableState(state.step + 1, state.src_ids, state.keep))
+        after = TableState(state.step + 1, state.src_ids, state.keep)
+        return StepOutput(logits, AsTheyAre(), weights, after)
 
     def weights(self, last_ids: Int[Tensor, " B"], state: TableState) -> Float[Tensor, "B N S"]:
         scores = self.looks[state.step % 41, last_ids, :, : state.src_ids.shape[1]]

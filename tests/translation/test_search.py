@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from pydantic import ValidationError
 from torch import Tensor
 from translation.table_model import ROWS, VOCAB, TableModel
 
+from nmt.config import load_config
 from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt.errors import NMTError
+from nmt.errors import ConfigError, NMTError
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
 from nmt.models.masks import keep_from_lengths
@@ -312,9 +314,13 @@ def test_forcing_takes_any_lengths() -> None:
     assert not together[1].finished
 
 
-def test_config_bounds() -> None:
+def test_config_bounds(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match=r"n_best: got 3, allowed: 1 to beam \(2\)"):
         SearchConfig(beam=2, n_best=3)
+    file = tmp_path / "x.yaml"
+    file.write_text("search:\n  beam: 2\n  n_best: 3\n")
+    with pytest.raises(ConfigError, match=r"x.yaml:3: search.n_best: got 3, allowed: 1 to beam"):
+        load_config(file)
     for wrong in ({"beam": 0}, {"length_penalty": -0.1}, {"batch_size": 0}, {"max_length": 0}):
         with pytest.raises(ValidationError, match=next(iter(wrong))):
             SearchConfig.model_validate(wrong)

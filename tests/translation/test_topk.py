@@ -20,6 +20,14 @@ def test_equals_a_stable_sort(size: int, seed: int) -> None:
         assert torch.equal(found, expected.values[:, :k])
 
 
+def test_of_distinct_numbers_too() -> None:
+    values = torch.randn(11, 640, generator=torch.Generator().manual_seed(0))
+    expected = values.sort(dim=1, descending=True)
+    found, positions = top_k(values, 7)
+    assert torch.equal(positions, expected.indices[:, :7])
+    assert torch.equal(found, expected.values[:, :7])
+
+
 def test_negative_zero_equals_zero() -> None:
     values = torch.tensor([[-0.0, 0.0, -0.0, -1.0]])
     assert top_k(values, 3)[1].tolist() == [[0, 1, 2]]

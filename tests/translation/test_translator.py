@@ -164,11 +164,13 @@ def test_typography_is_restored_unless_not_asked(translator: Translator) -> None
 
 
 def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -> None:
+    wide = changed(translator, SearchConfig(beam=30, max_length=3))
     source, best = next(
         (translation.src_text, found)
-        for translation in translator.translate(TEXTS, n_best=5)
+        for translation in wide.translate(TEXTS, n_best=30)
         for found in translation.hypotheses
-        if translator.tokenizers.tgt.encode(found.text).ids == found.target.ids
+        if found.hypothesis.finished
+        and translator.tokenizers.tgt.encode(found.text).ids == found.target.ids
     )
     texts = ["Is", source, "He is tired."]
     forced = translator.force(texts, ["Oui.", best.text, ""])

@@ -87,6 +87,10 @@ class Attention(nn.Module, abc.ABC):
     values. The context has the size of an annotation.
     """
 
+    sums_annotations = True
+    """Whether the context is the annotations' sum by the weights, so that a linear map of the one
+    is the sum of those of the others."""
+
     weighting: Weighting
     span: Span | None
     coverage: Coverage | None

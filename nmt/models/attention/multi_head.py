@@ -80,6 +80,8 @@ class MultiHeadAttention(Attention):
     back an annotation's size, so that a decoder need not know how many heads there are.
     """
 
+    sums_annotations = False
+
     def __init__(self, config: MultiHeadConfig, query_size: int, memory_size: int) -> None:
         size = config.size or query_size
         assert size % config.heads == 0

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nmt.device import CACHED_NUMBERS
 from nmt.models.attention.base import Attention
 from nmt.models.attention.options import AttentionOptions
+from nmt.models.kernels.linear import Linear
 from nmt.schema import Conflict
 
 _SIZE = "units of the hidden layer that compares query and key; unset: as many as the query has"
@@ -32,8 +33,8 @@ class AdditiveAttention(Attention):
 
     def __init__(self, query_size: int, memory_size: int, size: int) -> None:
         super().__init__(key_size=size)
-        self.W_q = nn.Linear(query_size, size, bias=False)
-        self.W_k = nn.Linear(memory_size, size, bias=False)
+        self.W_q = Linear(query_size, size, bias=False)
+        self.W_k = Linear(memory_size, size, bias=False)
         self.w_v = nn.Linear(size, 1, bias=False)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:

@@ -76,7 +76,6 @@ def _loop(
     memory = attention.begin(Memory(values.detach().float(), keep, torch.zeros(B, 1, M)))
     looking = type(memory)(keys, values, keep, memory.queries, None)
     of_cell = {
-        "context_gates.weight": W_c,
         "hidden_gates.weight": W_h,
         "hidden_gates.bias": b_h,
     }
@@ -85,7 +84,8 @@ def _loop(
     for x in gates:
         look = torch.func.functional_call(attention, of_attention, (state.unsqueeze(1), looking))
         context = look.context.squeeze(1)
-        state = torch.func.functional_call(cell, of_cell, (x, context, state))
+        gates_of_both = x + context @ W_c.t()
+        state = torch.func.functional_call(cell, of_cell, (gates_of_both, state))
         for kept, new in ((states, state), (contexts, context), (weights, look.weights[:, 0])):
             kept.append(new)
     return torch.stack(states), torch.stack(contexts), torch.stack(weights)
