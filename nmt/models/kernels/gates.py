@@ -18,37 +18,36 @@ from torch import Tensor
 class Gates(NamedTuple):
     """What the derivative of a step needs: [h_n; r; z] in one piece, n, and the state before."""
 
-    hn_r_z: Float[Tensor, "G B"]
-    n: Float[Tensor, "H B"]
-    state: Float[Tensor, "H B"]
+    hn_r_z: Float[Tensor, "*L G B"]
+    n: Float[Tensor, "*L H B"]
+    state: Float[Tensor, "*L H B"]
 
 
 def gru_gates_(
-    x: Float[Tensor, "G B"], h: Float[Tensor, "G B"], state: Float[Tensor, "H B"]
-) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
+    x: Float[Tensor, "*L G B"], h: Float[Tensor, "*L G B"], state: Float[Tensor, "*L H B"]
+) -> tuple[Float[Tensor, "*L H B"], Float[Tensor, "*L H B"]]:
     """The next state and n, from the shares of input and state in the gates, G = 3 H.
 
     In place: the last two thirds of `h` become r and z, so that it is what `Gates` keeps.
     """
-    size = len(state)
-    h_n, rz = h[:size], h[size:]
-    rz.add_(x[: 2 * size]).sigmoid_()
-    r, z = rz[:size], rz[size:]
-    n = tanh_(torch.addcmul(x[2 * size :], r, h_n))
+    size = state.shape[-2]
+    h_n, rz = h.split([size, 2 * size], dim=-2)
+    x_rz, x_n = x.split([2 * size, size], dim=-2)
+    r, z = rz.add_(x_rz).sigmoid_().chunk(2, dim=-2)
+    n = tanh_(torch.addcmul(x_n, r, h_n))
     return torch.lerp(n, state, z), n
 
 
 def gru_gates_backward(
-    grad: Float[Tensor, "H B"], gates: Gates, shares: Float[Tensor, "F B"]
-) -> Float[Tensor, "H B"]:
+    grad: Float[Tensor, "*L H B"], gates: Gates, shares: Float[Tensor, "*L F B"]
+) -> Float[Tensor, "*L H B"]:
     """The gradient of the state but for its way through the gates, given that of h'.
 
     What goes through the gates is written into `shares`, F = 4 H: of h_n, r, z, and x_n.
     The first 3 H are the gradient of `h` in gru_gates_, the last 3 H that of `x`.
     """
-    size = len(gates.n)
-    h_n, r, z = gates.hn_r_z.split(size)
-    of_h_n, of_r, of_z, of_n = shares.split(size)
+    h_n, r, z = gates.hn_r_z.chunk(3, dim=-2)
+    of_h_n, of_r, of_z, of_n = shares.chunk(4, dim=-2)
     sigmoid_backward = torch.ops.aten.sigmoid_backward
     kept: Tensor = grad * z
     grad_n = torch.ops.aten.tanh_backward(grad - kept, gates.n)
@@ -59,14 +58,14 @@ def gru_gates_backward(
     return kept
 
 
-def n_first(gates: Tensor) -> Tensor:
-    """[r; z; n] along the first dimension as [n; r; z]."""
-    return gates.roll(len(gates) // 3, 0)
+def n_first(gates: Tensor, dim: int = 0) -> Tensor:
+    """[r; z; n] along `dim` as [n; r; z]."""
+    return gates.roll(gates.shape[dim] // 3, dim)
 
 
-def n_last(gates: Tensor) -> Tensor:
-    """[n; r; z] along the first dimension as [r; z; n]."""
-    return gates.roll(-(len(gates) // 3), 0)
+def n_last(gates: Tensor, dim: int = 0) -> Tensor:
+    """[n; r; z] along `dim` as [r; z; n]."""
+    return gates.roll(-(gates.shape[dim] // 3), dim)
 
 
 def tanh_(x: Tensor) -> Tensor:

@@ -1,11 +1,12 @@
-"""A GRU layer over a whole sequence, each of its directions as one differentiable operation.
+"""A GRU layer over a whole sequence, both directions at once, as one differentiable operation.
 
 torch's own GRU makes a small product for the weights' gradient at every step of its backward
-pass. Here the gradients of all steps come out of one product.
+pass, and goes through the directions one after the other. Here the gradients of all steps come
+out of one product, and a step serves both directions.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -20,7 +21,7 @@ from nmt.models.kernels.gates import (
     n_last,
 )
 from nmt.models.kernels.precision import dtypes_for, without_autocast
-from nmt.models.kernels.products import columns, product
+from nmt.models.kernels.products import columns, product, products
 
 
 def gru_layer(
@@ -42,12 +43,12 @@ def gru_layer(
     there = torch.where(inside, lengths - 1 - positions, positions) * n_rows + rows
     turn = there.flatten()  # row t B + b of the other direction's order; its own inverse
     steps = x.transpose(0, 1).reshape(n_steps * n_rows, -1)
-    states = [_GRU.apply(steps, n_steps, *weights[0])]
-    if len(weights) == 2:
-        states.append(_GRU.apply(_Permuted.apply(steps, turn), n_steps, *weights[1]))
+    read = torch.stack([steps, _Permuted.apply(steps, turn)][: len(weights)])
+    parameters = [parameter for direction in weights for parameter in direction]
+    states = cast(Tensor, _GRULayer.apply(read, n_steps, *parameters))
     last = (lengths - 1) * n_rows + rows
-    final = torch.cat([own[last] for own in states], dim=1)
-    sides = [states[0], *(_Permuted.apply(own, turn) for own in states[1:])]
+    final = states[:, last].transpose(0, 1).flatten(1)
+    sides = [states[0], _Permuted.apply(states[-1], turn)][: len(states)]
     outputs = torch.cat(sides, dim=1) * inside.flatten().unsqueeze(1)
     return outputs.view(n_steps, n_rows, -1).transpose(0, 1), final
 
@@ -66,63 +67,61 @@ class _Permuted(torch.autograd.Function):
         return _Permuted.apply(grads[0], order), None
 
 
-class _GRU(torch.autograd.Function):
-    """One direction: (S B, I), step by step, -> (S B, H)."""
+class _GRULayer(torch.autograd.Function):
+    """(D, S B, I) read in the order of each direction -> (D, S B, H); four parameters each."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Float[Tensor, "N I"],
-        n_steps: int,
-        weight_ih: Float[Tensor, "G I"],
-        weight_hh: Float[Tensor, "G H"],
-        bias_ih: Float[Tensor, " G"],
-        bias_hh: Float[Tensor, " G"],
-    ) -> Float[Tensor, "N H"]:
+        ctx: Any, x: Float[Tensor, "D N I"], n_steps: int, *parameters: Tensor
+    ) -> Float[Tensor, "D N H"]:
         low, work = dtypes_for(x)
-        ctx.dtypes = work, [t.dtype for t in (x, weight_ih, weight_hh, bias_ih, bias_hh)]
+        ctx.dtypes = work, x.dtype, [parameter.dtype for parameter in parameters]
         with torch.autocast(x.device.type, enabled=False):
-            x, w_ih, w_hh = x.to(low), weight_ih.to(low), n_first(weight_hh).to(low)
-            b_hh = n_first(bias_hh).to(work).unsqueeze(1)
-            gates = product(w_ih, x.t()).to(work).add_(bias_ih.to(work).unsqueeze(1))
-            gates = gates.unflatten(1, (n_steps, -1))
-            n_rows, size = gates.shape[2], w_hh.shape[1]
-            states = x.new_zeros(n_steps + 1, n_rows, size)
-            state = gates.new_zeros(size, n_rows)
+            w_ih, w_hh, b_ih, b_hh = (torch.stack(parameters[i::4]) for i in range(4))
+            x, w_ih, w_hh = x.to(low), w_ih.to(low), n_first(w_hh, 1).to(low)
+            b_ih, b_hh = b_ih.to(work).unsqueeze(2), n_first(b_hh, 1).to(work).unsqueeze(2)
+            gates = products(w_ih, x.transpose(1, 2), b_ih).unflatten(2, (n_steps, -1))
+            n_directions, n_rows, size = len(x), gates.shape[3], w_hh.shape[2]
+            states = x.new_zeros(n_directions, n_steps + 1, n_rows, size)
+            state = gates.new_zeros(n_directions, size, n_rows)
             made: list[Tensor] = []
             for t in range(n_steps):
-                shares = product(w_hh, state.to(low)).to(work).add_(b_hh)
-                state, n = gru_gates_(gates[:, t], shares, state)
-                states[t + 1] = state.t()
+                shares = products(w_hh, state.to(low), b_hh)
+                state, n = gru_gates_(gates[:, :, t], shares, state)
+                states[:, t + 1] = state.transpose(1, 2)
                 made += [shares, n]
         ctx.save_for_backward(x, w_ih, w_hh, states, *made)  # ctx itself outlives backward
-        return states[1:].flatten(0, 1)
+        return states[:, 1:].flatten(1, 2)
 
     @staticmethod
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
         x, w_ih, w_hh, states, *made = ctx.saved_tensors
-        work, dtypes = ctx.dtypes
-        n_steps, n_rows, size = states[1:].shape
-        w_back = columns(w_hh)
-        of_states = grads[0].unflatten(0, (n_steps, n_rows))
-        shares = states.new_empty(4 * size, n_rows)  # of [h_n; r; z; x_n], at one step
-        all_shares = states.new_empty(4 * size, n_steps, n_rows)
+        work, dtype_of_x, dtypes = ctx.dtypes
+        n_directions, n_steps, n_rows, size = states[:, 1:].shape
+        w_back = w_hh.transpose(1, 2).contiguous()
+        of_states = grads[0].unflatten(1, (n_steps, n_rows)).transpose(2, 3)
+        shares = states.new_empty(n_directions, 4 * size, n_rows)  # of [h_n; r; z; x_n], one step's
+        all_shares = states.new_empty(n_directions, 4 * size, n_steps, n_rows)
         current = torch.zeros_like(made[1])
         for t in reversed(range(n_steps)):
-            current += columns(of_states[t])
-            gates = Gates(made[2 * t], made[2 * t + 1], columns(states[t]))
-            kept = gru_gates_backward(current, gates, shares)
-            all_shares[:, t] = shares
-            current = kept + product(w_back, shares[: 3 * size])
-        of_h, of_x = all_shares[: 3 * size].flatten(1), all_shares[size:].flatten(1)
-        gradients = (
-            columns(product(columns(w_ih), of_x)),
-            product(of_x, x),
-            n_last(product(of_h, states[:-1].flatten(0, 1))),
-            of_x.sum(1, dtype=work),
-            n_last(of_h.sum(1, dtype=work)),
+            current += of_states[:, t]
+            before = states[:, t].transpose(1, 2).contiguous()
+            kept = gru_gates_backward(current, Gates(made[2 * t], made[2 * t + 1], before), shares)
+            all_shares[:, :, t] = shares
+            current = products(w_back, shares[:, : 3 * size], kept)
+        of_h, of_x = all_shares[:, : 3 * size].flatten(2), all_shares[:, size:].flatten(2)
+        of_input = torch.stack(
+            [columns(product(columns(w), own)) for w, own in zip(w_ih, of_x, strict=True)]
         )
-        of_input, *of_rest = (g.to(dtype) for g, dtype in zip(gradients, dtypes, strict=True))
-        return of_input, None, *of_rest
+        of_parameters: list[Tensor] = []
+        for d in range(n_directions):
+            of_parameters += [
+                product(of_x[d], x[d]),
+                n_last(product(of_h[d], states[d, :-1].flatten(0, 1))),
+                of_x[d].sum(1, dtype=work),
+                n_last(of_h[d].sum(1, dtype=work)),
+            ]
+        of_rest = [g.to(dtype) for g, dtype in zip(of_parameters, dtypes, strict=True)]
+        return of_input.to(dtype_of_x), None, *of_rest

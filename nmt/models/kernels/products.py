@@ -15,13 +15,29 @@ def product(
     left: Float[Tensor, "M K"], right: Float[Tensor, "K N"], bias: Float[Tensor, " N"] | None = None
 ) -> Float[Tensor, "M N"]:
     """left right + bias, without a derivative; `left` best has its rows in one piece."""
-    if not (_HAS_ONEDNN and left.dtype == torch.float32 and left.device.type == "cpu"):
+    if not _is_for_onednn(left):
         return torch.mm(left, right) if bias is None else torch.addmm(bias, left, right)
     weight = right.t()
     if not (right.is_contiguous() or weight.is_contiguous()):
         weight = weight.contiguous()  # for others oneDNN has but a loop, a thousand times slower
     made: Tensor = torch.ops.mkldnn._linear_pointwise.default(left, weight, bias, "none", [], "")
     return made
+
+
+def products(
+    left: Float[Tensor, "D M K"], right: Float[Tensor, "D K N"], plus: Float[Tensor, "D M _N"]
+) -> Float[Tensor, "D M N"]:
+    """left right + plus for each of D, as `product`; in the wider dtype of the two terms."""
+    if not _is_for_onednn(left):
+        return torch.bmm(left, right) + plus
+    made = left.new_empty(*left.shape[:2], right.shape[2])
+    for own_left, own_right, own_plus, own in zip(left, right, plus, made, strict=True):
+        torch.add(product(own_left, own_right), own_plus, out=own)
+    return made
+
+
+def _is_for_onednn(x: Tensor) -> bool:
+    return _HAS_ONEDNN and x.dtype == torch.float32 and x.device.type == "cpu"
 
 
 def columns(rows: Float[Tensor, "R C"]) -> Float[Tensor, "C R"]:
