@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,11 +27,11 @@ from nmt.corpus.tokenizer import WordConfig, train_tokenizers
 from nmt.corpus.vocab import EOS_ID, UNK_ID
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.maps.terminal import render_terminal
+from nmt.models.base import Vocabulary
 from nmt.models.catalog import build_model
 from nmt.models.rnn import RNNConfig
 from nmt.run import RunDirectory
 from nmt.schema import SentencePair, Translation
-from nmt.translation import search as search_module
 from nmt.translation.search import SearchConfig
 from nmt.translation.translator import Translator
 
@@ -363,14 +363,15 @@ def test_an_unknown_word_is_copied_on_request(
     """The untrained model's pieces are made to be unknown; it looks at every word a little."""
     monkeypatch.setattr(SearchConfig, "length_bound", lambda *_: 2)
     (tmp_path / "words.tsv").write_text("zebra\tzèbre\n", encoding="utf-8")
-    best_pieces = search_module._best_pieces
 
-    def only_unknown(logits: torch.Tensor, *args: object) -> tuple[torch.Tensor, torch.Tensor]:
-        unknown = torch.full_like(logits, -torch.inf)
+    def only_unknown(
+        layer: Vocabulary, features: torch.Tensor, n_numbers: int
+    ) -> Iterator[torch.Tensor]:
+        unknown = torch.full_like(layer(features), -torch.inf)
         unknown[:, UNK_ID], unknown[:, EOS_ID] = 0.0, -100.0
-        return best_pieces(unknown, *args)  # type: ignore[arg-type]
+        yield unknown
 
-    monkeypatch.setattr(search_module, "_best_pieces", only_unknown)
+    monkeypatch.setattr(Vocabulary, "in_parts", only_unknown)
     assert run("zebra", "zebra, zebra").stdout == "<unk>\n<unk>\n"
     assert run("Zebra", "--replace-unk").stdout == "Zebra\n"
     lexicon = ["--lexicon", str(tmp_path / "words.tsv")]
