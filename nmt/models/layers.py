@@ -25,15 +25,13 @@ class VocabLinear(Vocabulary):
     normalisation, less for the states of a recurrent network. First weights are drawn by it.
     """
 
-    keep: Tensor
-
     def __init__(self, size: int, vocab_size: int, rms: float = 1.0) -> None:
         super().__init__()
+        self.vocab_size = vocab_size
         self.rms = rms
         rows = padded_rows(vocab_size)
         self.weight: Tensor = nn.Parameter(torch.empty(rows, size))
         self.bias = nn.Parameter(torch.zeros(rows))
-        self.register_buffer("keep", torch.arange(rows) < vocab_size, persistent=False)
 
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
@@ -50,7 +48,9 @@ class VocabLinear(Vocabulary):
 
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
         """See Vocabulary."""
-        return self.weight, self.bias.masked_fill(~self.keep, _IMPOSSIBLE_LOGIT)
+        n_padding = len(self.bias) - self.vocab_size
+        impossible = self.bias.new_full((n_padding,), _IMPOSSIBLE_LOGIT)
+        return self.weight, torch.cat([self.bias[: self.vocab_size], impossible])
 
 
 class ContextGRUCell(nn.Module):
