@@ -8,7 +8,7 @@ PY     := $(VENV)/bin/python
 
 DEMO_RUN    ?= runs/starter
 DEMO_FLAGS  ?=
-DEMO_BLEU   ?= 75
+DEMO_BLEU   ?= 85
 DEMO_HEAT   ?= demo-attention.png
 BENCH_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
