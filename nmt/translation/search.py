@@ -168,10 +168,13 @@ def _advance(
     last_penalties = torch.tensor([penalties[n] for n in bounds], dtype=exact, device=device)
     limits = torch.tensor(bounds, device=device).unsqueeze(1)
     best = torch.full((len(bounds), config.n_best), -torch.inf, dtype=exact, device=device)
+    banned_ids = torch.tensor(
+        [PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID], device=device
+    )
     steps: list[Step] = []
     for length in range(1, max(bounds) + 1):
         out = step(rows.last_ids, rows.state)
-        best_pieces = _best_pieces(out, config, vocab_size)
+        best_pieces = _best_pieces(out, config.beam, banned_ids, vocab_size)
         chosen = _choose(*best_pieces, rows, (len(bounds), config.beam))
         exists = chosen.sums > -torch.inf
         finished = exists & (chosen.ids == EOS_ID)
@@ -224,7 +227,7 @@ def _choose(
 
 
 def _best_pieces(
-    out: StepOutput, config: SearchConfig, vocab_size: int
+    out: StepOutput, beam: int, banned_ids: Int[Tensor, " N"], vocab_size: int
 ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
     """The log-probabilities and ids of the W most probable pieces that may be produced, by row.
 
@@ -232,14 +235,12 @@ def _best_pieces(
     """
     # Twice a cache's size: half as many small operations are worth more than the cache's rest.
     n_numbers = 2 * CACHED_NUMBERS if out.features.device.type == "cpu" else sys.maxsize
-    banned = [PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID]
-    banned_ids = torch.tensor(banned, device=out.features.device)
     best = []
     for logits in out.vocabulary.in_parts(out.features, n_numbers):
         log_probs = logits.float().log_softmax(dim=1)
         log_probs.index_fill_(1, banned_ids, -torch.inf)
         log_probs[:, vocab_size:] = -torch.inf
-        best.append(top_k(log_probs, min(config.beam, log_probs.shape[1])))
+        best.append(top_k(log_probs, min(beam, log_probs.shape[1])))
     return torch.cat([values for values, _ in best]), torch.cat([ids for _, ids in best])
 
 
