@@ -113,7 +113,7 @@ class JoeyNMT(Toolkit):
         return [str(python), "-m", "joeynmt", "translate", str(path)]
 
     def sorts(self) -> bool:
-        """It takes sentences as they come."""
+        """It takes sentences as they come; as it is, it is given them so too."""
         return not self.helped
 
     def streams(self) -> bool:
