@@ -10,6 +10,7 @@ import torch
 import nmt
 from nmt.bench.load import describe_load, is_clean
 from nmt.device import describe_device
+from nmt.models.kernels.compiled import why_not_compiled
 from nmt.run_card import cpu_name
 
 
@@ -114,4 +115,5 @@ def machine_card(device: torch.device) -> dict[str, str | int]:
         "cpu": cpu_name(),
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
+        "cpu kernels": why_not_compiled() or "compiled",
     }

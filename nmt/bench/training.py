@@ -1,5 +1,6 @@
 """Updates, timed: tokens a second, and the share of the ceiling that they reach."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -18,6 +19,7 @@ from nmt.corpus.batching import Batch
 from nmt.device import Precision, autocast
 from nmt.models.masks import keep_from_lengths
 from nmt.training.loss import cross_entropy
+from nmt.training.optim import clip_gradients
 
 _TRAIN = TrainConfig(epochs=1)
 """The optimiser, the rate and the clipping of a run that says nothing of them."""
@@ -50,8 +52,7 @@ class Learner:
         """An update on each batch, as the trainer makes them."""
         for batch in batches:
             self.loss(batch).backward()  # type: ignore[no-untyped-call]
-            if _TRAIN.clip_norm is not None:
-                torch.nn.utils.clip_grad_norm_(self.parameters, _TRAIN.clip_norm)
+            clip_gradients(self.parameters, _TRAIN.clip_norm or math.inf)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
 

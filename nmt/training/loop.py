@@ -15,6 +15,7 @@ from nmt.corpus.tokenizer import Tokenizers
 from nmt.device import describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.models.catalog import build_model
+from nmt.models.kernels.compiled import why_not_compiled
 from nmt.run import RunDirectory
 from nmt.run_lock import run_lock
 from nmt.training.resume import begun, open_run, settle
@@ -57,7 +58,7 @@ def train(
     device = resolve_device(config.train.device)
     data_files = _data_files(config)
     with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
-        found = describe_device(device)
+        found = _describe(device)
         opened = open_run(folder, config, command, data_files, found, allow_change)
         run = opened.run
         with RunLog(run.path, config.train.tensorboard, quiet) as log:
@@ -121,7 +122,7 @@ def _assemble(
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
         f"model         {config.model.kind}, {n_parameters:,} parameters",
-        f"device        {describe_device(device)}, {train.precision}",
+        f"device        {_describe(device)}, {train.precision}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each"
         + (f", {train.accumulate} to an update" if train.accumulate > 1 else ""),
@@ -130,6 +131,15 @@ def _assemble(
         f"prepared in   {time.monotonic() - started:.1f} s",
     ]
     return parts, "\n".join(lines)
+
+
+def _describe(device: torch.device) -> str:
+    """The device, and by what the small operations of a CPU run; compiles what is not yet."""
+    if device.type != "cpu":
+        return describe_device(device)
+    why_not = why_not_compiled()
+    kernels = f"kernels not compiled ({why_not})" if why_not else "compiled kernels"
+    return f"{describe_device(device)}, {kernels}"
 
 
 def _data_files(config: RunConfig) -> list[Path]:

@@ -13,6 +13,20 @@ from nmt.schema import Config
 Parameters = Iterable[torch.nn.Parameter]
 
 
+def clip_gradients(parameters: Parameters, max_norm: float) -> float:
+    """Scale all gradients to a norm of `max_norm` where theirs is larger; theirs is returned.
+
+    As torch.nn.utils.clip_grad_norm_, which multiplies them by 1 where it is smaller. Where the
+    norm is no number, so are they then.
+    """
+    learned = [parameter for parameter in parameters if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm([p.grad for p in learned if p.grad is not None])
+    found = float(norm)
+    if not found + 1e-6 <= max_norm:  # torch adds as much; not for a NaN
+        torch.nn.utils.clip_grads_with_norm_(learned, max_norm, norm)
+    return found
+
+
 class AdamConfig(Config):
     """Adam (arXiv 1412.6980)."""
 

@@ -23,7 +23,7 @@ from nmt.training.guards import (
 from nmt.training.limits import end_reason, total_steps
 from nmt.training.loss import cross_entropy
 from nmt.training.meter import Meter, peak_memory_bytes
-from nmt.training.optim import Schedule
+from nmt.training.optim import Schedule, clip_gradients
 from nmt.training.plan import groups, plan_of
 from nmt.training.progress import Progress
 from nmt.training.runlog import Record, RunLog
@@ -132,8 +132,7 @@ class Trainer:
             self.scaler.scale(loss.loss_sum / n_tokens).backward()  # type: ignore[no-untyped-call]
             nll_sum += float(loss.nll_sum)
         self.scaler.unscale_(self.optimizer)
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, train.clip_norm or math.inf)
-        self.grad_norm = float(norm)
+        self.grad_norm = clip_gradients(self.parameters, train.clip_norm or math.inf)
         refuse_nan(nll_sum, self.grad_norm, self.progress.step + 1, self.scaler.is_enabled())
         self.scaler.step(self.optimizer)
         self.scaler.update()

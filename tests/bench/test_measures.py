@@ -150,7 +150,14 @@ def test_what_was_not_alone_is_marked_on_every_row() -> None:
         "nmt", 1234.5, 1000.0, 2000.0, ratio=2.0, ceiling=0.5, also={"target tokens/s": 600.0}
     )
     report = Report(
-        machine={"cpu": "C", "device": "D", "torch": "T", "nmt": "N", "date": "now"},
+        machine={
+            "cpu": "C",
+            "device": "D",
+            "torch": "T",
+            "nmt": "N",
+            "date": "now",
+            "cpu kernels": "K",
+        },
         settings={"batch": 3},
         sections=(
             Section("training", "tokens/s", (row, row), others=0.01, notes=("a note",)),
@@ -161,6 +168,7 @@ def test_what_was_not_alone_is_marked_on_every_row() -> None:
     assert not report.clean
     assert as_text(report) == [
         "C, D, torch T, nmt N, now",
+        "cpu kernels: K",
         "batch 3",
         "",
         "training, tokens/s  (clean: others took 1 % of a core)",

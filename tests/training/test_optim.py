@@ -15,6 +15,7 @@ from nmt.training.optim import (
     PlateauConfig,
     Schedule,
     ScheduleConfig,
+    clip_gradients,
 )
 
 
@@ -110,3 +111,17 @@ def test_a_schedule_continues_from_its_json(config: ScheduleConfig) -> None:
     other.load_state_dict(optimizer.state_dict())
     resumed.load_state_dict(json.loads(json.dumps(unbroken.state_dict())))
     assert advance(unbroken, optimizer, 5) == advance(resumed, other, 5)
+
+
+@pytest.mark.parametrize("size", [0.0, 0.5, 1.0, 1 - 5e-7, 1 + 1e-5, 7.0, math.inf, math.nan])
+@pytest.mark.parametrize("max_norm", [1.0, math.inf])
+def test_gradients_are_clipped_as_torch_does(size: float, max_norm: float) -> None:
+    both = []
+    for clip in (torch.nn.utils.clip_grad_norm_, clip_gradients):
+        parameters = [torch.nn.Parameter(torch.zeros(3)) for _ in range(3)]
+        parameters[0].grad = torch.tensor([0.6, 0.0, 0.0]) * size
+        parameters[1].grad = torch.tensor([0.0, 0.0, -0.8]) * size
+        both.append([torch.as_tensor(float(clip(parameters, max_norm)))])
+        both[-1] += [p.grad for p in parameters if p.grad is not None]
+    for expected, found in zip(*both, strict=True):
+        assert torch.equal(expected.nan_to_num(-1), found.nan_to_num(-1))

@@ -16,16 +16,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.models.kernels import triton_launch
-from nmt.models.kernels.additive import Looks, LooksBack
-from nmt.models.kernels.gates import (
-    Gates,
-    gru_gates_,
-    gru_gates_backward,
-    n_first,
-    n_last,
-)
-from nmt.models.kernels.precision import dtypes_for, without_autocast
+from nmt.models.kernels.gates import n_first, n_last
+from nmt.models.kernels.pointwise import Pointwise
+from nmt.models.kernels.precision import without_autocast
 from nmt.models.kernels.products import columns, product
+from nmt.models.kernels.ways import pointwise_for
 
 
 def attentional_gru(
@@ -46,12 +41,13 @@ def attentional_gru(
     weights and contexts of 0. Under autocast the states are in its dtype.
     """
     arguments = (gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v)
-    operation: type[torch.autograd.Function] = _AttentionalGRU
     if gates.is_cuda:
         from nmt.models.kernels.attentional_gru_triton import AttentionalGRU
 
-        operation = AttentionalGRU
-    return cast(tuple[Tensor, Tensor, Tensor], operation.apply(*arguments))
+        made = AttentionalGRU.apply(*arguments)
+    else:
+        made = _AttentionalGRU.apply(pointwise_for(gates), *arguments)
+    return cast(tuple[Tensor, Tensor, Tensor], made)
 
 
 def attentional_gru_runs_on(state: Float[Tensor, "B H"]) -> bool:
@@ -66,32 +62,34 @@ def attentional_gru_runs_on(state: Float[Tensor, "B H"]) -> bool:
 
 class _AttentionalGRU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Tensor) -> Any:
+    def forward(ctx: Any, by: Pointwise, *inputs: Tensor) -> Any:
         gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
-        low, work = dtypes_for(gates)
-        n_keys = len(W_q)
+        low, work = by.low, by.work
+        (n_steps, n_rows), size, n_keys = gates.shape[:2], state.shape[1], len(W_q)
         with torch.autocast(gates.device.type, enabled=False):
+            x, W_c_low = gates.to(low), W_c.to(low)
             W_s = torch.cat([W_q, n_first(W_h)]).to(low)
-            b_s = torch.cat([b_h.new_zeros(len(W_q)), n_first(b_h)]).to(work).unsqueeze(1)
-            W_c_low = W_c.to(low)
-            looks = Looks(keys.to(work), values.to(work), keep, v.to(work))
-            n_steps, n_rows = gates.shape[:2]
-            states = gates.new_empty(n_steps + 1, *state.shape, dtype=low)
-            contexts = gates.new_empty(n_steps, n_rows, values.shape[2], dtype=work)
-            weights = gates.new_empty(n_steps, n_rows, keys.shape[1], dtype=work)
+            bias = torch.cat([n_first(b_h), b_h.new_zeros(size)]).to(work)
+            looks = by.looks(keys, values, keep, v)
+            states = x.new_empty(n_steps + 1, n_rows, size)
+            contexts = x.new_empty(n_steps, n_rows, values.shape[2])
+            weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=work)
+            asked = weights.new_empty(n_steps, n_rows, n_keys)
+            made = weights.new_empty(n_steps, 4 * size, n_rows)
             states[0] = state
             current = columns(state.to(work))
-            made: list[Tensor] = []
+            narrow = current.to(low)
             for t in range(n_steps):
-                shares = product(W_s, current.to(low)).to(work).add_(b_s)
-                weights[t] = looks.look(columns(shares[:n_keys]), contexts[t])
-                read = product(W_c_low, contexts[t].to(low).t()).to(work).add_(columns(gates[t]))
-                current, n = gru_gates_(read, shares[n_keys:], current)
-                states[t + 1] = current.t()
-                made += [shares, n]
-        whole = (keys, values, keep, W_c_low, W_s, v, states, contexts, weights)
-        ctx.save_for_backward(*whole, *made)  # nothing on ctx itself: it outlives backward
-        ctx.dtypes = low, work, tuple(t.dtype for t in (gates, state, W_c, W_h, b_h, W_q))
+                shares = product(W_s, narrow)
+                looks.look(shares[:n_keys], asked[t], weights[t], contexts[t])
+                read = product(W_c_low, contexts[t].t())
+                current, narrow = by.gru_gates(
+                    x[t].t(), read, shares[n_keys:], bias, current, made[t], states[t + 1]
+                )
+        ctx.save_for_backward(
+            keys, values, keep, W_c_low, W_s, v, states, contexts, weights, asked, made
+        )  # no tensor on ctx itself: it outlives backward
+        ctx.by, ctx.dtypes = by, tuple(t.dtype for t in (gates, state, W_c, W_h, b_h, W_q))
         ctx.set_materialize_grads(False)
         return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
@@ -99,46 +97,50 @@ class _AttentionalGRU(torch.autograd.Function):
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        grad_states, grad_contexts, grad_weights = grads
-        keys, values, keep, W_c, W_s, v, states, contexts, weights, *made = ctx.saved_tensors
-        low, work, dtypes = ctx.dtypes
+        keys, values, keep, W_c, W_s, v, states, contexts, weights, asked, made = ctx.saved_tensors
+        by: Pointwise = ctx.by
+        low, work = by.low, by.work
         n_steps, n_rows, size = states[1:].shape
         n_keys, n_s = len(v), len(W_s)
-        looks = LooksBack(keys.to(work), values.to(work), keep, v.to(work))
+        of_states, of_contexts, of_weights = (
+            n_steps * [None] if grad is None else grad.to(dtype).contiguous()
+            for grad, dtype in zip(grads, (low, low, work), strict=True)
+        )
+        looks = by.looks(keys, values, keep, v)
         W_s_back, W_c_back = columns(W_s), columns(W_c)
         shares = states.new_empty(n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
-        all_shares = states.new_empty(n_s + size, n_steps, n_rows)
-        of_contexts = torch.empty_like(contexts)
-        current = torch.zeros_like(made[1])
+        every = states.new_empty(n_s + size, n_steps, n_rows)
+        of_reads = torch.empty_like(contexts, dtype=work)
+        kept: Tensor = made.new_zeros(size, n_rows)
+        of_bias = made.new_zeros(4 * size)
+        through: Tensor | None = None
         for t in reversed(range(n_steps)):
-            if grad_states is not None:
-                current += columns(grad_states[t])
-            asked, n = made[2 * t : 2 * t + 2]
-            gates = Gates(asked[n_keys:], n, columns(states[t]))
-            kept = gru_gates_backward(current, gates, shares[n_keys:])
-            of_contexts[t] = product(W_c_back, shares[-3 * size :]).t()
-            if grad_contexts is not None:
-                of_contexts[t] += grad_contexts[t]
-            of_weights = None if grad_weights is None else grad_weights[t].to(work)
-            query = columns(asked[:n_keys])
-            of_query = looks.look_backward(of_contexts[t], of_weights, query, weights[t])
-            shares[:n_keys] = of_query.t()
-            all_shares[:, t] = shares
-            current = kept + product(W_s_back, shares[:n_s])
-        of_x, of_s = all_shares[-3 * size :], all_shares[:n_s].flatten(1)
-        of_W_c = product(of_x.flatten(1), contexts.flatten(0, 1).to(low))
+            kept = by.gru_gates_backward(
+                kept, through, of_states[t], made[t], states[t],
+                shares[n_keys:], every[n_keys:, t], of_bias,
+            )  # fmt: skip
+            of_read = product(W_c_back, shares[-3 * size :])
+            looks.look_backward(
+                of_read, of_contexts[t], of_weights[t], asked[t], weights[t],
+                of_reads[t], shares[:n_keys], every[:n_keys, t],
+            )  # fmt: skip
+            through = product(W_s_back, shares[:n_s])
+        assert through is not None
+        of_x, of_s = every[-3 * size :], every[:n_s].flatten(1)
+        of_W_c = product(of_x.flatten(1), contexts.flatten(0, 1))
         of_W_s = product(of_s, states[:-1].flatten(0, 1))
-        of_values = torch.bmm(weights.permute(1, 2, 0), of_contexts.transpose(0, 1))
+        of_values = torch.bmm(weights.permute(1, 2, 0), of_reads.transpose(0, 1))
         gradients = (
             of_x.permute(1, 2, 0),
-            current.t(),
+            (kept + through).t(),
             of_W_c,
             n_last(of_W_s[n_keys:]),
-            n_last(of_s[n_keys:].sum(1, dtype=work)),
+            n_last(of_bias[: 3 * size]),
             of_W_s[:n_keys],
         )
         of_gates, of_state, *of_rest = (
-            gradient.to(dtype) for gradient, dtype in zip(gradients, dtypes, strict=True)
+            gradient.to(dtype) for gradient, dtype in zip(gradients, ctx.dtypes, strict=True)
         )
         of_keys, of_v = looks.of_keys().to(keys.dtype), looks.of_v().to(v.dtype)
-        return of_gates, of_state, of_keys, of_values.to(values.dtype), None, *of_rest, of_v
+        of_memory = of_keys, of_values.to(values.dtype), None
+        return None, of_gates, of_state, *of_memory, *of_rest, of_v

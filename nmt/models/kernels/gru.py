@@ -1,8 +1,7 @@
-"""A GRU layer over a whole sequence, both directions at once, as one differentiable operation.
+"""A GRU layer over a whole sequence, each direction as one differentiable operation.
 
 torch's own GRU makes a small product for the weights' gradient at every step of its backward
-pass, and goes through the directions one after the other. Here the gradients of all steps come
-out of one product, and a step serves both directions.
+pass. Here the gradients of all steps come out of one product.
 """
 
 from collections.abc import Sequence
@@ -13,15 +12,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.models.kernels.gates import (
-    Gates,
-    gru_gates_,
-    gru_gates_backward,
-    n_first,
-    n_last,
-)
-from nmt.models.kernels.precision import dtypes_for, without_autocast
-from nmt.models.kernels.products import columns, product, products
+from nmt.models.kernels.gates import n_first, n_last
+from nmt.models.kernels.pointwise import Pointwise
+from nmt.models.kernels.precision import without_autocast
+from nmt.models.kernels.products import columns, product
+from nmt.models.kernels.ways import pointwise_for
 
 
 def gru_layer(
@@ -43,14 +38,17 @@ def gru_layer(
     there = torch.where(inside, lengths - 1 - positions, positions) * n_rows + rows
     turn = there.flatten()  # row t B + b of the other direction's order; its own inverse
     steps = x.transpose(0, 1).reshape(n_steps * n_rows, -1)
-    read = torch.stack([steps, _Permuted.apply(steps, turn)][: len(weights)])
-    parameters = [parameter for direction in weights for parameter in direction]
-    states = cast(Tensor, _GRULayer.apply(read, n_steps, *parameters))
     last = (lengths - 1) * n_rows + rows
-    final = states[:, last].transpose(0, 1).flatten(1)
-    sides = [states[0], _Permuted.apply(states[-1], turn)][: len(states)]
-    outputs = torch.cat(sides, dim=1) * inside.flatten().unsqueeze(1)
-    return outputs.view(n_steps, n_rows, -1).transpose(0, 1), final
+    by = pointwise_for(x)
+    outputs: list[Tensor] = []
+    finals: list[Tensor] = []
+    for direction, parameters in enumerate(weights):
+        read = _Permuted.apply(steps, turn) if direction else steps
+        states = cast(Tensor, _GRU.apply(by, n_steps, read, *parameters))
+        finals.append(states[last])
+        outputs.append(_Permuted.apply(states, turn) if direction else states)
+    annotations = torch.cat(outputs, dim=1) * inside.flatten().unsqueeze(1)
+    return annotations.view(n_steps, n_rows, -1).transpose(0, 1), torch.cat(finals, dim=1)
 
 
 class _Permuted(torch.autograd.Function):
@@ -67,61 +65,62 @@ class _Permuted(torch.autograd.Function):
         return _Permuted.apply(grads[0], order), None
 
 
-class _GRULayer(torch.autograd.Function):
-    """(D, S B, I) read in the order of each direction -> (D, S B, H); four parameters each."""
+class _GRU(torch.autograd.Function):
+    """(S B, I) -> (S B, H), rows in the order in which they are read, from a state of 0."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Float[Tensor, "D N I"], n_steps: int, *parameters: Tensor
-    ) -> Float[Tensor, "D N H"]:
-        low, work = dtypes_for(x)
-        ctx.dtypes = work, x.dtype, [parameter.dtype for parameter in parameters]
+        ctx: Any, by: Pointwise, n_steps: int, x: Float[Tensor, "N I"], *parameters: Tensor
+    ) -> Float[Tensor, "N H"]:
+        w_ih, w_hh, b_ih, b_hh = parameters
+        low, work = by.low, by.work
+        n_rows, size = len(x) // n_steps, w_hh.shape[1]
         with torch.autocast(x.device.type, enabled=False):
-            w_ih, w_hh, b_ih, b_hh = (torch.stack(parameters[i::4]) for i in range(4))
-            x, w_ih, w_hh = x.to(low), w_ih.to(low), n_first(w_hh, 1).to(low)
-            b_ih, b_hh = b_ih.to(work).unsqueeze(2), n_first(b_hh, 1).to(work).unsqueeze(2)
-            gates = products(w_ih, x.transpose(1, 2), b_ih).unflatten(2, (n_steps, -1))
-            n_directions, n_rows, size = len(x), gates.shape[3], w_hh.shape[2]
-            states = x.new_zeros(n_directions, n_steps + 1, n_rows, size)
-            state = gates.new_zeros(n_directions, size, n_rows)
-            made: list[Tensor] = []
+            steps, w_ih, w_hh = x.to(low), w_ih.to(low), n_first(w_hh).to(low)
+            of_h_n, of_r_z = n_first(b_hh).split([size, 2 * size])
+            bias = torch.cat([of_h_n, of_r_z + b_ih[: 2 * size], b_ih[2 * size :]]).to(work)
+            gates = product(w_ih, steps.t()).unflatten(1, (n_steps, n_rows))
+            states = steps.new_zeros(n_steps + 1, n_rows, size)
+            made = steps.new_empty(n_steps, 4 * size, n_rows, dtype=work)
+            current = made.new_zeros(size, n_rows)
+            narrow = current.to(low)
             for t in range(n_steps):
-                shares = products(w_hh, state.to(low), b_hh)
-                state, n = gru_gates_(gates[:, :, t], shares, state)
-                states[:, t + 1] = state.transpose(1, 2)
-                made += [shares, n]
-        ctx.save_for_backward(x, w_ih, w_hh, states, *made)  # ctx itself outlives backward
-        return states[:, 1:].flatten(1, 2)
+                shares = product(w_hh, narrow)
+                current, narrow = by.gru_gates(
+                    gates[:, t], None, shares, bias, current, made[t], states[t + 1]
+                )
+        ctx.save_for_backward(steps, w_ih, w_hh, states, made)  # ctx itself outlives backward
+        ctx.by, ctx.dtypes = by, (x.dtype, *(parameter.dtype for parameter in parameters))
+        return states[1:].flatten(0, 1)
 
     @staticmethod
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        x, w_ih, w_hh, states, *made = ctx.saved_tensors
-        work, dtype_of_x, dtypes = ctx.dtypes
-        n_directions, n_steps, n_rows, size = states[:, 1:].shape
-        w_back = w_hh.transpose(1, 2).contiguous()
-        of_states = grads[0].unflatten(1, (n_steps, n_rows)).transpose(2, 3)
-        shares = states.new_empty(n_directions, 4 * size, n_rows)  # of [h_n; r; z; x_n], one step's
-        all_shares = states.new_empty(n_directions, 4 * size, n_steps, n_rows)
-        current = torch.zeros_like(made[1])
+        x, w_ih, w_hh, states, made = ctx.saved_tensors
+        by: Pointwise = ctx.by
+        n_steps, n_rows, size = states[1:].shape
+        w_back = columns(w_hh)
+        of_states = grads[0].to(by.low).unflatten(0, (n_steps, n_rows))
+        shares = states.new_empty(4 * size, n_rows)  # of [h_n; r; z; x_n], one step's
+        every = states.new_empty(4 * size, n_steps, n_rows)
+        kept: Tensor = made.new_zeros(size, n_rows)
+        of_bias = made.new_zeros(4 * size)
+        through: Tensor | None = None
         for t in reversed(range(n_steps)):
-            current += of_states[:, t]
-            before = states[:, t].transpose(1, 2).contiguous()
-            kept = gru_gates_backward(current, Gates(made[2 * t], made[2 * t + 1], before), shares)
-            all_shares[:, :, t] = shares
-            current = products(w_back, shares[:, : 3 * size], kept)
-        of_h, of_x = all_shares[:, : 3 * size].flatten(2), all_shares[:, size:].flatten(2)
-        of_input = torch.stack(
-            [columns(product(columns(w), own)) for w, own in zip(w_ih, of_x, strict=True)]
+            kept = by.gru_gates_backward(
+                kept, through, of_states[t], made[t], states[t], shares, every[:, t], of_bias
+            )
+            through = product(w_back, shares[: 3 * size])
+        of_h, of_x = every[: 3 * size].flatten(1), every[size:].flatten(1)
+        gradients = (
+            columns(product(columns(w_ih), of_x)),
+            product(of_x, x),
+            n_last(product(of_h, states[:-1].flatten(0, 1))),
+            of_bias[size:],
+            n_last(of_bias[: 3 * size]),
         )
-        of_parameters: list[Tensor] = []
-        for d in range(n_directions):
-            of_parameters += [
-                product(of_x[d], x[d]),
-                n_last(product(of_h[d], states[d, :-1].flatten(0, 1))),
-                of_x[d].sum(1, dtype=work),
-                n_last(of_h[d].sum(1, dtype=work)),
-            ]
-        of_rest = [g.to(dtype) for g, dtype in zip(of_parameters, dtypes, strict=True)]
-        return of_input.to(dtype_of_x), None, *of_rest
+        of_input, *of_parameters = (
+            gradient.to(dtype) for gradient, dtype in zip(gradients, ctx.dtypes, strict=True)
+        )
+        return None, None, of_input, *of_parameters

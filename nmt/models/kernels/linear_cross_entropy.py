@@ -13,11 +13,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmt.models.kernels.compiled import Compiled, compiled
 from nmt.models.kernels.precision import dtypes_for, without_autocast
 from nmt.models.kernels.products import product
 
 _BYTES_AT_ONCE = 16 * 2**20
 """Of logits. What is larger, glibc gives back to the system, and fresh pages are slow."""
+
+_VECTOR = 16
 
 
 def linear_cross_entropy(
@@ -52,37 +55,25 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         wanted: bool,
     ) -> tuple[Tensor, Tensor]:
-        low, work = dtypes_for(x)
+        dtypes = dtypes_for(x)
+        low, work = dtypes
+        by = compiled(dtypes, x.device)
         with torch.autocast(x.device.type, enabled=False):
-            rows, table, low_bias = x.to(low), weight.to(low), bias.to(low)
+            rows, table = x.to(low), weight.to(low)
+            parts = _CompiledParts(by, rows, table, bias) if by else _Parts(rows, table, bias, work)
             nlls = torch.empty(len(x), dtype=work, device=x.device)
             uniform_sum = nlls.new_zeros(())
-            gradients = _Gradients(rows, table, work) if wanted else None
             size = _rows_at_once(len(x), len(weight) * low.itemsize)
             for start in range(0, len(x), size):
                 some = slice(start, start + size)
-                right = targets[some]
-                places = torch.arange(len(right), device=x.device), right
-                logits = product(rows[some], table.t(), low_bias)
-                gradient = torch.softmax(logits, dim=1)
-                # Of the likeliest piece both are known: no second pass of exp.
-                log_z = logits.amax(1).to(work) - gradient.amax(1).to(work).log()
-                nlls[some] = log_z - logits[places]
-                if smoothing:
-                    means = logits[:, :n_real].mean(dim=1, dtype=work)
-                    uniform_sum += (log_z - means).sum()
-                if gradients is not None:
-                    gradient[places] -= 1 - smoothing
-                    if smoothing:
-                        gradient[:, :n_real] -= smoothing / n_real
-                    gradients.add(some, gradient)
-                del logits, gradient  # before the next ones are made
+                nlls[some], means = parts.add(some, targets[some], n_real, smoothing, wanted)
+                uniform_sum += means
             loss = nlls.sum()
             if smoothing:
                 loss = (1 - smoothing) * loss + smoothing * uniform_sum
         ctx.dtypes = x.dtype, weight.dtype, bias.dtype
-        if gradients is not None:
-            ctx.save_for_backward(gradients.of_x, gradients.of_table, gradients.of_bias)
+        if wanted:
+            ctx.save_for_backward(parts.of_x, parts.of_table, parts.of_bias)
         ctx.mark_non_differentiable(nlls)
         return loss, nlls
 
@@ -97,28 +88,86 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return *made, None, None, None, None
 
 
-class _Gradients:
-    """Of the inputs, for a loss whose own gradient is 1, by those of some rows of logits."""
+class _Parts:
+    """The loss of some rows at a time, and its gradient by the inputs of all so far."""
 
     def __init__(
-        self, rows: Float[Tensor, "N D"], table: Float[Tensor, "V D"], work: torch.dtype
+        self,
+        rows: Float[Tensor, "N D"],
+        table: Float[Tensor, "V D"],
+        bias: Float[Tensor, " V"],
+        work: torch.dtype,
     ) -> None:
-        self.rows, self.table = rows, table
+        self.rows, self.table, self.bias = rows, table, bias.to(work)
         self.of_x = torch.empty_like(rows, dtype=work)
         self.of_table = torch.zeros_like(table, dtype=work)
-        self.of_bias = self.of_table.new_zeros(len(table))
+        self.of_bias = torch.zeros_like(self.bias)
 
-    def add(self, some: slice, gradient: Float[Tensor, "R V"]) -> None:
-        """What the logits of the rows `some` contribute."""
-        self.of_x[some] = torch.mm(gradient, self.table)
-        if gradient.dtype == self.of_table.dtype:
-            self.of_table.addmm_(gradient.t(), self.rows[some])
-        else:
-            self.of_table += torch.mm(gradient.t(), self.rows[some])
-        self.of_bias += gradient.sum(0)
+    def add(
+        self, some: slice, targets: Int[Tensor, " R"], n_real: int, smoothing: float, wanted: bool
+    ) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
+        """-log p of the targets of the rows `some`; with smoothing also the sum of means over all.
+
+        The means are over the first `n_real` pieces of the vocabulary. Gradients where `wanted`.
+        """
+        work = self.bias.dtype
+        places = torch.arange(len(targets), device=targets.device), targets
+        logits = product(self.rows[some], self.table.t(), self.bias.to(self.table.dtype))
+        gradient = torch.softmax(logits, dim=1)
+        # Of the likeliest piece both are known: no second pass of exp.
+        log_z = logits.amax(1).to(work) - gradient.amax(1).to(work).log()
+        nlls = log_z - logits[places]
+        means = log_z.new_zeros(())
+        if smoothing:
+            means = (log_z - logits[:, :n_real].mean(dim=1, dtype=work)).sum()
+        if wanted:
+            gradient[places] -= 1 - smoothing
+            if smoothing:
+                gradient[:, :n_real] -= smoothing / n_real
+            self.of_x[some] = torch.mm(gradient, self.table)
+            if gradient.dtype == work:
+                self.of_table.addmm_(gradient.t(), self.rows[some])
+            else:
+                self.of_table += torch.mm(gradient.t(), self.rows[some])
+            self.of_bias += gradient.sum(0)
+        return nlls, means
+
+
+class _CompiledParts(_Parts):
+    """Logits with pieces before rows: of both products with their gradient the fast order."""
+
+    def __init__(
+        self,
+        by: Compiled,
+        rows: Float[Tensor, "N D"],
+        table: Float[Tensor, "V D"],
+        bias: Float[Tensor, " V"],
+    ) -> None:
+        super().__init__(rows, table, bias, by.work)
+        self.by = by
+        self.table_columns = by.columns(table)
+
+    def add(
+        self, some: slice, targets: Int[Tensor, " R"], n_real: int, smoothing: float, wanted: bool
+    ) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
+        """See _Parts."""
+        rows = self.rows[some]
+        logits = product(self.table, rows.t())
+        nlls, means = self.by.loss(
+            logits, self.bias, targets, n_real, smoothing, self.of_bias if wanted else None
+        )
+        if wanted:  # the logits are their gradient now
+            self.of_x[some] = product(self.table_columns, logits).t()
+            self.of_table += product(logits, rows)
+        return nlls, means.sum()
 
 
 def _rows_at_once(n_rows: int, bytes_each: int) -> int:
-    """How many logits' rows are made at a time: parts of one size, as few as fit."""
+    """How many logits' rows are made at a time: parts of like size, as few as fit.
+
+    Full vectors of the processor where there is more than one part.
+    """
     n_parts = math.ceil(n_rows * bytes_each / _BYTES_AT_ONCE)
-    return max(1, math.ceil(n_rows / max(1, n_parts)))
+    if n_parts <= 1:
+        return max(1, n_rows)
+    return _VECTOR * math.ceil(n_rows / n_parts / _VECTOR)

@@ -26,18 +26,6 @@ def product(
     return made
 
 
-def products(
-    left: Float[Tensor, "D M K"], right: Float[Tensor, "D K N"], plus: Float[Tensor, "D M _N"]
-) -> Float[Tensor, "D M N"]:
-    """left right + plus for each of D, as `product`; in the wider dtype of the two terms."""
-    if not _is_for_onednn(left):
-        return torch.bmm(left, right) + plus
-    made = left.new_empty(*left.shape[:2], right.shape[2])
-    for own_left, own_right, own_plus, own in zip(left, right, plus, made, strict=True):
-        torch.add(product(own_left, own_right), own_plus, out=own)
-    return made
-
-
 def _is_for_onednn(x: Tensor) -> bool:
     return _HAS_ONEDNN and x.dtype == torch.float32 and x.device.type == "cpu"
 

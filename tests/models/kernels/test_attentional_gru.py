@@ -13,6 +13,8 @@ from nmt.models.base import Memory
 from nmt.models.kernels.attentional_gru import attentional_gru
 from nmt.models.layers import ContextGRUCell
 
+pytestmark = pytest.mark.usefixtures("way")
+
 T, B, S, K, M, H = 4, 3, 5, 6, 7, 2
 KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]]).bool()
 

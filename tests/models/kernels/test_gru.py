@@ -9,6 +9,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.models.kernels.gru import gru_layer
 
+pytestmark = pytest.mark.usefixtures("way")
+
 B, S, D, H = 5, 7, 3, 4
 LENGTHS = torch.tensor([7, 1, 3, 7, 2])
 

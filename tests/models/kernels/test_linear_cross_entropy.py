@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from nmt.models.kernels import linear_cross_entropy as kernel
 from nmt.models.kernels.linear_cross_entropy import linear_cross_entropy
 
+pytestmark = pytest.mark.usefixtures("way")
+
 N, D, ROWS, REAL = 11, 5, 16, 13
 
 

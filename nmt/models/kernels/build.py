@@ -1,0 +1,118 @@
+"""C++ compiled for this machine's processor when it is first needed, and kept for later."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-march=native",
+    "-fopenmp",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+)
+_SECONDS = 120
+"""For a compilation; it takes about five."""
+
+SWITCH = "NMT_CPU_KERNELS"
+"""The environment variable that, set to `off`, keeps anything from being compiled or loaded."""
+
+
+class Built:
+    """A library, or why there is none."""
+
+    def __init__(self, library: ctypes.CDLL | None, why_not: str = "") -> None:
+        self.library = library
+        self.why_not = why_not
+
+
+@functools.cache
+def built(source: Path) -> Built:
+    """The library made of a C++ file, compiled unless it was before; once a process.
+
+    By `$CXX` or else `c++`, into `$XDG_CACHE_HOME/nmt` or else `~/.cache/nmt`, under a name that
+    depends on the file, the flags and the processor. Its OpenMP is the one that torch has loaded,
+    so that both share their threads. Only on Linux.
+    """
+    if os.environ.get(SWITCH, "").lower() in ("off", "0", "no", "false"):
+        return Built(None, f"{SWITCH} is off")
+    if platform.system() != "Linux":
+        return Built(None, "compiled on Linux only")
+    command = shlex.split(os.environ.get("CXX", "c++"))
+    key = [source.read_text(), *_FLAGS, _processor()]
+    name = f"{source.stem}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.so"
+    try:
+        with tempfile.TemporaryDirectory(prefix="nmt-") as scratch:
+            path = (_private_cache() or Path(scratch)) / name
+            return Built(_loaded(path) or _compiled(command, source, path))
+    except FileNotFoundError:
+        return Built(None, f"no C++ compiler, '{command[0]}'")
+    except subprocess.TimeoutExpired:
+        return Built(None, f"'{command[0]}' took longer than {_SECONDS} s")
+    except subprocess.CalledProcessError as error:
+        return Built(None, f"'{command[0]}' failed: {_first_line(error.stderr)}")
+    except OSError as error:
+        return Built(None, str(error))
+
+
+def _loaded(path: Path) -> ctypes.CDLL | None:
+    """None where there is no such library, or a damaged one."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        return None
+
+
+def _compiled(command: list[str], source: Path, path: Path) -> ctypes.CDLL:
+    """Under its name whole or not at all, whoever else does the same at the same time."""
+    with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as scratch:
+        made, library = Path(scratch) / "made.o", Path(scratch) / path.name
+        # Linked apart and without -fopenmp: a second OpenMP would bring threads of its own.
+        for step in (
+            [*command, *_FLAGS, "-c", str(source), "-o", str(made)],
+            [*command, "-shared", str(made), "-o", str(library)],
+        ):
+            subprocess.run(  # noqa: S603  # the user's own compiler
+                step, check=True, capture_output=True, text=True, timeout=_SECONDS
+            )
+        loaded = ctypes.CDLL(str(library))  # what does not load is not kept
+        os.replace(library, path)
+    return loaded
+
+
+def _private_cache() -> Path | None:
+    """The folder for what is kept; None where it can not be made or others may write to it."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = Path(base) / "nmt"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError:
+        return None
+    others = stat.S_IWGRP | stat.S_IWOTH
+    own = found.st_uid == os.getuid() and not found.st_mode & others
+    return folder if own and os.access(folder, os.W_OK) else None
+
+
+def _processor() -> str:
+    """What -march=native depends on: a home folder may be shared between machines."""
+    wanted = ("model name", "flags", "Features", "CPU part")
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    return repr([platform.machine(), *(line for line in lines if line.startswith(wanted))])
+
+
+def _first_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if "error" in line] or text.splitlines()
+    return lines[0].strip() if lines else "no message"

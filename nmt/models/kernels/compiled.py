@@ -1,0 +1,203 @@
+"""The contract of pointwise.py, and the vocabulary's loss, by cpu.cpp.
+
+For training on a CPU in fp32 or with products in bf16, and for tests in fp64.
+"""
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from nmt.models.kernels.build import built
+from nmt.models.kernels.pointwise import Looks, Pointwise
+from nmt.models.kernels.precision import Dtypes
+
+_SOURCE = Path(__file__).with_name("cpu.cpp")
+_DTYPES = {
+    Dtypes(torch.float32, torch.float32): "float32",
+    Dtypes(torch.bfloat16, torch.float32): "bfloat16",
+    Dtypes(torch.float64, torch.float64): "float64",
+}
+_POINTER, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+
+
+def compiled(dtypes: Dtypes, device: torch.device) -> "Compiled | None":
+    """The operations for these dtypes, compiled when they are first asked for; None without."""
+    return _compiled(dtypes) if device.type == "cpu" and dtypes in _DTYPES else None
+
+
+@functools.cache
+def _compiled(dtypes: Dtypes) -> "Compiled | None":
+    library = built(_SOURCE).library
+    return Compiled(dtypes, library) if library else None
+
+
+def why_not_compiled() -> str:
+    """Why there are no compiled operations on this machine; empty where there are."""
+    return built(_SOURCE).why_not
+
+
+class Compiled(Pointwise):
+    """See Pointwise; contiguous tensors, but for what strides are passed of."""
+
+    def __init__(self, dtypes: Dtypes, library: ctypes.CDLL) -> None:
+        super().__init__(dtypes)
+        name = _DTYPES[dtypes]
+
+        def operation(of: str, signature: str) -> Any:
+            found = getattr(library, f"{of}_{name}")
+            found.argtypes = [{"p": _POINTER, "n": _COUNT, "r": _REAL}[kind] for kind in signature]
+            found.restype = None
+            return found
+
+        self._gates = operation("gru_gates", "nnpnn" + 8 * "p" + "nn")
+        self._gates_backward = operation("gru_gates_backward", "nnpppnnppnnppnpp")
+        self._look = operation("look", 4 * "n" + 8 * "p")
+        self._look_backward = operation("look_backward", 4 * "n" + 15 * "p" + "n")
+        self._loss = operation("softmax_loss", "nnpppnrnppp")
+        self._turned = operation("turned", "nnpp")
+
+    def gru_gates(
+        self,
+        x: Float[Tensor, "G B"],
+        read: Float[Tensor, "G B"] | None,
+        h: Float[Tensor, "G B"],
+        bias: Float[Tensor, " F"],
+        state: Float[Tensor, "H B"],
+        made: Float[Tensor, "F B"],
+        out: Float[Tensor, "B H"],
+    ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
+        """See Pointwise."""
+        following = torch.empty_like(state)
+        low = following if self.low == self.work else torch.empty_like(state, dtype=self.low)
+        self._gates(
+            *state.shape, x.data_ptr(), *x.stride(), _at(read), _at(h), _at(bias), _at(state),
+            _at(made), _at(following), None if low is following else _at(low), out.data_ptr(),
+            *out.t().stride(),
+        )  # fmt: skip
+        return following, low
+
+    def gru_gates_backward(
+        self,
+        kept: Float[Tensor, "H B"],
+        through: Float[Tensor, "H B"] | None,
+        of_out: Float[Tensor, "B H"] | None,
+        made: Float[Tensor, "F B"],
+        before: Float[Tensor, "B H"],
+        shares: Float[Tensor, "F B"],
+        every: Float[Tensor, "F B"],
+        of_bias: Float[Tensor, " F"],
+    ) -> Float[Tensor, "H B"]:
+        """See Pointwise."""
+        stays = torch.empty_like(kept)
+        more = (None, 0, 0) if of_out is None else (of_out.data_ptr(), *of_out.t().stride())
+        self._gates_backward(
+            *kept.shape, _at(kept), _at(through), *more, _at(made), before.data_ptr(),
+            *before.t().stride(), _at(shares), every.data_ptr(), every.stride(0), _at(of_bias),
+            _at(stays),
+        )  # fmt: skip
+        return stays
+
+    def looks(
+        self,
+        keys: Float[Tensor, "B S K"],
+        values: Float[Tensor, "B S M"],
+        keep: Bool[Tensor, "B S"],
+        v: Float[Tensor, " K"],
+    ) -> Looks:
+        """See Pointwise."""
+        memory = keys.to(self.low).contiguous(), values.to(self.low).contiguous()
+        return _CompiledLooks(self, *memory, keep.contiguous(), v.to(self.work).contiguous())
+
+    def loss(
+        self,
+        logits: Float[Tensor, "V N"],
+        bias: Float[Tensor, " V"],
+        targets: Int[Tensor, " N"],
+        n_real: int,
+        smoothing: float,
+        of_bias: Float[Tensor, " V"] | None,
+    ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+        """Each column's -log p(target), and with smoothing its mean over the `n_real` first rows.
+
+        Where `of_bias` is given, `logits` become the gradient of the smoothed loss by the logits,
+        and its sum over columns is added to `of_bias`. `logits` come without `bias`.
+        """
+        nlls = bias.new_empty(len(targets))
+        means = torch.empty_like(nlls)
+        wanted = of_bias is not None
+        self._loss(
+            *logits.shape, _at(logits), _at(bias), _at(targets), n_real, smoothing, wanted,
+            _at(nlls), _at(means), _at(of_bias),
+        )  # fmt: skip
+        return nlls, means
+
+    def columns(self, rows: Float[Tensor, "R C"]) -> Float[Tensor, "C R"]:
+        """The rows, in `low`, as columns in one piece."""
+        out = rows.new_empty(rows.shape[1], rows.shape[0])
+        self._turned(*rows.shape, _at(rows), _at(out))
+        return out
+
+
+class _CompiledLooks(Looks):
+    def __init__(self, by: Compiled, keys: Tensor, values: Tensor, keep: Tensor, v: Tensor) -> None:
+        self.by = by
+        self.memory = keys, values, keep, v  # held, for their addresses are
+        self.sizes = *keys.shape, values.shape[2]
+        self.places = tuple(map(_at, self.memory))
+
+    @functools.cached_property
+    def back(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of all looks: the sums of slopes, (B, S, K), and of v's gradient, (B, K); a buffer."""
+        keys, work = self.memory[0], self.by.work
+        rows = keys.new_empty(len(keys), keys.shape[2], dtype=work)
+        return torch.zeros_like(keys, dtype=work), torch.zeros_like(rows), rows
+
+    def look(
+        self,
+        query: Float[Tensor, "K B"],
+        asked: Float[Tensor, "B K"],
+        weights: Float[Tensor, "B S"],
+        context: Float[Tensor, "B M"],
+    ) -> None:
+        """See Looks."""
+        self.by._look(*self.sizes, _at(query), *self.places, _at(asked), _at(weights), _at(context))
+
+    def look_backward(
+        self,
+        of_read: Float[Tensor, "M B"],
+        of_context: Float[Tensor, "B M"] | None,
+        of_weights: Float[Tensor, "B S"] | None,
+        asked: Float[Tensor, "B K"],
+        weights: Float[Tensor, "B S"],
+        whole: Float[Tensor, "B M"],
+        of_query: Float[Tensor, "K B"],
+        every: Float[Tensor, "K B"],
+    ) -> None:
+        """See Looks."""
+        slopes, of_v, of_asked = self.back
+        self.by._look_backward(
+            *self.sizes, _at(of_read), _at(of_context), _at(of_weights), _at(asked), _at(weights),
+            *self.places, _at(whole), _at(of_asked), _at(slopes), _at(of_v),
+            _at(of_query), every.data_ptr(), every.stride(0),
+        )  # fmt: skip
+
+    def of_keys(self) -> Float[Tensor, "B S K"]:
+        """See Looks."""
+        return self.back[0] * (4 * self.memory[3])
+
+    def of_v(self) -> Float[Tensor, " K"]:
+        """See Looks."""
+        return 2 * self.back[1].sum(0)
+
+
+def _at(tensor: Tensor | None) -> int | None:
+    """Its address; what cpu.cpp gets no strides of has to lie in one piece."""
+    if tensor is None:
+        return None
+    assert tensor.is_contiguous()
+    return tensor.data_ptr()

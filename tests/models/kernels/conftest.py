@@ -1,0 +1,17 @@
+"""Operations by torch and by compiled code."""
+
+import pytest
+
+from nmt.models.kernels import linear_cross_entropy, ways
+from nmt.models.kernels.compiled import why_not_compiled
+
+NEEDS_COMPILER = pytest.mark.skipif(bool(why_not_compiled()), reason=why_not_compiled())
+
+
+@pytest.fixture(params=["torch", pytest.param("compiled", marks=NEEDS_COMPILER)])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What computes the pointwise parts of an operation."""
+    if request.param == "torch":
+        for module in (ways, linear_cross_entropy):
+            monkeypatch.setattr(module, "compiled", lambda *_: None)
+    return str(request.param)

@@ -1,0 +1,135 @@
+"""What is compiled when it is first needed: kept, shared, and done without where it can not be."""
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt.models.kernels.build import SWITCH, Built, built
+from tests.models.kernels.conftest import NEEDS_COMPILER
+
+_SOURCE = 'extern "C" int seven() { return 7; }\n'
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(SWITCH, raising=False)
+    return tmp_path / "cache" / "nmt"
+
+
+def _built(source: Path) -> Built:
+    """As a new process would find it."""
+    return built.__wrapped__(source)
+
+
+def _source(folder: Path, text: str = _SOURCE) -> Path:
+    path = folder / "own.cpp"
+    path.write_text(text)
+    return path
+
+
+@NEEDS_COMPILER
+def test_it_is_compiled_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _built(_source(tmp_path))
+    assert first.library is not None
+    assert first.library.seven() == 7
+    assert [path.suffix for path in cache.iterdir()] == [".so"]  # and nothing is left over
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert _built(_source(tmp_path)).library is not None
+
+
+@NEEDS_COMPILER
+def test_a_changed_source_is_compiled_anew(tmp_path: Path) -> None:
+    _built(_source(tmp_path))
+    changed = _built(_source(tmp_path, _SOURCE.replace("7", "8"))).library
+    assert changed is not None
+    assert changed.seven() == 8
+
+
+@pytest.mark.parametrize(
+    ("compiler", "source", "why"),
+    [
+        ("no-such-compiler", _SOURCE, "no C++ compiler, 'no-such-compiler'"),
+        ("false", _SOURCE, "'false' failed: no message"),
+        pytest.param("c++", "int broken(", "error: ", marks=NEEDS_COMPILER),
+        pytest.param(
+            "c++", "void a(); void b() { a(); }", "undefined symbol", marks=NEEDS_COMPILER
+        ),
+    ],
+)
+def test_without_a_compiler_there_is_a_reason(
+    compiler: str, source: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", compiler)
+    found = _built(_source(tmp_path, source))
+    assert found.library is None
+    assert why in found.why_not
+    assert "\n" not in found.why_not
+
+
+def test_it_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "off")
+    assert _built(_source(tmp_path)).why_not == f"{SWITCH} is off"
+
+
+@NEEDS_COMPILER
+def test_a_folder_that_others_may_write_to_is_not_trusted(tmp_path: Path, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    cache.chmod(0o777)
+    found = _built(_source(tmp_path))
+    assert found.library is not None
+    assert found.library.seven() == 7
+    assert not list(cache.iterdir())
+
+
+@NEEDS_COMPILER
+def test_a_folder_that_can_not_be_made_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert _built(_source(tmp_path)).library is not None
+
+
+@NEEDS_COMPILER
+def test_what_is_damaged_is_made_again(tmp_path: Path, cache: Path) -> None:
+    source = _source(tmp_path)
+    _built(source)
+    (kept,) = cache.iterdir()
+    kept.write_bytes(b"damaged")
+    found = _built(source)
+    assert found.library is not None
+    assert found.library.seven() == 7
+
+
+@NEEDS_COMPILER
+def test_its_threads_are_torchs() -> None:
+    """One OpenMP in the process: a second one would fight for the processor."""
+    code = (
+        "import torch\n"
+        "from nmt.models.kernels.compiled import why_not_compiled\n"
+        "assert not why_not_compiled()\n"
+        "maps = open('/proc/self/maps').read().split()\n"
+        "print(len({path for path in maps if 'omp' in path.rpartition('/')[2]}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+
+
+@NEEDS_COMPILER
+def test_a_search_compiles_nothing(cache: Path) -> None:
+    code = (
+        "import torch\n"
+        "from nmt.models.rnn import RNNConfig\n"
+        "model = RNNConfig(embedding=4, hidden=4).build(9, 9).eval()\n"
+        "ids = torch.tensor([[4, 5, 3]])\n"
+        "with torch.inference_mode():\n"
+        "    model.encode(ids, torch.ones_like(ids).bool())\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert not cache.exists()
