@@ -17,10 +17,10 @@ from torch.autograd.function import once_differentiable
 
 from nmt.models.kernels import triton_launch
 from nmt.models.kernels.gates import n_first, n_last
-from nmt.models.kernels.pointwise import Pointwise
 from nmt.models.kernels.precision import without_autocast
 from nmt.models.kernels.products import columns, product
-from nmt.models.kernels.ways import pointwise_for
+from nmt.models.kernels.steps import Steps
+from nmt.models.kernels.ways import steps_for
 
 
 def attentional_gru(
@@ -46,7 +46,7 @@ def attentional_gru(
 
         made = AttentionalGRU.apply(*arguments)
     else:
-        made = _AttentionalGRU.apply(pointwise_for(gates), *arguments)
+        made = _AttentionalGRU.apply(steps_for(gates), *arguments)
     return cast(tuple[Tensor, Tensor, Tensor], made)
 
 
@@ -62,7 +62,7 @@ def attentional_gru_runs_on(state: Float[Tensor, "B H"]) -> bool:
 
 class _AttentionalGRU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, by: Pointwise, *inputs: Tensor) -> Any:
+    def forward(ctx: Any, by: Steps, *inputs: Tensor) -> Any:
         gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
         low, work = by.low, by.work
         (n_steps, n_rows), size, n_keys = gates.shape[:2], state.shape[1], len(W_q)
@@ -80,9 +80,9 @@ class _AttentionalGRU(torch.autograd.Function):
             current = columns(state.to(work))
             narrow = current.to(low)
             for t in range(n_steps):
-                shares = product(W_s, narrow)
+                shares = by.product(W_s, narrow)
                 looks.look(shares[:n_keys], asked[t], weights[t], contexts[t])
-                read = product(W_c_low, contexts[t].t())
+                read = by.product(W_c_low, contexts[t].t())
                 current, narrow = by.gru_gates(
                     x[t].t(), read, shares[n_keys:], bias, current, made[t], states[t + 1]
                 )
@@ -98,7 +98,7 @@ class _AttentionalGRU(torch.autograd.Function):
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         keys, values, keep, W_c, W_s, v, states, contexts, weights, asked, made = ctx.saved_tensors
-        by: Pointwise = ctx.by
+        by: Steps = ctx.by
         low, work = by.low, by.work
         n_steps, n_rows, size = states[1:].shape
         n_keys, n_s = len(v), len(W_s)
@@ -119,12 +119,12 @@ class _AttentionalGRU(torch.autograd.Function):
                 kept, through, of_states[t], made[t], states[t],
                 shares[n_keys:], every[n_keys:, t], of_bias,
             )  # fmt: skip
-            of_read = product(W_c_back, shares[-3 * size :])
+            of_read = by.product(W_c_back, shares[-3 * size :])
             looks.look_backward(
                 of_read, of_contexts[t], of_weights[t], asked[t], weights[t],
                 of_reads[t], shares[:n_keys], every[:n_keys, t],
             )  # fmt: skip
-            through = product(W_s_back, shares[:n_s])
+            through = by.product(W_s_back, shares[:n_s])
         assert through is not None
         of_x, of_s = every[-3 * size :], every[:n_s].flatten(1)
         of_W_c = product(of_x.flatten(1), contexts.flatten(0, 1))

@@ -1,4 +1,4 @@
-"""The contract of pointwise.py, and the vocabulary's loss, by cpu.cpp.
+"""The contract of steps.py, and the vocabulary's loss, by cpu.cpp.
 
 For training on a CPU in fp32 or with products in bf16, and for tests in fp64.
 """
@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from nmt.models.kernels.build import built
-from nmt.models.kernels.pointwise import Looks, Pointwise
 from nmt.models.kernels.precision import Dtypes
+from nmt.models.kernels.products import product
+from nmt.models.kernels.steps import Looks, Steps
 
 _SOURCE = Path(__file__).with_name("cpu.cpp")
 _DTYPES = {
@@ -22,6 +23,9 @@ _DTYPES = {
     Dtypes(torch.bfloat16, torch.float32): "bfloat16",
     Dtypes(torch.float64, torch.float64): "float64",
 }
+_FEW = 8
+"""Columns; cpu.cpp has no more."""
+
 _POINTER, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
 
@@ -41,8 +45,8 @@ def why_not_compiled() -> str:
     return built(_SOURCE).why_not
 
 
-class Compiled(Pointwise):
-    """See Pointwise; contiguous tensors, but for what strides are passed of."""
+class Compiled(Steps):
+    """See Steps; contiguous tensors, but for what strides are passed of."""
 
     def __init__(self, dtypes: Dtypes, library: ctypes.CDLL) -> None:
         super().__init__(dtypes)
@@ -59,7 +63,20 @@ class Compiled(Pointwise):
         self._look = operation("look", 4 * "n" + 8 * "p")
         self._look_backward = operation("look_backward", 4 * "n" + 15 * "p" + "n")
         self._loss = operation("softmax_loss", "nnpppnrnppp")
+        self._product = operation("product", "nnnppnnp")
         self._turned = operation("turned", "nnpp")
+
+    def product(
+        self, weight: Float[Tensor, "M K"], columns: Float[Tensor, "K N"]
+    ) -> Float[Tensor, "M N"]:
+        """See Steps. Of few columns by code of our own: libraries read a weight much slower."""
+        (size, inner), n_columns = weight.shape, columns.shape[1]
+        if not 0 < n_columns <= _FEW:
+            return product(weight, columns)
+        out = weight.new_empty(size, n_columns)
+        place = columns.data_ptr(), *columns.stride()
+        self._product(size, inner, n_columns, _at(weight), *place, _at(out))
+        return out
 
     def gru_gates(
         self,
@@ -71,7 +88,7 @@ class Compiled(Pointwise):
         made: Float[Tensor, "F B"],
         out: Float[Tensor, "B H"],
     ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
-        """See Pointwise."""
+        """See Steps."""
         following = torch.empty_like(state)
         low = following if self.low == self.work else torch.empty_like(state, dtype=self.low)
         self._gates(
@@ -92,7 +109,7 @@ class Compiled(Pointwise):
         every: Float[Tensor, "F B"],
         of_bias: Float[Tensor, " F"],
     ) -> Float[Tensor, "H B"]:
-        """See Pointwise."""
+        """See Steps."""
         stays = torch.empty_like(kept)
         more = (None, 0, 0) if of_out is None else (of_out.data_ptr(), *of_out.t().stride())
         self._gates_backward(
@@ -109,7 +126,7 @@ class Compiled(Pointwise):
         keep: Bool[Tensor, "B S"],
         v: Float[Tensor, " K"],
     ) -> Looks:
-        """See Pointwise."""
+        """See Steps."""
         memory = keys.to(self.low).contiguous(), values.to(self.low).contiguous()
         return _CompiledLooks(self, *memory, keep.contiguous(), v.to(self.work).contiguous())
 

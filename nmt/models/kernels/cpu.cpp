@@ -70,25 +70,25 @@ inline Work sigmoid(Work x) {
 
 constexpr int64_t TILE = 16, ROWS = 64;
 
-// A (TILE, n) piece, n <= ROWS, of what lies at x + unit * du + row * dr.
+// A piece of (units, n) numbers, at most TILE and ROWS, in one piece, from x + unit * du + row * dr.
 template <class Work, class Low>
-inline void load(Work (*tile)[ROWS], const Low* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
+inline void load(Work* tile, const Low* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
     if (dr == 1)
         for (int64_t u = 0; u < units; u++)
-            for (int64_t b = 0; b < n; b++) tile[u][b] = widened(x[u * du + b]);
+            for (int64_t b = 0; b < n; b++) tile[u * n + b] = widened(x[u * du + b]);
     else
         for (int64_t b = 0; b < n; b++)
-            for (int64_t u = 0; u < units; u++) tile[u][b] = widened(x[u * du + b * dr]);
+            for (int64_t u = 0; u < units; u++) tile[u * n + b] = widened(x[u * du + b * dr]);
 }
 
 template <class Low, class Work>
-inline void store(const Work (*tile)[ROWS], Low* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
+inline void store(const Work* tile, Low* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
     if (dr == 1)
-        for (int64_t u = 0; u < units; u++) narrow(tile[u], x + u * du, n);
+        for (int64_t u = 0; u < units; u++) narrow(tile + u * n, x + u * du, n);
     else
         for (int64_t b = 0; b < n; b++) {
             Work row[TILE];
-            for (int64_t u = 0; u < units; u++) row[u] = tile[u][b];
+            for (int64_t u = 0; u < units; u++) row[u] = tile[u * n + b];
             if (du == 1)
                 narrow(row, x + b * dr, units);
             else
@@ -96,7 +96,8 @@ inline void store(const Work (*tile)[ROWS], Low* x, int64_t units, int64_t n, in
         }
 }
 
-// All rows of a unit by one thread, in order.
+// Pieces of (units, rows) whose units lie together: `body` gets the first unit and how many, the
+// first row and how many. All rows of a unit are one thread's, in order.
 template <class Body>
 inline void over_tiles(int64_t units, int64_t rows, Body body) {
     const int64_t n_u = (units + TILE - 1) / TILE, n_b = (rows + ROWS - 1) / ROWS;
@@ -106,41 +107,60 @@ inline void over_tiles(int64_t units, int64_t rows, Body body) {
             body(i * TILE, std::min(TILE, units - i * TILE), j * ROWS, std::min(ROWS, rows - j * ROWS));
 }
 
+// What of a piece lies in one piece in a tensor of `rows` rows: `body` gets where that begins, in
+// the piece and in the tensor, and its length. With few rows it is all of it, not four numbers.
+template <class Body>
+inline void over_runs(int64_t u0, int64_t units, int64_t b0, int64_t n, int64_t rows, Body body) {
+    if (n == rows)
+        body(0, u0 * rows, units * n);
+    else
+        for (int64_t u = 0; u < units; u++) body(u * n, (u0 + u) * rows + b0, n);
+}
+
 template <class Low, class Work>
 void gru_gates(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr, const Low* read,
                const Low* h, const Work* bias, const Work* state, Work* made, Work* next,
                Low* next_low, Low* out, int64_t out_du, int64_t out_dr) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
-        Work x_r[TILE][ROWS], x_z[TILE][ROWS], x_n[TILE][ROWS], following[TILE][ROWS];
+        const int64_t HB = H * B;
+        Work x_r[TILE * ROWS], x_z[TILE * ROWS], x_n[TILE * ROWS], b_hn[TILE * ROWS];
+        Work following[TILE * ROWS];
         const Low* from = x + u0 * x_du + b0 * x_dr;
         load(x_r, from, units, n, x_du, x_dr);
         load(x_z, from + H * x_du, units, n, x_du, x_dr);
         load(x_n, from + 2 * H * x_du, units, n, x_du, x_dr);
         for (int64_t i = 0; i < units; i++) {
-            const int64_t u = u0 + i, at = u * B + b0, HB = H * B;
-            if (read)
-                for (int64_t b = 0; b < n; b++) {
-                    x_r[i][b] += widened(read[at + b]);
-                    x_z[i][b] += widened(read[at + HB + b]);
-                    x_n[i][b] += widened(read[at + 2 * HB + b]);
-                }
-            const Work b_hn = bias[u], b_r = bias[H + u], b_z = bias[2 * H + u], b_n = bias[3 * H + u];
-#pragma omp simd
-            for (int64_t b = 0; b < n; b++) {
-                const Work h_n = widened(h[at + b]) + b_hn;
-                const Work r = sigmoid(x_r[i][b] + widened(h[at + HB + b]) + b_r);
-                const Work z = sigmoid(x_z[i][b] + widened(h[at + 2 * HB + b]) + b_z);
-                const Work candidate = 2 * sigmoid(2 * (x_n[i][b] + b_n + r * h_n)) - 1;
-                const Work then = candidate + z * (state[at + b] - candidate);
-                made[at + b] = h_n;
-                made[at + HB + b] = r;
-                made[at + 2 * HB + b] = z;
-                made[at + 3 * HB + b] = candidate;
-                next[at + b] = then;
-                following[i][b] = then;
+            const Work* b_u = bias + u0 + i;
+            for (int64_t e = i * n; e < (i + 1) * n; e++) {
+                b_hn[e] = b_u[0];
+                x_r[e] += b_u[H];
+                x_z[e] += b_u[2 * H];
+                x_n[e] += b_u[3 * H];
             }
-            if (next_low) narrow(following[i], next_low + at, n);
         }
+        over_runs(u0, units, b0, n, B, [&](int64_t first, int64_t at, int64_t length) {
+            Work *r_in = x_r + first, *z_in = x_z + first, *n_in = x_n + first, *then = following + first;
+            const Work* b_h = b_hn + first;
+            if (read)
+                for (int64_t e = 0; e < length; e++) {
+                    r_in[e] += widened(read[at + e]);
+                    z_in[e] += widened(read[at + HB + e]);
+                    n_in[e] += widened(read[at + 2 * HB + e]);
+                }
+#pragma omp simd
+            for (int64_t e = 0; e < length; e++) {
+                const Work h_n = widened(h[at + e]) + b_h[e];
+                const Work r = sigmoid(r_in[e] + widened(h[at + HB + e]));
+                const Work z = sigmoid(z_in[e] + widened(h[at + 2 * HB + e]));
+                const Work candidate = 2 * sigmoid(2 * (n_in[e] + r * h_n)) - 1;
+                made[at + e] = h_n;
+                made[at + HB + e] = r;
+                made[at + 2 * HB + e] = z;
+                made[at + 3 * HB + e] = candidate;
+                next[at + e] = then[e] = candidate + z * (state[at + e] - candidate);
+            }
+            if (next_low) narrow(then, next_low + at, length);
+        });
         store(following, out + u0 * out_du + b0 * out_dr, units, n, out_du, out_dr);
     });
 }
@@ -151,36 +171,39 @@ void gru_gates_backward(int64_t H, int64_t B, const Work* grad, const Low* throu
                         int64_t before_du, int64_t before_dr, Low* shares, Low* all, int64_t all_du,
                         Work* of_bias, Work* kept) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
-        Work of_next[TILE][ROWS], state[TILE][ROWS];
+        const int64_t HB = H * B;
+        Work of_next[TILE * ROWS] = {}, state[TILE * ROWS], of[4][TILE * ROWS];
         if (more) load(of_next, more + u0 * more_du + b0 * more_dr, units, n, more_du, more_dr);
         load(state, before + u0 * before_du + b0 * before_dr, units, n, before_du, before_dr);
-        for (int64_t i = 0; i < units; i++) {
-            const int64_t u = u0 + i, at = u * B + b0, HB = H * B;
-            Work* g = of_next[i];
-            for (int64_t b = 0; b < n; b++) g[b] = (more ? g[b] : Work(0)) + grad[at + b];
+        over_runs(u0, units, b0, n, B, [&](int64_t first, int64_t at, int64_t length) {
+            Work *g = of_next + first, *s = state + first;
             if (through)
-                for (int64_t b = 0; b < n; b++) g[b] += widened(through[at + b]);
-            Work of[4][ROWS];
+                for (int64_t e = 0; e < length; e++) g[e] += widened(through[at + e]);
+            Work *of_h_n = of[0] + first, *of_r = of[1] + first, *of_z = of[2] + first, *of_n = of[3] + first;
 #pragma omp simd
-            for (int64_t b = 0; b < n; b++) {
-                const Work h_n = made[at + b], r = made[at + HB + b], z = made[at + 2 * HB + b];
-                const Work candidate = made[at + 3 * HB + b], stays = g[b] * z;
-                const Work of_n = (g[b] - stays) * (1 - candidate * candidate);
-                kept[at + b] = stays;
-                of[0][b] = of_n * r;
-                of[1][b] = of_n * h_n * (r * (1 - r));
-                of[2][b] = g[b] * (state[i][b] - candidate) * (z * (1 - z));
-                of[3][b] = of_n;
+            for (int64_t e = 0; e < length; e++) {
+                const Work h_n = made[at + e], r = made[at + HB + e], z = made[at + 2 * HB + e];
+                const Work candidate = made[at + 3 * HB + e], all_of_it = g[e] + grad[at + e];
+                const Work stays = all_of_it * z;
+                const Work own = (all_of_it - stays) * (1 - candidate * candidate);
+                kept[at + e] = stays;
+                of_h_n[e] = own * r;
+                of_r[e] = own * h_n * (r * (1 - r));
+                of_z[e] = all_of_it * (s[e] - candidate) * (z * (1 - z));
+                of_n[e] = own;
             }
-            for (int64_t k = 0; k < 4; k++) {
-                narrow(of[k], shares + at + k * HB, n);
-                narrow(of[k], all + (u + k * H) * all_du + b0, n);
+            for (int64_t k = 0; k < 4; k++) narrow(of[k] + first, shares + at + k * HB, length);
+        });
+        for (int64_t k = 0; k < 4; k++)
+            for (int64_t i = 0; i < units; i++) {
+                const int64_t u = u0 + i + k * H;
+                const Work* own = of[k] + i * n;
+                narrow(own, all + u * all_du + b0, n);
                 Work sum = 0;
 #pragma omp simd reduction(+ : sum)
-                for (int64_t b = 0; b < n; b++) sum += of[k][b];
-                of_bias[u + k * H] += sum;
+                for (int64_t b = 0; b < n; b++) sum += own[b];
+                of_bias[u] += sum;
             }
-        }
     });
 }
 
@@ -193,7 +216,7 @@ inline void turn(int64_t units, int64_t rows, const From* x, int64_t x_du, int64
 #pragma omp for collapse(2) schedule(static)
     for (int64_t j = 0; j < n_b; j++)
         for (int64_t i = 0; i < n_u; i++) {
-            Work tile[TILE][ROWS];
+            Work tile[TILE * ROWS];
             const int64_t u = i * TILE, b = j * ROWS;
             const int64_t k = std::min(TILE, units - u), n = std::min(ROWS, rows - b);
             load(tile, x + u * x_du + b * x_dr, k, n, x_du, x_dr);
@@ -291,6 +314,72 @@ void look_backward(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_con
         }
         turn(K, B, of_asked, 1, K, of_query, B, 1);
         turn(K, B, of_asked, 1, K, all, all_du, 1);
+    }
+}
+
+// W x of few columns, which reading W bounds: the sums of R rows and N columns stay in registers.
+template <int R, int N, class Low, class Work>
+inline void few(int64_t K, const Low* w, const Work* x, Work (*sums)[N]) {
+    constexpr int64_t LANES = 64 / sizeof(Work);
+    typedef Work Vector __attribute__((vector_size(64), aligned(alignof(Work)), may_alias));
+    Vector sum[R][N] = {};
+    const int64_t whole = K / LANES * LANES;
+    for (int64_t k = 0; k < whole; k += LANES) {
+        Vector row[R];
+        for (int r = 0; r < R; r++) {
+            if (N > 4) __builtin_prefetch(w + (R + r) * K + k);  // of fewer it costs more than it saves
+            for (int64_t l = 0; l < LANES; l++) row[r][l] = widened(w[r * K + k + l]);
+        }
+        for (int n = 0; n < N; n++) {
+            const Vector column = *reinterpret_cast<const Vector*>(x + n * K + k);
+            for (int r = 0; r < R; r++) sum[r][n] += row[r] * column;
+        }
+    }
+    for (int r = 0; r < R; r++)
+        for (int n = 0; n < N; n++) {
+            Work total = 0;
+            for (int64_t l = 0; l < LANES; l++) total += sum[r][n][l];
+            for (int64_t k = whole; k < K; k++) total += widened(w[r * K + k]) * x[n * K + k];
+            sums[r][n] = total;
+        }
+}
+
+template <int N, class Low, class Work>
+void few_columns(int64_t M, int64_t K, const Low* w, const Work* x, Low* out) {
+    constexpr int R = N <= 4 ? 4 : 2;
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < (M + R - 1) / R; i++) {
+        Work sums[R][N];
+        const int64_t row = i * R;
+        if (row + R <= M)
+            few<R, N>(K, w + row * K, x, sums);
+        else
+            for (int64_t r = row; r < M; r++)
+                few<1, N>(K, w + r * K, x, sums + (r - row));
+        const int64_t n_rows = std::min<int64_t>(R, M - row);
+        for (int64_t r = 0; r < n_rows; r++) narrow(sums[r], out + (row + r) * N, N);
+    }
+}
+
+template <class Low, class Work>
+void product(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk, int64_t x_dn,
+             Low* out) {
+    const std::unique_ptr<Work[]> wide(new Work[K * N + 64]);
+    const uintptr_t line = reinterpret_cast<uintptr_t>(wide.get()) + 63;
+    Work* columns = reinterpret_cast<Work*>(line - line % 64);
+#pragma omp parallel
+    {
+        turn(K, N, x, x_dk, x_dn, columns, 1, K);
+        switch (N) {
+            case 1: few_columns<1>(M, K, w, columns, out); break;
+            case 2: few_columns<2>(M, K, w, columns, out); break;
+            case 3: few_columns<3>(M, K, w, columns, out); break;
+            case 4: few_columns<4>(M, K, w, columns, out); break;
+            case 5: few_columns<5>(M, K, w, columns, out); break;
+            case 6: few_columns<6>(M, K, w, columns, out); break;
+            case 7: few_columns<7>(M, K, w, columns, out); break;
+            case 8: few_columns<8>(M, K, w, columns, out); break;
+        }
     }
 }
 
@@ -416,6 +505,10 @@ void turned(int64_t rows, int64_t columns, const Low* x, Low* out) {
                              Work* nlls, Work* mean_nlls, Work* of_bias) {                            \
         softmax_loss<Low, Work>(V, N, logits, bias, targets, n_real, smoothing, wanted, nlls,         \
                                 mean_nlls, of_bias);                                                  \
+    }                                                                                                 \
+    void product_##name(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk,    \
+                        int64_t x_dn, Low* out) {                                                     \
+        product<Low, Work>(M, K, N, w, x, x_dk, x_dn, out);                                           \
     }                                                                                                 \
     void turned_##name(int64_t rows, int64_t columns, const Low* x, Low* out) {                       \
         turned(rows, columns, x, out);                                                                \

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.models.kernels.gates import n_first, n_last
-from nmt.models.kernels.pointwise import Pointwise
 from nmt.models.kernels.precision import without_autocast
 from nmt.models.kernels.products import columns, product
-from nmt.models.kernels.ways import pointwise_for
+from nmt.models.kernels.steps import Steps
+from nmt.models.kernels.ways import steps_for
 
 
 def gru_layer(
@@ -39,7 +39,7 @@ def gru_layer(
     turn = there.flatten()  # row t B + b of the other direction's order; its own inverse
     steps = x.transpose(0, 1).reshape(n_steps * n_rows, -1)
     last = (lengths - 1) * n_rows + rows
-    by = pointwise_for(x)
+    by = steps_for(x)
     outputs: list[Tensor] = []
     finals: list[Tensor] = []
     for direction, parameters in enumerate(weights):
@@ -70,7 +70,7 @@ class _GRU(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, by: Pointwise, n_steps: int, x: Float[Tensor, "N I"], *parameters: Tensor
+        ctx: Any, by: Steps, n_steps: int, x: Float[Tensor, "N I"], *parameters: Tensor
     ) -> Float[Tensor, "N H"]:
         w_ih, w_hh, b_ih, b_hh = parameters
         low, work = by.low, by.work
@@ -85,7 +85,7 @@ class _GRU(torch.autograd.Function):
             current = made.new_zeros(size, n_rows)
             narrow = current.to(low)
             for t in range(n_steps):
-                shares = product(w_hh, narrow)
+                shares = by.product(w_hh, narrow)
                 current, narrow = by.gru_gates(
                     gates[:, t], None, shares, bias, current, made[t], states[t + 1]
                 )
@@ -98,7 +98,7 @@ class _GRU(torch.autograd.Function):
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
         x, w_ih, w_hh, states, made = ctx.saved_tensors
-        by: Pointwise = ctx.by
+        by: Steps = ctx.by
         n_steps, n_rows, size = states[1:].shape
         w_back = columns(w_hh)
         of_states = grads[0].to(by.low).unflatten(0, (n_steps, n_rows))
@@ -111,7 +111,7 @@ class _GRU(torch.autograd.Function):
             kept = by.gru_gates_backward(
                 kept, through, of_states[t], made[t], states[t], shares, every[:, t], of_bias
             )
-            through = product(w_back, shares[: 3 * size])
+            through = by.product(w_back, shares[: 3 * size])
         of_h, of_x = every[: 3 * size].flatten(1), every[size:].flatten(1)
         gradients = (
             columns(product(columns(w_ih), of_x)),

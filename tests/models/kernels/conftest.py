@@ -10,7 +10,7 @@ NEEDS_COMPILER = pytest.mark.skipif(bool(why_not_compiled()), reason=why_not_com
 
 @pytest.fixture(params=["torch", pytest.param("compiled", marks=NEEDS_COMPILER)])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What computes the pointwise parts of an operation."""
+    """What computes the steps of an operation."""
     if request.param == "torch":
         for module in (ways, linear_cross_entropy):
             monkeypatch.setattr(module, "compiled", lambda *_: None)

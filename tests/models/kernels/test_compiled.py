@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 from nmt.models.kernels.compiled import Compiled, compiled
-from nmt.models.kernels.pointwise import Looks, Pointwise
 from nmt.models.kernels.precision import Dtypes
-from nmt.models.kernels.torch_pointwise import TorchPointwise
+from nmt.models.kernels.steps import Looks, Steps
+from nmt.models.kernels.torch_steps import TorchSteps
 from tests.models.kernels.conftest import NEEDS_COMPILER
 
 pytestmark = NEEDS_COMPILER
@@ -32,16 +32,17 @@ def _drawn(dtypes: Dtypes, *shape: int) -> Tensor:
     return torch.randn(shape).to(dtypes.products)
 
 
-def _gates(by: Pointwise, inputs: dict[str, Tensor], has_more: bool) -> list[Tensor]:
+def _gates(by: Steps, inputs: dict[str, Tensor], has_more: bool) -> list[Tensor]:
     """A step and its derivative; all that they write and return."""
     low, work = ({"dtype": dtype} for dtype in (by.low, by.work))
     x, read, h, before, of_out, through = (
         inputs[name].to(**low) for name in ("x", "read", "h", "before", "of_out", "through")
     )
     state, bias, kept = (inputs[name].to(**work) for name in ("state", "bias", "kept"))
-    made, out = torch.empty(4 * H, B, **work), torch.empty(B, H, **low)
+    rows = len(x)
+    made, out = torch.empty(4 * H, rows, **work), torch.empty(rows, H, **low)
     following, narrow = by.gru_gates(x.t(), read if has_more else None, h, bias, state, made, out)
-    shares, every = torch.empty(4 * H, B, **low), torch.empty(4 * H, 3, B, **low)
+    shares, every = torch.empty(4 * H, rows, **low), torch.empty(4 * H, 3, rows, **low)
     of_bias = torch.ones(4 * H, **work)
     stays = by.gru_gates_backward(
         kept, through if has_more else None, of_out if has_more else None, made, before,
@@ -50,24 +51,26 @@ def _gates(by: Pointwise, inputs: dict[str, Tensor], has_more: bool) -> list[Ten
     return [following, narrow, made, out, shares, every[:, 1], of_bias, stays]
 
 
-def _gate_inputs(dtypes: Dtypes) -> dict[str, Tensor]:
+def _gate_inputs(dtypes: Dtypes, rows: int = B) -> dict[str, Tensor]:
     torch.manual_seed(0)
-    sizes = {"x": (B, 3 * H), "read": (3 * H, B), "h": (3 * H, B), "state": (H, B)}
-    sizes |= {"bias": (4 * H,), "kept": (H, B), "before": (B, H), "of_out": (B, H)}
-    return {name: _drawn(dtypes, *size) for name, size in (sizes | {"through": (H, B)}).items()}
+    sizes = {"x": (rows, 3 * H), "read": (3 * H, rows), "h": (3 * H, rows), "state": (H, rows)}
+    sizes |= {"bias": (4 * H,), "kept": (H, rows), "before": (rows, H), "of_out": (rows, H)}
+    sizes |= {"through": (H, rows)}
+    return {name: _drawn(dtypes, *size) for name, size in sizes.items()}
 
 
 @pytest.mark.parametrize("has_more", [False, True])
 @pytest.mark.parametrize(("dtypes", "tolerance"), PRECISIONS)
-def test_gates(dtypes: Dtypes, tolerance: float, has_more: bool) -> None:
-    inputs = _gate_inputs(dtypes)
-    expected = _gates(TorchPointwise(FP64), inputs, has_more)
+@pytest.mark.parametrize("rows", [1, 5, 64, B])
+def test_gates(dtypes: Dtypes, tolerance: float, has_more: bool, rows: int) -> None:
+    inputs = _gate_inputs(dtypes, rows)
+    expected = _gates(TorchSteps(FP64), inputs, has_more)
     own = _gates(_compiled(dtypes), inputs, has_more)
     for reference, found in zip(expected, own, strict=True):
         torch.testing.assert_close(found.double(), reference, rtol=tolerance, atol=tolerance)
 
 
-def _look(looks: Looks, by: Pointwise, inputs: dict[str, Tensor], has_more: bool) -> list[Tensor]:
+def _look(looks: Looks, by: Steps, inputs: dict[str, Tensor], has_more: bool) -> list[Tensor]:
     low, work = ({"dtype": dtype} for dtype in (by.low, by.work))
     asked, weights = torch.empty(B, K, **work), torch.empty(B, S, **work)
     context, whole = torch.empty(B, M, **low), torch.empty(B, M, **work)
@@ -89,7 +92,7 @@ def _look_inputs(dtypes: Dtypes) -> dict[str, Tensor]:
     return {name: _drawn(dtypes, *size) for name, size in sizes.items()}
 
 
-def _looks(by: Pointwise, inputs: dict[str, Tensor], keep: Tensor) -> Looks:
+def _looks(by: Steps, inputs: dict[str, Tensor], keep: Tensor) -> Looks:
     keys, values, v = (inputs[name].to(by.low) for name in ("keys", "values", "v"))
     return by.looks(keys, values, keep, v)
 
@@ -102,7 +105,7 @@ def test_looks(dtypes: Dtypes, tolerance: float, has_more: bool) -> None:
     keep[3], keep[4] = False, True
     both = [
         _look(_looks(by, inputs, keep), by, inputs, has_more)
-        for by in (TorchPointwise(FP64), _compiled(dtypes))
+        for by in (TorchSteps(FP64), _compiled(dtypes))
     ]
     for reference, found in zip(*both, strict=True):
         torch.testing.assert_close(found.double(), reference, rtol=tolerance, atol=5 * tolerance)
@@ -118,6 +121,18 @@ def test_padding_is_not_read() -> None:
         plain, _look(_looks(by, inputs, keep), by, inputs, has_more=True), strict=True
     ):
         assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("n_columns", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+@pytest.mark.parametrize(("dtypes", "tolerance"), PRECISIONS)
+def test_products_of_few_columns(dtypes: Dtypes, tolerance: float, n_columns: int) -> None:
+    torch.manual_seed(0)
+    weight, rows = _drawn(dtypes, 37, 67), _drawn(dtypes, n_columns, 67)
+    expected = weight.double() @ rows.double().t()
+    for columns in (rows.t(), rows.t().contiguous()):
+        found = _compiled(dtypes).product(weight, columns)
+        assert found.dtype == dtypes.products
+        torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from nmt.models.kernels.precision import Dtypes
+from nmt.models.kernels.products import product
 
 
 class Looks(abc.ABC):
@@ -61,7 +62,7 @@ class Looks(abc.ABC):
         """The gradient of v, likewise."""
 
 
-class Pointwise(abc.ABC):
+class Steps(abc.ABC):
     """The gates of a GRU, and looks.
 
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
@@ -74,6 +75,12 @@ class Pointwise(abc.ABC):
 
     def __init__(self, dtypes: Dtypes) -> None:
         self.low, self.work = dtypes
+
+    def product(
+        self, weight: Float[Tensor, "M K"], columns: Float[Tensor, "K N"]
+    ) -> Float[Tensor, "M N"]:
+        """Their product; `weight` lies in one piece, both are in `low`."""
+        return product(weight, columns)
 
     @abc.abstractmethod
     def gru_gates(

@@ -1,4 +1,4 @@
-"""The contract of pointwise.py by torch's operations, on any device and in any dtype.
+"""The contract of steps.py by torch's operations, on any device and in any dtype.
 
 tanh(x) is computed as 2 sigmoid(2 x) - 1, six times as fast on a CPU.
 """
@@ -10,13 +10,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from nmt.models.kernels.gates import tanh_
-from nmt.models.kernels.pointwise import Looks, Pointwise
 from nmt.models.kernels.products import columns
+from nmt.models.kernels.steps import Looks, Steps
 from nmt.models.masks import softmax_where
 
 
-class TorchPointwise(Pointwise):
-    """See Pointwise."""
+class TorchSteps(Steps):
+    """See Steps."""
 
     def gru_gates(
         self,
@@ -28,7 +28,7 @@ class TorchPointwise(Pointwise):
         made: Float[Tensor, "F B"],
         out: Float[Tensor, "B H"],
     ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
-        """See Pointwise."""
+        """See Steps."""
         size = len(state)
         x = x.to(self.work) if read is None else x.to(self.work) + read
         of_state, n = made.split([3 * size, size])
@@ -52,7 +52,7 @@ class TorchPointwise(Pointwise):
         every: Float[Tensor, "F B"],
         of_bias: Float[Tensor, " F"],
     ) -> Float[Tensor, "H B"]:
-        """See Pointwise."""
+        """See Steps."""
         grad = kept if through is None else kept + through
         if of_out is not None:
             grad = grad + columns(of_out)
@@ -76,7 +76,7 @@ class TorchPointwise(Pointwise):
         keep: Bool[Tensor, "B S"],
         v: Float[Tensor, " K"],
     ) -> Looks:
-        """See Pointwise."""
+        """See Steps."""
         return TorchLooks(keys.to(self.work), values.to(self.work), keep, v.to(self.work))
 
 
