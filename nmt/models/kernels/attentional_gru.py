@@ -107,7 +107,7 @@ class _AttentionalGRU(torch.autograd.Function):
             for grad, dtype in zip(grads, (low, low, work), strict=True)
         )
         looks = by.looks(keys, values, keep, v)
-        W_s_back, W_c_back = columns(W_s), columns(W_c)
+        W_s_back, W_c_back = by.columns(W_s), by.columns(W_c)
         shares = states.new_empty(n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
         every = states.new_empty(n_s + size, n_steps, n_rows)
         of_reads = torch.empty_like(contexts, dtype=work)

@@ -67,15 +67,14 @@ class Compiled(Steps):
         self._turned = operation("turned", "nnpp")
 
     def product(
-        self, weight: Float[Tensor, "M K"], columns: Float[Tensor, "K N"]
+        self, weight: Float[Tensor, "M K"], x: Float[Tensor, "K N"]
     ) -> Float[Tensor, "M N"]:
         """See Steps. Of few columns by code of our own: libraries read a weight much slower."""
-        (size, inner), n_columns = weight.shape, columns.shape[1]
+        (size, inner), n_columns = weight.shape, x.shape[1]
         if not 0 < n_columns <= _FEW:
-            return product(weight, columns)
+            return product(weight, x)
         out = weight.new_empty(size, n_columns)
-        place = columns.data_ptr(), *columns.stride()
-        self._product(size, inner, n_columns, _at(weight), *place, _at(out))
+        self._product(size, inner, n_columns, _at(weight), x.data_ptr(), *x.stride(), _at(out))
         return out
 
     def gru_gates(
@@ -142,8 +141,11 @@ class Compiled(Steps):
         """Each column's -log p(target), and with smoothing its mean over the `n_real` first rows.
 
         Where `of_bias` is given, `logits` become the gradient of the smoothed loss by the logits,
-        and its sum over columns is added to `of_bias`. `logits` come without `bias`.
+        and its sum over columns is added to `of_bias`. `logits` come without `bias`. Raises
+        IndexError for a target that is no row.
         """
+        if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < len(logits):
+            raise IndexError(f"a target lies outside of the {len(logits)} rows of the vocabulary")
         nlls = bias.new_empty(len(targets))
         means = torch.empty_like(nlls)
         wanted = of_bias is not None
@@ -153,10 +155,10 @@ class Compiled(Steps):
         )  # fmt: skip
         return nlls, means
 
-    def columns(self, rows: Float[Tensor, "R C"]) -> Float[Tensor, "C R"]:
-        """The rows, in `low`, as columns in one piece."""
-        out = rows.new_empty(rows.shape[1], rows.shape[0])
-        self._turned(*rows.shape, _at(rows), _at(out))
+    def columns(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
+        """See Steps."""
+        out = weight.new_empty(weight.shape[1], weight.shape[0])
+        self._turned(*weight.shape, _at(weight), _at(out))
         return out
 
 

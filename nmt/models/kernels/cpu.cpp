@@ -1,9 +1,9 @@
 // What lies between the matrix products of a training step on a CPU, each in one pass over memory.
 //
-// kernels/cpu.py compiles this file and says what each function computes; gates.py, additive.py and
+// compiled.py calls these; steps.py and compiled.py say what each computes, torch_steps.py and
 // linear_cross_entropy.py compute the same by torch's operations. Low is the dtype of products and
 // of what is kept in bulk, Work that of all arithmetic here. Every sum has one order, whatever the
-// number of threads.
+// number of threads. C++17 with GNU's vectors; no header of torch.
 
 #include <algorithm>
 #include <cmath>
@@ -17,9 +17,17 @@ struct bf16 {
     uint16_t bits;
 };
 
+template <class To, class From>
+inline To as_bits(From x) {
+    static_assert(sizeof(To) == sizeof(From));
+    To same;
+    __builtin_memcpy(&same, &x, sizeof same);
+    return same;
+}
+
 inline float widened(float x) { return x; }
 inline double widened(double x) { return x; }
-inline float widened(bf16 x) { return __builtin_bit_cast(float, uint32_t(x.bits) << 16); }
+inline float widened(bf16 x) { return as_bits<float>(uint32_t(x.bits) << 16); }
 
 inline void narrow(const float* __restrict from, float* __restrict to, int64_t n) {
     std::copy(from, from + n, to);
@@ -30,7 +38,7 @@ inline void narrow(const double* __restrict from, double* __restrict to, int64_t
 inline void narrow(const float* __restrict from, bf16* __restrict to, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {  // to the nearest, ties to even
-        const uint32_t u = __builtin_bit_cast(uint32_t, from[i]);
+        const uint32_t u = as_bits<uint32_t>(from[i]);
         const uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
         to[i].bits = uint16_t((u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
     }
@@ -58,8 +66,8 @@ inline float exponential(float given) {
     p = p * r + 0.5f;
     p = p * r + 1.f;
     p = p * r + 1.f;
-    const uint32_t power = (__builtin_bit_cast(uint32_t, shifted) + 127) << 23;
-    return given < -87.f ? 0.f : p * __builtin_bit_cast(float, power);
+    const uint32_t power = (as_bits<uint32_t>(shifted) + 127) << 23;
+    return given < -87.f ? 0.f : p * as_bits<float>(power);
 }
 inline double exponential(double x) { return std::exp(x); }
 
@@ -214,8 +222,8 @@ inline void turn(int64_t units, int64_t rows, const From* x, int64_t x_du, int64
     using Work = decltype(widened(From{}));
     const int64_t n_u = (units + TILE - 1) / TILE, n_b = (rows + ROWS - 1) / ROWS;
 #pragma omp for collapse(2) schedule(static)
-    for (int64_t j = 0; j < n_b; j++)
-        for (int64_t i = 0; i < n_u; i++) {
+    for (int64_t i = 0; i < n_u; i++)
+        for (int64_t j = 0; j < n_b; j++) {
             Work tile[TILE * ROWS];
             const int64_t u = i * TILE, b = j * ROWS;
             const int64_t k = std::min(TILE, units - u), n = std::min(ROWS, rows - b);
@@ -464,8 +472,15 @@ void softmax_loss(int64_t V, int64_t N, Low* logits, const Work* bias, const int
 
 template <class Low>
 void turned(int64_t rows, int64_t columns, const Low* x, Low* out) {
-#pragma omp parallel
-    turn(columns, rows, x, 1, columns, out, rows, 1);
+#pragma omp parallel for schedule(static)
+    for (int64_t j = 0; j < columns; j += TILE)
+        for (int64_t i = 0; i < rows; i += TILE) {
+            Low tile[TILE][TILE];
+            const int64_t n = std::min(TILE, rows - i), m = std::min(TILE, columns - j);
+            for (int64_t r = 0; r < n; r++)
+                for (int64_t c = 0; c < m; c++) tile[c][r] = x[(i + r) * columns + j + c];
+            for (int64_t c = 0; c < m; c++) std::copy(tile[c], tile[c] + n, out + (j + c) * rows + i);
+        }
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from nmt.models.kernels.gates import n_first, n_last
 from nmt.models.kernels.precision import without_autocast
-from nmt.models.kernels.products import columns, product
+from nmt.models.kernels.products import product
 from nmt.models.kernels.steps import Steps
 from nmt.models.kernels.ways import steps_for
 
@@ -100,7 +100,7 @@ class _GRU(torch.autograd.Function):
         x, w_ih, w_hh, states, made = ctx.saved_tensors
         by: Steps = ctx.by
         n_steps, n_rows, size = states[1:].shape
-        w_back = columns(w_hh)
+        w_back = by.columns(w_hh)
         of_states = grads[0].to(by.low).unflatten(0, (n_steps, n_rows))
         shares = states.new_empty(4 * size, n_rows)  # of [h_n; r; z; x_n], one step's
         every = states.new_empty(4 * size, n_steps, n_rows)
@@ -114,7 +114,7 @@ class _GRU(torch.autograd.Function):
             through = by.product(w_back, shares[: 3 * size])
         of_h, of_x = every[: 3 * size].flatten(1), every[size:].flatten(1)
         gradients = (
-            columns(product(columns(w_ih), of_x)),
+            by.columns(product(by.columns(w_ih), of_x)),
             product(of_x, x),
             n_last(product(of_h, states[:-1].flatten(0, 1))),
             of_bias[size:],

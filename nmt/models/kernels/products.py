@@ -17,7 +17,7 @@ def product(
     left: Float[Tensor, "M K"], right: Float[Tensor, "K N"], bias: Float[Tensor, " N"] | None = None
 ) -> Float[Tensor, "M N"]:
     """left right + bias, without a derivative; `left` best has its rows in one piece."""
-    if not _is_for_onednn(left):
+    if not is_for_onednn(left):
         return torch.mm(left, right) if bias is None else torch.addmm(bias, left, right)
     weight = right.t()
     if not (right.is_contiguous() or weight.is_contiguous()):
@@ -26,7 +26,8 @@ def product(
     return made
 
 
-def _is_for_onednn(x: Tensor) -> bool:
+def is_for_onednn(x: Tensor) -> bool:
+    """Whether `product` is not torch's."""
     return _HAS_ONEDNN and x.dtype == torch.float32 and x.device.type == "cpu"
 
 

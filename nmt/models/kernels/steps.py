@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from nmt.models.kernels.precision import Dtypes
-from nmt.models.kernels.products import product
+from nmt.models.kernels.products import columns, product
 
 
 class Looks(abc.ABC):
@@ -77,10 +77,14 @@ class Steps(abc.ABC):
         self.low, self.work = dtypes
 
     def product(
-        self, weight: Float[Tensor, "M K"], columns: Float[Tensor, "K N"]
+        self, weight: Float[Tensor, "M K"], x: Float[Tensor, "K N"]
     ) -> Float[Tensor, "M N"]:
         """Their product; `weight` lies in one piece, both are in `low`."""
-        return product(weight, columns)
+        return product(weight, x)
+
+    def columns(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
+        """Its rows, in one piece and in `low`, as columns in one piece."""
+        return columns(weight)
 
     @abc.abstractmethod
     def gru_gates(

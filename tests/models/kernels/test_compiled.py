@@ -159,6 +159,13 @@ def test_loss_and_its_gradient(dtypes: Dtypes, tolerance: float, smoothing: floa
     torch.testing.assert_close(of_bias.double() - 1, wanted.grad.sum(0), rtol=0, atol=1e-4)
 
 
+def test_a_target_outside_of_the_vocabulary_is_refused() -> None:
+    by, logits = _compiled(FP64), torch.zeros(9, 2, dtype=torch.float64)
+    for target in (-1, 9):
+        with pytest.raises(IndexError, match="9 rows"):
+            by.loss(logits, logits[:, 0], torch.tensor([0, target]), 9, 0.0, None)
+
+
 @pytest.mark.parametrize("dtypes", [FP64, Dtypes(torch.bfloat16, torch.float32)])
 def test_columns(dtypes: Dtypes) -> None:
     x = _drawn(dtypes, 83, 130)
