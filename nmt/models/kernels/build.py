@@ -47,7 +47,10 @@ def built(source: Path) -> Built:
         return Built(None, f"{SWITCH} is off")
     if platform.system() != "Linux":
         return Built(None, "compiled on Linux only")
-    command = shlex.split(os.environ.get("CXX", "c++"))
+    try:
+        command = shlex.split(os.environ.get("CXX") or "c++") or ["c++"]
+    except ValueError as error:
+        return Built(None, f"CXX: {error}")
     key = [source.read_text(), *_FLAGS, _processor()]
     name = f"{source.stem}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.so"
     try:

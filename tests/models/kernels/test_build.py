@@ -56,6 +56,7 @@ def test_a_changed_source_is_compiled_anew(tmp_path: Path) -> None:
     [
         ("no-such-compiler", _SOURCE, "no C++ compiler, 'no-such-compiler'"),
         ("false", _SOURCE, "'false' failed: no message"),
+        ("c++ 'quoted", _SOURCE, "CXX: No closing quotation"),
         pytest.param("c++", "int broken(", "error: ", marks=NEEDS_COMPILER),
         pytest.param(
             "c++", "void a(); void b() { a(); }", "undefined symbol", marks=NEEDS_COMPILER
@@ -70,6 +71,15 @@ def test_without_a_compiler_there_is_a_reason(
     assert found.library is None
     assert why in found.why_not
     assert "\n" not in found.why_not
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("compiler", ["", " ", "c++ -g0"])
+def test_the_compiler_may_have_options_or_none_be_named(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", compiler)
+    assert _built(_source(tmp_path)).library is not None
 
 
 def test_it_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
