@@ -54,7 +54,7 @@ check:         ## the same without installing
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(PY) -m pytest
+	$(PY) -m pytest --numprocesses auto --maxprocesses 4
 
 test-slow: $(VENV)/.installed-dev      ## the tests that take minutes
 	$(PY) -m pytest -m slow
