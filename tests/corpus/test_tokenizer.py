@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
@@ -162,6 +162,7 @@ def test_any_text_can_be_encoded(kind: str, text: str) -> None:
 @each_kind
 @settings(max_examples=60, deadline=None)
 @given(ids=st.lists(st.integers(0, 383)))
+@example(ids=[4, 13, 1])  # a control character and a space before a word
 def test_any_ids_can_be_decoded(kind: str, ids: list[int]) -> None:
     """A model may write anything, also what no text would give."""
     tokenizer = trained(kind).tgt
