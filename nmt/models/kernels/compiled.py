@@ -60,8 +60,9 @@ class Compiled(Steps):
 
         self._gates = operation("gru_gates", "nnpnn" + 8 * "p" + "nn")
         self._gates_backward = operation("gru_gates_backward", "nnpppnnppnnppnpp")
-        self._look = operation("look", 4 * "n" + 8 * "p")
-        self._look_backward = operation("look_backward", 4 * "n" + 15 * "p" + "n")
+        self._look_keys = operation("look_keys", "nnppp")
+        self._look = operation("look", 4 * "n" + 10 * "p")
+        self._look_backward = operation("look_backward", 4 * "n" + 17 * "p" + "n")
         self._loss = operation("softmax_loss", "nnpppnrnppp")
         self._product = operation("product", "nnnppnnp")
         self._turned = operation("turned", "nnpp")
@@ -165,7 +166,10 @@ class Compiled(Steps):
 class _CompiledLooks(Looks):
     def __init__(self, by: Compiled, keys: Tensor, values: Tensor, keep: Tensor, v: Tensor) -> None:
         self.by = by
-        self.memory = keys, values, keep, v  # held, for their addresses are
+        decays = torch.empty_like(keys, dtype=by.work)
+        far = torch.empty_like(keep)
+        by._look_keys(far.numel(), keys.shape[2], _at(keys), _at(decays), _at(far))
+        self.memory = keys, decays, far, values, keep, v  # held, for their addresses are
         self.sizes = *keys.shape, values.shape[2]
         self.places = tuple(map(_at, self.memory))
 
@@ -207,7 +211,7 @@ class _CompiledLooks(Looks):
 
     def of_keys(self) -> Float[Tensor, "B S K"]:
         """See Looks."""
-        return self.back[0] * (4 * self.memory[3])
+        return self.back[0] * (4 * self.memory[-1])
 
     def of_v(self) -> Float[Tensor, " K"]:
         """See Looks."""

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -76,7 +78,99 @@ inline Work sigmoid(Work x) {
     return 1 / (1 + exponential(-x));
 }
 
+#if defined(__AVX512F__)
+constexpr int REGISTER = 64;  // bytes
+#elif defined(__AVX__)
+constexpr int REGISTER = 32;
+#else
+constexpr int REGISTER = 16;
+#endif
 constexpr int64_t TILE = 16, ROWS = 64;
+
+template <class Number>
+struct Vectors {
+    static constexpr int64_t LANES = REGISTER / sizeof(Number);
+    typedef Number Vector __attribute__((vector_size(REGISTER)));
+    typedef std::conditional_t<sizeof(Number) == 4, int32_t, int64_t> Index;
+    typedef Index Indices __attribute__((vector_size(REGISTER)));
+};
+
+// Which lanes of two vectors, one after the other, have bit HALF clear, in pairs of blocks.
+template <int64_t HALF, class Number, size_t... lane>
+constexpr auto picked(std::index_sequence<lane...>) {
+    using Of = Vectors<Number>;
+    return typename Of::Indices{typename Of::Index(lane & HALF ? lane - HALF + Of::LANES : lane)...};
+}
+
+// A square of vectors, transposed: of each pair of rows and of lanes that differ in bit HALF the
+// two that are off the diagonal change places, for the greatest HALF first.
+template <int64_t HALF, class Number>
+inline void transpose_square(typename Vectors<Number>::Vector* square) {
+    constexpr int64_t L = Vectors<Number>::LANES;
+    constexpr auto upper = picked<HALF, Number>(std::make_index_sequence<L>());
+    constexpr auto lower = upper + HALF;
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < L; i++)
+        if (!(i & HALF)) {
+            const auto first = square[i], second = square[i + HALF];
+            square[i] = __builtin_shuffle(first, second, upper);
+            square[i + HALF] = __builtin_shuffle(first, second, lower);
+        }
+    if constexpr (HALF > 1) transpose_square<HALF / 2, Number>(square);
+}
+
+template <class Number, class Low>
+inline typename Vectors<Number>::Vector vector(const Low* x) {
+    typename Vectors<Number>::Vector made;
+    for (int64_t l = 0; l < Vectors<Number>::LANES; l++) made[l] = widened(x[l]);
+    return made;
+}
+
+// Each lane's neighbour at a distance of HALF.
+template <int64_t HALF, class Number, size_t... lane>
+constexpr auto moved(std::index_sequence<lane...>) {
+    return typename Vectors<Number>::Indices{typename Vectors<Number>::Index(lane + HALF)...};
+}
+
+// The sum of all lanes, of halves in turn.
+template <class Number, int64_t HALF = Vectors<Number>::LANES / 2>
+inline Number total(typename Vectors<Number>::Vector x) {
+    constexpr auto from = moved<HALF, Number>(std::make_index_sequence<Vectors<Number>::LANES>());
+    x += __builtin_shuffle(x, from);
+    if constexpr (HALF > 1)
+        return total<Number, HALF / 2>(x);
+    else
+        return x[0];
+}
+
+// `n` numbers of each of `rows` rows at x as n rows at out, by squares that stay in registers.
+template <class From, class To>
+inline void transpose(int64_t rows, int64_t n, const From* x, int64_t x_stride, To* out,
+                      int64_t out_stride) {
+    using Work = decltype(widened(From{}));
+    constexpr int64_t L = Vectors<Work>::LANES;
+    const int64_t whole_rows = rows / L * L, whole = n / L * L;
+    for (int64_t c = 0; c < whole; c += L)
+        for (int64_t r = 0; r < whole_rows; r += L) {
+            typename Vectors<Work>::Vector square[L];
+#pragma GCC unroll 16
+            for (int64_t i = 0; i < L; i++) {
+                const From* row = x + (r + i) * x_stride + c;
+                __builtin_prefetch(row + L);
+                square[i] = vector<Work>(row);
+            }
+            transpose_square<L / 2, Work>(square);
+#pragma GCC unroll 16
+            for (int64_t i = 0; i < L; i++) {
+                Work row[L];
+                __builtin_memcpy(row, &square[i], sizeof row);
+                narrow(row, out + (c + i) * out_stride + r, L);
+            }
+        }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = r < whole_rows ? whole : 0; c < n; c++)
+            out[c * out_stride + r] = narrowed<To>(widened(x[r * x_stride + c]));
+}
 
 // A piece of (units, n) numbers, at most TILE and ROWS, in one piece, from x + unit * du + row * dr.
 template <class Work, class Low>
@@ -84,6 +178,8 @@ inline void load(Work* tile, const Low* x, int64_t units, int64_t n, int64_t du,
     if (dr == 1)
         for (int64_t u = 0; u < units; u++)
             for (int64_t b = 0; b < n; b++) tile[u * n + b] = widened(x[u * du + b]);
+    else if (du == 1)
+        transpose(n, units, x, dr, tile, n);
     else
         for (int64_t b = 0; b < n; b++)
             for (int64_t u = 0; u < units; u++) tile[u * n + b] = widened(x[u * du + b * dr]);
@@ -93,15 +189,11 @@ template <class Low, class Work>
 inline void store(const Work* tile, Low* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
     if (dr == 1)
         for (int64_t u = 0; u < units; u++) narrow(tile + u * n, x + u * du, n);
+    else if (du == 1)
+        transpose(units, n, tile, n, x, dr);
     else
-        for (int64_t b = 0; b < n; b++) {
-            Work row[TILE];
-            for (int64_t u = 0; u < units; u++) row[u] = tile[u * n + b];
-            if (du == 1)
-                narrow(row, x + b * dr, units);
-            else
-                for (int64_t u = 0; u < units; u++) x[u * du + b * dr] = narrowed<Low>(row[u]);
-        }
+        for (int64_t b = 0; b < n; b++)
+            for (int64_t u = 0; u < units; u++) x[u * du + b * dr] = narrowed<Low>(tile[u * n + b]);
 }
 
 // Pieces of (units, rows) whose units lie together: `body` gets the first unit and how many, the
@@ -232,30 +324,95 @@ inline void turn(int64_t units, int64_t rows, const From* x, int64_t x_du, int64
         }
 }
 
+// Beyond it exp(-2 k) exp(-2 q) is not exp(-2 (q + k)) in fp32.
+constexpr float FAR = 40;
+
+// exp(-2 x), the decay, of a row of keys or queries; returns whether one of them is far.
 template <class Low, class Work>
-inline Work energies(const Low* key, const Work* query, const Work* v, int64_t K) {
+inline bool decays(const Low* x, Work* out, int64_t n) {
+    Work most = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        const Work own = widened(x[i]), size = own < 0 ? -own : own;
+        most = size > most ? size : most;
+        out[i] = exponential(-2 * own);
+    }
+    return most > FAR;
+}
+
+template <class Low, class Work>
+void look_keys(int64_t n_keys, int64_t K, const Low* keys, Work* decay, bool* far) {
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_keys; i++) far[i] = decays(keys + i * K, decay + i * K, K);
+}
+
+// sigmoid(2 (q + k)); where neither is far of their decays, without another exp.
+template <bool far, class Low, class Work>
+inline Work rise(Work q, Work q_decay, Low k, Work k_decay) {
+    if constexpr (far)
+        return sigmoid(2 * (q + widened(k)));
+    else
+        return 1 / (1 + q_decay * k_decay);
+}
+
+template <bool far, class Low, class Work>
+inline Work energy(const Work* q, const Work* q_decay, const Low* key, const Work* key_decay,
+                   const Work* v, int64_t K) {
     Work sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t k = 0; k < K; k++) sum += v[k] * sigmoid(2 * (query[k] + widened(key[k])));
+    for (int64_t k = 0; k < K; k++) sum += v[k] * rise<far>(q[k], q_decay[k], key[k], key_decay[k]);
     return 2 * sum;
+}
+
+template <bool far, class Low, class Work>
+inline void add_slopes(const Work* q, const Work* q_decay, const Low* key, const Work* key_decay,
+                       Work of_energy, Work* of_v, Work* of_key, Work* of_q, int64_t K) {
+#pragma omp simd
+    for (int64_t k = 0; k < K; k++) {
+        const Work e = rise<far>(q[k], q_decay[k], key[k], key_decay[k]);
+        const Work rising = of_energy * e, slope = rising * (1 - e);
+        of_v[k] += rising;
+        of_key[k] += slope;
+        of_q[k] += slope;
+    }
+}
+
+template <class Low, class Work>
+inline Work dot(const Work* x, const Low* y, int64_t n) {
+    using Vector = typename Vectors<Work>::Vector;
+    constexpr int64_t L = Vectors<Work>::LANES, N = 4;  // a single sum would wait for itself
+    Vector sums[N] = {};
+    const int64_t whole = n / (N * L) * (N * L);
+    for (int64_t i = 0; i < whole; i += N * L)
+#pragma GCC unroll 16
+        for (int64_t j = 0; j < N; j++)
+            sums[j] += vector<Work>(x + i + j * L) * vector<Work>(y + i + j * L);
+    Work sum = total<Work>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    for (int64_t i = whole; i < n; i++) sum += x[i] * widened(y[i]);
+    return sum;
 }
 
 template <class Low, class Work>
 void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Low* keys,
-          const Low* values, const bool* keep, const Work* v, Work* asked, Work* weights, Low* contexts) {
+          const Work* key_decays, const bool* far_keys, const Low* values, const bool* keep,
+          const Work* v, Work* asked, Work* weights, Low* contexts) {
 #pragma omp parallel
     {
         turn(K, B, query, B, 1, asked, 1, K);
-        const std::unique_ptr<Work[]> sum(new Work[M]);
-        Work* context = sum.get();
+        const std::unique_ptr<Work[]> buffers(new Work[M + K]);
+        Work *context = buffers.get(), *decay = context + M;
 #pragma omp for schedule(static)
         for (int64_t b = 0; b < B; b++) {
             const bool* is_kept = keep + b * S;
-            Work* w = weights + b * S;
+            Work *w = weights + b * S, *q = asked + b * K;
+            const bool far = decays(q, decay, K);
             Work most = -std::numeric_limits<Work>::infinity(), total = 0;
             for (int64_t s = 0; s < S; s++)
                 if (is_kept[s]) {
-                    w[s] = energies(keys + (b * S + s) * K, asked + b * K, v, K);
+                    const int64_t i = b * S + s;
+                    const bool is_far = far || far_keys[i];
+                    const auto energy_of = is_far ? energy<true, Low, Work> : energy<false, Low, Work>;
+                    w[s] = energy_of(q, decay, keys + i * K, key_decays + i * K, v, K);
                     most = std::max(most, w[s]);
                 }
             for (int64_t s = 0; s < S; s++) {
@@ -278,45 +435,37 @@ void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Lo
 template <class Low, class Work>
 void look_backward(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_context,
                    const Low* more, const Work* more_weights, const Work* asked, const Work* weights,
-                   const Low* keys, const Low* values, const bool* keep, const Work* v, Work* of_contexts,
-                   Work* of_asked, Work* sum_slopes, Work* sum_v, Low* of_query, Low* all,
-                   int64_t all_du) {
+                   const Low* keys, const Work* key_decays, const bool* far_keys, const Low* values,
+                   const bool* keep, const Work* v, Work* of_contexts, Work* of_asked,
+                   Work* sum_slopes, Work* sum_v, Low* of_query, Low* all, int64_t all_du) {
 #pragma omp parallel
     {
         turn(M, B, of_context, B, 1, of_contexts, 1, M);
-        const std::unique_ptr<Work[]> of_scores(new Work[S]);
-        Work* of_w = of_scores.get();
+        const std::unique_ptr<Work[]> buffers(new Work[S + K]);
+        Work *of_w = buffers.get(), *decay = of_w + S;
 #pragma omp for schedule(static)
         for (int64_t b = 0; b < B; b++) {
             const bool* is_kept = keep + b * S;
-            const Work *w = weights + b * S, *query = asked + b * K;
+            const Work *w = weights + b * S, *q = asked + b * K;
+            const bool far = decays(q, decay, K);
             Work *g = of_contexts + b * M, *of_q = of_asked + b * K, *of_v = sum_v + b * K;
             if (more)
                 for (int64_t m = 0; m < M; m++) g[m] += widened(more[b * M + m]);
             Work mean = 0;
             for (int64_t s = 0; s < S; s++)
                 if (is_kept[s]) {
-                    const Low* value = values + (b * S + s) * M;
-                    Work sum = 0;
-#pragma omp simd reduction(+ : sum)
-                    for (int64_t m = 0; m < M; m++) sum += g[m] * widened(value[m]);
-                    of_w[s] = sum + (more_weights ? more_weights[b * S + s] : Work(0));
+                    of_w[s] = dot(g, values + (b * S + s) * M, M);
+                    if (more_weights) of_w[s] += more_weights[b * S + s];
                     mean += w[s] * of_w[s];
                 }
             std::fill(of_q, of_q + K, Work(0));
             for (int64_t s = 0; s < S; s++)
                 if (is_kept[s]) {
-                    const Work of_score = w[s] * (of_w[s] - mean);
-                    const Low* key = keys + (b * S + s) * K;
-                    Work* slopes = sum_slopes + (b * S + s) * K;
-#pragma omp simd
-                    for (int64_t k = 0; k < K; k++) {
-                        const Work e = sigmoid(2 * (query[k] + widened(key[k])));
-                        const Work rising = of_score * e, slope = rising * (1 - e);
-                        of_v[k] += rising;
-                        slopes[k] += slope;
-                        of_q[k] += slope;
-                    }
+                    const int64_t i = b * S + s;
+                    const bool is_far = far || far_keys[i];
+                    const auto add = is_far ? add_slopes<true, Low, Work> : add_slopes<false, Low, Work>;
+                    add(q, decay, keys + i * K, key_decays + i * K, w[s] * (of_w[s] - mean), of_v,
+                        sum_slopes + i * K, of_q, K);
                 }
             for (int64_t k = 0; k < K; k++) of_q[k] *= 4 * v[k];
         }
@@ -325,36 +474,40 @@ void look_backward(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_con
     }
 }
 
-// W x of few columns, which reading W bounds: the sums of R rows and N columns stay in registers.
+// W x of few columns: the sums of R rows and N columns stay in registers, which GCC does only if it
+// is told to unroll. The next R rows come into the cache meanwhile, as one piece.
 template <int R, int N, class Low, class Work>
 inline void few(int64_t K, const Low* w, const Work* x, Work (*sums)[N]) {
-    constexpr int64_t LANES = 64 / sizeof(Work);
-    typedef Work Vector __attribute__((vector_size(64), aligned(alignof(Work)), may_alias));
+    using Vector = typename Vectors<Work>::Vector;
+    constexpr int64_t L = Vectors<Work>::LANES, LINE = 64 / sizeof(Low);
     Vector sum[R][N] = {};
-    const int64_t whole = K / LANES * LANES;
-    for (int64_t k = 0; k < whole; k += LANES) {
+    const int64_t whole = K / L * L;
+    for (int64_t k = 0; k < whole; k += L) {
         Vector row[R];
+#pragma GCC unroll 16
         for (int r = 0; r < R; r++) {
-            if (N > 4) __builtin_prefetch(w + (R + r) * K + k);  // of fewer it costs more than it saves
-            for (int64_t l = 0; l < LANES; l++) row[r][l] = widened(w[r * K + k + l]);
+            if (r * L % LINE == 0) __builtin_prefetch(w + R * K + R * k + r * L, 0, 2);
+            row[r] = vector<Work>(w + r * K + k);
         }
+#pragma GCC unroll 16
         for (int n = 0; n < N; n++) {
-            const Vector column = *reinterpret_cast<const Vector*>(x + n * K + k);
+            const Vector column = vector<Work>(x + n * K + k);
+#pragma GCC unroll 16
             for (int r = 0; r < R; r++) sum[r][n] += row[r] * column;
         }
     }
+#pragma GCC unroll 16
     for (int r = 0; r < R; r++)
+#pragma GCC unroll 16
         for (int n = 0; n < N; n++) {
-            Work total = 0;
-            for (int64_t l = 0; l < LANES; l++) total += sum[r][n][l];
-            for (int64_t k = whole; k < K; k++) total += widened(w[r * K + k]) * x[n * K + k];
-            sums[r][n] = total;
+            sums[r][n] = total<Work>(sum[r][n]);
+            for (int64_t k = whole; k < K; k++) sums[r][n] += widened(w[r * K + k]) * x[n * K + k];
         }
 }
 
 template <int N, class Low, class Work>
 void few_columns(int64_t M, int64_t K, const Low* w, const Work* x, Low* out) {
-    constexpr int R = N <= 4 ? 4 : 2;
+    constexpr int R = std::min(6, 24 / N);  // of 32 registers
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < (M + R - 1) / R; i++) {
         Work sums[R][N];
@@ -473,60 +626,60 @@ void softmax_loss(int64_t V, int64_t N, Low* logits, const Work* bias, const int
 template <class Low>
 void turned(int64_t rows, int64_t columns, const Low* x, Low* out) {
 #pragma omp parallel for schedule(static)
-    for (int64_t j = 0; j < columns; j += TILE)
-        for (int64_t i = 0; i < rows; i += TILE) {
-            Low tile[TILE][TILE];
-            const int64_t n = std::min(TILE, rows - i), m = std::min(TILE, columns - j);
-            for (int64_t r = 0; r < n; r++)
-                for (int64_t c = 0; c < m; c++) tile[c][r] = x[(i + r) * columns + j + c];
-            for (int64_t c = 0; c < m; c++) std::copy(tile[c], tile[c] + n, out + (j + c) * rows + i);
-        }
+    for (int64_t i = 0; i < rows; i += ROWS)
+        transpose(std::min(ROWS, rows - i), columns, x + i * columns, columns, out + i, rows);
 }
 
 }  // namespace
 
-#define FOR_DTYPES(Low, Work, name)                                                                   \
-    void gru_gates_##name(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr,             \
-                          const Low* read, const Low* h, const Work* bias, const Work* state,         \
-                          Work* made, Work* next, Low* next_low, Low* out, int64_t out_du,            \
-                          int64_t out_dr) {                                                           \
-        gru_gates(H, B, x, x_du, x_dr, read, h, bias, state, made, next, next_low, out, out_du,       \
-                  out_dr);                                                                            \
-    }                                                                                                 \
-    void gru_gates_backward_##name(int64_t H, int64_t B, const Work* grad, const Low* through,        \
-                                   const Low* more, int64_t more_du, int64_t more_dr,                 \
-                                   const Work* made, const Low* before, int64_t before_du,            \
-                                   int64_t before_dr, Low* shares, Low* all, int64_t all_du,          \
-                                   Work* of_bias, Work* kept) {                                                      \
-        gru_gates_backward(H, B, grad, through, more, more_du, more_dr, made, before, before_du,      \
-                           before_dr, shares, all, all_du, of_bias, kept);                                    \
-    }                                                                                                 \
-    void look_##name(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Low* keys,   \
-                     const Low* values, const bool* keep, const Work* v, Work* asked, Work* weights,  \
-                     Low* contexts) {                                                                 \
-        look(B, S, K, M, query, keys, values, keep, v, asked, weights, contexts);                     \
-    }                                                                                                 \
-    void look_backward_##name(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_context,      \
-                              const Low* more, const Work* more_weights, const Work* asked,           \
-                              const Work* weights, const Low* keys, const Low* values,                \
-                              const bool* keep, const Work* v, Work* of_contexts, Work* of_asked,     \
-                              Work* sum_slopes, Work* sum_v, Low* of_query, Low* all,                 \
-                              int64_t all_du) {                                                       \
-        look_backward(B, S, K, M, of_context, more, more_weights, asked, weights, keys, values, keep, \
-                      v, of_contexts, of_asked, sum_slopes, sum_v, of_query, all, all_du);            \
-    }                                                                                                 \
-    void softmax_loss_##name(int64_t V, int64_t N, Low* logits, const Work* bias,                     \
-                             const int64_t* targets, int64_t n_real, double smoothing, int64_t wanted,\
-                             Work* nlls, Work* mean_nlls, Work* of_bias) {                            \
-        softmax_loss<Low, Work>(V, N, logits, bias, targets, n_real, smoothing, wanted, nlls,         \
-                                mean_nlls, of_bias);                                                  \
-    }                                                                                                 \
-    void product_##name(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk,    \
-                        int64_t x_dn, Low* out) {                                                     \
-        product<Low, Work>(M, K, N, w, x, x_dk, x_dn, out);                                           \
-    }                                                                                                 \
-    void turned_##name(int64_t rows, int64_t columns, const Low* x, Low* out) {                       \
-        turned(rows, columns, x, out);                                                                \
+#define FOR_DTYPES(Low, Work, name)                                                                     \
+    void gru_gates_##name(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr,               \
+                          const Low* read, const Low* h, const Work* bias, const Work* state,           \
+                          Work* made, Work* next, Low* next_low, Low* out, int64_t out_du,              \
+                          int64_t out_dr) {                                                             \
+        gru_gates(H, B, x, x_du, x_dr, read, h, bias, state, made, next, next_low, out, out_du,         \
+                  out_dr);                                                                              \
+    }                                                                                                   \
+    void gru_gates_backward_##name(int64_t H, int64_t B, const Work* grad, const Low* through,          \
+                                   const Low* more, int64_t more_du, int64_t more_dr,                   \
+                                   const Work* made, const Low* before, int64_t before_du,              \
+                                   int64_t before_dr, Low* shares, Low* all, int64_t all_du,            \
+                                   Work* of_bias, Work* kept) {                                         \
+        gru_gates_backward(H, B, grad, through, more, more_du, more_dr, made, before, before_du,        \
+                           before_dr, shares, all, all_du, of_bias, kept);                              \
+    }                                                                                                   \
+    void look_keys_##name(int64_t n_keys, int64_t K, const Low* keys, Work* decay, bool* far) {         \
+        look_keys(n_keys, K, keys, decay, far);                                                         \
+    }                                                                                                   \
+    void look_##name(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Low* keys,     \
+                     const Work* key_decays, const bool* far_keys, const Low* values,                   \
+                     const bool* keep, const Work* v, Work* asked, Work* weights, Low* contexts) {      \
+        look(B, S, K, M, query, keys, key_decays, far_keys, values, keep, v, asked, weights,            \
+             contexts);                                                                                 \
+    }                                                                                                   \
+    void look_backward_##name(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_context,        \
+                              const Low* more, const Work* more_weights, const Work* asked,             \
+                              const Work* weights, const Low* keys, const Work* key_decays,             \
+                              const bool* far_keys, const Low* values, const bool* keep,                \
+                              const Work* v, Work* of_contexts, Work* of_asked,                         \
+                              Work* sum_slopes, Work* sum_v, Low* of_query, Low* all,                   \
+                              int64_t all_du) {                                                         \
+        look_backward(B, S, K, M, of_context, more, more_weights, asked, weights, keys, key_decays,     \
+                      far_keys, values, keep, v, of_contexts, of_asked, sum_slopes, sum_v, of_query,    \
+                      all, all_du);                                                                     \
+    }                                                                                                   \
+    void softmax_loss_##name(int64_t V, int64_t N, Low* logits, const Work* bias,                       \
+                             const int64_t* targets, int64_t n_real, double smoothing, int64_t wanted,  \
+                             Work* nlls, Work* mean_nlls, Work* of_bias) {                              \
+        softmax_loss<Low, Work>(V, N, logits, bias, targets, n_real, smoothing, wanted, nlls,           \
+                                mean_nlls, of_bias);                                                    \
+    }                                                                                                   \
+    void product_##name(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk,      \
+                        int64_t x_dn, Low* out) {                                                       \
+        product<Low, Work>(M, K, N, w, x, x_dk, x_dn, out);                                             \
+    }                                                                                                   \
+    void turned_##name(int64_t rows, int64_t columns, const Low* x, Low* out) {                         \
+        turned(rows, columns, x, out);                                                                  \
     }
 
 extern "C" {

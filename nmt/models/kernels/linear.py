@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmt.models.kernels.products import is_for_onednn, product
+from nmt.models.kernels.steps import Steps
+from nmt.models.kernels.ways import steps_for
 
 
 def linear(
@@ -17,30 +19,38 @@ def linear(
     if torch.is_autocast_enabled(x.device.type) or not is_for_onednn(x):
         return nn.functional.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
-    made = cast(Tensor, _Linear.apply(rows, weight, bias))
+    made = cast(Tensor, _Linear.apply(steps_for(x), rows, weight, bias))
     return made.view(*x.shape[:-1], len(weight))
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Float[Tensor, "N I"], weight: Float[Tensor, "O I"], bias: Tensor | None
+        ctx: Any,
+        by: Steps,
+        x: Float[Tensor, "N I"],
+        weight: Float[Tensor, "O I"],
+        bias: Tensor | None,
     ) -> Float[Tensor, "N O"]:
         ctx.save_for_backward(x, weight)
+        ctx.by = by
         return product(x, weight.t(), bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        (grad,), (x, weight), wanted = grads, ctx.saved_tensors, ctx.needs_input_grad
+        (grad,), (x, weight), wanted = grads, ctx.saved_tensors, ctx.needs_input_grad[1:]
+        by: Steps = ctx.by
         columns = grad.t()  # what left a fused operation lies that way round
-        if columns.is_contiguous():
-            of_x = torch.mm(grad, weight) if wanted[0] else None
-            of_weight = product(columns, x) if wanted[1] else None
-        else:
-            of_x = product(grad, weight) if wanted[0] else None
-            of_weight = torch.mm(columns, x) if wanted[1] else None
-        return of_x, of_weight, grad.sum(0) if wanted[2] else None
+        of_x: Tensor | None = None
+        of_weight: Tensor | None = None
+        if wanted[0]:
+            is_turned = columns.is_contiguous()
+            of_x = product(by.columns(weight), columns).t() if is_turned else product(grad, weight)
+        if wanted[1]:
+            rows = columns if columns.is_contiguous() else by.columns(grad.contiguous())
+            of_weight = product(rows, x)
+        return None, of_x, of_weight, grad.sum(0) if wanted[2] else None
 
 
 class Linear(nn.Linear):

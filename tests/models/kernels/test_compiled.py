@@ -111,6 +111,24 @@ def test_looks(dtypes: Dtypes, tolerance: float, has_more: bool) -> None:
         torch.testing.assert_close(found.double(), reference, rtol=tolerance, atol=5 * tolerance)
 
 
+@pytest.mark.parametrize(("dtypes", "tolerance"), PRECISIONS)
+def test_looks_where_keys_and_queries_are_huge(dtypes: Dtypes, tolerance: float) -> None:
+    """Of either sign, so that their sums are not: exp(2 k) and exp(2 q) leave fp32, one or both."""
+    inputs = _look_inputs(dtypes)
+    for rows, far in ((slice(0, 20), 60), (slice(20, 40), -60), (slice(40, 50), 41)):
+        inputs["queries"][:, :, rows] += far
+        inputs["keys"][rows] -= far
+    inputs["keys"][50:60, 2] += 60
+    inputs = {name: drawn.to(dtypes.products) for name, drawn in inputs.items()}
+    keep = torch.rand(B, S) < 0.7
+    both = [
+        _look(_looks(by, inputs, keep), by, inputs, has_more=True)
+        for by in (TorchSteps(FP64), _compiled(dtypes))
+    ]
+    for reference, found in zip(*both, strict=True):
+        torch.testing.assert_close(found.double(), reference, rtol=tolerance, atol=5 * tolerance)
+
+
 def test_padding_is_not_read() -> None:
     inputs, keep = _look_inputs(FP64), torch.arange(S) < torch.randint(1, S + 1, (B, 1))
     by = _compiled(FP64)
@@ -127,7 +145,7 @@ def test_padding_is_not_read() -> None:
 @pytest.mark.parametrize(("dtypes", "tolerance"), PRECISIONS)
 def test_products_of_few_columns(dtypes: Dtypes, tolerance: float, n_columns: int) -> None:
     torch.manual_seed(0)
-    weight, rows = _drawn(dtypes, 37, 67), _drawn(dtypes, n_columns, 67)
+    weight, rows = _drawn(dtypes, 37, 101), _drawn(dtypes, n_columns, 101)
     expected = weight.double() @ rows.double().t()
     for columns in (rows.t(), rows.t().contiguous()):
         found = _compiled(dtypes).product(weight, columns)
@@ -166,9 +184,10 @@ def test_a_target_outside_of_the_vocabulary_is_refused() -> None:
             by.loss(logits, logits[:, 0], torch.tensor([0, target]), 9, 0.0, None)
 
 
-@pytest.mark.parametrize("dtypes", [FP64, Dtypes(torch.bfloat16, torch.float32)])
-def test_columns(dtypes: Dtypes) -> None:
-    x = _drawn(dtypes, 83, 130)
+@pytest.mark.parametrize("dtypes", [of.values[0] for of in PRECISIONS])
+@pytest.mark.parametrize("shape", [(83, 130), (64, 16), (16, 64), (15, 1), (1, 200), (0, 3)])
+def test_columns(dtypes: Dtypes, shape: tuple[int, int]) -> None:
+    x = _drawn(dtypes, *shape)
     assert torch.equal(_compiled(dtypes).columns(x), x.t())
 
 
