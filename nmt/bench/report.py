@@ -115,5 +115,5 @@ def machine_card(device: torch.device) -> dict[str, str | int]:
         "cpu": cpu_name(),
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
-        "cpu kernels": why_not_compiled() or "compiled",
+        "cpu kernels": (why_not_compiled() or "compiled") if device.type == "cpu" else "not used",
     }
