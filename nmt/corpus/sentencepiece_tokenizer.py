@@ -144,8 +144,7 @@ class SentencePieceTokenizer:
         plain = not surfaces
         text = self._processor.decode(kept) if plain else self._with_surfaces(kept, surfaces)
         text = " ".join(text.split())
-        # Restoring drops control characters, which bytes can spell.
-        return _restore(text, self.lang).strip() if restore else text
+        return _restore(text, self.lang) if restore else text
 
     def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
         """Each stretch between them decoded by itself, so that bytes of one character meet."""

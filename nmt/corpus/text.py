@@ -48,6 +48,8 @@ _TABLE = _character_table()
 # goes on in what a model reads, as in "a?\u200bb".
 _UNREAD = {code: to for code, to in _TABLE.items() if to is None or code == 0x2581}
 
+_SPACES = re.compile(" {2,}")
+
 # A French mark is set apart where it ends a clause: after a letter, digit or closing mark, and
 # not where a letter follows it (10:30, 3:2, http://x/?a=1, !important, :) stay as they are).
 _CLOSED = r"""(?:(?<=[\w»)\]}.…”%$€£°])|(?<=\S["']))"""
@@ -103,10 +105,11 @@ def restore(text: str, lang: str) -> str:
     """`text` (normalised, as models write it) in the typography of `lang`.
 
     French: U+202F before `? ! ;`, U+00A0 before `:` and inside « », ’ for the apostrophe of an
-    elision; characters that no model reads are left out. A language without rules is returned
-    unchanged.
+    elision; characters that no model reads are left out, and one space is left where they stood
+    between two. A language without rules is returned unchanged.
     """
     if lang not in _RULES:
         return text
     space, typeset = _RULES[lang]
-    return typeset(space(text.translate(_UNREAD)))
+    read = _SPACES.sub(" ", text.translate(_UNREAD)).strip(" ")
+    return typeset(space(read))

@@ -112,6 +112,7 @@ def test_other_languages_keep_their_spacing() -> None:
         ("Bien... et alors ...", "Bien... et alors ..."),
         ("a != b :)", "a != b :)"),
         ("Tu viens?", "Tu viens\u202f?"),  # a model that forgot the space
+        ("\x01 a \x01 b \x01", "a b"),
     ],
 )
 def test_french_is_printed_right(plain: str, printed: str) -> None:
