@@ -19,7 +19,10 @@ def linear(
     if torch.is_autocast_enabled(x.device.type) or not is_for_onednn(x):
         return nn.functional.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
-    made = cast(Tensor, _Linear.apply(steps_for(x), rows, weight, bias))
+    if torch.is_grad_enabled():
+        made = cast(Tensor, _Linear.apply(steps_for(x), rows, weight, bias))
+    else:
+        made = product(rows, weight.t(), bias)
     return made.view(*x.shape[:-1], len(weight))
 
 
@@ -41,14 +44,14 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         (grad,), (x, weight), wanted = grads, ctx.saved_tensors, ctx.needs_input_grad[1:]
         by: Steps = ctx.by
-        columns = grad.t()  # what left a fused operation lies that way round
+        columns = grad.t()
+        is_turned = columns.is_contiguous()  # what left a fused operation lies that way round
         of_x: Tensor | None = None
         of_weight: Tensor | None = None
         if wanted[0]:
-            is_turned = columns.is_contiguous()
             of_x = product(by.columns(weight), columns).t() if is_turned else product(grad, weight)
         if wanted[1]:
-            rows = columns if columns.is_contiguous() else by.columns(grad.contiguous())
+            rows = columns if is_turned else by.columns(grad.contiguous())
             of_weight = product(rows, x)
         return None, of_x, of_weight, grad.sum(0) if wanted[2] else None
 
