@@ -1,17 +1,20 @@
 """A model whose matrix products are of 8-bit integers, for decoding on a CPU.
 
 No calibration and no second file: weights are rounded when the model is made, what they are
-multiplied with at each call. Embeddings, attention and the encoder's GRU stay as they are.
+multiplied with at each call. Embeddings, and what attention makes of queries and keys, stay as
+they are.
 """
 
 import copy
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float, Int8, Int32
+from jaxtyping import Float, Int, Int8, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq, Vocabulary
+from nmt.models.gru import PaddedGRU, next_state
+from nmt.models.kernels.gru import in_directions
 from nmt.models.layers import VocabLinear
 
 _FEWEST_OUTPUTS = 64
@@ -62,7 +65,7 @@ class Int8Linear(nn.Module):
     def _scaled(
         self, products: Int32[Tensor, "N O"], scales: Float[Tensor, "N 1"]
     ) -> Float[Tensor, "N O"]:
-        y = products * self.scales
+        y = products.float().mul_(self.scales)
         return y.mul_(scales) if self.bias is None else torch.addcmul(self.bias, y, scales, out=y)
 
 
@@ -96,13 +99,64 @@ class Int8Vocabulary(Vocabulary):
         return self.linear.weight, self.linear.bias
 
 
+class Int8GRUCell(nn.Module):
+    """torch.nn.GRUCell in int8."""
+
+    def __init__(self, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor) -> None:
+        super().__init__()
+        self.of_input = Int8Linear(w_ih, b_ih)
+        self.of_state = Int8Linear(w_hh, b_hh)
+
+    def forward(
+        self, x: Float[Tensor, "B I"], hidden: Float[Tensor, "B H"]
+    ) -> Float[Tensor, "B H"]:
+        """The next hidden state."""
+        return next_state(self.of_input(x), self.of_state(hidden), hidden)
+
+    def over(self, n_steps: int, x: Float[Tensor, "N I"]) -> Float[Tensor, "N H"]:
+        """Every state; see kernels.gru.Reader."""
+        gates = self.of_input(x).unflatten(0, (n_steps, -1))
+        states = [gates.new_zeros(gates.shape[1], gates.shape[2] // 3)]
+        for of_input in gates:
+            states.append(next_state(of_input, self.of_state(states[-1]), states[-1]))
+        return torch.cat(states[1:])
+
+
+class Int8GRU(nn.Module):
+    """PaddedGRU in int8."""
+
+    def __init__(self, exact: PaddedGRU) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.ModuleList(Int8GRUCell(*weights) for weights in exact.directions(i))
+            for i in range(exact.num_layers)
+        )
+
+    def read(
+        self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B S M"], Float[Tensor, "B L M"]]:
+        """See PaddedGRU.read."""
+        finals = []
+        for layer in self.layers:
+            assert isinstance(layer, nn.ModuleList)
+            cells = [cell for cell in layer if isinstance(cell, Int8GRUCell)]
+            x, final = in_directions(x, lengths, [cell.over for cell in cells])
+            finals.append(final)
+        return x, torch.stack(finals, dim=1)
+
+
 def in_int8(model: Seq2Seq) -> Seq2Seq:
-    """A copy of the model in eval mode, with linear layers and vocabulary in int8."""
+    """A copy of the model in eval mode, with linear layers, GRUs and vocabulary in int8."""
     copied = copy.deepcopy(model).eval()
     for module in list(copied.modules()):
         for name, layer in module.named_children():
             if isinstance(layer, VocabLinear):
                 setattr(module, name, Int8Vocabulary(layer))
+            elif isinstance(layer, PaddedGRU):
+                setattr(module, name, Int8GRU(layer))
+            elif isinstance(layer, nn.GRUCell):
+                weights = (layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh)
+                setattr(module, name, Int8GRUCell(*weights))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _FEWEST_OUTPUTS:
                 setattr(module, name, Int8Linear(layer.weight, layer.bias))
     return copied

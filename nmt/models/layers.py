@@ -1,4 +1,4 @@
-"""Building blocks that know nothing of translation: tables, cells, readouts, initialisation."""
+"""Building blocks that know nothing of translation: tables, readouts, initialisation."""
 
 import abc
 from typing import Annotated, Literal
@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from nmt.corpus.vocab import padded_rows
 from nmt.models.base import Vocabulary
-from nmt.models.kernels.gates import tanh_
-from nmt.models.kernels.linear import Linear, linear
+from nmt.models.kernels.linear import linear
 from nmt.schema import Config
 
 _IMPOSSIBLE_LOGIT = -1e4
@@ -51,40 +50,6 @@ class VocabLinear(Vocabulary):
         n_padding = len(self.bias) - self.vocab_size
         impossible = self.bias.new_full((n_padding,), _IMPOSSIBLE_LOGIT)
         return self.weight, torch.cat([self.bias[: self.vocab_size], impossible])
-
-
-class ContextGRUCell(nn.Module):
-    """A GRU cell whose input is [embedding; context], the two halves of W_i held apart.
-
-    The embedding half is known for all steps before the first, the context half only at its
-    own: `project` does the former, `context_gates` the latter, `forward` one step. Gates as in
-    torch.nn.GRUCell (arXiv 1406.1078, with the reset gate applied after the product):
-
-        r = sigmoid(x_r + W_hr h);  z = sigmoid(x_z + W_hz h);  n = tanh(x_n + r * W_hn h)
-        h' = (1 - z) n + z h
-    """
-
-    def __init__(self, embedding_size: int, context_size: int, hidden_size: int) -> None:
-        super().__init__()
-        self.embedding_gates = Linear(embedding_size, 3 * hidden_size)
-        self.context_gates = Linear(context_size, 3 * hidden_size, bias=False)
-        self.hidden_gates = Linear(hidden_size, 3 * hidden_size)
-
-    def project(self, embedded: Float[Tensor, "*L D"]) -> Float[Tensor, "*L G"]:
-        """The embeddings' share of the gates, G = 3 H."""
-        gates: Tensor = self.embedding_gates(embedded)
-        return gates
-
-    def forward(
-        self, x: Float[Tensor, "B G"], hidden: Float[Tensor, "B H"]
-    ) -> Float[Tensor, "B H"]:
-        """The next hidden state, from both halves' share of the gates together."""
-        size = hidden.shape[-1]
-        h = self.hidden_gates(hidden)
-        reset, update = torch.sigmoid(x[:, : 2 * size] + h[:, : 2 * size]).chunk(2, dim=-1)
-        new = torch.addcmul(x[:, 2 * size :], reset, h[:, 2 * size :])
-        new = torch.tanh(new) if torch.is_grad_enabled() else tanh_(new)
-        return torch.lerp(new, hidden.to(new.dtype), update)  # under autocast they differ
 
 
 class Readout(nn.Module, abc.ABC):

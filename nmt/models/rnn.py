@@ -1,14 +1,12 @@
 """GRU encoder and attentional GRU decoder (Bahdanau et al. 2015, arXiv 1409.0473)."""
 
-import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.corpus.vocab import padded_rows
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
-from nmt.models.kernels.gru import gru_layer
+from nmt.models.gru import PaddedGRU
 from nmt.models.rnn_decoder import RNNDecoder, RNNDecoderConfig, RNNState
 from nmt.schema import Conflict, conflict_error
 
@@ -63,24 +61,20 @@ class RNNConfig(RNNDecoderConfig):
         return RNNSeq2Seq(self, src_vocab, tgt_vocab)
 
 
-_PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-
-
 class RNNEncoder(nn.Module):
-    """Embeds and reads the source with a GRU; packed, so that padding reaches no state."""
+    """Embeds and reads the source with a GRU, which no padding reaches."""
 
     def __init__(self, config: RNNConfig, vocab_size: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(padded_rows(vocab_size), config.embedding)
         self.dropout = nn.Dropout(config.dropout)
-        self.fused = config.fused
-        self.rnn = nn.GRU(
+        self.rnn = PaddedGRU(
             config.embedding,
             config.encoder_hidden or config.hidden,
-            num_layers=config.layers,
-            batch_first=True,
-            dropout=config.dropout if config.layers > 1 else 0.0,
-            bidirectional=config.bidirectional,
+            config.layers,
+            config.dropout,
+            config.bidirectional,
+            config.fused,
         )
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
@@ -89,46 +83,8 @@ class RNNEncoder(nn.Module):
         The backward direction's last word is the first of the sentence.
         """
         embedded = self.dropout(self.embedding(src_ids))
-        # On a GPU cuDNN has a layer of its own.
-        read = self._fused if self.fused and src_ids.device.type == "cpu" else self._packed
-        values, final = read(embedded, src_keep.sum(dim=1))
+        values, final = self.rnn.read(embedded, src_keep.sum(dim=1))
         return Memory(values=self.dropout(values), keep=src_keep, final=final)
-
-    def _fused(
-        self, embedded: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]
-    ) -> tuple[Float[Tensor, "B S M"], Float[Tensor, "B L M"]]:
-        """What `_packed` gives, by kernels/gru.py."""
-        values, finals = embedded, []
-        for i in range(self.rnn.num_layers):
-            values, final = gru_layer(
-                values
-                if i == 0
-                else nn.functional.dropout(values, self.rnn.dropout, self.training),
-                lengths,
-                self._weights(i),
-            )
-            finals.append(final)
-        return values, torch.stack(finals, dim=1)
-
-    def _weights(self, layer: int) -> list[tuple[Tensor, ...]]:
-        """The parameters of each direction of a layer."""
-        suffixes = ["", "_reverse"] if self.rnn.bidirectional else [""]
-        return [
-            tuple(getattr(self.rnn, f"{name}_l{layer}{suffix}") for name in _PARAMETERS)
-            for suffix in suffixes
-        ]
-
-    def _packed(
-        self, embedded: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]
-    ) -> tuple[Float[Tensor, "B S M"], Float[Tensor, "B L M"]]:
-        """The states at every position, 0 at padding, and each layer's last ones."""
-        packed = pack_padded_sequence(
-            embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
-        outputs, last = self.rnn(packed)
-        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=embedded.shape[1])
-        directions = 2 if self.rnn.bidirectional else 1
-        return values, last.unflatten(0, (-1, directions)).permute(2, 0, 1, 3).flatten(2)
 
 
 class RNNSeq2Seq(Seq2Seq):

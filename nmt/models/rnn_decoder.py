@@ -14,13 +14,9 @@ from nmt.models.attention.catalog import AttentionConfig
 from nmt.models.attention.scores import AdditiveAttention, AdditiveConfig
 from nmt.models.attention.weighting import SoftWeighting
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
+from nmt.models.gru import ContextGRUCell
 from nmt.models.kernels.attentional_gru import attentional_gru, attentional_gru_runs_on
-from nmt.models.layers import (
-    ContextGRUCell,
-    PlainReadoutConfig,
-    ReadoutConfig,
-    VocabLinear,
-)
+from nmt.models.layers import PlainReadoutConfig, ReadoutConfig, VocabLinear
 from nmt.schema import Config
 
 

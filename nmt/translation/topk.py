@@ -16,13 +16,14 @@ def top_k(
     """The k greatest fp32 values of each row and their positions, greatest first; k <= V.
 
     The k best lie in the k groups of 64 with the greatest maxima (of equal groups the first), so
-    only those are looked into.
+    only those are looked into, and one more: where there are 64 times as many numbers as are
+    wanted, `torch.topk` takes half of the time that it takes for fewer.
     """
     if values.shape[1] % _GROUP:
         values = pad(values, (0, -values.shape[1] % _GROUP), value=-torch.inf)
     groups = values.view(-1, _GROUP)
     maxima = groups.amax(dim=1).view(len(values), -1)
-    best = _positions(maxima, min(k, maxima.shape[1])).sort(dim=1).values
+    best = _positions(maxima, min(k + 1, maxima.shape[1])).sort(dim=1).values
     starts = torch.arange(0, maxima.numel(), maxima.shape[1], device=values.device)
     members = groups.index_select(0, (best + starts.unsqueeze(1)).flatten()).view(len(values), -1)
     chosen = _positions(members, k)

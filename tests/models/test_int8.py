@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from nmt.models.catalog import build_model
-from nmt.models.int8 import Int8Linear, Int8Vocabulary, in_int8
+from nmt.models.gru import PaddedGRU
+from nmt.models.int8 import Int8GRU, Int8GRUCell, Int8Linear, Int8Vocabulary, in_int8
 from nmt.models.layers import VocabLinear
 from nmt.models.masks import keep_from_lengths
 from nmt.models.rnn import RNNConfig
@@ -75,6 +76,34 @@ def test_zeros_give_the_bias() -> None:
     assert torch.equal(layer(torch.zeros(1, 131))[0], layer.bias)
 
 
+@pytest.mark.parametrize("bidirectional", [True, False])
+@torch.inference_mode()
+def test_a_gru_is_near_the_exact_one_and_reads_each_sentence_alone(bidirectional: bool) -> None:
+    """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
+    torch.manual_seed(0)
+    exact = PaddedGRU(41, 64, 2, 0.0, bidirectional, fused=True).eval()
+    layers = Int8GRU(exact)
+    x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
+    values, finals = layers.read(x, lengths)
+    for own, expected in zip((values, finals), exact.read(x, lengths), strict=True):
+        torch.testing.assert_close(own, expected, atol=0.05, rtol=0)
+        assert not torch.equal(own, expected)
+    for i, length in enumerate(lengths):
+        alone = layers.read(x[i : i + 1, :length], lengths[i : i + 1])
+        assert torch.equal(values[i, :length], alone[0][0])
+        assert torch.equal(finals[i], alone[1][0])
+        assert (values[i, length:] == 0).all()
+
+
+@torch.inference_mode()
+def test_a_cell_is_near_the_exact_one() -> None:
+    torch.manual_seed(0)
+    exact = nn.GRUCell(41, 67)
+    cell = Int8GRUCell(exact.weight_ih, exact.weight_hh, exact.bias_ih, exact.bias_hh)
+    x, hidden = torch.randn(5, 41), torch.randn(5, 67)
+    torch.testing.assert_close(cell(x, hidden), exact(x, hidden), atol=0.03, rtol=0)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 @torch.inference_mode()
 def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) -> None:
@@ -84,7 +113,11 @@ def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) ->
     keep = keep_from_lengths(torch.tensor([7, 2, 5]), 7)
     expected = model(src_ids, keep, tgt_in).logits
     rounded = in_int8(model)
-    assert {Int8Linear, Int8Vocabulary} <= {type(module) for module in rounded.modules()}
+    kinds = {type(module) for module in rounded.modules()}
+    assert {Int8Linear, Int8Vocabulary} <= kinds
+    assert kinds.isdisjoint({nn.GRU, PaddedGRU, nn.GRUCell})
+    assert name == "transformer" or Int8GRU in kinds
+    assert name != "rnn-concat" or Int8GRUCell in {type(cell) for cell in rounded.decoder.upper}
     assert torch.equal(model(src_ids, keep, tgt_in).logits, expected)
     near = 0.1 * expected[..., :79].abs().max().item()
     found = rounded(src_ids, keep, tgt_in).logits

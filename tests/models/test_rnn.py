@@ -12,7 +12,8 @@ from nmt.corpus.vocab import padded_rows
 from nmt.corpus.word_tokenizer import WordConfig
 from nmt.models.base import Memory
 from nmt.models.catalog import build_model
-from nmt.models.layers import ContextGRUCell, DeepReadout, DeepReadoutConfig
+from nmt.models.gru import ContextGRUCell
+from nmt.models.layers import DeepReadout, DeepReadoutConfig
 from nmt.models.masks import keep_from_lengths
 from nmt.models.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.rnn_decoder import RNNState

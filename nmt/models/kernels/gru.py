@@ -4,7 +4,8 @@ torch's own GRU makes a small product for the weights' gradient at every step of
 pass. Here the gradients of all steps come out of one product.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -18,18 +19,38 @@ from nmt.models.kernels.products import product
 from nmt.models.kernels.steps import Steps
 from nmt.models.kernels.ways import steps_for
 
+Reader = Callable[[int, Float[Tensor, "N I"]], Float[Tensor, "N H"]]
+"""The states after each of S steps of B rows, from a state of 0; N = S B, steps first."""
+
 
 def gru_layer(
     x: Float[Tensor, "B S I"],
     lengths: Int[Tensor, " B"],
     weights: Sequence[tuple[Tensor, ...]],
 ) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
+    """A layer of torch.nn.GRU over packed sequences from a state of 0; see in_directions.
+
+    `weights` are weight_ih, weight_hh, bias_ih and bias_hh of torch.nn.GRU, of each direction.
+    Under autocast states are in its dtype.
+    """
+    by = steps_for(x)
+
+    def read(
+        parameters: tuple[Tensor, ...], n_steps: int, steps: Float[Tensor, "N I"]
+    ) -> Float[Tensor, "N H"]:
+        return cast(Tensor, _GRU.apply(by, n_steps, steps, *parameters))
+
+    return in_directions(x, lengths, [partial(read, parameters) for parameters in weights])
+
+
+def in_directions(
+    x: Float[Tensor, "B S I"], lengths: Int[Tensor, " B"], readers: Sequence[Reader]
+) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
     """The states at every position, 0 at padding, and those after each direction's last word.
 
-    `weights` are those of 1 or 2 directions, the second one reading each sentence from its own
-    end: weight_ih, weight_hh, bias_ih and bias_hh of torch.nn.GRU each. O is the directions times
-    H, forward first. Equal to a layer of torch.nn.GRU over packed sequences from a state of 0;
-    padding reaches no state that counts and no gradient. Under autocast states are in its dtype.
+    There are 1 or 2 directions, the second one reading each sentence from its own end. O is the
+    directions times H, forward first. Padding is read after all words: it reaches no state that
+    counts and no gradient.
     """
     n_rows, n_steps = x.shape[:2]
     rows = torch.arange(n_rows, device=x.device)
@@ -39,12 +60,10 @@ def gru_layer(
     turn = there.flatten()  # row t B + b of the other direction's order; its own inverse
     steps = x.transpose(0, 1).reshape(n_steps * n_rows, -1)
     last = (lengths - 1) * n_rows + rows
-    by = steps_for(x)
     outputs: list[Tensor] = []
     finals: list[Tensor] = []
-    for direction, parameters in enumerate(weights):
-        read = _Permuted.apply(steps, turn) if direction else steps
-        states = cast(Tensor, _GRU.apply(by, n_steps, read, *parameters))
+    for direction, read in enumerate(readers):
+        states = read(n_steps, _Permuted.apply(steps, turn) if direction else steps)
         finals.append(states[last])
         outputs.append(_Permuted.apply(states, turn) if direction else states)
     annotations = torch.cat(outputs, dim=1) * inside.flatten().unsqueeze(1)

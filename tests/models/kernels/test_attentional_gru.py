@@ -10,8 +10,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.base import Memory
+from nmt.models.gru import ContextGRUCell
 from nmt.models.kernels.attentional_gru import attentional_gru
-from nmt.models.layers import ContextGRUCell
 
 pytestmark = pytest.mark.usefixtures("way")
 
