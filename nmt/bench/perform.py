@@ -49,13 +49,14 @@ def perform(request: Request, say: Callable[[str], None]) -> Report:
     if request.threads is not None:
         torch.set_num_threads(request.threads)
     plan = _plan(request)
+    card = machine_card(plan.device)
     sections = tuple(_sections(request, plan, say))
     profile = None
     if request.profile:
         say("profile")
         profile = profile_update(plan, fixed_shape(plan.sizes))
     settings = {**plan.sizes.model_dump(), "precision": plan.precision, "rounds": plan.rounds}
-    return Report(machine_card(plan.device), settings, sections, profile)
+    return Report(card, settings, sections, profile)
 
 
 def _plan(request: Request) -> Plan:

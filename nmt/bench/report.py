@@ -11,6 +11,8 @@ import nmt
 from nmt.bench.load import describe_load, is_clean
 from nmt.device import describe_device
 from nmt.models.kernels.compiled import why_not_compiled
+from nmt.models.kernels.compiled_search import compile_search
+from nmt.models.kernels.precision import dtypes_for
 from nmt.run_card import cpu_name
 
 
@@ -115,5 +117,11 @@ def machine_card(device: torch.device) -> dict[str, str | int]:
         "cpu": cpu_name(),
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
-        "cpu kernels": (why_not_compiled() or "compiled") if device.type == "cpu" else "not used",
+        "cpu kernels": _kernels() if device.type == "cpu" else "not used",
     }
+
+
+def _kernels() -> str:
+    """Compiles what is not yet."""
+    compile_search()
+    return why_not_compiled(dtypes_for(torch.empty(0))) or "compiled"

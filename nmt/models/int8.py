@@ -9,12 +9,13 @@ import copy
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float, Int, Int8, Int32
+from jaxtyping import Float, Int, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq, Vocabulary
 from nmt.models.gru import PaddedGRU, next_state
 from nmt.models.kernels.gru import in_directions
+from nmt.models.kernels.searching import rounded, scaled
 from nmt.models.layers import VocabLinear
 
 _FEWEST_OUTPUTS = 64
@@ -28,21 +29,21 @@ class Int8Linear(nn.Module):
     gives does not depend on those beside it.
     """
 
-    rounded: Tensor
+    whole: Tensor
     scales: Tensor
     bias: Tensor | None
 
     def __init__(self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None) -> None:
         super().__init__()
-        rounded, scales = _rounded(weight.detach())
-        self.register_buffer("rounded", rounded)
+        whole, scales = rounded(weight.detach())
+        self.register_buffer("whole", whole)
         self.register_buffer("scales", scales.squeeze(1))
         self.register_buffer("bias", None if bias is None else bias.detach().clone())
 
     @property
     def weight(self) -> Float[Tensor, "O I"]:
         """W as it was rounded."""
-        return self.rounded * self.scales.unsqueeze(1)
+        return self.whole * self.scales.unsqueeze(1)
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
         """See the class."""
@@ -51,7 +52,7 @@ class Int8Linear(nn.Module):
 
     def in_parts(self, x: Float[Tensor, "N I"], n_numbers: int) -> Iterator[Float[Tensor, "_ O"]]:
         """`forward`, some rows at a time; see Vocabulary.in_parts."""
-        n_rows = max(1, n_numbers // len(self.rounded))
+        n_rows = max(1, n_numbers // len(self.whole))
         products, scales = self._products(x)
         yield from map(self._scaled, torch.split(products, n_rows), torch.split(scales, n_rows))
 
@@ -59,20 +60,13 @@ class Int8Linear(nn.Module):
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
         """Those of whole numbers, and each row's scale."""
-        rounded, scales = _rounded(x)
-        return torch._int_mm(rounded, self.rounded.t()), scales
+        whole, scales = rounded(x)
+        return torch._int_mm(whole, self.whole.t()), scales
 
     def _scaled(
         self, products: Int32[Tensor, "N O"], scales: Float[Tensor, "N 1"]
     ) -> Float[Tensor, "N O"]:
-        y = products.float().mul_(self.scales)
-        return y.mul_(scales) if self.bias is None else torch.addcmul(self.bias, y, scales, out=y)
-
-
-def _rounded(x: Float[Tensor, "N I"]) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
-    """Whole numbers from -127 to 127, and what each row of them is to be multiplied with."""
-    scales = x.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(x.dtype).tiny).div_(127)
-    return (x / scales).round_().to(torch.int8), scales
+        return scaled(products, scales, self.scales, self.bias)
 
 
 class Int8Vocabulary(Vocabulary):

@@ -12,10 +12,12 @@ from nmt.corpus.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.corpus.catalog import read_examples, resolve_split, split_files
 from nmt.corpus.sources import pairs_of
 from nmt.corpus.tokenizer import Tokenizers
-from nmt.device import describe_device, deterministic, resolve_device
+from nmt.device import Precision, autocast, describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.models.catalog import build_model
 from nmt.models.kernels.compiled import why_not_compiled
+from nmt.models.kernels.compiled_search import compile_search
+from nmt.models.kernels.precision import dtypes_for
 from nmt.run import RunDirectory
 from nmt.run_lock import run_lock
 from nmt.training.resume import begun, open_run, settle
@@ -58,7 +60,7 @@ def train(
     device = resolve_device(config.train.device)
     data_files = _data_files(config)
     with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
-        found = _describe(device)
+        found = _describe(device, config.train.precision)
         opened = open_run(folder, config, command, data_files, found, allow_change)
         run = opened.run
         with RunLog(run.path, config.train.tensorboard, quiet) as log:
@@ -122,7 +124,7 @@ def _assemble(
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
         f"model         {config.model.kind}, {n_parameters:,} parameters",
-        f"device        {_describe(device)}, {train.precision}",
+        f"device        {_describe(device, train.precision)}, {train.precision}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each"
         + (f", {train.accumulate} to an update" if train.accumulate > 1 else ""),
@@ -133,11 +135,13 @@ def _assemble(
     return parts, "\n".join(lines)
 
 
-def _describe(device: torch.device) -> str:
+def _describe(device: torch.device, precision: Precision) -> str:
     """The device, and by what the small operations of a CPU run; compiles what is not yet."""
     if device.type != "cpu":
         return describe_device(device)
-    why_not = why_not_compiled()
+    with autocast(device, precision):
+        why_not = why_not_compiled(dtypes_for(torch.empty(0)))
+    compile_search()
     kernels = f"kernels not compiled ({why_not})" if why_not else "compiled kernels"
     return f"{describe_device(device)}, {kernels}"
 

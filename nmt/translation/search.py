@@ -26,9 +26,9 @@ from torch import Tensor
 from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.device import CACHED_NUMBERS
 from nmt.models.base import Seq2Seq, State, StepOutput
+from nmt.models.kernels.searching import likeliest
 from nmt.models.masks import keep_from_lengths
 from nmt.schema import Config, Hypothesis, conflict_error
-from nmt.translation.topk import top_k
 from nmt.translation.trail import Chosen, Step, Trail, length_penalty, scored
 
 
@@ -235,12 +235,10 @@ def _best_pieces(
     """
     # Twice a cache's size: half as many small operations are worth more than the cache's rest.
     n_numbers = 2 * CACHED_NUMBERS if out.features.device.type == "cpu" else sys.maxsize
-    best = []
-    for logits in out.vocabulary.in_parts(out.features, n_numbers):
-        log_probs = logits.float().log_softmax(dim=1)
-        log_probs.index_fill_(1, banned_ids, -torch.inf)
-        log_probs[:, vocab_size:] = -torch.inf
-        best.append(top_k(log_probs, min(beam, log_probs.shape[1])))
+    best = [
+        likeliest(logits, min(beam, logits.shape[1]), banned_ids, vocab_size)
+        for logits in out.vocabulary.in_parts(out.features, n_numbers)
+    ]
     return torch.cat([values for values, _ in best]), torch.cat([ids for _, ids in best])
 
 

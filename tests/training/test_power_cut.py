@@ -14,6 +14,9 @@ from disk import Recorder, failing
 from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
+from nmt.models.kernels.compiled import why_not_compiled
+from nmt.models.kernels.compiled_search import compile_search
+from nmt.models.kernels.precision import dtypes_for
 from nmt.run import RunDirectory
 from nmt.training.loop import Outcome, train
 
@@ -24,6 +27,8 @@ KEEP = ("nothing", "names", "all", "some", "some")
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """A folder with a small corpus of reversals: two updates an epoch."""
+    why_not_compiled(dtypes_for(torch.empty(0)))  # so that no call is a compilation's
+    compile_search()
     write_reversal(tmp_path, n_train=64, n_test=6)
     return tmp_path
 

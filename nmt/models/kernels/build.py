@@ -1,5 +1,6 @@
 """C++ compiled for this machine's processor when it is first needed, and kept for later."""
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -19,9 +20,10 @@ _FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fPIC",
+    "-fvisibility=hidden",
 )
 _SECONDS = 120
-"""For a compilation; it takes about five."""
+"""For a compilation; it takes about seven."""
 
 SWITCH = "NMT_CPU_KERNELS"
 """The environment variable that, set to `off`, keeps anything from being compiled or loaded."""
@@ -36,12 +38,15 @@ class Built:
 
 
 @functools.cache
-def built(source: Path) -> Built:
+def built(source: Path, *defined: str, compiles: bool = True) -> Built:
     """The library made of a C++ file, compiled unless it was before; once a process.
 
+    `defined` are what it finds defined, as NAME=VALUE. Where not `compiles`, only what was compiled
+    before, by whatever process.
+
     By `$CXX` or else `c++`, into `$XDG_CACHE_HOME/nmt` or else `~/.cache/nmt`, under a name that
-    depends on the file, the flags and the processor. Its OpenMP is the one that torch has loaded,
-    so that both share their threads. Only on Linux.
+    depends on the file, the headers beside it, the flags and the processor. Its OpenMP is the one
+    that torch has loaded, so that both share their threads. Only on Linux.
     """
     if os.environ.get(SWITCH, "").lower() in ("off", "0", "no", "false"):
         return Built(None, f"{SWITCH} is off")
@@ -51,12 +56,20 @@ def built(source: Path) -> Built:
         command = shlex.split(os.environ.get("CXX") or "c++") or ["c++"]
     except ValueError as error:
         return Built(None, f"CXX: {error}")
-    key = [source.read_text(), *_FLAGS, _processor()]
+    flags = [*_FLAGS, *(f"-D{one}" for one in defined)]
+    texts = [path.read_text() for path in (source, *sorted(source.parent.glob("*.h")))]
+    key = [*texts, *flags, _processor()]
     name = f"{source.stem}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.so"
     try:
-        with tempfile.TemporaryDirectory(prefix="nmt-") as scratch:
-            path = (_private_cache() or Path(scratch)) / name
-            return Built(_loaded(path) or _compiled(command, source, path))
+        with contextlib.ExitStack() as stack:
+            folder = _private_cache()
+            if folder is None:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nmt-")))
+            path = folder / name
+            found = _loaded(path)
+            if found is None and not compiles:
+                return Built(None, "not compiled so far")
+            return Built(found or _compiled(command, flags, source, path))
     except FileNotFoundError:
         return Built(None, f"no C++ compiler, '{command[0]}'")
     except subprocess.TimeoutExpired:
@@ -75,13 +88,13 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
         return None
 
 
-def _compiled(command: list[str], source: Path, path: Path) -> ctypes.CDLL:
+def _compiled(command: list[str], flags: list[str], source: Path, path: Path) -> ctypes.CDLL:
     """Under its name whole or not at all, whoever else does the same at the same time."""
     with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as scratch:
         made, library = Path(scratch) / "made.o", Path(scratch) / path.name
         # Linked apart and without -fopenmp: a second OpenMP would bring threads of its own.
         for step in (
-            [*command, *_FLAGS, "-c", str(source), "-o", str(made)],
+            [*command, *flags, "-c", str(source), "-o", str(made)],
             [*command, "-shared", str(made), "-o", str(library)],
         ):
             subprocess.run(  # noqa: S603  # the user's own compiler

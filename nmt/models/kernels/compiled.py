@@ -1,4 +1,4 @@
-"""The contract of steps.py, and the vocabulary's loss, by cpu.cpp.
+"""The contract of steps.py, and the vocabulary's loss, by steps.cpp.
 
 For training on a CPU in fp32 or with products in bf16, and for tests in fp64.
 """
@@ -17,16 +17,16 @@ from nmt.models.kernels.precision import Dtypes
 from nmt.models.kernels.products import product
 from nmt.models.kernels.steps import Looks, Steps
 
-_SOURCE = Path(__file__).with_name("cpu.cpp")
+_SOURCE = Path(__file__).with_name("steps.cpp")
 _DTYPES = {
-    Dtypes(torch.float32, torch.float32): "float32",
-    Dtypes(torch.bfloat16, torch.float32): "bfloat16",
-    Dtypes(torch.float64, torch.float64): "float64",
+    Dtypes(torch.float32, torch.float32): ("LOW=float", "WORK=float"),
+    Dtypes(torch.bfloat16, torch.float32): ("LOW=bf16", "WORK=float"),
+    Dtypes(torch.float64, torch.float64): ("LOW=double", "WORK=double"),
 }
 _FEW = 8
-"""Columns; cpu.cpp has no more."""
+"""Columns; steps.cpp has no more."""
 
-_POINTER, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+POINTER, COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
 
 def compiled(dtypes: Dtypes, device: torch.device) -> "Compiled | None":
@@ -36,13 +36,15 @@ def compiled(dtypes: Dtypes, device: torch.device) -> "Compiled | None":
 
 @functools.cache
 def _compiled(dtypes: Dtypes) -> "Compiled | None":
-    library = built(_SOURCE).library
+    library = built(_SOURCE, *_DTYPES[dtypes]).library
     return Compiled(dtypes, library) if library else None
 
 
-def why_not_compiled() -> str:
-    """Why there are no compiled operations on this machine; empty where there are."""
-    return built(_SOURCE).why_not
+def why_not_compiled(dtypes: Dtypes) -> str:
+    """Why there are no compiled operations for these dtypes; empty where there are."""
+    if dtypes not in _DTYPES:
+        return f"none for {str(dtypes.products).removeprefix('torch.')}"
+    return built(_SOURCE, *_DTYPES[dtypes]).why_not
 
 
 class Compiled(Steps):
@@ -50,11 +52,10 @@ class Compiled(Steps):
 
     def __init__(self, dtypes: Dtypes, library: ctypes.CDLL) -> None:
         super().__init__(dtypes)
-        name = _DTYPES[dtypes]
 
         def operation(of: str, signature: str) -> Any:
-            found = getattr(library, f"{of}_{name}")
-            found.argtypes = [{"p": _POINTER, "n": _COUNT, "r": _REAL}[kind] for kind in signature]
+            found = getattr(library, of)
+            found.argtypes = [{"p": POINTER, "n": COUNT, "r": _REAL}[kind] for kind in signature]
             found.restype = None
             return found
 
@@ -75,7 +76,7 @@ class Compiled(Steps):
         if not 0 < n_columns <= _FEW:
             return product(weight, x)
         out = weight.new_empty(size, n_columns)
-        self._product(size, inner, n_columns, _at(weight), x.data_ptr(), *x.stride(), _at(out))
+        self._product(size, inner, n_columns, at(weight), x.data_ptr(), *x.stride(), at(out))
         return out
 
     def gru_gates(
@@ -92,8 +93,8 @@ class Compiled(Steps):
         following = torch.empty_like(state)
         low = following if self.low == self.work else torch.empty_like(state, dtype=self.low)
         self._gates(
-            *state.shape, x.data_ptr(), *x.stride(), _at(read), _at(h), _at(bias), _at(state),
-            _at(made), _at(following), None if low is following else _at(low), out.data_ptr(),
+            *state.shape, x.data_ptr(), *x.stride(), at(read), at(h), at(bias), at(state),
+            at(made), at(following), None if low is following else at(low), out.data_ptr(),
             *out.t().stride(),
         )  # fmt: skip
         return following, low
@@ -113,9 +114,9 @@ class Compiled(Steps):
         stays = torch.empty_like(kept)
         more = (None, 0, 0) if of_out is None else (of_out.data_ptr(), *of_out.t().stride())
         self._gates_backward(
-            *kept.shape, _at(kept), _at(through), *more, _at(made), before.data_ptr(),
-            *before.t().stride(), _at(shares), every.data_ptr(), every.stride(0), _at(of_bias),
-            _at(stays),
+            *kept.shape, at(kept), at(through), *more, at(made), before.data_ptr(),
+            *before.t().stride(), at(shares), every.data_ptr(), every.stride(0), at(of_bias),
+            at(stays),
         )  # fmt: skip
         return stays
 
@@ -151,15 +152,15 @@ class Compiled(Steps):
         means = torch.empty_like(nlls)
         wanted = of_bias is not None
         self._loss(
-            *logits.shape, _at(logits), _at(bias), _at(targets), n_real, smoothing, wanted,
-            _at(nlls), _at(means), _at(of_bias),
+            *logits.shape, at(logits), at(bias), at(targets), n_real, smoothing, wanted,
+            at(nlls), at(means), at(of_bias),
         )  # fmt: skip
         return nlls, means
 
     def columns(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
         """See Steps."""
         out = weight.new_empty(weight.shape[1], weight.shape[0])
-        self._turned(*weight.shape, _at(weight), _at(out))
+        self._turned(*weight.shape, at(weight), at(out))
         return out
 
 
@@ -168,10 +169,10 @@ class _CompiledLooks(Looks):
         self.by = by
         decays = torch.empty_like(keys, dtype=by.work)
         far = torch.empty_like(keep)
-        by._look_keys(far.numel(), keys.shape[2], _at(keys), _at(decays), _at(far))
+        by._look_keys(far.numel(), keys.shape[2], at(keys), at(decays), at(far))
         self.memory = keys, decays, far, values, keep, v  # held, for their addresses are
         self.sizes = *keys.shape, values.shape[2]
-        self.places = tuple(map(_at, self.memory))
+        self.places = tuple(map(at, self.memory))
 
     @functools.cached_property
     def back(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -188,7 +189,14 @@ class _CompiledLooks(Looks):
         context: Float[Tensor, "B M"],
     ) -> None:
         """See Looks."""
-        self.by._look(*self.sizes, _at(query), *self.places, _at(asked), _at(weights), _at(context))
+        self.by._look(
+            *self.sizes,
+            at(query),
+            *self.places,
+            at(asked),
+            at(weights),
+            at(context),
+        )
 
     def look_backward(
         self,
@@ -204,9 +212,9 @@ class _CompiledLooks(Looks):
         """See Looks."""
         slopes, of_v, of_asked = self.back
         self.by._look_backward(
-            *self.sizes, _at(of_read), _at(of_context), _at(of_weights), _at(asked), _at(weights),
-            *self.places, _at(whole), _at(of_asked), _at(slopes), _at(of_v),
-            _at(of_query), every.data_ptr(), every.stride(0),
+            *self.sizes, at(of_read), at(of_context), at(of_weights), at(asked), at(weights),
+            *self.places, at(whole), at(of_asked), at(slopes), at(of_v),
+            at(of_query), every.data_ptr(), every.stride(0),
         )  # fmt: skip
 
     def of_keys(self) -> Float[Tensor, "B S K"]:
@@ -218,8 +226,8 @@ class _CompiledLooks(Looks):
         return 2 * self.back[1].sum(0)
 
 
-def _at(tensor: Tensor | None) -> int | None:
-    """Its address; what cpu.cpp gets no strides of has to lie in one piece."""
+def at(tensor: Tensor | None) -> int | None:
+    """Its address; what C++ gets no strides of has to lie in one piece."""
     if tensor is None:
         return None
     assert tensor.is_contiguous()

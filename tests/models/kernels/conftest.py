@@ -1,11 +1,14 @@
 """Operations by torch and by compiled code."""
 
 import pytest
+import torch
 
 from nmt.models.kernels import linear_cross_entropy, ways
 from nmt.models.kernels.compiled import why_not_compiled
+from nmt.models.kernels.precision import Dtypes
 
-NEEDS_COMPILER = pytest.mark.skipif(bool(why_not_compiled()), reason=why_not_compiled())
+FP32 = Dtypes(torch.float32, torch.float32)
+NEEDS_COMPILER = pytest.mark.skipif(bool(why_not_compiled(FP32)), reason=why_not_compiled(FP32))
 
 
 @pytest.fixture(params=["torch", pytest.param("compiled", marks=NEEDS_COMPILER)])

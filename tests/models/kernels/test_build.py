@@ -10,7 +10,7 @@ import pytest
 from nmt.models.kernels.build import SWITCH, Built, built
 from tests.models.kernels.conftest import NEEDS_COMPILER
 
-_SOURCE = 'extern "C" int seven() { return 7; }\n'
+_SOURCE = 'extern "C" __attribute__((visibility("default"))) int seven() { return 7; }\n'
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +21,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "nmt"
 
 
-def _built(source: Path) -> Built:
+def _built(source: Path, *defined: str, compiles: bool = True) -> Built:
     """As a new process would find it."""
-    return built.__wrapped__(source)
+    return built.__wrapped__(source, *defined, compiles=compiles)
 
 
 def _source(folder: Path, text: str = _SOURCE) -> Path:
@@ -49,6 +49,29 @@ def test_a_changed_source_is_compiled_anew(tmp_path: Path) -> None:
     changed = _built(_source(tmp_path, _SOURCE.replace("7", "8"))).library
     assert changed is not None
     assert changed.seven() == 8
+
+
+@NEEDS_COMPILER
+def test_so_it_is_for_another_header_and_for_what_is_defined_otherwise(tmp_path: Path) -> None:
+    source = _source(tmp_path, '#include "own.h"\n' + _SOURCE.replace("7", "SIX + ONE"))
+    found = []
+    for six, one in (("6", "1"), ("16", "1"), ("16", "11")):
+        (tmp_path / "own.h").write_text(f"#define SIX {six}\n")
+        library = _built(source, f"ONE={one}").library
+        assert library is not None
+        found.append(library.seven())
+    assert found == [7, 17, 27]
+
+
+@NEEDS_COMPILER
+def test_nothing_is_compiled_for_those_who_would_not_wait(tmp_path: Path, cache: Path) -> None:
+    source = _source(tmp_path)
+    assert _built(source, compiles=False).why_not == "not compiled so far"
+    assert not list(cache.iterdir())
+    _built(source)
+    found = _built(source, compiles=False).library
+    assert found is not None
+    assert found.seven() == 7
 
 
 @pytest.mark.parametrize(
@@ -123,7 +146,8 @@ def test_its_threads_are_torchs() -> None:
     code = (
         "import torch\n"
         "from nmt.models.kernels.compiled import why_not_compiled\n"
-        "assert not why_not_compiled()\n"
+        "from nmt.models.kernels.precision import Dtypes\n"
+        "assert not why_not_compiled(Dtypes(torch.float32, torch.float32))\n"
         "maps = open('/proc/self/maps').read().split()\n"
         "print(len({path for path in maps if 'omp' in path.rpartition('/')[2]}))\n"
     )

@@ -2,81 +2,17 @@
 //
 // compiled.py calls these; steps.py and compiled.py say what each computes, torch_steps.py and
 // linear_cross_entropy.py compute the same by torch's operations. Low is the dtype of products and
-// of what is kept in bulk, Work that of all arithmetic here. Every sum has one order, whatever the
-// number of threads. C++17 with GNU's vectors; no header of torch.
+// of what is kept in bulk, Work that of all arithmetic here; the compiler is told both. Every sum
+// has one order, whatever the number of threads.
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <limits>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
-namespace {
+#include "numbers.h"
 
-struct bf16 {
-    uint16_t bits;
-};
-
-template <class To, class From>
-inline To as_bits(From x) {
-    static_assert(sizeof(To) == sizeof(From));
-    To same;
-    __builtin_memcpy(&same, &x, sizeof same);
-    return same;
-}
-
-inline float widened(float x) { return x; }
-inline double widened(double x) { return x; }
-inline float widened(bf16 x) { return as_bits<float>(uint32_t(x.bits) << 16); }
-
-inline void narrow(const float* __restrict from, float* __restrict to, int64_t n) {
-    std::copy(from, from + n, to);
-}
-inline void narrow(const double* __restrict from, double* __restrict to, int64_t n) {
-    std::copy(from, from + n, to);
-}
-inline void narrow(const float* __restrict from, bf16* __restrict to, int64_t n) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {  // to the nearest, ties to even
-        const uint32_t u = as_bits<uint32_t>(from[i]);
-        const uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-        to[i].bits = uint16_t((u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
-    }
-}
-template <class Low, class Work>
-inline Low narrowed(Work x) {
-    Low low;
-    narrow(&x, &low, 1);
-    return low;
-}
-
-// exp(x) to about 1e-7 of it: 2^n times a polynomial of degree 6 (Taylor's, on |r| <= ln 2 / 2), in
-// operations that the compiler makes vectors of. Below -87 it is 0, exactly: padding depends on it.
-inline float exponential(float given) {
-    float x = given < -87.f ? -87.f : given;
-    x = x > 88.f ? 88.f : x;
-    const float shift = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer
-    const float shifted = x * 1.44269504f + shift;
-    const float n = shifted - shift;
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln 2 in two parts
-    float p = 1.f / 720;
-    p = p * r + 1.f / 120;
-    p = p * r + 1.f / 24;
-    p = p * r + 1.f / 6;
-    p = p * r + 0.5f;
-    p = p * r + 1.f;
-    p = p * r + 1.f;
-    const uint32_t power = (as_bits<uint32_t>(shifted) + 127) << 23;
-    return given < -87.f ? 0.f : p * as_bits<float>(power);
-}
-inline double exponential(double x) { return std::exp(x); }
-
-template <class Work>
-inline Work sigmoid(Work x) {
-    return 1 / (1 + exponential(-x));
-}
+using Low = LOW;
+using Work = WORK;
 
 #if defined(__AVX512F__)
 constexpr int REGISTER = 64;  // bytes
@@ -217,8 +153,7 @@ inline void over_runs(int64_t u0, int64_t units, int64_t b0, int64_t n, int64_t 
         for (int64_t u = 0; u < units; u++) body(u * n, (u0 + u) * rows + b0, n);
 }
 
-template <class Low, class Work>
-void gru_gates(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr, const Low* read,
+EXPORTED void gru_gates(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr, const Low* read,
                const Low* h, const Work* bias, const Work* state, Work* made, Work* next,
                Low* next_low, Low* out, int64_t out_du, int64_t out_dr) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
@@ -265,8 +200,7 @@ void gru_gates(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr, c
     });
 }
 
-template <class Low, class Work>
-void gru_gates_backward(int64_t H, int64_t B, const Work* grad, const Low* through, const Low* more,
+EXPORTED void gru_gates_backward(int64_t H, int64_t B, const Work* grad, const Low* through, const Low* more,
                         int64_t more_du, int64_t more_dr, const Work* made, const Low* before,
                         int64_t before_du, int64_t before_dr, Low* shares, Low* all, int64_t all_du,
                         Work* of_bias, Work* kept) {
@@ -340,8 +274,7 @@ inline bool decays(const Low* x, Work* out, int64_t n) {
     return most > FAR;
 }
 
-template <class Low, class Work>
-void look_keys(int64_t n_keys, int64_t K, const Low* keys, Work* decay, bool* far) {
+EXPORTED void look_keys(int64_t n_keys, int64_t K, const Low* keys, Work* decay, bool* far) {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_keys; i++) far[i] = decays(keys + i * K, decay + i * K, K);
 }
@@ -392,8 +325,7 @@ inline Work dot(const Work* x, const Low* y, int64_t n) {
     return sum;
 }
 
-template <class Low, class Work>
-void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Low* keys,
+EXPORTED void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Low* keys,
           const Work* key_decays, const bool* far_keys, const Low* values, const bool* keep,
           const Work* v, Work* asked, Work* weights, Low* contexts) {
 #pragma omp parallel
@@ -432,8 +364,7 @@ void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Lo
     }
 }
 
-template <class Low, class Work>
-void look_backward(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_context,
+EXPORTED void look_backward(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_context,
                    const Low* more, const Work* more_weights, const Work* asked, const Work* weights,
                    const Low* keys, const Work* key_decays, const bool* far_keys, const Low* values,
                    const bool* keep, const Work* v, Work* of_contexts, Work* of_asked,
@@ -522,8 +453,7 @@ void few_columns(int64_t M, int64_t K, const Low* w, const Work* x, Low* out) {
     }
 }
 
-template <class Low, class Work>
-void product(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk, int64_t x_dn,
+EXPORTED void product(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk, int64_t x_dn,
              Low* out) {
     const std::unique_ptr<Work[]> wide(new Work[K * N + 64]);
     const uintptr_t line = reinterpret_cast<uintptr_t>(wide.get()) + 63;
@@ -547,10 +477,10 @@ void product(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_
 // Vocabulary rows that are gone through at a time: with some hundred columns they fit the cache.
 constexpr int64_t PART = 256;
 
-template <class Low, class Work>
-void softmax_loss(int64_t V, int64_t N, Low* logits, const Work* bias, const int64_t* targets,
-                  int64_t n_real, Work smoothing, bool wanted, Work* nlls, Work* mean_nlls,
+EXPORTED void softmax_loss(int64_t V, int64_t N, Low* logits, const Work* bias, const int64_t* targets,
+                  int64_t n_real, double given_smoothing, int64_t wanted, Work* nlls, Work* mean_nlls,
                   Work* of_bias) {
+    const Work smoothing = given_smoothing;
     const int64_t n_parts = (V + PART - 1) / PART;
     const std::unique_ptr<Work[]> kept(new Work[3 * n_parts * N + N]);
     Work *most = kept.get(), *total = most + n_parts * N, *sum = total + n_parts * N;
@@ -623,67 +553,8 @@ void softmax_loss(int64_t V, int64_t N, Low* logits, const Work* bias, const int
     }
 }
 
-template <class Low>
-void turned(int64_t rows, int64_t columns, const Low* x, Low* out) {
+EXPORTED void turned(int64_t rows, int64_t columns, const Low* x, Low* out) {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i += ROWS)
         transpose(std::min(ROWS, rows - i), columns, x + i * columns, columns, out + i, rows);
-}
-
-}  // namespace
-
-#define FOR_DTYPES(Low, Work, name)                                                                     \
-    void gru_gates_##name(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr,               \
-                          const Low* read, const Low* h, const Work* bias, const Work* state,           \
-                          Work* made, Work* next, Low* next_low, Low* out, int64_t out_du,              \
-                          int64_t out_dr) {                                                             \
-        gru_gates(H, B, x, x_du, x_dr, read, h, bias, state, made, next, next_low, out, out_du,         \
-                  out_dr);                                                                              \
-    }                                                                                                   \
-    void gru_gates_backward_##name(int64_t H, int64_t B, const Work* grad, const Low* through,          \
-                                   const Low* more, int64_t more_du, int64_t more_dr,                   \
-                                   const Work* made, const Low* before, int64_t before_du,              \
-                                   int64_t before_dr, Low* shares, Low* all, int64_t all_du,            \
-                                   Work* of_bias, Work* kept) {                                         \
-        gru_gates_backward(H, B, grad, through, more, more_du, more_dr, made, before, before_du,        \
-                           before_dr, shares, all, all_du, of_bias, kept);                              \
-    }                                                                                                   \
-    void look_keys_##name(int64_t n_keys, int64_t K, const Low* keys, Work* decay, bool* far) {         \
-        look_keys(n_keys, K, keys, decay, far);                                                         \
-    }                                                                                                   \
-    void look_##name(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Low* keys,     \
-                     const Work* key_decays, const bool* far_keys, const Low* values,                   \
-                     const bool* keep, const Work* v, Work* asked, Work* weights, Low* contexts) {      \
-        look(B, S, K, M, query, keys, key_decays, far_keys, values, keep, v, asked, weights,            \
-             contexts);                                                                                 \
-    }                                                                                                   \
-    void look_backward_##name(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_context,        \
-                              const Low* more, const Work* more_weights, const Work* asked,             \
-                              const Work* weights, const Low* keys, const Work* key_decays,             \
-                              const bool* far_keys, const Low* values, const bool* keep,                \
-                              const Work* v, Work* of_contexts, Work* of_asked,                         \
-                              Work* sum_slopes, Work* sum_v, Low* of_query, Low* all,                   \
-                              int64_t all_du) {                                                         \
-        look_backward(B, S, K, M, of_context, more, more_weights, asked, weights, keys, key_decays,     \
-                      far_keys, values, keep, v, of_contexts, of_asked, sum_slopes, sum_v, of_query,    \
-                      all, all_du);                                                                     \
-    }                                                                                                   \
-    void softmax_loss_##name(int64_t V, int64_t N, Low* logits, const Work* bias,                       \
-                             const int64_t* targets, int64_t n_real, double smoothing, int64_t wanted,  \
-                             Work* nlls, Work* mean_nlls, Work* of_bias) {                              \
-        softmax_loss<Low, Work>(V, N, logits, bias, targets, n_real, smoothing, wanted, nlls,           \
-                                mean_nlls, of_bias);                                                    \
-    }                                                                                                   \
-    void product_##name(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk,      \
-                        int64_t x_dn, Low* out) {                                                       \
-        product<Low, Work>(M, K, N, w, x, x_dk, x_dn, out);                                             \
-    }                                                                                                   \
-    void turned_##name(int64_t rows, int64_t columns, const Low* x, Low* out) {                         \
-        turned(rows, columns, x, out);                                                                  \
-    }
-
-extern "C" {
-FOR_DTYPES(float, float, float32)
-FOR_DTYPES(bf16, float, bfloat16)
-FOR_DTYPES(double, double, float64)
 }

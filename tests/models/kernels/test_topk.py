@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmt.translation.topk import top_k
+from nmt.models.kernels.topk import top_k
 
 
 @pytest.mark.parametrize("size", [1, 5, 63, 64, 65, 397, 640])

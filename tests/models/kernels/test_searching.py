@@ -1,0 +1,114 @@
+"""What lies between the products of a search, by torch and by compiled code."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.models.kernels import searching
+from nmt.models.kernels.compiled_search import _compiled_search, compile_search, compiled_search
+from tests.models.kernels.conftest import NEEDS_COMPILER
+
+R, V, REAL = 7, 203, 197
+BANNED = torch.tensor([0, 5])
+
+
+@pytest.fixture(params=["torch", pytest.param("compiled", marks=NEEDS_COMPILER)], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What computes them."""
+    if request.param == "compiled":
+        compile_search()
+        _compiled_search.cache_clear()
+        assert compiled_search(torch.empty(1)) is not None
+    else:
+        monkeypatch.setattr(searching, "compiled_search", lambda _: None)
+    return str(request.param)
+
+
+def _sorted(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The definition, in fp64."""
+    log_probs = logits.double().log_softmax(dim=1)
+    log_probs[:, BANNED] = -torch.inf
+    log_probs[:, REAL:] = -torch.inf
+    found = log_probs.sort(dim=1, descending=True, stable=True)
+    return found.values[:, :k], found.indices[:, :k]
+
+
+@pytest.mark.parametrize("spread", [0.1, 3.0, 60.0])
+@pytest.mark.parametrize("k", [1, 5, 64])
+def test_the_likeliest_are_those_of_a_sort(k: int, spread: float) -> None:
+    logits = torch.randn(R, V, generator=torch.Generator().manual_seed(k)) * spread
+    logits[:, [0, 5, 200]] = 3 * spread  # would be the best, and count in the sum
+    expected, ids = _sorted(logits, k)
+    log_probs, found = searching.likeliest(logits.clone(), k, BANNED, REAL)
+    assert torch.equal(found, ids)
+    torch.testing.assert_close(log_probs.double(), expected, rtol=1e-6, atol=2e-6)
+
+
+def test_of_equals_the_lower_id_wins() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randint(-2, 3, (R, V), generator=generator).float()
+    assert torch.equal(
+        searching.likeliest(logits.clone(), 64, BANNED, REAL)[1], _sorted(logits, 64)[1]
+    )
+
+
+def test_where_too_few_are_left_the_rest_is_impossible() -> None:
+    log_probs, ids = searching.likeliest(torch.zeros(2, 8), 5, BANNED, 6)
+    assert ids[:, :4].tolist() == [[1, 2, 3, 4]] * 2
+    assert torch.isneginf(log_probs).tolist() == [[False] * 4 + [True]] * 2
+    assert ((ids >= 0) & (ids < 8)).all()
+
+
+def test_no_number_makes_no_piece_likely() -> None:
+    """A search tells of it (search.py)."""
+    logits = torch.randn(2, 8)
+    logits[1, 3] = torch.nan
+    log_probs, _ = searching.likeliest(logits, 2, BANNED, 8)
+    assert (log_probs > -torch.inf).tolist() == [[True, True], [False, False]]
+
+
+def test_what_a_row_gives_does_not_depend_on_its_neighbours() -> None:
+    torch.manual_seed(0)
+    logits, x = torch.randn(R, V) * 3, torch.randn(R, 131)
+    products = torch.randint(-(10**6), 10**6, (R, V), dtype=torch.int32)
+    of_rows, of_columns, bias = torch.rand(R, 1), torch.rand(V), torch.randn(V)
+    likeliest = searching.likeliest(logits.clone(), 5, BANNED, REAL)
+    rounded = searching.rounded(x)
+    scaled = searching.scaled(products.clone(), of_rows, of_columns, bias)
+    for i in range(R):
+        one = slice(i, i + 1)
+        alone = (
+            *searching.likeliest(logits[one].clone(), 5, BANNED, REAL),
+            *searching.rounded(x[one]),
+            searching.scaled(products[one].clone(), of_rows[one], of_columns, bias),
+        )
+        for own, together in zip(alone, (*likeliest, *rounded, scaled), strict=True):
+            assert torch.equal(own, together[one])
+
+
+def test_rounding_is_to_the_nearest() -> None:
+    x = torch.randn(R, 131, generator=torch.Generator().manual_seed(0)) * 10
+    x[3] = 0
+    x[4] = torch.arange(131) / 2 - 65  # halves: ties to even; the greatest magnitude is 65
+    x[4, 0] = 127
+    whole, scales = searching.rounded(x.t().contiguous().t())
+    assert torch.equal(scales, (x.abs().amax(1, keepdim=True).clamp(min=1.1754944e-38) / 127))
+    assert torch.equal(whole, (x / scales).round().to(torch.int8))
+    assert whole.abs().amax(1).tolist() == [127, 127, 127, 0, 127, 127, 127]
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_scaled_products(has_bias: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    products = torch.randint(-(10**7), 10**7, (R, V), dtype=torch.int32, generator=generator)
+    of_rows, of_columns = torch.rand(R, 1), torch.rand(V) * 1e-4
+    bias = torch.randn(V) * 100 if has_bias else None
+    expected = products.double() * of_rows * of_columns + (0 if bias is None else bias)
+    found = searching.scaled(products, of_rows, of_columns, bias)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-4)
+
+
+def test_other_numbers_are_torchs() -> None:
+    assert compiled_search(torch.empty(1, dtype=torch.float64)) is None
+    assert compiled_search(torch.empty(1, dtype=torch.bfloat16)) is None
+    assert compiled_search(torch.empty(1, device="meta")) is None
