@@ -12,7 +12,6 @@ from nmt.corpus.vocab import padded_rows
 from nmt.models.attention.base import AttentionState, Look
 from nmt.models.attention.catalog import AttentionConfig
 from nmt.models.attention.scores import AdditiveAttention, AdditiveConfig
-from nmt.models.attention.weighting import SoftWeighting
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
 from nmt.models.gru import ContextGRUCell
 from nmt.models.kernels.attentional_gru import attentional_gru, attentional_gru_runs_on
@@ -182,9 +181,7 @@ class RNNDecoder(nn.Module):
             and attentional_gru_runs_on(state.hidden[:, 0])
             and not (self.feeds or len(self.upper) > 0)
             and isinstance(self.attention, AdditiveAttention)
-            and isinstance(self.attention.weighting, SoftWeighting)
-            and self.attention.span is None
-            and self.attention.coverage is None
+            and self.attention.is_plain
         )
 
     def _fused(

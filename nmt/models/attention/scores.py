@@ -1,6 +1,7 @@
 """Scores that compare one query with one key: additive, multiplicative, and by distance."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -9,8 +10,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.device import CACHED_NUMBERS
-from nmt.models.attention.base import Attention
+from nmt.models.attention.base import Attention, AttentionState, Look
 from nmt.models.attention.options import AttentionOptions
+from nmt.models.attention.weighting import SoftWeighting
+from nmt.models.kernels.compiled_search import compiled_search
 from nmt.models.kernels.linear import Linear
 from nmt.schema import Conflict
 
@@ -47,6 +50,24 @@ class AdditiveAttention(Attention):
     ) -> Float[Tensor, "B Q S"]:
         """w_v^T tanh(W_q q + keys), every query against every key."""
         return _compared(self.W_q(query), keys, self.w_v)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether weights are the softmax of the scores over the whole source, and of no more."""
+        is_soft = isinstance(self.weighting, SoftWeighting)
+        return is_soft and self.span is None and self.coverage is None
+
+    def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> Look:
+        """See Attention. One query a row, as a search asks them, goes by compiled code."""
+        is_step = not torch.is_grad_enabled() and query.shape[1] == 1 and self.is_plain
+        by = compiled_search(query, state.keys, state.values) if is_step else None
+        if by is None:
+            return super().forward(query, state)
+        rows = torch.arange(len(query)) if state.beams is None else state.beams.sentences
+        queries, v = self.W_q(query).squeeze(1), self.w_v.weight.squeeze(0)
+        context, weights = by.look(queries, rows, state.keys, state.values, state.keep, v)
+        after = replace(state, queries=state.queries + 1)
+        return Look(context.unsqueeze(1), weights[:, None, None], after, None)
 
 
 class ConcatConfig(AttentionOptions):

@@ -5,7 +5,7 @@ import functools
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int, Int8, Int32
+from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor
 
 from nmt.models.kernels.build import built
@@ -19,12 +19,14 @@ def compile_search() -> None:
     built(_SOURCE)
 
 
-def compiled_search(x: Tensor) -> "CompiledSearch | None":
-    """The operations for tensors such as `x`, if they were compiled before; else None.
+def compiled_search(*read: Tensor) -> "CompiledSearch | None":
+    """The operations, if they were compiled before and all that they read is fp32 on a CPU.
 
-    For one sentence nothing is compiled: that takes longer than a search.
+    None under autocast, where what is made of fp32 is not. For one sentence nothing is compiled:
+    that takes longer than a search.
     """
-    return _compiled_search() if x.device.type == "cpu" and x.dtype == torch.float32 else None
+    here = all(x.device.type == "cpu" and x.dtype == torch.float32 for x in read)
+    return _compiled_search() if here and not torch.is_autocast_enabled("cpu") else None
 
 
 @functools.cache
@@ -43,13 +45,16 @@ class CompiledSearch:
         self._rounded.argtypes = [*2 * [COUNT], *3 * [POINTER]]
         self._scaled = library.scaled
         self._scaled.argtypes = [*2 * [COUNT], *4 * [POINTER]]
-        for operation in (self._likeliest, self._rounded, self._scaled):
+        self._look = library.look
+        self._look.argtypes = [*4 * [COUNT], *8 * [POINTER]]
+        for operation in (self._likeliest, self._rounded, self._scaled, self._look):
             operation.restype = None
 
     def likeliest(
         self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
         """See searching.likeliest."""
+        logits = logits.contiguous()
         log_probs = logits.new_empty(len(logits), k)
         ids = torch.empty_like(log_probs, dtype=torch.long)
         self._likeliest(
@@ -57,6 +62,25 @@ class CompiledSearch:
             at(log_probs), at(ids),
         )  # fmt: skip
         return log_probs, ids
+
+    def look(
+        self,
+        queries: Float[Tensor, "R K"],
+        sentences: Int[Tensor, " R"],
+        keys: Float[Tensor, "B S K"],
+        values: Float[Tensor, "B S M"],
+        keep: Bool[Tensor, "B S"],
+        v: Float[Tensor, " K"],
+    ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
+        """The contexts and the weights of additive attention (Looks in steps.py), row by row."""
+        contexts = values.new_empty(len(queries), values.shape[2])
+        weights = values.new_empty(len(queries), keys.shape[1])
+        read = [x.contiguous() for x in (queries, sentences, keys, values, keep, v)]
+        self._look(
+            len(queries), *keys.shape[1:], values.shape[2], *map(at, read), at(weights),
+            at(contexts),
+        )  # fmt: skip
+        return contexts, weights
 
     def rounded(self, x: Float[Tensor, "N I"]) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
         """See searching.rounded."""

@@ -2,7 +2,36 @@
 // searching.py says what they compute, and does the same by torch's operations. What a row gives does
 // not depend on the others, nor on the number of threads.
 
+#include <memory>
+
+#include "additive.h"
 #include "numbers.h"
+
+// Row r's query looks at sentence sentences[r]; rows of one sentence best follow each other.
+EXPORTED void look(int64_t R, int64_t S, int64_t K, int64_t M, const float* queries,
+                   const int64_t* sentences, const float* keys, const float* values, const bool* keep,
+                   const float* v, float* weights, float* contexts) {
+#pragma omp parallel
+    {
+        const std::unique_ptr<float[]> decays_of(new float[(S + 1) * K]);
+        const std::unique_ptr<bool[]> far_keys(new bool[S]);
+        float *query_decay = decays_of.get(), *key_decays = query_decay + K;
+        int64_t known = -1;
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < R; r++) {
+            const int64_t b = sentences[r];
+            const float *own_keys = keys + b * S * K, *query = queries + r * K;
+            if (b != known)
+                for (int64_t s = 0; s < S; s++)
+                    if (keep[b * S + s])
+                        far_keys[s] = decays(own_keys + s * K, key_decays + s * K, K);
+            known = b;
+            const bool far = decays(query, query_decay, K);
+            look_row(S, K, M, query, query_decay, far, own_keys, key_decays, far_keys.get(),
+                     values + b * S * M, keep + b * S, v, weights + r * S, contexts + r * M);
+        }
+    }
+}
 
 // Of each row the k pieces with the greatest logits and their log-probabilities, greatest first and of
 // equals the lower number; none of `banned`, none from n_real on. -infinity where there are no more.

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "additive.h"
 #include "numbers.h"
 
 using Low = LOW;
@@ -258,43 +259,9 @@ inline void turn(int64_t units, int64_t rows, const From* x, int64_t x_du, int64
         }
 }
 
-// Beyond it exp(-2 k) exp(-2 q) is not exp(-2 (q + k)) in fp32.
-constexpr float FAR = 40;
-
-// exp(-2 x), the decay, of a row of keys or queries; returns whether one of them is far.
-template <class Low, class Work>
-inline bool decays(const Low* x, Work* out, int64_t n) {
-    Work most = 0;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        const Work own = widened(x[i]), size = own < 0 ? -own : own;
-        most = size > most ? size : most;
-        out[i] = exponential(-2 * own);
-    }
-    return most > FAR;
-}
-
 EXPORTED void look_keys(int64_t n_keys, int64_t K, const Low* keys, Work* decay, bool* far) {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_keys; i++) far[i] = decays(keys + i * K, decay + i * K, K);
-}
-
-// sigmoid(2 (q + k)); where neither is far of their decays, without another exp.
-template <bool far, class Low, class Work>
-inline Work rise(Work q, Work q_decay, Low k, Work k_decay) {
-    if constexpr (far)
-        return sigmoid(2 * (q + widened(k)));
-    else
-        return 1 / (1 + q_decay * k_decay);
-}
-
-template <bool far, class Low, class Work>
-inline Work energy(const Work* q, const Work* q_decay, const Low* key, const Work* key_decay,
-                   const Work* v, int64_t K) {
-    Work sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t k = 0; k < K; k++) sum += v[k] * rise<far>(q[k], q_decay[k], key[k], key_decay[k]);
-    return 2 * sum;
 }
 
 template <bool far, class Low, class Work>
@@ -335,30 +302,10 @@ EXPORTED void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query,
         Work *context = buffers.get(), *decay = context + M;
 #pragma omp for schedule(static)
         for (int64_t b = 0; b < B; b++) {
-            const bool* is_kept = keep + b * S;
-            Work *w = weights + b * S, *q = asked + b * K;
+            const Work* q = asked + b * K;
             const bool far = decays(q, decay, K);
-            Work most = -std::numeric_limits<Work>::infinity(), total = 0;
-            for (int64_t s = 0; s < S; s++)
-                if (is_kept[s]) {
-                    const int64_t i = b * S + s;
-                    const bool is_far = far || far_keys[i];
-                    const auto energy_of = is_far ? energy<true, Low, Work> : energy<false, Low, Work>;
-                    w[s] = energy_of(q, decay, keys + i * K, key_decays + i * K, v, K);
-                    most = std::max(most, w[s]);
-                }
-            for (int64_t s = 0; s < S; s++) {
-                w[s] = is_kept[s] ? exponential(w[s] - most) : Work(0);
-                total += w[s];
-            }
-            std::fill(context, context + M, Work(0));
-            for (int64_t s = 0; s < S; s++)
-                if (is_kept[s]) {
-                    const Work own = w[s] /= total;
-                    const Low* value = values + (b * S + s) * M;
-#pragma omp simd
-                    for (int64_t m = 0; m < M; m++) context[m] += own * widened(value[m]);
-                }
+            look_row(S, K, M, q, decay, far, keys + b * S * K, key_decays + b * S * K, far_keys + b * S,
+                     values + b * S * M, keep + b * S, v, weights + b * S, context);
             narrow(context, contexts + b * M, M);
         }
     }

@@ -1,11 +1,17 @@
 """What lies between the products of a search, by torch and by compiled code."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
+from nmt.models.attention import scores
+from nmt.models.attention.scores import AdditiveConfig
+from nmt.models.base import Memory
 from nmt.models.kernels import searching
 from nmt.models.kernels.compiled_search import _compiled_search, compile_search, compiled_search
+from nmt.models.masks import keep_from_lengths
 from tests.models.kernels.conftest import NEEDS_COMPILER
 
 R, V, REAL = 7, 203, 197
@@ -20,7 +26,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         _compiled_search.cache_clear()
         assert compiled_search(torch.empty(1)) is not None
     else:
-        monkeypatch.setattr(searching, "compiled_search", lambda _: None)
+        for module in (searching, scores):
+            monkeypatch.setattr(module, "compiled_search", lambda *_: None)
     return str(request.param)
 
 
@@ -108,7 +115,47 @@ def test_scaled_products(has_bias: bool) -> None:
     torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-4)
 
 
+@pytest.mark.parametrize("spread", [1.0, 30.0, 300.0])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"weights": {"kind": "sparsemax"}},
+        {"coverage": {"kind": "sum"}},
+        {"span": {"kind": "local_m", "window": 1}},
+    ],
+    ids=["plain", "sparsemax", "coverage", "span"],
+)
+def test_a_look_of_a_beam_is_that_of_the_readable_attention(
+    options: dict[str, Any], spread: float
+) -> None:
+    """Of rows in any order; one sentence may be looked at nowhere. Of far keys exp overflows."""
+    torch.manual_seed(0)
+    attention = AdditiveConfig.model_validate({**options, "size": 19}).build(11, 23)
+    keep = keep_from_lengths(torch.tensor([5, 2, 0, 3]), 5)
+    state = attention.begin(Memory(torch.randn(4, 5, 23) * spread, keep, torch.zeros(4, 1, 23)))
+    rows = torch.tensor([3, 0, 0, 2, 1, 1, 0])
+    state, query = state.select(rows), torch.randn(7, 1, 11) * spread
+    expected = attention(query, state)  # with a derivative
+    with torch.no_grad():
+        found = attention(query, state)
+        with torch.autocast("cpu", torch.bfloat16):
+            rough = attention(query, state)
+    torch.testing.assert_close(rough.context.float(), expected.context, rtol=0.1, atol=0.1 * spread)
+    for own, readable in (
+        (found.weights, expected.weights),
+        (found.heads, expected.heads),
+        (found.context, expected.context),
+    ):
+        torch.testing.assert_close(own, readable, rtol=1e-4, atol=1e-5 * spread)
+    assert (found.weights[~keep[rows].unsqueeze(1)] == 0).all()
+    assert torch.equal(found.state.queries, expected.state.queries)
+
+
 def test_other_numbers_are_torchs() -> None:
     assert compiled_search(torch.empty(1, dtype=torch.float64)) is None
     assert compiled_search(torch.empty(1, dtype=torch.bfloat16)) is None
+    assert compiled_search(torch.empty(1), torch.empty(1, dtype=torch.float64)) is None
     assert compiled_search(torch.empty(1, device="meta")) is None
+    with torch.autocast("cpu", torch.bfloat16):
+        assert compiled_search(torch.empty(1)) is None
