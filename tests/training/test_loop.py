@@ -13,6 +13,7 @@ from training.toy import toy_config, write_reversal
 from nmt.corpus.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.run import RunDirectory
+from nmt.training import loop
 from nmt.training.loop import Outcome, train
 from nmt.translation.translator import Translator
 
@@ -89,6 +90,14 @@ def test_the_copied_run_translates_elsewhere(learned: Path, tmp_path: Path) -> N
         assert Translator.load(tmp_path / "moved").translate(["a b c"])[0].text == "c b a"
     finally:
         (tmp_path / "moved").rename(learned / "run")
+
+
+def test_it_compiles_what_searches_use(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search itself compiles nothing."""
+    asked: list[bool] = []
+    monkeypatch.setattr(loop, "compile_search", lambda: asked.append(True))
+    _train(corpus, train={"epochs": 1})
+    assert asked
 
 
 @pytest.mark.parametrize("stop_after", [3, 7, 10])

@@ -38,16 +38,24 @@ class Built:
 
 
 @functools.cache
-def built(source: Path, *defined: str, compiles: bool = True) -> Built:
+def built(source: Path, *defined: str) -> Built:
     """The library made of a C++ file, compiled unless it was before; once a process.
 
-    `defined` are what it finds defined, as NAME=VALUE. Where not `compiles`, only what was compiled
-    before, by whatever process.
+    `defined` are what it finds defined, as NAME=VALUE.
 
     By `$CXX` or else `c++`, into `$XDG_CACHE_HOME/nmt` or else `~/.cache/nmt`, under a name that
     depends on the file, the headers beside it, the flags and the processor. Its OpenMP is the one
     that torch has loaded, so that both share their threads. Only on Linux.
     """
+    return _found(source, defined, compiles=True)
+
+
+def built_before(source: Path, *defined: str) -> Built:
+    """The same, but nothing is compiled: what an earlier call has made, of whatever process."""
+    return _found(source, defined, compiles=False)
+
+
+def _found(source: Path, defined: tuple[str, ...], compiles: bool) -> Built:
     if os.environ.get(SWITCH, "").lower() in ("off", "0", "no", "false"):
         return Built(None, f"{SWITCH} is off")
     if platform.system() != "Linux":

@@ -190,13 +190,8 @@ class _CompiledLooks(Looks):
     ) -> None:
         """See Looks."""
         self.by._look(
-            *self.sizes,
-            at(query),
-            *self.places,
-            at(asked),
-            at(weights),
-            at(context),
-        )
+            *self.sizes, at(query), *self.places, at(asked), at(weights), at(context)
+        )  # fmt: skip
 
     def look_backward(
         self,

@@ -8,15 +8,16 @@ import torch
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor
 
-from nmt.models.kernels.build import built
+from nmt.models.kernels.build import built, built_before
 from nmt.models.kernels.compiled import COUNT, POINTER, at
 
 _SOURCE = Path(__file__).with_name("searching.cpp")
 
 
 def compile_search() -> None:
-    """For the searches of this process that are still to begin, and of all others from now on."""
+    """For the searches of this process and of all others from now on."""
     built(_SOURCE)
+    _compiled_search.cache_clear()
 
 
 def compiled_search(*read: Tensor) -> "CompiledSearch | None":
@@ -31,7 +32,7 @@ def compiled_search(*read: Tensor) -> "CompiledSearch | None":
 
 @functools.cache
 def _compiled_search() -> "CompiledSearch | None":
-    library = built(_SOURCE, compiles=False).library
+    library = built_before(_SOURCE).library
     return CompiledSearch(library) if library else None
 
 

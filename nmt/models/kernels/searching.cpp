@@ -36,7 +36,7 @@ EXPORTED void look(int64_t R, int64_t S, int64_t K, int64_t M, const float* quer
 // Of each row the k pieces with the greatest logits and their log-probabilities, greatest first and of
 // equals the lower number; none of `banned`, none from n_real on. -infinity where there are no more.
 EXPORTED void likeliest(int64_t R, int64_t V, int64_t k, const float* logits, const int64_t* banned,
-               int64_t n_banned, int64_t n_real, float* log_probs, int64_t* ids) {
+                        int64_t n_banned, int64_t n_real, float* log_probs, int64_t* ids) {
     constexpr int64_t BLOCK = 64;
     const auto may_be = [=](int64_t v) {
         return v < n_real && std::find(banned, banned + n_banned, v) == banned + n_banned;
@@ -73,18 +73,19 @@ EXPORTED void likeliest(int64_t R, int64_t V, int64_t k, const float* logits, co
 }
 
 // Each row in whole numbers from -127 to 127, to the nearest, ties to even, and what they are to be
-// multiplied with.
+// multiplied with: no number where the row holds one that is none, or an infinite one.
 EXPORTED void rounded(int64_t R, int64_t n, const float* x, int8_t* whole, float* scales) {
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < R; r++) {
         const float* row = x + r * n;
-        float most = std::numeric_limits<float>::min();
-#pragma omp simd reduction(max : most)
+        float most = std::numeric_limits<float>::min(), nothing = 0;
+#pragma omp simd reduction(max : most) reduction(+ : nothing)
         for (int64_t i = 0; i < n; i++) {
             const float size = row[i] < 0 ? -row[i] : row[i];
             most = size > most ? size : most;
+            nothing += row[i] - row[i];
         }
-        const float scale = scales[r] = most / 127, shift = 12582912.f;  // see exponential
+        const float scale = scales[r] = most / 127 + nothing, shift = 12582912.f;  // see exponential
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
             whole[r * n + i] = int8_t(as_bits<int32_t>(row[i] / scale + shift));
@@ -93,8 +94,8 @@ EXPORTED void rounded(int64_t R, int64_t n, const float* x, int8_t* whole, float
 
 // Products of whole numbers times the scales of their column and row, plus a bias: fp32 in the place
 // of int32.
-EXPORTED void scaled(int64_t R, int64_t V, int32_t* products, const float* of_rows, const float* of_columns,
-            const float* bias) {
+EXPORTED void scaled(int64_t R, int64_t V, int32_t* products, const float* of_rows,
+                     const float* of_columns, const float* bias) {
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < R; r++) {
         int32_t* row = products + r * V;
@@ -103,6 +104,7 @@ EXPORTED void scaled(int64_t R, int64_t V, int32_t* products, const float* of_ro
             for (int64_t v = 0; v < V; v++)
                 row[v] = as_bits<int32_t>(float(row[v]) * of_columns[v] * own + bias[v]);
         else
-            for (int64_t v = 0; v < V; v++) row[v] = as_bits<int32_t>(float(row[v]) * of_columns[v] * own);
+            for (int64_t v = 0; v < V; v++)
+                row[v] = as_bits<int32_t>(float(row[v]) * of_columns[v] * own);
     }
 }

@@ -155,8 +155,8 @@ inline void over_runs(int64_t u0, int64_t units, int64_t b0, int64_t n, int64_t 
 }
 
 EXPORTED void gru_gates(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr, const Low* read,
-               const Low* h, const Work* bias, const Work* state, Work* made, Work* next,
-               Low* next_low, Low* out, int64_t out_du, int64_t out_dr) {
+                        const Low* h, const Work* bias, const Work* state, Work* made, Work* next,
+                        Low* next_low, Low* out, int64_t out_du, int64_t out_dr) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
         const int64_t HB = H * B;
         Work x_r[TILE * ROWS], x_z[TILE * ROWS], x_n[TILE * ROWS], b_hn[TILE * ROWS];
@@ -201,10 +201,10 @@ EXPORTED void gru_gates(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_
     });
 }
 
-EXPORTED void gru_gates_backward(int64_t H, int64_t B, const Work* grad, const Low* through, const Low* more,
-                        int64_t more_du, int64_t more_dr, const Work* made, const Low* before,
-                        int64_t before_du, int64_t before_dr, Low* shares, Low* all, int64_t all_du,
-                        Work* of_bias, Work* kept) {
+EXPORTED void gru_gates_backward(int64_t H, int64_t B, const Work* grad, const Low* through,
+                                 const Low* more, int64_t more_du, int64_t more_dr, const Work* made,
+                                 const Low* before, int64_t before_du, int64_t before_dr, Low* shares,
+                                 Low* all, int64_t all_du, Work* of_bias, Work* kept) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
         const int64_t HB = H * B;
         Work of_next[TILE * ROWS] = {}, state[TILE * ROWS], of[4][TILE * ROWS];
@@ -293,8 +293,8 @@ inline Work dot(const Work* x, const Low* y, int64_t n) {
 }
 
 EXPORTED void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Low* keys,
-          const Work* key_decays, const bool* far_keys, const Low* values, const bool* keep,
-          const Work* v, Work* asked, Work* weights, Low* contexts) {
+                   const Work* key_decays, const bool* far_keys, const Low* values, const bool* keep,
+                   const Work* v, Work* asked, Work* weights, Low* contexts) {
 #pragma omp parallel
     {
         turn(K, B, query, B, 1, asked, 1, K);
@@ -312,10 +312,11 @@ EXPORTED void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query,
 }
 
 EXPORTED void look_backward(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_context,
-                   const Low* more, const Work* more_weights, const Work* asked, const Work* weights,
-                   const Low* keys, const Work* key_decays, const bool* far_keys, const Low* values,
-                   const bool* keep, const Work* v, Work* of_contexts, Work* of_asked,
-                   Work* sum_slopes, Work* sum_v, Low* of_query, Low* all, int64_t all_du) {
+                            const Low* more, const Work* more_weights, const Work* asked,
+                            const Work* weights, const Low* keys, const Work* key_decays,
+                            const bool* far_keys, const Low* values, const bool* keep, const Work* v,
+                            Work* of_contexts, Work* of_asked, Work* sum_slopes, Work* sum_v,
+                            Low* of_query, Low* all, int64_t all_du) {
 #pragma omp parallel
     {
         turn(M, B, of_context, B, 1, of_contexts, 1, M);
@@ -400,8 +401,8 @@ void few_columns(int64_t M, int64_t K, const Low* w, const Work* x, Low* out) {
     }
 }
 
-EXPORTED void product(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk, int64_t x_dn,
-             Low* out) {
+EXPORTED void product(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk,
+                      int64_t x_dn, Low* out) {
     const std::unique_ptr<Work[]> wide(new Work[K * N + 64]);
     const uintptr_t line = reinterpret_cast<uintptr_t>(wide.get()) + 63;
     Work* columns = reinterpret_cast<Work*>(line - line % 64);
@@ -425,8 +426,8 @@ EXPORTED void product(int64_t M, int64_t K, int64_t N, const Low* w, const Low* 
 constexpr int64_t PART = 256;
 
 EXPORTED void softmax_loss(int64_t V, int64_t N, Low* logits, const Work* bias, const int64_t* targets,
-                  int64_t n_real, double given_smoothing, int64_t wanted, Work* nlls, Work* mean_nlls,
-                  Work* of_bias) {
+                           int64_t n_real, double given_smoothing, int64_t wanted, Work* nlls,
+                           Work* mean_nlls, Work* of_bias) {
     const Work smoothing = given_smoothing;
     const int64_t n_parts = (V + PART - 1) / PART;
     const std::unique_ptr<Work[]> kept(new Work[3 * n_parts * N + N]);

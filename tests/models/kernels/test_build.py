@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.models.kernels.build import SWITCH, Built, built
+from nmt.models.kernels.build import SWITCH, Built, built, built_before
 from tests.models.kernels.conftest import NEEDS_COMPILER
 
 _SOURCE = 'extern "C" __attribute__((visibility("default"))) int seven() { return 7; }\n'
@@ -21,9 +21,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "nmt"
 
 
-def _built(source: Path, *defined: str, compiles: bool = True) -> Built:
+def _built(source: Path, *defined: str) -> Built:
     """As a new process would find it."""
-    return built.__wrapped__(source, *defined, compiles=compiles)
+    return built.__wrapped__(source, *defined)
 
 
 def _source(folder: Path, text: str = _SOURCE) -> Path:
@@ -66,10 +66,10 @@ def test_so_it_is_for_another_header_and_for_what_is_defined_otherwise(tmp_path:
 @NEEDS_COMPILER
 def test_nothing_is_compiled_for_those_who_would_not_wait(tmp_path: Path, cache: Path) -> None:
     source = _source(tmp_path)
-    assert _built(source, compiles=False).why_not == "not compiled so far"
+    assert built_before(source).why_not == "not compiled so far"
     assert not list(cache.iterdir())
     _built(source)
-    found = _built(source, compiles=False).library
+    found = built_before(source).library
     assert found is not None
     assert found.seven() == 7
 

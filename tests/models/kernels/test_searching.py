@@ -10,7 +10,7 @@ from nmt.models.attention import scores
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Memory
 from nmt.models.kernels import searching
-from nmt.models.kernels.compiled_search import _compiled_search, compile_search, compiled_search
+from nmt.models.kernels.compiled_search import compile_search, compiled_search
 from nmt.models.masks import keep_from_lengths
 from tests.models.kernels.conftest import NEEDS_COMPILER
 
@@ -23,7 +23,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What computes them."""
     if request.param == "compiled":
         compile_search()
-        _compiled_search.cache_clear()
         assert compiled_search(torch.empty(1)) is not None
     else:
         for module in (searching, scores):
@@ -102,6 +101,15 @@ def test_rounding_is_to_the_nearest() -> None:
     assert torch.equal(scales, (x.abs().amax(1, keepdim=True).clamp(min=1.1754944e-38) / 127))
     assert torch.equal(whole, (x / scales).round().to(torch.int8))
     assert whole.abs().amax(1).tolist() == [127, 127, 127, 0, 127, 127, 127]
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_no_number_is_not_rounded_to_one(bad: float) -> None:
+    x = torch.randn(3, 131)
+    x[1, 77] = bad
+    whole, scales = searching.rounded(x)
+    assert (whole * scales).isfinite().all(dim=1).tolist() == [True, False, True]
+    assert not scales[1].isfinite()
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
