@@ -145,7 +145,7 @@ def _write(
 ) -> None:
     """One file for each set of toolkits: those measured in turn stand together."""
     path = options.work / f"{'-'.join([options.task, *(toolkit.name for toolkit in chosen)])}.json"
-    card = {**machine_card(torch.device("cpu")), "threads": options.threads}
+    card = {**machine_card(torch.device("cpu"), "bf16"), "threads": options.threads}
     write_json(path, {"machine": card, "settings": settings.model_dump(), "measured": measured})
     print(f"\n{path}", file=sys.stderr)
 

@@ -49,7 +49,7 @@ def perform(request: Request, say: Callable[[str], None]) -> Report:
     if request.threads is not None:
         torch.set_num_threads(request.threads)
     plan = _plan(request)
-    card = machine_card(plan.device)
+    card = machine_card(plan.device, plan.precision)
     sections = tuple(_sections(request, plan, say))
     profile = None
     if request.profile:

@@ -9,7 +9,7 @@ import torch
 
 import nmt
 from nmt.bench.load import describe_load, is_clean
-from nmt.device import describe_device
+from nmt.device import Precision, autocast, describe_device
 from nmt.models.kernels.compiled import why_not_compiled
 from nmt.models.kernels.compiled_search import compile_search
 from nmt.models.kernels.precision import dtypes_for
@@ -106,7 +106,7 @@ class Report:
         }
 
 
-def machine_card(device: torch.device) -> dict[str, str | int]:
+def machine_card(device: torch.device, precision: Precision) -> dict[str, str | int]:
     """What was measured on, with what, and when."""
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -117,11 +117,14 @@ def machine_card(device: torch.device) -> dict[str, str | int]:
         "cpu": cpu_name(),
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
-        "cpu kernels": _kernels() if device.type == "cpu" else "not used",
+        "cpu kernels": _kernels(device, precision) if device.type == "cpu" else "not used",
     }
 
 
-def _kernels() -> str:
-    """Compiles what is not yet."""
-    compile_search()
-    return why_not_compiled(dtypes_for(torch.empty(0))) or "compiled"
+def _kernels(device: torch.device, precision: Precision) -> str:
+    """Why there are none, if so; compiles what is not yet, for fp32 and for `precision`."""
+    why_not = compile_search()
+    for one in dict.fromkeys(("fp32", precision)):
+        with autocast(device, one):
+            why_not = why_not or why_not_compiled(dtypes_for(torch.empty(0)))
+    return why_not or "compiled"

@@ -151,13 +151,13 @@ class RNNDecoder(nn.Module):
     def start_search(self, memory: Memory) -> RNNState:
         """The same for `step` alone; the annotations' product with a weight of the cell is made.
 
-        A search asks a sentence more often than it has pieces.
+        A search asks a sentence more often than it has pieces: what is summed lies in one piece.
         """
         state = self.start(memory)
-        if self.feeds or self.readout.reads_context or not self.attention.sums_annotations:
-            return state
-        shares = self.cell.context_gates(state.attention.values)
-        return replace(state, attention=replace(state.attention, values=shares), in_gates=True)
+        sums = not self.feeds and not self.readout.reads_context and self.attention.sums_annotations
+        values = state.attention.values
+        values = self.cell.context_gates(values) if sums else values.contiguous()
+        return replace(state, attention=replace(state.attention, values=values), in_gates=sums)
 
     def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
         """Advance by one piece, given the piece before it."""

@@ -140,8 +140,7 @@ def _describe(device: torch.device, precision: Precision) -> str:
     if device.type != "cpu":
         return describe_device(device)
     with autocast(device, precision):
-        why_not = why_not_compiled(dtypes_for(torch.empty(0)))
-    compile_search()
+        why_not = why_not_compiled(dtypes_for(torch.empty(0))) or compile_search()
     kernels = f"kernels not compiled ({why_not})" if why_not else "compiled kernels"
     return f"{describe_device(device)}, {kernels}"
 

@@ -59,12 +59,13 @@ class AdditiveAttention(Attention):
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> Look:
         """See Attention. One query a row, as a search asks them, goes by compiled code."""
+        v = self.w_v.weight.squeeze(0)
         is_step = not torch.is_grad_enabled() and query.shape[1] == 1 and self.is_plain
-        by = compiled_search(query, state.keys, state.values) if is_step else None
+        by = compiled_search(query, state.keys, state.values, v) if is_step else None
         if by is None:
             return super().forward(query, state)
         rows = torch.arange(len(query)) if state.beams is None else state.beams.sentences
-        queries, v = self.W_q(query).squeeze(1), self.w_v.weight.squeeze(0)
+        queries = self.W_q(query).squeeze(1)
         context, weights = by.look(queries, rows, state.keys, state.values, state.keep, v)
         after = replace(state, queries=state.queries + 1)
         return Look(context.unsqueeze(1), weights[:, None, None], after, None)

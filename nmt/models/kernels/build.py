@@ -51,7 +51,7 @@ def built(source: Path, *defined: str) -> Built:
 
 
 def built_before(source: Path, *defined: str) -> Built:
-    """The same, but nothing is compiled: what an earlier call has made, of whatever process."""
+    """The same, but nothing is compiled: what is kept of an earlier call, of whatever process."""
     return _found(source, defined, compiles=False)
 
 
@@ -71,13 +71,12 @@ def _found(source: Path, defined: tuple[str, ...], compiles: bool) -> Built:
     try:
         with contextlib.ExitStack() as stack:
             folder = _private_cache()
-            if folder is None:
+            found = _loaded(folder / name) if folder else None
+            if found or not compiles:
+                return Built(found, "" if found else "not compiled so far")
+            if folder is None or not os.access(folder, os.W_OK):
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nmt-")))
-            path = folder / name
-            found = _loaded(path)
-            if found is None and not compiles:
-                return Built(None, "not compiled so far")
-            return Built(found or _compiled(command, flags, source, path))
+            return Built(_compiled(command, flags, source, folder / name))
     except FileNotFoundError:
         return Built(None, f"no C++ compiler, '{command[0]}'")
     except subprocess.TimeoutExpired:
@@ -124,7 +123,7 @@ def _private_cache() -> Path | None:
         return None
     others = stat.S_IWGRP | stat.S_IWOTH
     own = found.st_uid == os.getuid() and not found.st_mode & others
-    return folder if own and os.access(folder, os.W_OK) else None
+    return folder if own else None
 
 
 def _processor() -> str:

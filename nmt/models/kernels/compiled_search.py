@@ -1,7 +1,9 @@
-"""What searching.py computes, by searching.cpp."""
+"""What lies between the products of a search, by searching.cpp.
+
+The same by torch's operations is in searching.py, and of a look in attention/base.py.
+"""
 
 import ctypes
-import functools
 from pathlib import Path
 
 import torch
@@ -14,30 +16,36 @@ from nmt.models.kernels.compiled import COUNT, POINTER, at
 _SOURCE = Path(__file__).with_name("searching.cpp")
 
 
-def compile_search() -> None:
-    """For the searches of this process and of all others from now on."""
-    built(_SOURCE)
-    _compiled_search.cache_clear()
+_known: dict[Path, "CompiledSearch | None"] = {}
+"""What this process has looked for; None where there was nothing."""
+
+
+def compile_search() -> str:
+    """For the searches of this process, and of others that begin later; else why not, in words."""
+    made = built(_SOURCE)
+    if made.library:
+        _known[_SOURCE] = CompiledSearch(made.library)
+    return made.why_not
 
 
 def compiled_search(*read: Tensor) -> "CompiledSearch | None":
     """The operations, if they were compiled before and all that they read is fp32 on a CPU.
 
-    None under autocast, where what is made of fp32 is not. For one sentence nothing is compiled:
-    that takes longer than a search.
+    None under autocast, where what is made of fp32 is not, and where a gradient is wanted. For one
+    sentence nothing is compiled: that takes longer than a search.
     """
     here = all(x.device.type == "cpu" and x.dtype == torch.float32 for x in read)
-    return _compiled_search() if here and not torch.is_autocast_enabled("cpu") else None
-
-
-@functools.cache
-def _compiled_search() -> "CompiledSearch | None":
-    library = built_before(_SOURCE).library
-    return CompiledSearch(library) if library else None
+    wants_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in read)
+    if not here or wants_gradient or torch.is_autocast_enabled("cpu"):
+        return None
+    if _SOURCE not in _known:
+        library = built_before(_SOURCE).library
+        _known.setdefault(_SOURCE, CompiledSearch(library) if library else None)
+    return _known[_SOURCE]
 
 
 class CompiledSearch:
-    """See searching.py; contiguous fp32."""
+    """Of contiguous fp32 tensors; others but `scaled`'s are copied."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._likeliest = library.likeliest

@@ -1,8 +1,9 @@
 // What lies between the matrix products of a search on a CPU. compiled_search.py calls these;
-// searching.py says what they compute, and does the same by torch's operations. What a row gives does
-// not depend on the others, nor on the number of threads.
+// searching.py says what they compute, and does the same by torch's operations, except for a look, which
+// is that of steps.py. What a row gives does not depend on the others, nor on the number of threads.
 
 #include <memory>
+#include <utility>
 
 #include "additive.h"
 #include "numbers.h"
@@ -69,6 +70,10 @@ EXPORTED void likeliest(int64_t R, int64_t V, int64_t k, const float* logits, co
 #pragma omp simd reduction(+ : total)
         for (int64_t v = 0; v < V; v++) total += exponential(row[v] - most);
         for (int64_t i = 0; i < k; i++) best[i] = best[i] - most - std::log(total);
+        for (int64_t i = 1; i < k; i++)  // what rounding has made equal
+            for (int64_t j = i; j > 0 && best[j] == best[j - 1] && numbers[j] < numbers[j - 1]; j--)
+                if (best[j] > -std::numeric_limits<float>::infinity())
+                    std::swap(numbers[j], numbers[j - 1]);
     }
 }
 

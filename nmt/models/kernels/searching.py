@@ -1,7 +1,8 @@
 """What lies between the matrix products of a search.
 
-By code that a training has compiled on this machine, where it has (compiled_search.py), else by
-torch's operations: the same up to rounding. What a row gives does not depend on the others.
+By code that a training or `nmt bench` has compiled on this machine, where one has
+(compiled_search.py), else by torch's operations: the same up to rounding. What a row gives does not
+depend on the others.
 """
 
 import torch
@@ -17,9 +18,9 @@ def likeliest(
 ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
     """The k likeliest pieces of each row, with their log-probabilities, the likeliest first.
 
-    Of equally likely ones the lower id wins. Those of `banned_ids` and from `n_real` on are never
-    among them; where fewer than k <= V are left, the last log-probabilities are -infinity.
-    `logits` may be overwritten.
+    Equally likely ones come in the order of their ids. Those of `banned_ids` and from `n_real` on
+    are never among them; where fewer than k <= V are left, the last log-probabilities are
+    -infinity. `logits` may be overwritten.
     """
     by = compiled_search(logits)
     if by:
@@ -46,7 +47,7 @@ def scaled(
     bias: Float[Tensor, " O"] | None,
 ) -> Float[Tensor, "N O"]:
     """products of_rows of_columns + bias; `products` may be overwritten."""
-    by = compiled_search(of_rows)
+    by = compiled_search(of_rows, of_columns, *([] if bias is None else [bias]))
     if by:
         return by.scaled(products, of_rows, of_columns, bias)
     y = products.float().mul_(of_columns)

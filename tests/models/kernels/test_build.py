@@ -1,5 +1,6 @@
 """What is compiled when it is first needed: kept, shared, and done without where it can not be."""
 
+import os
 import stat
 import subprocess
 import sys
@@ -118,6 +119,22 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(tmp_path: Path, cache:
     assert found.library is not None
     assert found.library.seven() == 7
     assert not list(cache.iterdir())
+
+
+@NEEDS_COMPILER
+def test_a_folder_that_can_not_be_written_to_is_read(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _source(tmp_path)
+    _built(source)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert built_before(source).library is not None
+    assert _built(source).library is not None
+    (tmp_path / "own.h").touch()
+    monkeypatch.setenv("CXX", "c++")
+    assert _built(source).library is not None
+    assert len(list(cache.iterdir())) == 1
 
 
 @NEEDS_COMPILER

@@ -58,6 +58,14 @@ def test_of_equals_the_lower_id_wins() -> None:
     )
 
 
+def test_so_it_is_of_those_that_rounding_makes_equal() -> None:
+    logits = torch.zeros(1, 64)
+    logits[0, 5] = 1e-8
+    log_probs, ids = searching.likeliest(logits, 3, BANNED[:1], 64)
+    assert (log_probs == log_probs[0, 0]).all()
+    assert ids.diff(dim=1).min() > 0
+
+
 def test_where_too_few_are_left_the_rest_is_impossible() -> None:
     log_probs, ids = searching.likeliest(torch.zeros(2, 8), 5, BANNED, 6)
     assert ids[:, :4].tolist() == [[1, 2, 3, 4]] * 2
@@ -160,10 +168,32 @@ def test_a_look_of_a_beam_is_that_of_the_readable_attention(
     assert torch.equal(found.state.queries, expected.state.queries)
 
 
+@torch.no_grad()
+def test_a_look_does_not_depend_on_the_other_rows_nor_on_padding() -> None:
+    torch.manual_seed(0)
+    attention = AdditiveConfig(size=32).build(11, 24)
+    lengths = torch.tensor([5, 2, 4])
+    values = torch.randn(3, 9, 24)
+    memory = Memory(values, keep_from_lengths(lengths, 9), torch.zeros(3, 1, 24))
+    rows = torch.tensor([0, 0, 1, 1, 1, 2])
+    query = torch.randn(6, 1, 11)
+    together = attention(query, attention.begin(memory).select(rows))
+    for r, b in enumerate(rows.tolist()):
+        size = int(lengths[b])
+        own = values[b : b + 1, :size]
+        alone = attention.begin(
+            Memory(own, keep_from_lengths(lengths[b : b + 1], size), torch.zeros(1, 1, 24))
+        )
+        look = attention(query[r : r + 1], alone)
+        torch.testing.assert_close(look.context[0], together.context[r], rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(look.weights[0, 0], together.weights[r, 0, :size])
+
+
 def test_other_numbers_are_torchs() -> None:
     assert compiled_search(torch.empty(1, dtype=torch.float64)) is None
     assert compiled_search(torch.empty(1, dtype=torch.bfloat16)) is None
     assert compiled_search(torch.empty(1), torch.empty(1, dtype=torch.float64)) is None
     assert compiled_search(torch.empty(1, device="meta")) is None
+    assert compiled_search(torch.empty(1, requires_grad=True)) is None
     with torch.autocast("cpu", torch.bfloat16):
         assert compiled_search(torch.empty(1)) is None
