@@ -10,9 +10,7 @@ import torch
 import nmt
 from nmt.bench.load import describe_load, is_clean
 from nmt.device import Precision, autocast, describe_device
-from nmt.models.kernels.compiled import why_not_compiled
-from nmt.models.kernels.compiled_search import compile_search
-from nmt.models.kernels.precision import dtypes_for
+from nmt.models.kernels.ways import prepare_cpu
 from nmt.run_card import cpu_name
 
 
@@ -123,8 +121,8 @@ def machine_card(device: torch.device, precision: Precision) -> dict[str, str | 
 
 def _kernels(device: torch.device, precision: Precision) -> str:
     """Why there are none, if so; compiles what is not yet, for fp32 and for `precision`."""
-    why_not = compile_search()
+    why_not = ""
     for one in dict.fromkeys(("fp32", precision)):
         with autocast(device, one):
-            why_not = why_not or why_not_compiled(dtypes_for(torch.empty(0)))
+            why_not = why_not or prepare_cpu()
     return why_not or "compiled"

@@ -15,9 +15,7 @@ from nmt.corpus.tokenizer import Tokenizers
 from nmt.device import Precision, autocast, describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.models.catalog import build_model
-from nmt.models.kernels.compiled import why_not_compiled
-from nmt.models.kernels.compiled_search import compile_search
-from nmt.models.kernels.precision import dtypes_for
+from nmt.models.kernels.ways import prepare_cpu
 from nmt.run import RunDirectory
 from nmt.run_lock import run_lock
 from nmt.training.resume import begun, open_run, settle
@@ -140,7 +138,7 @@ def _describe(device: torch.device, precision: Precision) -> str:
     if device.type != "cpu":
         return describe_device(device)
     with autocast(device, precision):
-        why_not = why_not_compiled(dtypes_for(torch.empty(0))) or compile_search()
+        why_not = prepare_cpu()
     kernels = f"kernels not compiled ({why_not})" if why_not else "compiled kernels"
     return f"{describe_device(device)}, {kernels}"
 

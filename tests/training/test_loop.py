@@ -12,8 +12,8 @@ from training.toy import toy_config, write_reversal
 
 from nmt.corpus.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
+from nmt.models.kernels import ways
 from nmt.run import RunDirectory
-from nmt.training import loop
 from nmt.training.loop import Outcome, train
 from nmt.translation.translator import Translator
 
@@ -95,7 +95,7 @@ def test_the_copied_run_translates_elsewhere(learned: Path, tmp_path: Path) -> N
 def test_it_compiles_what_searches_use(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search itself compiles nothing."""
     asked: list[bool] = []
-    monkeypatch.setattr(loop, "compile_search", lambda: asked.append(True))
+    monkeypatch.setattr(ways, "compile_search", lambda: asked.append(True) or "")
     _train(corpus, train={"epochs": 1})
     assert asked
 

@@ -14,9 +14,7 @@ from disk import Recorder, failing
 from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
-from nmt.models.kernels.compiled import why_not_compiled
-from nmt.models.kernels.compiled_search import compile_search
-from nmt.models.kernels.precision import dtypes_for
+from nmt.models.kernels.ways import prepare_cpu
 from nmt.run import RunDirectory
 from nmt.training.loop import Outcome, train
 
@@ -27,8 +25,7 @@ KEEP = ("nothing", "names", "all", "some", "some")
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """A folder with a small corpus of reversals: two updates an epoch."""
-    why_not_compiled(dtypes_for(torch.empty(0)))  # so that no call is a compilation's
-    compile_search()
+    prepare_cpu()  # so that no call is a compilation's
     write_reversal(tmp_path, n_train=64, n_test=6)
     return tmp_path
 

@@ -26,7 +26,7 @@ _DTYPES = {
 _FEW = 8
 """Columns; steps.cpp has no more."""
 
-POINTER, COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+_KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "r": ctypes.c_double}
 
 
 def compiled(dtypes: Dtypes, device: torch.device) -> "Compiled | None":
@@ -47,18 +47,21 @@ def why_not_compiled(dtypes: Dtypes) -> str:
     return built(_SOURCE, *_DTYPES[dtypes]).why_not
 
 
+def function(library: ctypes.CDLL, name: str, signature: str) -> Any:
+    """One of a library that returns nothing, of (p)ointers, whole (n)umbers and (r)eal ones."""
+    found = getattr(library, name)
+    found.argtypes = [_KINDS[kind] for kind in signature]
+    found.restype = None
+    return found
+
+
 class Compiled(Steps):
     """See Steps; contiguous tensors, but for what strides are passed of."""
 
     def __init__(self, dtypes: Dtypes, library: ctypes.CDLL) -> None:
         super().__init__(dtypes)
 
-        def operation(of: str, signature: str) -> Any:
-            found = getattr(library, of)
-            found.argtypes = [{"p": POINTER, "n": COUNT, "r": _REAL}[kind] for kind in signature]
-            found.restype = None
-            return found
-
+        operation = functools.partial(function, library)
         self._gates = operation("gru_gates", "nnpnn" + 8 * "p" + "nn")
         self._gates_backward = operation("gru_gates_backward", "nnpppnnppnnppnpp")
         self._look_keys = operation("look_keys", "nnppp")

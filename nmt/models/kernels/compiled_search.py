@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor
 
 from nmt.models.kernels.build import built, built_before
-from nmt.models.kernels.compiled import COUNT, POINTER, at
+from nmt.models.kernels.compiled import at, function
 
 _SOURCE = Path(__file__).with_name("searching.cpp")
 
@@ -48,16 +48,10 @@ class CompiledSearch:
     """Of contiguous fp32 tensors; others but `scaled`'s are copied."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._likeliest = library.likeliest
-        self._likeliest.argtypes = [*3 * [COUNT], *2 * [POINTER], *2 * [COUNT], *2 * [POINTER]]
-        self._rounded = library.rounded
-        self._rounded.argtypes = [*2 * [COUNT], *3 * [POINTER]]
-        self._scaled = library.scaled
-        self._scaled.argtypes = [*2 * [COUNT], *4 * [POINTER]]
-        self._look = library.look
-        self._look.argtypes = [*4 * [COUNT], *8 * [POINTER]]
-        for operation in (self._likeliest, self._rounded, self._scaled, self._look):
-            operation.restype = None
+        self._likeliest = function(library, "likeliest", "nnnppnnpp")
+        self._rounded = function(library, "rounded", "nnppp")
+        self._scaled = function(library, "scaled", "nnpppp")
+        self._look = function(library, "look", 4 * "n" + 8 * "p")
 
     def likeliest(
         self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int

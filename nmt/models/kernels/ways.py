@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from nmt.models.kernels.compiled import compiled
+from nmt.models.kernels.compiled import compiled, why_not_compiled
+from nmt.models.kernels.compiled_search import compile_search
 from nmt.models.kernels.precision import dtypes_for
 from nmt.models.kernels.steps import Steps
 from nmt.models.kernels.torch_steps import TorchSteps
@@ -17,3 +18,8 @@ def steps_for(x: Tensor) -> Steps:
     dtypes = dtypes_for(x)
     by = compiled(dtypes, x.device) if torch.is_grad_enabled() else None
     return by or TorchSteps(dtypes)
+
+
+def prepare_cpu() -> str:
+    """Compile what trainings in the dtypes of here, and searches, use; why not, in words, or ""."""
+    return why_not_compiled(dtypes_for(torch.empty(0))) or compile_search()
