@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from nmt.models.kernels.build import built
+from nmt.models.kernels.build import Built, built
 from nmt.models.kernels.precision import Dtypes
 from nmt.models.kernels.products import product
 from nmt.models.kernels.steps import Looks, Steps
@@ -26,6 +26,18 @@ _DTYPES = {
 _FEW = 8
 """Columns; steps.cpp has no more."""
 
+_SIGNATURES = {
+    "gru_gates": "nnpnn" + 8 * "p" + "nn",
+    "gru_gates_backward": "nnpppnnppnnppnpp",
+    "look_keys": "nnppp",
+    "look": 4 * "n" + 10 * "p",
+    "look_backward": 4 * "n" + 17 * "p" + "n",
+    "softmax_loss": "nnpppnrnppp",
+    "product": "nnnppnnp",
+    "turned": "nnpp",
+}
+"""What steps.cpp has; see `function`."""
+
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "r": ctypes.c_double}
 
 
@@ -36,7 +48,7 @@ def compiled(dtypes: Dtypes, device: torch.device) -> "Compiled | None":
 
 @functools.cache
 def _compiled(dtypes: Dtypes) -> "Compiled | None":
-    library = built(_SOURCE, *_DTYPES[dtypes]).library
+    library = _built(dtypes).library
     return Compiled(dtypes, library) if library else None
 
 
@@ -44,7 +56,11 @@ def why_not_compiled(dtypes: Dtypes) -> str:
     """Why there are no compiled operations for these dtypes; empty where there are."""
     if dtypes not in _DTYPES:
         return f"none for {str(dtypes.products).removeprefix('torch.')}"
-    return built(_SOURCE, *_DTYPES[dtypes]).why_not
+    return _built(dtypes).why_not
+
+
+def _built(dtypes: Dtypes) -> Built:
+    return built(_SOURCE, *_DTYPES[dtypes], functions=tuple(_SIGNATURES))
 
 
 def function(library: ctypes.CDLL, name: str, signature: str) -> Any:
@@ -61,15 +77,17 @@ class Compiled(Steps):
     def __init__(self, dtypes: Dtypes, library: ctypes.CDLL) -> None:
         super().__init__(dtypes)
 
-        operation = functools.partial(function, library)
-        self._gates = operation("gru_gates", "nnpnn" + 8 * "p" + "nn")
-        self._gates_backward = operation("gru_gates_backward", "nnpppnnppnnppnpp")
-        self._look_keys = operation("look_keys", "nnppp")
-        self._look = operation("look", 4 * "n" + 10 * "p")
-        self._look_backward = operation("look_backward", 4 * "n" + 17 * "p" + "n")
-        self._loss = operation("softmax_loss", "nnpppnrnppp")
-        self._product = operation("product", "nnnppnnp")
-        self._turned = operation("turned", "nnpp")
+        def operation(name: str) -> Any:
+            return function(library, name, _SIGNATURES[name])
+
+        self._gates = operation("gru_gates")
+        self._gates_backward = operation("gru_gates_backward")
+        self._look_keys = operation("look_keys")
+        self._look = operation("look")
+        self._look_backward = operation("look_backward")
+        self._loss = operation("softmax_loss")
+        self._product = operation("product")
+        self._turned = operation("turned")
 
     def product(
         self, weight: Float[Tensor, "M K"], x: Float[Tensor, "K N"]

@@ -14,7 +14,13 @@ from nmt.models.kernels.build import built, built_before
 from nmt.models.kernels.compiled import at, function
 
 _SOURCE = Path(__file__).with_name("searching.cpp")
-
+_SIGNATURES = {
+    "likeliest": "nnnppnnpp",
+    "rounded": "nnppp",
+    "scaled": "nnpppp",
+    "look": 4 * "n" + 8 * "p",
+}
+"""What searching.cpp has; see `function`."""
 
 _known: dict[Path, "CompiledSearch | None"] = {}
 """What this process has looked for; None where there was nothing."""
@@ -22,7 +28,7 @@ _known: dict[Path, "CompiledSearch | None"] = {}
 
 def compile_search() -> str:
     """For the searches of this process, and of others that begin later; else why not, in words."""
-    made = built(_SOURCE)
+    made = built(_SOURCE, functions=tuple(_SIGNATURES))
     if made.library:
         _known[_SOURCE] = CompiledSearch(made.library)
     return made.why_not
@@ -39,7 +45,7 @@ def compiled_search(*read: Tensor) -> "CompiledSearch | None":
     if not here or wants_gradient or torch.is_autocast_enabled("cpu"):
         return None
     if _SOURCE not in _known:
-        library = built_before(_SOURCE).library
+        library = built_before(_SOURCE, functions=tuple(_SIGNATURES)).library
         _known.setdefault(_SOURCE, CompiledSearch(library) if library else None)
     return _known[_SOURCE]
 
@@ -48,10 +54,9 @@ class CompiledSearch:
     """Of contiguous fp32 tensors; others but `scaled`'s are copied."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._likeliest = function(library, "likeliest", "nnnppnnpp")
-        self._rounded = function(library, "rounded", "nnppp")
-        self._scaled = function(library, "scaled", "nnpppp")
-        self._look = function(library, "look", 4 * "n" + 8 * "p")
+        self._likeliest, self._rounded, self._scaled, self._look = (
+            function(library, *named) for named in _SIGNATURES.items()
+        )
 
     def likeliest(
         self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int

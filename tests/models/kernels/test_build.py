@@ -4,6 +4,8 @@ import os
 import stat
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,7 @@ def test_nothing_is_compiled_for_those_who_would_not_wait(tmp_path: Path, cache:
         ("false", _SOURCE, "'false' failed: no message"),
         ("c++ 'quoted", _SOURCE, "CXX: No closing quotation"),
         pytest.param("c++", "int broken(", "error: ", marks=NEEDS_COMPILER),
+        ("sh -c 'printf \"error: \\\\377\" >&2; exit 1'", _SOURCE, "failed: error: \ufffd"),
         pytest.param(
             "c++", "void a(); void b() { a(); }", "undefined symbol", marks=NEEDS_COMPILER
         ),
@@ -146,15 +149,89 @@ def test_a_folder_that_can_not_be_made_is_done_without(
     assert _built(_source(tmp_path)).library is not None
 
 
+def _cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
 @NEEDS_COMPILER
-def test_what_is_damaged_is_made_again(tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize("damage", [_cut, _flipped, lambda _: b"damaged", lambda _: b""])
+def test_what_is_damaged_is_never_loaded_and_made_again(
+    damage: Callable[[bytes], bytes],
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     source = _source(tmp_path)
     _built(source)
     (kept,) = cache.iterdir()
-    kept.write_bytes(b"damaged")
+    whole = kept.read_bytes()
+    kept.unlink()  # the file that this process has mapped stays as it is
+    kept.write_bytes(damage(whole))
+    with monkeypatch.context() as patch:  # to load it may end this process
+        patch.setattr("ctypes.CDLL", pytest.fail)
+        assert built_before(source).library is None
     found = _built(source)
     assert found.library is not None
     assert found.library.seven() == 7
+    assert built_before(source).library is not None
+
+
+@NEEDS_COMPILER
+def test_a_library_without_its_functions_is_not_kept(tmp_path: Path, cache: Path) -> None:
+    source = _source(tmp_path)
+    lacking = built.__wrapped__(source, functions=("seven", "eight"))
+    assert lacking.library is None
+    assert lacking.why_not == "'c++' made a library without 'eight'"
+    assert not list(cache.iterdir())
+    _built(source)
+    assert built_before(source, functions=("seven",)).library is not None
+    assert built_before(source, functions=("eight",)).library is None
+
+
+@NEEDS_COMPILER
+def test_it_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *args, n=name, real=real: (calls.append(n), real(*args))[1]
+        )
+    assert _built(_source(tmp_path)).library is not None
+    assert calls == ["fsync", "replace", "fsync"]
+
+
+@NEEDS_COMPILER
+def test_what_killed_compilations_left_is_removed(tmp_path: Path, cache: Path) -> None:
+    for name, seconds in (("making-old", 3_600), ("making-new", 60)):
+        (cache / name).mkdir(parents=True)
+        (cache / name / "made.o").touch()
+        os.utime(cache / name, (time.time() - seconds,) * 2)
+    cache.chmod(0o700)
+    _built(_source(tmp_path))
+    assert [path.name for path in cache.iterdir() if path.is_dir()] == ["making-new"]
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("base", ["relative", "./relative", ""])
+def test_no_library_is_taken_from_the_folder_one_works_in(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", base)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # a user without a home
+    assert _built(_source(tmp_path)).library is not None
+    assert not [path for path in tmp_path.rglob("*.so") if path.is_file()]
+    home = tmp_path / "home"
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", str(home)))
+    assert _built(_source(tmp_path)).library is not None
+    assert list((home / ".cache" / "nmt").iterdir())
 
 
 @NEEDS_COMPILER
