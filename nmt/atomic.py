@@ -19,7 +19,8 @@ ASIDE = ".tmp-"
 """What the name of a thing not yet in place begins with."""
 
 # A link planted under a name that is about to be written must not lead the bytes elsewhere.
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+_NO_LINK = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+_NEW_FILE = _NO_LINK | os.O_TRUNC
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -33,6 +34,12 @@ def write_bytes(path: Path, content: bytes) -> None:
             _sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def part_stream(path: Path, append: bool) -> BinaryIO:
+    """A stream to a file that is written in parts, to its end or anew; OSError for a link."""
+    descriptor = os.open(path, _NO_LINK | (os.O_APPEND if append else os.O_TRUNC), 0o666)
+    return os.fdopen(descriptor, "ab" if append else "wb")
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import errno
 import http.client
-import json
 import socket
 import ssl
 import time
@@ -17,6 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 import nmt
+from nmt.atomic import part_stream, write_json
 from nmt.bounded import read_json
 from nmt.errors import DataError
 
@@ -149,7 +149,7 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
         raise DataError(f"{too_big}: {total}")
     name = part.name.removesuffix(".part")
     with (
-        part.open("ab" if start else "wb") as file,
+        part_stream(part, append=start > 0) as file,
         # disable=None: a bar on a terminal, nothing in a pipe
         tqdm(total=total, initial=start, desc=name, unit="B", unit_scale=True, disable=None) as bar,
     ):
@@ -185,4 +185,4 @@ def _write_note(part: Path, url: str, headers: Message) -> None:
     etag = headers.get("ETag", "")
     version = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
     part.unlink(missing_ok=True)
-    _note(part).write_text(json.dumps({"url": url, "version": version}), encoding="utf-8")
+    write_json(_note(part), {"url": url, "version": version})

@@ -101,6 +101,8 @@ class CorpusEntry(Config):
         for name, split in self.splits.items():
             if split.corpus is not None or split.first is not None:
                 raise ValueError(f"splits.{name}: allowed keys: tsv, src, tgt")
+        if self.embedded and self.files:
+            raise ValueError("an embedded corpus is never fetched: files do not go with it")
         if self.hash_split is not None:
             if self.hash_split.of not in self.splits:
                 raise ValueError(f"hash_split.of: there is no split '{self.hash_split.of}'")

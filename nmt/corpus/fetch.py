@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from nmt.atomic import digest, write_json
-from nmt.bounded import read_json
+from nmt.bounded import read_json, stay_inside
 from nmt.corpus.catalog import read_corpus
 from nmt.corpus.checksums import verify
 from nmt.corpus.download import download, forget_part
@@ -57,7 +57,8 @@ def fetch_corpus(
     folder, nothing is downloaded: each file is looked for there by its name, at any depth, and
     what is not there is left out. `source` keeps to the source of that name. `say` is told each
     step in a line. Raises DataError where a file cannot be had (naming the address and --from),
-    fails its checksum, or train, valid and test cannot all be read in the end.
+    fails its checksum, where the corpus' folder is a link out of `folder`, or where train, valid
+    and test cannot all be read in the end.
     """
     entry = find_entry(name, folder)
     report = FetchReport(corpus_folder(name, entry, folder))
@@ -65,6 +66,8 @@ def fetch_corpus(
         say(f"{name} comes with the package: nothing to fetch")
     elif not entry.files:
         raise DataError(f"corpus '{name}': its entry lists no files, so there is nothing to fetch")
+    else:
+        stay_inside(report.folder, folder, DataError)
     if from_path is not None and not from_path.exists():
         raise DataError(f"--from {from_path}: no such file or folder")
     for file_name, spec in entry.files.items():
@@ -201,7 +204,8 @@ class _Place:
         for folder, folders, names in os.walk(from_path):
             folders.sort()
             path = Path(folder) / self.file_name
-            if self.file_name in names and path.resolve() != self.target.resolve():
+            # A FIFO of that name would be waited for.
+            if self.file_name in names and path.is_file() and not _same(path, self.target):
                 yield path
 
     def _copy(self, path: Path, say: Callable[[str], None]) -> None:
@@ -237,6 +241,10 @@ class _Place:
             "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         write_json(self.home / RECORD, record)
+
+
+def _same(path: Path, target: Path) -> bool:
+    return path.resolve() == target.resolve()
 
 
 def _read_record(home: Path) -> dict[str, dict[str, str]]:

@@ -26,6 +26,9 @@ times as large; the most that deflate can do is a thousand."""
 ALWAYS_ALLOWED_BYTES = 64 << 20
 """So much may be unpacked whatever the ratio: small files of equal lines pack very well."""
 
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""The methods of which zipfile unpacks no more than it is asked for: bzip2 and LZMA unpack all."""
+
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, struct.error)
@@ -142,6 +145,11 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
             return
         with zipfile.ZipFile(archive) as opened_zip:
             name = _member(opened_zip, archive, member)
+            if opened_zip.getinfo(name).compress_type not in _BOUNDED:
+                raise DataError(
+                    f"{archive}/{name}: packed by a method that cannot be read within limits, "
+                    "allowed: deflate, stored"
+                )
             with opened_zip.open(name) as stream:
                 yield Text(stream.read, f"{archive}/{name}", limit)
     except FileNotFoundError:

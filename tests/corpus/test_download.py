@@ -1,6 +1,7 @@
 """A download against a server on this machine: whole, cut, refused, too big, redirected."""
 
 import hashlib
+import json
 import shutil
 import ssl
 import subprocess
@@ -368,3 +369,25 @@ def test_half_an_address_is_no_address(part: Path) -> None:
 def test_forgetting_what_is_not_there_is_no_error(part: Path) -> None:
     forget_part(part)
     assert not part.exists()
+
+
+def test_a_planted_link_is_never_written_through(url: str, part: Path, says: Behaviour) -> None:
+    victim = part.with_name("victim")
+    victim.write_text("mine")
+    note = part.with_name("file.zip.part.json")
+    note.symlink_to(victim)
+    part.symlink_to(victim)
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert victim.read_text() == "mine"
+    assert not note.is_symlink()
+
+
+def test_a_planted_link_is_never_continued(url: str, part: Path, says: Behaviour) -> None:
+    victim = part.with_name("victim")
+    victim.write_bytes(BODY[:1000])
+    part.symlink_to(victim)
+    part.with_name("file.zip.part.json").write_text(json.dumps({"url": url, "version": says.etag}))
+    with pytest.raises(DataError, match=rf"^{url}: Too many levels of symbolic links"):
+        download(url, part, len(BODY))
+    assert victim.read_bytes() == BODY[:1000]

@@ -354,3 +354,46 @@ def test_the_real_corpora_come_from_a_folder(tmp_path: Path, said: list[str]) ->
     assert report.pairs == {"train": 29_000, "valid": 1_014, "test": 1_000}
     assert len(report.fetched) == 6
     assert [name[:9] for name in report.left_out] == ["test_2017"] * 4 + ["test_2018"] * 2
+
+
+def test_a_folder_that_is_a_link_is_not_written_to(fetch: Fetch, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "data" / "small").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=r"small: a link out of .*data, to .*elsewhere; allowed: "):
+        fetch()
+    assert names_in(tmp_path / "elsewhere") == set()
+
+
+def test_links_in_the_place_of_files_are_replaced(
+    fetch: Fetch, tmp_path: Path, shelf: Path
+) -> None:
+    home = tmp_path / "data" / "small"
+    home.mkdir(parents=True)
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for suffix in ("", ".part", ".part.json"):
+        (home / f"train.en.gz{suffix}").symlink_to(victim)
+    for name in ("fetched.json", ".tmp-fetched.json"):
+        (home / name).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="Too many levels of symbolic links"):
+        fetch()  # and that link is removed
+    fetch()
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "nowhere").exists()
+    assert not any(path.is_symlink() for path in home.iterdir())
+
+
+def test_a_fifo_is_not_waited_for(fetch: Fetch, shelf: Path) -> None:
+    wanted = shelf / "deep" / "down" / "extra.fr.gz"
+    wanted.unlink()
+    os.mkfifo(wanted)
+    assert fetch(from_path=shelf).left_out == ["extra.fr.gz"]
+
+
+def test_no_file_is_fetched_into_the_package(fetch: Fetch, tmp_path: Path) -> None:
+    path = tmp_path / "data" / "catalog.yaml"
+    entries = json.loads(path.read_text())
+    entries["small"]["embedded"] = True
+    path.write_text(json.dumps(entries))
+    with pytest.raises(ConfigError, match="an embedded corpus is never fetched: files do not go"):
+        fetch()

@@ -164,6 +164,22 @@ def test_a_gigabyte_of_nothing_costs_no_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_of_what_unpacks_without_bound_is_refused(tmp_path: Path, packing: int) -> None:
+    """Of these two zipfile unpacks all that a block holds, however little is asked for."""
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.writestr("a.txt", (b"a" * 999 + b"\n") * 100_000)
+    assert path.stat().st_size < 20_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=rf"^{path}/a\.txt: packed by a method that cannot .*"):
+            read_lines(path)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^/dev/zero:1: a line of more than 16,777,216 bytes; exp"):
         read_lines(Path("/dev/zero"))
