@@ -3,7 +3,6 @@
 import atexit
 import errno
 import gc
-import io
 import os
 import sys
 import traceback
@@ -16,6 +15,7 @@ import nmt
 from nmt.cli import attention, bench, config, corpus, evaluate, lab, train, translate, vocab
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
+from nmt.terminal import one_line, terminal_stream
 
 BROKEN_PIPE = 128 + 13
 """What a shell reports for a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""
@@ -70,15 +70,15 @@ def _lines(error: Exception) -> list[str]:
     full disk, is; and so is what takes more memory than there is.
     """
     if is_usage_error(error):
-        return [_visible(usage_line(error))]
+        return [one_line(usage_line(error))]
     if isinstance(error, NMTError):
-        return [_visible(line) for line in str(error).split("\n")]
+        return [one_line(line) for line in str(error).split("\n")]
     if isinstance(error, MemoryError | RuntimeError | TypeError):
         return _no_memory(error)
     if not isinstance(error, OSError):
         return []
     if error.strerror and error.filename is not None:
-        return [_visible(f"{os.fsdecode(error.filename)}: {error.strerror}")]
+        return [one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")]
     if error.errno == errno.ENOSPC:
         return [os.strerror(errno.ENOSPC)]
     return []
@@ -92,12 +92,7 @@ def _no_memory(error: Exception) -> list[str]:
     if not is_out_of_memory(error):
         return []
     words = str(error).partition("\n")[0]
-    return [_visible(f"out of memory; a smaller beam, batch or model needs less: {words}")]
-
-
-def _visible(text: str) -> str:
-    """`text` in one line that a terminal takes for nothing but text, whatever files are called."""
-    return "".join(c if c.isprintable() or c in "\t " else ascii(c)[1:-1] for c in text)
+    return [one_line(f"out of memory; a smaller beam, batch or model needs less: {words}")]
 
 
 app = typer.Typer(
@@ -144,17 +139,18 @@ app.add_typer(config.app, name="config")
 
 
 def _have_three_streams() -> None:
-    """Give a stream that was closed (`>&-`, some daemons) to nowhere.
+    """Streams to which text from files can be written as it is (nmt.terminal), in UTF-8.
 
-    Else its number would be that of the next file that is opened, and what is said would be
-    written into that.
+    One that was closed (`>&-`, some daemons) leads nowhere. Else its number would be that of the
+    next file that is opened, and what is said would be written into that.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    # The bytes of a file's name go to stdout as they are.
+    sys.stdout = terminal_stream(1, "surrogateescape", line_buffering=os.isatty(1))
+    sys.stderr = terminal_stream(2, "backslashreplace", line_buffering=True)
 
 
 def main() -> None:
@@ -164,10 +160,6 @@ def main() -> None:
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
     _have_three_streams()
-    # U+202F and é, whatever the locale says; and the bytes of a file's name as they are.
-    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--debug" in options:

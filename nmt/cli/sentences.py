@@ -9,6 +9,7 @@ from typing import TypeVar
 import typer
 
 from nmt.errors import DataError
+from nmt.terminal import one_line
 
 _PACKED = (".gz", ".zip")
 _Item = TypeVar("_Item")
@@ -44,6 +45,7 @@ def prompted(prompt: str) -> Iterator[str]:
     with contextlib.suppress(ImportError):  # not everywhere; it gives input() its history
         import readline  # noqa: F401
     typer.echo("an empty line ends", err=True)
+    prompt = one_line(prompt)  # readline writes it past sys.stdout
     shown = prompt if sys.stdout.isatty() else ""  # input() writes it where results go
     while True:
         if not shown:

@@ -13,6 +13,7 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from nmt.atomic import named_errors, write_text
+from nmt.terminal import escape_controls
 
 Record = dict[str, float | int | str | None]
 
@@ -29,7 +30,9 @@ class RunLog:
         self._quiet = quiet
         self._path = folder / "metrics.jsonl"
         self._metrics: IO[str] = self._path.open("a", encoding="utf-8")
-        self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8")
+        self._log: IO[str] = (folder / "train.log").open(
+            "a", encoding="utf-8", errors="backslashreplace"
+        )
         self._bar: "tqdm[Any] | None" = None
         self._new_board = _summary_writer() if tensorboard else None
         self._board: Any = None
@@ -119,7 +122,8 @@ class RunLog:
     def _write_log(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         with named_errors(self._folder / "train.log"):
-            self._log.writelines(f"{stamp} {line}\n" for line in text.split("\n"))
+            lines = escape_controls(text).split("\n")  # it will be shown on a terminal too
+            self._log.writelines(f"{stamp} {line}\n" for line in lines)
             self._log.flush()
 
 

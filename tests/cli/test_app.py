@@ -138,6 +138,8 @@ def test_debug_may_stand_anywhere_among_the_options(
     monkeypatch: pytest.MonkeyPatch, typed: list[str], passed: list[str]
 ) -> None:
     got = []
+    for name in ("argv", "stdin", "stdout", "stderr"):  # main puts its own streams there
+        monkeypatch.setattr(sys, name, getattr(sys, name))
     monkeypatch.setattr(sys, "argv", ["nmt", *typed])
     monkeypatch.setattr(app_module, "app", lambda arguments, prog_name: got.append(arguments))
     main()

@@ -41,3 +41,10 @@ def test_an_error_is_kept_in_the_log(tmp_path: Path) -> None:
         pass
     lines = (tmp_path / "train.log").read_text(encoding="utf-8").splitlines()
     assert [line[20:] for line in lines] == ["begun", "stopped: ValueError: no"]
+
+
+def test_train_log_cannot_steer_a_terminal_and_takes_any_name(tmp_path: Path) -> None:
+    with RunLog(tmp_path, quiet=True) as log:
+        log.say("a\x1b[31mb\r \udcff\nsecond")
+    lines = (tmp_path / "train.log").read_text(encoding="utf-8").split("\n")
+    assert [line[20:] for line in lines] == ["a\\u001b[31mb\\u000d \\udcff", "second", ""]
