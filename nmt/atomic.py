@@ -13,13 +13,16 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
+
+from nmt.bounded import open_regular
 
 ASIDE = ".tmp-"
 """What the name of a thing not yet in place begins with."""
 
 # A link planted under a name that is about to be written must not lead the bytes elsewhere.
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+_OWN_FILE = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+_NEW_FILE = _OWN_FILE | os.O_TRUNC
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -64,6 +67,11 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         yield stream
         stream.flush()
         _sync(stream.fileno())
+
+
+def appending(path: Path) -> TextIO:
+    """A text file, made if need be, to whose end is written."""
+    return os.fdopen(os.open(path, _OWN_FILE | os.O_APPEND, 0o666), "a", encoding="utf-8")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -130,6 +138,6 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
-    """The checksum of a file, in hexadecimal; `kind` is sha256 or sha1."""
-    with path.open("rb") as file:
+    """The checksum of a regular file, in hexadecimal; `kind` is sha256 or sha1."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, kind).hexdigest()

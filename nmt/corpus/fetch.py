@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from nmt.atomic import digest, write_json
-from nmt.bounded import read_json
+from nmt.bounded import check_regular, read_json
 from nmt.corpus.catalog import read_corpus
 from nmt.corpus.checksums import verify
 from nmt.corpus.download import download, forget_part
@@ -194,15 +194,15 @@ class _Place:
         return bool(loose)
 
     def _candidates(self, from_path: Path, alone: bool) -> Iterator[Path]:
-        if from_path.is_file():
+        if not from_path.is_dir():
             if alone or from_path.name == self.file_name:
-                yield from_path
+                yield _regular(from_path)
             return
         for folder, folders, names in os.walk(from_path):
             folders.sort()
             path = Path(folder) / self.file_name
             if self.file_name in names and path.resolve() != self.target.resolve():
-                yield path
+                yield _regular(path)
 
     def _copy(self, path: Path, say: Callable[[str], None]) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -237,6 +237,15 @@ class _Place:
             "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         write_json(self.home / RECORD, record)
+
+
+def _regular(path: Path) -> Path:
+    """`path`; DataError at once where it is a FIFO or a device, which may never end."""
+    try:
+        check_regular(path.stat().st_mode, path)
+    except OSError as error:
+        raise DataError(f"--from {path}: {error.strerror}") from None
+    return path
 
 
 def _read_record(home: Path) -> dict[str, dict[str, str]]:
