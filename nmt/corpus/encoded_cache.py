@@ -238,7 +238,7 @@ def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
 
 def _reason(cache: Path, name: str, origin: Mapping[str, str]) -> str:
     """What is not as in the newest data set of that name."""
-    earlier = sorted(cache.glob(f"{name}-*/{META}"), key=lambda path: path.stat().st_mtime)
+    earlier = sorted(cache.glob(f"{name}-*/{META}"), key=lambda path: path.lstat().st_mtime)
     if not earlier:
         return "there is none yet"
     try:

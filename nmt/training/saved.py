@@ -96,10 +96,10 @@ def check_tensors(
     may_lack = not has_begun or "momentum" in groups[0]
     expected = {} if may_lack and not kept else _optimizer_specs(optimizer)
     rest = tensors.keys() - kept.keys()
-    own = pack_rng(device)[0] if saved.rng is not None else {"rng.cpu": torch.get_rng_state()}
+    own = pack_rng(device)[0]
     others = {name: tensors[name] for name in rest.intersection(_RNG_OF_DEVICES) - own.keys()}
-    optional = own.keys() & set(_RNG_OF_DEVICES) - tensors.keys()
-    expected |= {n: spec for n, spec in specs_of(own).items() if n not in optional}
+    optional = set(_RNG_OF_DEVICES) if saved.rng is not None else own.keys() - {"rng.cpu"}
+    expected |= {n: spec for n, spec in specs_of(own).items() if n in tensors or n not in optional}
     _compare(expected | specs_of(others), specs_of(tensors))
     if len({tensor.data_ptr() for tensor in tensors.values()}) < len(tensors):
         raise CheckpointError("two of its tensors share their memory")
