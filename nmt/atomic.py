@@ -13,14 +13,16 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
+
+from nmt.bounded import open_regular
 
 ASIDE = ".tmp-"
 """What the name of a thing not yet in place begins with."""
 
 # A link planted under a name that is about to be written must not lead the bytes elsewhere.
-_NO_LINK = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-_NEW_FILE = _NO_LINK | os.O_TRUNC
+_OWN_FILE = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+_NEW_FILE = _OWN_FILE | os.O_TRUNC
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -38,7 +40,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def part_stream(path: Path, append: bool) -> BinaryIO:
     """A stream to a file that is written in parts, to its end or anew; OSError for a link."""
-    descriptor = os.open(path, _NO_LINK | (os.O_APPEND if append else os.O_TRUNC), 0o666)
+    descriptor = os.open(path, _OWN_FILE | (os.O_APPEND if append else os.O_TRUNC), 0o666)
     return os.fdopen(descriptor, "ab" if append else "wb")
 
 
@@ -71,6 +73,16 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         yield stream
         stream.flush()
         _sync(stream.fileno())
+
+
+def appending(path: Path) -> TextIO:
+    """A text file, made if need be, to whose end is written."""
+    return os.fdopen(
+        os.open(path, _OWN_FILE | os.O_APPEND, 0o666),
+        "a",
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
 
 
 def write_text(path: Path, text: str) -> None:
@@ -137,6 +149,6 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
-    """The checksum of a file, in hexadecimal; `kind` is sha256 or sha1."""
-    with path.open("rb") as file:
+    """The checksum of a regular file, in hexadecimal; `kind` is sha256 or sha1."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, kind).hexdigest()

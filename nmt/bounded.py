@@ -1,8 +1,12 @@
-"""Files read within limits: what is too large, leads elsewhere or is no JSON is one line, not a
-machine without memory.
+"""Files read within limits: what is too large, no file, leads elsewhere or is no JSON is one line,
+not a machine without memory or a process that waits for ever.
 """
 
+import errno
 import json
+import os
+import stat
+from io import BufferedReader
 from pathlib import Path
 
 from nmt.errors import NMTError
@@ -12,14 +16,41 @@ MAX_JSON_BYTES = 4 << 20
 a second."""
 
 
-def read_bytes(path: Path, max_bytes: int, error: type[NMTError]) -> bytes:
+def open_regular(path: Path) -> BufferedReader:
+    """`path`, open for reading in binary. Raises OSError where it is no regular file.
+
+    O_NONBLOCK: opening a FIFO would else wait for its writer.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        check_regular(os.fstat(descriptor).st_mode, path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def check_regular(mode: int, path: Path) -> None:
+    """Raise OSError, about `path`, unless `mode` (of stat) is that of a regular file."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "device")
+        raise OSError(errno.EINVAL, f"a {kind}, expected a regular file", str(path))
+
+
+_KINDS = {stat.S_IFLNK: "symbolic link", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
+
+
+def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool = True) -> bytes:
     """The content of a file of at most `max_bytes`; of a larger one no more than that is read.
 
-    Raises `error`: the file, and why it cannot be read, with the OSError that says so as its
-    cause. FileNotFoundError is the caller's.
+    Unless `regular`, it may be a pipe, for whose writer this waits, or a device. Raises `error`:
+    the file, and why it cannot be read, with the OSError that says so as its cause.
+    FileNotFoundError is the caller's.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) if regular else path.open("rb") as file:
             content = file.read(max_bytes + 1)
     except FileNotFoundError:
         raise

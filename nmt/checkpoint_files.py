@@ -114,13 +114,12 @@ def read_state(path: Path) -> StateFile:
     return StateFile(content["step"], sha256, aliases, content["state"])
 
 
-def any_tensors(specs: Specs) -> None:
-    """A reader that takes the tensors that there are."""
+Fits = Callable[[Specs, Mapping[str, str]], None]
+"""Told the specs of all names and which names are further ones of which, it raises what is wrong
+with them."""
 
 
-def read_tensors(
-    path: Path, content: StateFile, fits: Callable[[Specs], None] = any_tensors
-) -> Tensors:
+def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Tensors:
     """The tensors of the file `path`, checked against the checksum that `content` has of it.
 
     `fits` is told what there is before any of it is loaded, and raises what it has to say.
@@ -129,8 +128,13 @@ def read_tensors(
     """
     stay_inside(path, _run_of(path), CheckpointError)
     twins = content.aliases[path.name]
+
+    def told(specs: Specs) -> None:
+        if fits is not None:
+            fits(specs, twins)
+
     try:
-        raw = read_checked(path, twins, fits, DamagedCheckpointError)
+        raw = read_checked(path, twins, told, DamagedCheckpointError)
     except OSError as error:
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):

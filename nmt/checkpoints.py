@@ -8,9 +8,10 @@ are relative links beside it. One that is found damaged where training goes on i
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from nmt.atomic import ASIDE, flush, remove
 from nmt.checkpoint_files import (
@@ -18,19 +19,21 @@ from nmt.checkpoint_files import (
     MODEL,
     STATE,
     DamagedCheckpointError,
+    Fits,
+    StateFile,
     Tensors,
-    any_tensors,
     fault,
     read_state,
     read_tensors,
     write_files,
 )
 from nmt.errors import CheckpointError
-from nmt.tensor_file import Specs
+from nmt.run_tree import STEP_NAME
 
-_NAME = re.compile(r"\w[\w.-]*$")
-_STEP_NAME = re.compile(r"step-(\d{6,})$")
+_NAME = re.compile(r"\w[\w.-]*")
 _REPLACED, _DOOMED, _DAMAGED = ".old-", ".del-", "damaged-"
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class CheckpointFolder:
         if not self.path.is_dir():
             return []
         folders = (p for p in self.path.iterdir() if p.is_dir() and not p.is_symlink())
-        found = [_STEP_NAME.match(folder.name) for folder in folders]
+        found = [STEP_NAME.fullmatch(folder.name) for folder in folders]
         return sorted(int(match[1]) for match in found if match)
 
     def labels(self) -> list[str]:
@@ -166,54 +169,81 @@ class CheckpointFolder:
 
     def find(self, which: str) -> Path:
         """The folder of `best`, `last`, `step-000123` or `123`; CheckpointError if absent."""
-        is_number = which.isdecimal() and len(which) < 20
+        is_number = which.isascii() and which.isdecimal() and len(which) < 20
         name = f"step-{int(which):06d}" if is_number else which
-        if _NAME.match(name):
-            link = self.path / name
-            name = self._target(link) if link.is_symlink() else name
-            for candidate in (self.path / name, self.path / f"{_REPLACED}{name}"):
+        if not _NAME.fullmatch(name):
+            raise self._absent(which)
+        link = self.path / name
+        target = self._target(link)
+        while True:
+            for candidate in (self.path / target, self.path / f"{_REPLACED}{target}"):
                 if candidate.is_dir() and not candidate.is_symlink():
                     return candidate
-        there = [*self.labels(), *(f"step-{step:06d}" for step in self.steps())]
-        if not there:
-            raise CheckpointError(f"{self.path}: no checkpoint here yet")
-        hint = " (no validation has chosen one that is here)" if which == "best" else ""
-        raise CheckpointError(
-            f"{self.path}: no checkpoint '{which}'{hint}, there are: {', '.join(there)}"
-        )
+            # A training may have moved the label on and deleted what it pointed to before.
+            before, target = target, self._target(link)
+            if target == before:
+                raise self._absent(which, None if target == name else target)
 
     def _target(self, link: Path) -> str:
-        """What a label points to, which is a checkpoint beside it and nothing else."""
+        """What a label points to, which is a checkpoint beside it; else the name itself."""
+        if not link.is_symlink():
+            return link.name
         target = os.readlink(link)
-        if link.name.startswith("step-") or not _STEP_NAME.match(target):
+        if link.name.startswith("step-") or not STEP_NAME.fullmatch(target):
             raise CheckpointError(
-                f"{link}: got a link to '{target}', allowed: best and last, to a step-NNNNNN "
+                f"{link}: got a link to {target!r}, allowed: best and last, to a step-NNNNNN "
                 "beside them"
             )
         return target
+
+    def _absent(self, which: str, target: str | None = None) -> CheckpointError:
+        """There is no checkpoint `which`; as a label it points to `target`."""
+        steps = [f"step-{step:06d}" for step in self.steps()]
+        reason = " (no validation has chosen one that is here)" if which == "best" else ""
+        if target is not None:
+            reason = f" (it points to {target}, which is gone)"
+        elif not steps:
+            return CheckpointError(f"{self.path}: no checkpoint here yet")
+        labels = [name for name in self.labels() if os.readlink(self.path / name) in steps]
+        there = f"there are: {', '.join([*labels, *steps])}; choose one with --checkpoint"
+        return CheckpointError(
+            f"{self.path}: no checkpoint {which!r}{reason}, "
+            + (f"{there} {steps[-1]}" if steps else "and no other is here")
+        )
 
     def load(self, which: str) -> CheckpointState:
         """All of a checkpoint, checked against its checksums.
 
         Raises CheckpointError, naming where it is damaged those that are whole.
         """
-        folder = self.find(which)
-        with self._naming_others(folder):
-            return _load(folder)
+        return self._read(which, _load)
 
-    def load_weights(
-        self, which: str, fits: Callable[[Specs], None] = any_tensors
-    ) -> tuple[int, Tensors]:
+    def load_weights(self, which: str, fits: Fits | None = None) -> tuple[int, Tensors]:
         """The step and the model's tensors alone, which is all that translation needs.
 
         `fits` is told what there is before any of it is loaded (read_tensors). Raises as `load`
         does. What a label points to is never replaced by another checkpoint here: a result must
         come from the model that was asked for.
         """
-        folder = self.find(which)
-        with self._naming_others(folder):
-            content = read_state(folder / JSON)
+
+        def read(folder: Path) -> tuple[int, Tensors]:
+            content = _content(folder)
             return content.step, read_tensors(folder / MODEL, content, fits)
+
+        return self._read(which, read)
+
+    def _read(self, which: str, read: Callable[[Path], _Read]) -> _Read:
+        """What `read` makes of the folder that `which` means.
+
+        Read again where a training moved the label on meanwhile and deleted that folder.
+        """
+        while True:
+            folder = self.find(which)
+            try:
+                return read(folder)
+            except DamagedCheckpointError as error:
+                if self.find(which) == folder:
+                    raise self._naming_others(error, folder) from None
 
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
         """The newest checkpoint that is whole, and by step what is wrong with those after it.
@@ -233,19 +263,25 @@ class CheckpointFolder:
             f"(the newest: {next(iter(faults.values()))}); start anew in another --run"
         )
 
-    @contextlib.contextmanager
-    def _naming_others(self, folder: Path) -> Iterator[None]:
-        try:
-            yield
-        except DamagedCheckpointError as error:
-            names = [f"step-{step:06d}" for step in self.steps()]
-            whole = [n for n in names if n != folder.name and fault(self.path / n) is None]
-            others = f"whole are: {', '.join(whole)}" if whole else "no other is whole"
-            raise DamagedCheckpointError(f"{error}; {others}") from None
+    def _naming_others(self, error: DamagedCheckpointError, folder: Path) -> DamagedCheckpointError:
+        """`error`, about `folder`, with the names of the checkpoints that are whole."""
+        names = [f"step-{step:06d}" for step in self.steps()]
+        whole = [n for n in names if n != folder.name and fault(self.path / n) is None]
+        others = f"whole are: {', '.join(whole)}" if whole else "no other is whole"
+        return DamagedCheckpointError(f"{error}; {others}")
+
+
+def _content(folder: Path) -> StateFile:
+    """What state.json says. Raises DamagedCheckpointError where it is that of another step."""
+    content = read_state(folder / JSON)
+    name = folder.name.removeprefix(_REPLACED)  # `last`, where a copy followed the links
+    if STEP_NAME.fullmatch(name) and name != f"step-{content.step:06d}":
+        raise DamagedCheckpointError(f"{folder / JSON}: damaged: it says step {content.step}")
+    return content
 
 
 def _load(folder: Path) -> CheckpointState:
-    content = read_state(folder / JSON)
+    content = _content(folder)
     return CheckpointState(
         step=content.step,
         model_tensors=read_tensors(folder / MODEL, content),

@@ -22,7 +22,7 @@ from nmt.errors import ConfigError
 from nmt.models.catalog import ModelConfig
 from nmt.models.rnn import RNNConfig
 from nmt.schema import Config, Conflict
-from nmt.training.optim import AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
+from nmt.training.optim import MAX_LR, AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
 from nmt.translation.search import SearchConfig
 
 
@@ -48,7 +48,9 @@ class TrainConfig(Config):
     accumulate: int = Field(
         default=1, gt=0, description="batches whose gradients make one update (exact in tokens)"
     )
-    lr: float = Field(default=1e-3, gt=0, le=1e6, description="learning rate, before the schedule")
+    lr: float = Field(
+        default=1e-3, gt=0, le=MAX_LR, description="learning rate, before the schedule"
+    )
     optimizer: OptimizerConfig = Field(
         default=AdamConfig(), description="the rule that updates the weights"
     )
@@ -105,7 +107,9 @@ class ValidConfig(Config):
     every: int | None = Field(
         default=None, gt=0, description="updates between validations; null: once an epoch"
     )
-    beam: int = Field(default=1, gt=0, description="beam of the decoding that BLEU scores")
+    beam: int = Field(
+        default=1, gt=0, le=10_000, description="beam of the decoding that BLEU scores"
+    )
     max_examples: int | None = Field(
         default=None,
         gt=0,

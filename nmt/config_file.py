@@ -73,7 +73,13 @@ def load_tree(path: Path, overrides: Sequence[str], config_class: type[AnyConfig
 
     Raises ConfigError: all faults at once, a line each.
     """
-    text = _read(path)
+    return parse_tree(_read(path), path, overrides, config_class)
+
+
+def parse_tree(
+    text: str, path: Path, overrides: Sequence[str], config_class: type[AnyConfig]
+) -> AnyConfig:
+    """`load_tree` of a file that was read already."""
     places: Places = {(): Place(str(path), 0)}
     node = _compose(text, str(path))
     if node is None:

@@ -6,21 +6,23 @@ runs/NAME/config.yaml   the resolved config        run.json       versions, comm
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from nmt.atomic import flush, remove_leftovers, write_json, write_text
+from nmt.atomic import flush, remove_leftovers, write_json
 from nmt.bounded import read_json, stay_inside
 from nmt.checkpoint_files import Tensors
 from nmt.checkpoints import CheckpointFolder, CheckpointState
-from nmt.config import RunConfig, dump_config, load_config
+from nmt.config import RunConfig
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, bare_model
+from nmt.run_config import load_sealed, write_sealed
 from nmt.tensor_file import Specs, specs_of
 
 
@@ -40,7 +42,7 @@ class RunDirectory:
             run.checkpoint_folder.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CheckpointError(f"{path}: cannot be created: {error.strerror}") from None
-        write_text(run.config_path, dump_config(config))
+        run.write_config(config)
         flush(path.parent)
         return run
 
@@ -79,8 +81,16 @@ class RunDirectory:
         return CheckpointFolder(self.path / "checkpoints")
 
     def load_config(self, overrides: Sequence[str] = ()) -> RunConfig:
-        """The config of the run, with `overrides` (a.b=value) on top, held to the same bounds."""
-        return load_config(self.config_path, overrides)
+        """The config of the run, with `overrides` (a.b=value) on top, held to the same bounds.
+
+        Raises CheckpointError where its file is not as it was written, or lies elsewhere.
+        """
+        stay_inside(self.config_path, self.path, CheckpointError)
+        return load_sealed(self.config_path, overrides)
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write config.yaml, with its checksum."""
+        write_sealed(self.config_path, config)
 
     def write_json(self, name: str, value: object) -> None:
         """Write the run's file `name` atomically."""
@@ -132,16 +142,23 @@ def load_model(run: Path, checkpoint: str | int, device: torch.device) -> Loaded
     directory = RunDirectory(run)
     if not directory.exists:
         raise CheckpointError(f"{run}: not a run: it has no config.yaml")
-    stay_inside(directory.config_path, run, CheckpointError)
     config = directory.load_config()
     folder = directory.checkpoint_folder.find(str(checkpoint))
     stay_inside(directory.tokenizer_path, run, CheckpointError)
     tokenizers = Tokenizers.load(directory.tokenizer_path)
     sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-    expected = _specs_of_model(config.model, sizes, directory.config_path)
-    step, tensors = directory.checkpoint_folder.load_weights(
-        str(checkpoint), lambda specs: _compare(expected, specs, str(folder))
-    )
+    expected, ties = _specs_of_model(config.model, sizes, directory.config_path)
+
+    def fits(specs: Specs, twins: Mapping[str, str]) -> None:
+        _compare(expected, specs, str(folder))
+        for name, twin in twins.items():
+            if ties[name] != ties[twin]:
+                raise CheckpointError(
+                    f"{folder}: does not fit config.yaml: its {name} is its {twin}, which are two "
+                    "in the model"
+                )
+
+    step, tensors = directory.checkpoint_folder.load_weights(str(checkpoint), fits)
     model = bare_model(config.model, *sizes)
     model.load_state_dict(tensors)
     return LoadedModel(model.to(device).eval(), tokenizers, config, step)
@@ -155,14 +172,20 @@ def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
     _compare(specs_of(model.state_dict()), specs_of(tensors), where)
 
 
-def _specs_of_model(config: ModelConfig, sizes: tuple[int, int], where: Path) -> Specs:
-    """What the weights of a model must be, known without any memory for them."""
+def _specs_of_model(
+    config: ModelConfig, sizes: tuple[int, int], where: Path
+) -> tuple[Specs, dict[str, int]]:
+    """What the weights of a model must be, known without any memory for them.
+
+    Names with the same number are one tensor, as tied weights are.
+    """
     try:
         with torch.device("meta"):
-            return specs_of(bare_model(config, *sizes).state_dict())
+            weights = bare_model(config, *sizes).state_dict(keep_vars=True)
     except RuntimeError as error:  # more numbers than can be counted
         reason = str(error).partition("\n")[0]
         raise CheckpointError(f"{where}: model: no such model can be built: {reason}") from None
+    return specs_of(weights), {name: id(weight) for name, weight in weights.items()}
 
 
 def _compare(expected: Specs, got: Specs, where: str) -> None:
@@ -183,10 +206,17 @@ def _compare(expected: Specs, got: Specs, where: str) -> None:
         )
 
 
-def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def find_run(
+    run: Path | None, root: Path = Path("runs"), say: Callable[[str], None] = _to_stderr
+) -> Path:
     """The run to use: `run` if given, else the one under `root` with the newest checkpoint.
 
-    Raises CheckpointError where there is none, naming the nearest.
+    One under `root` that cannot be read is left out, and `say` is told so. Raises
+    CheckpointError where there is none, naming the nearest.
     """
     if run is not None:
         if not run.is_dir():
@@ -203,7 +233,13 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
             f"no --run given and no folder '{root}' here; train a model first: "
             "nmt train --config starter"
         )
-    saved = {path: _last_saved(path) for path in _folders(root) if RunDirectory(path).exists}
+    saved = {}
+    for path in _folders(root):
+        try:
+            if RunDirectory(path).exists:
+                saved[path] = _last_saved(path)
+        except OSError as error:
+            say(f"note: {path}: left out: cannot be read: {error.strerror}")
     found = {path: seconds for path, seconds in saved.items() if seconds is not None}
     if not found:
         raise CheckpointError(

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import torch
 from torch import Tensor
 
-from nmt.bounded import parse_json
+from nmt.bounded import open_regular, parse_json
 from nmt.errors import NMTError
 
 MAX_HEADER_BYTES = 4 << 20
@@ -72,9 +72,10 @@ def read_checked(
 
     `twins` are further names for tensors of the file. `fits` is told of all names, and raises
     what it has to say, before more than the header is read. Raises `error` for a header that is
-    too large, malformed, or does not describe the file's bytes one by one; OSError as `open`.
+    too large, malformed, or does not describe the file's bytes one by one; OSError as
+    `open_regular` does.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         head = _read_head(file, path, error)
         size = os.fstat(file.fileno()).st_size
         header = parse_json(head[8:], f"{path}: header", error)

@@ -46,13 +46,13 @@ class NodeLoader(yaml.SafeLoader):
         return node
 
 
-def read_text(path: Path) -> str:
-    """The text of a YAML file, without a byte order mark.
+def read_text(path: Path, regular: bool = False) -> str:
+    """The text of a YAML file, without a byte order mark; `regular` as in `read_bytes`.
 
     Raises ConfigError where it is too large, not UTF-8 or unreadable; FileNotFoundError is the
     caller's.
     """
-    content = read_bytes(path, MAX_YAML_BYTES, ConfigError)
+    content = read_bytes(path, MAX_YAML_BYTES, ConfigError, regular)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

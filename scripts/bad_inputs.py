@@ -29,6 +29,7 @@ from nmt.corpus.word_tokenizer import WordConfig
 from nmt.models.catalog import build_model
 from nmt.models.rnn import RNNConfig
 from nmt.run import RunDirectory
+from nmt.run_config import sealed
 from nmt.schema import SentencePair
 from nmt.translation.search import SearchConfig
 
@@ -242,7 +243,8 @@ def run_cases() -> Iterator[Case]:
 
     def larger() -> None:
         path = RUN / "config.yaml"
-        path.write_text(path.read_text().replace("hidden: 7", "hidden: 700000"))
+        _, _, text = path.read_text().partition("\n")
+        path.write_text(sealed(text.replace("hidden: 7", "hidden: 700000")))
 
     yield Case("run: config.yaml asks for terabytes", translate, larger)
     tokenizer = RUN / "tokenizer" / "src.vocab.txt"

@@ -49,7 +49,7 @@ def _wrapped(
     name: str, call: Callable[..., Any], root: Path, watch: Callable[..., None]
 ) -> Callable[..., Any]:
     def wrapped(*arguments: Any, **options: Any) -> Any:
-        changes = name != "open" or arguments[1] & os.O_CREAT
+        changes = name != "open" or arguments[1] & (os.O_CREAT | os.O_APPEND) == os.O_CREAT
         if changes and not isinstance(options.get("dir_fd"), int):
             path = _path_of(name, arguments)
             if path.is_relative_to(root):

@@ -5,7 +5,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import pytest
 import torch
@@ -421,12 +420,14 @@ def test_what_may_not_be_read_is_not_called_damaged(
     save(folder, 1)
     save(folder, 2)
 
-    def refused(self: Path, *args: object) -> IO[bytes]:
-        if self.name == unreadable:
-            raise PermissionError(13, "Permission denied")
-        return open(self, "rb")
+    opened = os.open
 
-    monkeypatch.setattr(Path, "open", refused)
+    def refused(path: Path, flags: int) -> int:
+        if path.name == unreadable:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", refused)
     for unreadable in ("model.safetensors", "state.json"):
         with pytest.raises(CheckpointError, match=rf"2/{unreadable}: cannot be read: Permission"):
             folder.load_newest()

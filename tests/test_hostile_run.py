@@ -16,6 +16,7 @@ from test_run import CPU, make_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.run import RunDirectory, load_model
+from nmt.run_config import sealed
 
 Forge = Callable[[Path], object]
 """Changes the run in a folder."""
@@ -70,9 +71,9 @@ def with_state(**changes: object) -> Forge:
 
 def with_config(old: str, new: str) -> Forge:
     def forge(run: Path) -> None:
-        text = (run / "config.yaml").read_text()
+        _, _, text = (run / "config.yaml").read_text().partition("\n")
         assert old in text
-        (run / "config.yaml").write_text(text.replace(old, new))
+        (run / "config.yaml").write_text(sealed(text.replace(old, new)))
 
     return forge
 

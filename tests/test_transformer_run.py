@@ -74,11 +74,14 @@ def test_maps_of_each_head_and_their_mean(nmt: Callable[..., Result]) -> None:
 
 
 def test_another_layer_can_be_asked_of_a_trained_run(folder: Path, tmp_path: Path) -> None:
-    """What maps show is a setting, not a weight: config.yaml may be edited afterwards."""
+    """What maps show is a setting, not a weight: config.yaml may be edited afterwards, without the
+    checksum in its first line.
+    """
     shutil.copytree(folder / "run", tmp_path / "run", symlinks=True)
     path = tmp_path / "run" / "config.yaml"
     assert "attention_layer: null" in path.read_text(encoding="utf-8")
-    path.write_text(path.read_text(encoding="utf-8").replace("_layer: null", "_layer: 2"))
+    _, _, text = path.read_text(encoding="utf-8").partition("\n")
+    path.write_text(text.replace("_layer: null", "_layer: 2"))
     out = _nmt("attention", "a b", "--heads", "all", "--beam", "1", "--run", tmp_path / "run")
     row = json.loads(out.stdout)
     heads, mean = torch.tensor(row["heads"]), torch.tensor(row["weights"])

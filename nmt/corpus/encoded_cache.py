@@ -17,11 +17,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 import sentencepiece
+from pydantic import Field, ValidationError
 from tqdm import tqdm
 
 from nmt.atomic import digest, flush, remove, write_json
@@ -31,12 +31,26 @@ from nmt.corpus.batching import EncodedCorpus, fit_for_training
 from nmt.corpus.id_rows import IdRows, IdWriter
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import DataError
-from nmt.schema import SentencePair
+from nmt.schema import Config, SentencePair
 
 FORMAT = 1
 META = "meta.json"
 _CHUNK_PAIRS = 20_000
 _SIDES = ("src", "tgt")
+_FILES = tuple(f"{side}.{what}" for side in _SIDES for what in ("ids", "lengths"))
+
+_IdType = Literal["<u2", "<u4"]
+
+
+class _Meta(Config):
+    """What meta.json says."""
+
+    origin: dict[str, str]
+    pairs: int = Field(ge=0)
+    dropped: dict[str, Annotated[int, Field(ge=0)]]
+    dtypes: dict[str, _IdType]
+    sha256: dict[str, str]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -81,7 +95,7 @@ def cached_corpus(
     origin = wanted.origin(tokenizers)
     key = _sha256(json.dumps(origin, sort_keys=True).encode())
     folder = cache / f"{wanted.name}-{key[:16]}"
-    found = _open(folder, say)
+    found = _open(folder, wanted, tokenizers, say)
     if found is not None:
         return found
     say(f"{folder}: encoding the training set: {_reason(cache, wanted.name, origin)}")
@@ -102,35 +116,56 @@ def cached_corpus(
     finally:
         if aside.exists():
             remove(aside)
-    made = _open(folder, say)
+    made = _open(folder, wanted, tokenizers, say)
     if made is None:
         raise DataError(f"{folder}: damaged as soon as it was written; is the disk sound?")
     return made
 
 
-def _open(folder: Path, say: Callable[[str], None]) -> EncodedCorpus | None:
+def _open(
+    folder: Path, wanted: DataSet, tokenizers: Tokenizers, say: Callable[[str], None]
+) -> EncodedCorpus | None:
     """The data set in `folder`; None where there is none, or a damaged one, which is removed."""
     if not folder.is_dir():
         return None
     try:
-        meta = cast(dict[str, dict[str, str]], read_json(folder / META, DataError))
-        for name, checksum in meta["sha256"].items():
-            if digest(folder / name) != checksum:
+        meta = _Meta.model_validate(read_json(folder / META, DataError))
+        for name in _FILES:
+            if digest(folder / name) != meta.sha256[name]:
                 raise DataError(f"{folder / name}: damaged: wrong checksum")
-        rows = [
-            IdRows.mapped(
-                folder / f"{side}.ids",
-                _dtype(meta["dtypes"][f"{side}.ids"]),
-                np.fromfile(folder / f"{side}.lengths", _dtype(meta["dtypes"]["lengths"])),
-            )
-            for side in _SIDES
-        ]
-        dropped = {str(reason): int(count) for reason, count in meta["dropped"].items()}
-    except (DataError, OSError, KeyError, TypeError, AttributeError, ValueError) as error:
-        say(f"{folder}: not as it was written ({error}); it is made again")
+        src, tgt = (
+            _rows(folder, side, meta.dtypes, len(tokenizer.vocab), wanted.max_pieces)
+            for side, tokenizer in zip(_SIDES, (tokenizers.src, tokenizers.tgt), strict=True)
+        )
+        if len(src) != len(tgt):
+            raise DataError(f"{len(src)} source rows, {len(tgt)} target rows")
+    except (DataError, OSError, KeyError, ValueError) as error:
+        reason = _first(error) if isinstance(error, ValidationError) else error
+        say(f"{folder}: not as it was written ({reason}); it is made again")
         remove(folder)
         return None
-    return EncodedCorpus(rows[0], rows[1], dropped)
+    return EncodedCorpus(src, tgt, dict(meta.dropped))
+
+
+def _first(error: ValidationError) -> str:
+    found = error.errors(include_url=False)[0]
+    return f"{META}: {'.'.join(map(str, found['loc']))[:80]!r}: {found['msg']}"
+
+
+def _rows(
+    folder: Path, side: str, dtypes: Mapping[str, str], vocab_size: int, max_pieces: int
+) -> IdRows:
+    """The rows of one side. Raises DataError where they are not pieces end to end."""
+    lengths = np.fromfile(folder / f"{side}.lengths", dtypes["lengths"])
+    path = folder / f"{side}.ids"
+    rows = IdRows.mapped(path, np.dtype(dtypes[path.name]), lengths)
+    if len(lengths) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= max_pieces:
+        raise DataError(f"{side}.lengths: allowed: 1 to {max_pieces} pieces")
+    if rows.n_ids != int(lengths.sum(dtype=np.int64)):
+        raise DataError(f"{path.name}: not as many ids as {side}.lengths says")
+    if rows.highest() >= vocab_size:
+        raise DataError(f"{path.name}: an id that the vocabulary lacks")
+    return rows
 
 
 def _build(
@@ -154,7 +189,7 @@ def _build(
             IdWriter(
                 stack.enter_context((aside / f"{side}.ids").open("wb")).write,
                 stack.enter_context((aside / f"{side}.lengths").open("wb")).write,
-                (_dtype(dtypes[f"{side}.ids"]), _dtype(lengths)),
+                (dtypes[f"{side}.ids"], lengths),
             )
             for side in _SIDES
         ]
@@ -166,15 +201,14 @@ def _build(
                 writer.write(rows)
             n_pairs += len(kept[0])
             bar.update(len(chunk))
-    names = [f"{side}.{what}" for side in _SIDES for what in ("ids", "lengths")]
-    for name in names:
+    for name in _FILES:
         flush(aside / name)
     meta = {
         "origin": dict(origin),
         "pairs": n_pairs,
         "dropped": dict(dropped),
         "dtypes": dtypes,
-        "sha256": {name: digest(aside / name) for name in names},
+        "sha256": {name: digest(aside / name) for name in _FILES},
         "seconds": round(time.monotonic() - started, 1),
     }
     write_json(aside / META, meta)
@@ -204,13 +238,12 @@ def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
 
 def _reason(cache: Path, name: str, origin: Mapping[str, str]) -> str:
     """What is not as in the newest data set of that name."""
-    earlier = sorted(cache.glob(f"{name}-*/{META}"), key=lambda path: path.stat().st_mtime)
+    earlier = sorted(cache.glob(f"{name}-*/{META}"), key=lambda path: path.lstat().st_mtime)
     if not earlier:
         return "there is none yet"
     try:
-        meta = cast(dict[str, dict[str, str]], read_json(earlier[-1], DataError))
-        before = dict(meta["origin"])
-    except (DataError, OSError, KeyError, TypeError, ValueError):
+        before = _Meta.model_validate(read_json(earlier[-1], DataError)).origin
+    except (DataError, OSError, ValueError):
         return "the last one is damaged"
     changed = [part for part in {**before, **origin} if before.get(part) != origin.get(part)]
     return f"another {', '.join(changed)} than {earlier[-1].parent.name} was made with"
@@ -239,12 +272,6 @@ def _text_rules() -> str:
     modules = (text, word_tokenizer, sentencepiece_tokenizer)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     return _sha256(b"\0".join([*sources, sentencepiece.__version__.encode()]))
-
-
-def _dtype(name: str) -> npt.DTypeLike:
-    if name not in ("<u2", "<u4"):
-        raise ValueError(f"number format {name}")
-    return np.dtype(name)
 
 
 def _sha256(content: bytes) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from nmt.atomic import digest, write_json
-from nmt.bounded import read_json, stay_inside
+from nmt.bounded import check_regular, read_json, stay_inside
 from nmt.corpus.catalog import read_corpus
 from nmt.corpus.checksums import verify
 from nmt.corpus.download import download, forget_part
@@ -197,16 +197,15 @@ class _Place:
         return bool(loose)
 
     def _candidates(self, from_path: Path, alone: bool) -> Iterator[Path]:
-        if from_path.is_file():
+        if not from_path.is_dir():
             if alone or from_path.name == self.file_name:
-                yield from_path
+                yield _regular(from_path)
             return
         for folder, folders, names in os.walk(from_path):
             folders.sort()
             path = Path(folder) / self.file_name
-            # A FIFO of that name would be waited for.
-            if self.file_name in names and path.is_file() and not _same(path, self.target):
-                yield path
+            if self.file_name in names and not _same(path, self.target):
+                yield _regular(path)
 
     def _copy(self, path: Path, say: Callable[[str], None]) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -245,6 +244,15 @@ class _Place:
 
 def _same(path: Path, target: Path) -> bool:
     return path.resolve() == target.resolve()
+
+
+def _regular(path: Path) -> Path:
+    """`path`; DataError at once where it is a FIFO or a device, which may never end."""
+    try:
+        check_regular(path.stat().st_mode, path)
+    except OSError as error:
+        raise DataError(f"--from {path}: {error.strerror}") from None
+    return path
 
 
 def _read_record(home: Path) -> dict[str, dict[str, str]]:

@@ -17,6 +17,9 @@ _RELEASE_EVERY = 1 << 16
 """Rows read before the pages that they lay in are given back: what is mapped counts as memory in
 use until then. The system keeps what it has room for, so nothing is read from the disk twice."""
 
+_SCANNED = 1 << 24
+"""Ids looked at in one go."""
+
 
 class IdRows(Sequence[Ids]):
     """The rows of two arrays: `ids`, end to end, and the `lengths` of the rows."""
@@ -68,14 +71,30 @@ class IdRows(Sequence[Ids]):
             start += int(length)
             self._release()
 
+    @property
+    def n_ids(self) -> int:
+        """How many there are in all rows."""
+        return len(self._ids)
+
+    def highest(self) -> int:
+        """The highest id, -1 without any."""
+        highest = -1
+        for start in range(0, len(self._ids), _SCANNED):
+            highest = max(highest, int(self._ids[start : start + _SCANNED].max()))
+            self._give_back()
+        return highest
+
     def lengths_with_eos(self) -> npt.NDArray[np.integer]:
         """The lengths of the rows once eos stands at their ends."""
         return self.lengths + self.lengths.dtype.type(1)
 
     def _release(self) -> None:
         self._n_read += 1
-        has_release = hasattr(mmap, "MADV_DONTNEED")  # not on Windows
-        if self._map is not None and has_release and self._n_read % _RELEASE_EVERY == 0:
+        if self._n_read % _RELEASE_EVERY == 0:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
             self._map.madvise(mmap.MADV_DONTNEED)
 
 

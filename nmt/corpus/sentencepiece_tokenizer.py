@@ -8,8 +8,9 @@ from typing import Literal
 import sentencepiece
 from pydantic import Field
 
+from nmt.corpus.sentencepiece_model import check_model
 from nmt.corpus.text import normalise, restore
-from nmt.corpus.vocab import BOS_ID, EOS_ID, NO_SURFACES, PAD_ID, RESERVED, UNK_ID, Vocab
+from nmt.corpus.vocab import BOS_ID, EOS_ID, MAX_SIZE, NO_SURFACES, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.errors import ConfigError, DataError
 from nmt.schema import Config, Encoded
 
@@ -27,7 +28,10 @@ class SentencePieceConfig(Config):
         description="how pieces are learned: unigram language model or byte-pair merges",
     )
     vocab_size: int = Field(
-        default=8000, gt=4, description="number of pieces a side, the four reserved ones included"
+        default=8000,
+        gt=4,
+        le=MAX_SIZE,
+        description="number of pieces a side, the four reserved ones included",
     )
     joint: bool = Field(default=False, description="one vocabulary for both languages")
     character_coverage: float = Field(
@@ -109,12 +113,16 @@ class SentencePieceTokenizer:
         self.config = config
         self.model_bytes = model_bytes
         self.lang = lang
+        check_model(model_bytes)
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         except RuntimeError as error:
             raise DataError("not a SentencePiece model") from error
-        ids = list(range(self._processor.get_piece_size()))
-        self.vocab = Vocab(tuple(self._processor.id_to_piece(ids)))
+        try:
+            pieces = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+        except UnicodeDecodeError:
+            raise DataError("a piece of the SentencePiece model is not UTF-8") from None
+        self.vocab = Vocab(tuple(pieces))
 
     def encode(self, text: str) -> Encoded:
         """`text` as pieces; an unknown character keeps its surface there and has UNK_ID."""

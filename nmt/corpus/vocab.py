@@ -12,6 +12,9 @@ RESERVED = ("<pad>", "<unk>", "<s>", "</s>")
 NO_SURFACES: Mapping[int, str] = MappingProxyType({})
 """Every piece reads as the vocabulary has it (Tokenizer.decode)."""
 
+MAX_SIZE = 1_000_000
+"""Pieces of a vocabulary at most: it takes half a gigabyte."""
+
 TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slower than over 8,064
 
 

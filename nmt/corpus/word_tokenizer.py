@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from nmt.corpus.text import normalise, restore
-from nmt.corpus.vocab import BOS_ID, EOS_ID, NO_SURFACES, PAD_ID, RESERVED, UNK_ID, Vocab
+from nmt.corpus.vocab import BOS_ID, EOS_ID, MAX_SIZE, NO_SURFACES, PAD_ID, RESERVED, UNK_ID, Vocab
 from nmt.errors import DataError
 from nmt.schema import Config, Encoded
 
@@ -33,7 +33,8 @@ class WordConfig(Config):
     max_size: int | None = Field(
         default=None,
         gt=4,
-        description="most words a side, the four reserved ones included; null = all",
+        le=MAX_SIZE,
+        description="most words a side, the four reserved ones included; null = a million",
     )
     joint: bool = Field(default=False, description="one vocabulary for both languages")
 
@@ -55,8 +56,7 @@ class WordConfig(Config):
             del counts[reserved]
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         words = [word for word, count in ranked if count >= self.min_freq]
-        if self.max_size is not None:
-            words = words[: self.max_size - len(RESERVED)]
+        words = words[: (self.max_size or MAX_SIZE) - len(RESERVED)]
         return "".join(f"{word}\n" for word in Vocab.of(words).pieces).encode()
 
     def cased(self, word: str) -> str:
@@ -80,6 +80,8 @@ class WordTokenizer:
         self.config = config
         self.model_bytes = model_bytes
         self.lang = lang
+        if model_bytes.count(b"\n") > MAX_SIZE:
+            raise DataError(f"more than the {MAX_SIZE:,} words that a vocabulary may have")
         try:
             lines = model_bytes.decode().split("\n")
         except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.metrics import MetricResult
 from nmt.evaluation.significance import Comparison
 from nmt.output import write_lines
+from nmt.run_tree import check_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,10 @@ class EvalReport:
     def keep(self, run: Path) -> Path:
         """Write eval/NAME.json in the run, and the translations, if it made them, to NAME.txt.
 
-        Each file is written whole or not at all. Raises DataError where it cannot be.
+        Each file is written whole or not at all. Raises DataError where it cannot be, and
+        CheckpointError for a link in eval/.
         """
+        check_tree(run, ("eval",))
         path = run / "eval" / f"{self.name}.json"
         if self.evaluation.seconds is not None:
             write_lines(self.evaluation.hyp_texts, path.with_name(f"{self.name}.txt"))

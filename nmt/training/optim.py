@@ -12,6 +12,9 @@ from nmt.schema import Config
 
 Parameters = Iterable[torch.nn.Parameter]
 
+MAX_LR = 1e6
+"""The highest learning rate, of which no optimiser makes any use."""
+
 
 def clip_gradients(parameters: Parameters, max_norm: float) -> float:
     """Scale all gradients to a norm of `max_norm` where theirs is larger; theirs is returned.
@@ -145,6 +148,17 @@ def _warmup(step: int, warmup: int) -> float:
     return min(1.0, (step + 1) / warmup) if warmup else 1.0
 
 
+_COUNTERS = {
+    "last_epoch",
+    "_step_count",
+    "_last_lr",
+    "best",
+    "num_bad_epochs",
+    "cooldown_counter",
+}
+"""What of a schedule's state is no setting."""
+
+
 class Schedule:
     """One schedule of either sort: by the update (`after_update`) or by the validation loss."""
 
@@ -183,15 +197,12 @@ class Schedule:
         """
         scheduler = self._scheduler
         groups = scheduler.optimizer.param_groups
+        own = scheduler.state_dict()
+        scheduler.load_state_dict({**own, **{k: state[k] for k in _COUNTERS & state.keys()}})
         if isinstance(scheduler, LambdaLR):
-            own = {"lr_lambdas": [None], "base_lrs": scheduler.base_lrs}
-            scheduler.load_state_dict({**state, **own})
             factors = [factor(scheduler.last_epoch) for factor in scheduler.lr_lambdas]
             for group, base, factor in zip(groups, scheduler.base_lrs, factors, strict=True):
                 group["lr"], group["initial_lr"] = base * factor, base
         else:
-            assert isinstance(scheduler, ReduceLROnPlateau)
-            own = {"factor": scheduler.factor, "patience": scheduler.patience}
-            scheduler.load_state_dict({**state, **own})
             for group in groups:
                 group["lr"] *= lr_ratio

@@ -1,7 +1,29 @@
 """Where a run is: every plain number that a resumed run needs to go on as if unbroken."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, Strict
+
+Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]
+Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+
+
+def _check_batching(value: list[Any]) -> list[Any]:
+    if value and not (
+        len(value) == 2
+        and type(value[0]) is int
+        and 0 < value[0] <= 2**53
+        and value[1] in ("sentences", "tokens")
+    ):
+        raise ValueError("expected a size and its unit")
+    return value
+
+
+def _check_earlier(value: list[Any]) -> list[Any]:
+    if not _check_batching(value[:2]) or len(value) != 3 or type(value[2]) is not int:
+        raise ValueError("expected a size, its unit and a number of batches")
+    return value
 
 
 @dataclass
@@ -16,23 +38,25 @@ class Progress:
     validation included.
     `validated_step` is the last step that was measured, `kept_steps` are those whose checkpoints
     stay. A checkpoint that only a stop made is not among these: the run that goes on is to
-    leave what the unbroken one leaves.
+    leave what the unbroken one leaves. The types are what a checkpoint may say (saved.py).
     """
 
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    batching: list[Any] = field(default_factory=list)
-    earlier: list[list[Any]] = field(default_factory=list)
-    seconds: float = 0.0
-    window_nll_sum: float = 0.0
-    window_tokens: int = 0
-    best_bleu: float | None = None
-    best_loss: float | None = None
-    best_step: int | None = None
-    bad_validations: int = 0
-    validated_step: int | None = None
-    kept_steps: list[int] = field(default_factory=list)
+    step: Count = 0
+    epoch: Count = 0
+    batch: Count = 0
+    batching: Annotated[list[Any], AfterValidator(_check_batching)] = field(default_factory=list)
+    earlier: list[Annotated[list[Any], AfterValidator(_check_earlier)]] = field(
+        default_factory=list
+    )
+    seconds: Annotated[Finite, Field(ge=0)] = 0.0
+    window_nll_sum: Finite = 0.0
+    window_tokens: Count = 0
+    best_bleu: Annotated[Finite, Field(ge=0, le=101)] | None = None
+    best_loss: Annotated[float, Strict()] | None = None
+    best_step: Count | None = None
+    bad_validations: Count = 0
+    validated_step: Count | None = None
+    kept_steps: list[Count] = field(default_factory=list)
 
     @property
     def is_validated(self) -> bool:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from nmt.atomic import digest, remove_leftovers, write_text
-from nmt.config import RunConfig, dump_config
+from nmt.atomic import digest, remove_leftovers
+from nmt.config import RunConfig
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.run import RunDirectory
 from nmt.run_card import run_card
+from nmt.run_tree import check_tree
 from nmt.training.changes import Change, Verdict, changes
 from nmt.training.progress import Progress
 
@@ -33,9 +34,11 @@ def open_run(
     """The run at `folder`, made now or continued.
 
     A continued run keeps its config, but for what may change (changes.py), and its data: raises
-    ConfigError naming every difference, DataError naming a file with another content. Without a
-    checkpoint nothing was learned yet, and the run is begun again, whatever its config was.
+    ConfigError naming every difference, DataError naming a file with another content, and
+    CheckpointError for a link in the run. Without a checkpoint nothing was learned yet, and the
+    run is begun again, whatever its config was.
     """
+    check_tree(folder)
     run = RunDirectory(folder)
     remove_leftovers(folder)
     if run.exists:
@@ -54,7 +57,7 @@ def open_run(
         raise ConfigError("\n".join(words))
     _check_data(run, data_files)
     if found:
-        write_text(run.config_path, dump_config(config))
+        run.write_config(config)
     return Opened(run, found)
 
 
@@ -66,7 +69,7 @@ def _begin_again(run: RunDirectory, config: RunConfig) -> None:
                 f"{run.config_path}: no run wrote this config, and it differs from the one "
                 "given; use another --run"
             )
-        write_text(run.config_path, dump_config(config))
+        run.write_config(config)
 
 
 def begun(run: RunDirectory) -> bool:

@@ -12,7 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.errors import CheckpointError
+
 Json = dict[str, Any]
+
+N_WORDS = 624
+"""The state of a Mersenne Twister is so many words of 32 bits and a place among them."""
 
 
 def seed_all(seed: int) -> None:
@@ -44,10 +49,20 @@ def pack_rng(device: torch.device) -> tuple[dict[str, Tensor], Json]:
     return tensors, numbers
 
 
+def check_words(tensors: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError where a word or a place is none: NumPy reads where the place says."""
+    python = tensors["rng.python"]
+    for name, words in (("rng.python", python[:-1]), ("rng.numpy", tensors["rng.numpy"])):
+        if int(words.min()) < 0 or int(words.max()) >= 2**32:
+            raise CheckpointError(f"'{name}': not all of its numbers are words of 32 bits")
+    if not 0 <= int(python[-1]) <= N_WORDS:
+        raise CheckpointError(f"'rng.python': got place {int(python[-1])}, allowed: 0 to {N_WORDS}")
+
+
 def unpack_rng(tensors: Mapping[str, Tensor], numbers: Json, device: torch.device) -> None:
     """Put `pack_rng`'s result back. A device that it has nothing of keeps its seed.
 
-    Raises KeyError, TypeError, ValueError or RuntimeError for what `pack_rng` did not make.
+    Raises RuntimeError for a state of torch's that is none; of the others see saved.py.
     """
     torch.set_rng_state(tensors["rng.cpu"].cpu())
     words = tuple(tensors["rng.python"].tolist())

@@ -8,12 +8,17 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from tqdm import tqdm
 
-from nmt.atomic import named_errors, write_text
+from nmt.atomic import appending, named_errors, write_text
+from nmt.bounded import read_bytes
+from nmt.errors import CheckpointError
 from nmt.terminal import escape_controls
+
+_MAX_METRICS_BYTES = 256 << 20
+"""A million and more records."""
 
 Record = dict[str, float | int | str | None]
 
@@ -29,10 +34,8 @@ class RunLog:
         self._folder = folder
         self._quiet = quiet
         self._path = folder / "metrics.jsonl"
-        self._metrics: IO[str] = self._path.open("a", encoding="utf-8")
-        self._log: IO[str] = (folder / "train.log").open(
-            "a", encoding="utf-8", errors="backslashreplace"
-        )
+        self._metrics = appending(self._path)
+        self._log = appending(folder / "train.log")
         self._bar: "tqdm[Any] | None" = None
         self._new_board = _summary_writer() if tensorboard else None
         self._board: Any = None
@@ -85,11 +88,13 @@ class RunLog:
         """Drop the records that a resumed run writes again: those after `step`, and without
         `validated` that of the validation there. So each step stands there once.
 
-        Call it once before the first record.
+        Call it once before the first record. Raises CheckpointError where the file is none.
         """
         self._metrics.close()
-        _truncate_metrics(self._path, step, validated)
-        self._metrics = self._path.open("a", encoding="utf-8")
+        n_damaged = _truncate_metrics(self._path, step, validated)
+        if n_damaged:
+            self.say(f"{self._path}: {n_damaged} damaged lines were left out")
+        self._metrics = appending(self._path)
         if self._new_board is not None:
             self._board = self._new_board(self._folder / "tensorboard", purge_step=step + 1)
 
@@ -127,18 +132,23 @@ class RunLog:
             self._log.flush()
 
 
-def _truncate_metrics(path: Path, step: int, validated: bool) -> None:
-    """A last line cut short by a kill is dropped as well."""
-    kept = []
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+def _truncate_metrics(path: Path, step: int, validated: bool) -> int:
+    """How many lines are no records; not counted is a last one, cut short by a kill."""
+    kept, n_damaged = [], 0
+    content = read_bytes(path, _MAX_METRICS_BYTES, CheckpointError)
+    lines = content.decode("utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
             at, kind = record["step"], record["type"]
-        except (ValueError, KeyError, TypeError):
+            is_before = at < step or (at == step and (validated or kind != "valid"))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            n_damaged += number < len(lines)
             continue
-        if at < step or (at == step and (validated or kind != "valid")):
+        if is_before:
             kept.append(line + "\n")
     write_text(path, "".join(kept))
+    return n_damaged
 
 
 def _finite(value: float | int | str | None) -> float | int | str | None:

@@ -1,7 +1,7 @@
 """A trainer's state as named tensors and plain JSON, and back: nothing is pickled."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from nmt.errors import CheckpointError
 from nmt.training.optim import Schedule
 from nmt.training.progress import Progress
 from nmt.training.rng import pack_rng, unpack_rng
+from nmt.training.saved import Saved, check_tensors, read_values
 
 Json = dict[Any, Any]
 
@@ -47,43 +48,51 @@ def pack(engine: Engine, progress: Progress) -> tuple[dict[str, Tensor], Json]:
     return {**tensors, **rng_tensors}, values
 
 
-def unpack(tensors: Mapping[str, Tensor], values: Json, engine: Engine) -> Progress:
+def unpack(
+    tensors: Mapping[str, Tensor],
+    values: Json,
+    engine: Engine,
+    where: str = "training state",
+) -> Progress:
     """Put `pack`'s result back in place; the progress is returned.
 
     What the engine was made with holds where it was changed since: its rates and factors are
-    settings, not state. Raises CheckpointError where something is missing or of another form.
+    settings, not state. Raises CheckpointError, about `where`, for what `pack` would not have
+    made of this engine; nothing is changed then but, maybe, the generators.
     """
     try:
-        state: Json = {}
-        for name, tensor in tensors.items():
-            kind, *rest = name.split(".")
-            if kind == "optimizer":
-                state.setdefault(int(rest[0]), {})[".".join(rest[1:])] = tensor
-        _load_optimizer(engine.optimizer, state, values["param_groups"])
-        engine.schedule.load_state_dict(values["schedule"], engine.lr / values.get("lr", engine.lr))
-        if values["scaler"]:  # empty where the precision was another
-            engine.scaler.load_state_dict(values["scaler"])
-        known = {field.name for field in fields(Progress)}
-        progress = Progress(**{k: v for k, v in values["progress"].items() if k in known})
-        if "rng" in values:
-            unpack_rng(tensors, values["rng"], engine.device)
+        saved = read_values(values)
+        check_tensors(tensors, saved, engine.optimizer, engine.device)
+        if saved.rng is None:
+            torch.set_rng_state(tensors["rng.cpu"])
         else:
-            _migrate(tensors, progress)
-    except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
-        raise CheckpointError(f"training state does not fit this run: {error}") from error
-    return progress
+            unpack_rng(tensors, values["rng"], engine.device)
+    except (CheckpointError, RuntimeError) as error:
+        raise CheckpointError(f"{where} does not fit this run: {error}") from None
+    _load_optimizer(engine.optimizer, tensors, saved)
+    engine.schedule.load_state_dict(values["schedule"], engine.lr / (saved.lr or engine.lr))
+    if values["scaler"]:  # empty where the precision was another
+        engine.scaler.load_state_dict(values["scaler"])
+    if saved.rng is None:
+        _migrate(saved.progress)
+    return saved.progress
 
 
-def _load_optimizer(optimizer: torch.optim.Optimizer, state: Json, groups: list[Json]) -> None:
-    kept = ("params", "lr", "initial_lr")
-    own = [{k: v for k, v in g.items() if k not in kept} for g in optimizer.param_groups]
+def _load_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], saved: Saved
+) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        kind, *rest = name.split(".")
+        if kind == "optimizer":
+            state.setdefault(int(rest[0]), {})[rest[1]] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    for group, found in zip(groups, saved.param_groups, strict=True):
+        group["lr"] = found.lr
     optimizer.load_state_dict({"state": state, "param_groups": groups})
-    for group, settings in zip(optimizer.param_groups, own, strict=True):
-        group.update(settings)
 
 
-def _migrate(tensors: Mapping[str, Tensor], progress: Progress) -> None:
-    """Of format 1: torch's generator alone was saved, and always after the validation."""
-    torch.set_rng_state(tensors["rng.cpu"].cpu())
+def _migrate(progress: Progress) -> None:
+    """Of format 1, which was always saved after the validation."""
     progress.validated_step = progress.step
     progress.kept_steps = [progress.step]

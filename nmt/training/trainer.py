@@ -11,6 +11,7 @@ from nmt.checkpoints import CheckpointState
 from nmt.config import RunConfig
 from nmt.corpus.batching import Batch, Batcher
 from nmt.device import autocast
+from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.models.masks import keep_from_lengths
 from nmt.run import RunDirectory, check_fit
@@ -65,9 +66,15 @@ class Trainer:
 
     def restore(self, saved: CheckpointState) -> None:
         """Continue from a checkpoint; CheckpointError where it does not fit."""
-        check_fit(self.parts.model, saved.model_tensors, f"{self.run.path}: step {saved.step}")
+        where = f"{self.run.path}: step {saved.step}"
+        check_fit(self.parts.model, saved.model_tensors, where)
+        progress = unpack(
+            saved.state_tensors, saved.state, self._engine, f"{where}: training state"
+        )
+        if progress.step != saved.step:
+            raise CheckpointError(f"{where}: training state is of step {progress.step}")
         self.parts.model.load_state_dict(saved.model_tensors)
-        self.progress = unpack(saved.state_tensors, saved.state, self._engine)
+        self.progress = progress
         self.progress.rebatch(self.parts.batcher.size, self.parts.batcher.unit)
         self.saved_step = saved.step
 
@@ -101,6 +108,11 @@ class Trainer:
         progress = self.progress
         plan = plan_of(self.parts.batcher, progress)
         n_batches = len(plan)
+        if progress.batch >= n_batches:
+            raise CheckpointError(
+                f"{self.run.path}: step {progress.step}: training state is at batch "
+                f"{progress.batch} of an epoch that has {n_batches}"
+            )
         self.log.open_bar(progress.epoch, n_batches, progress.batch)
         batches = map(self.parts.batcher.corpus.batch, plan[progress.batch :])  # made when needed
         for group in groups(batches, self.config.train.accumulate):

@@ -31,11 +31,16 @@ from nmt.models.masks import keep_from_lengths
 from nmt.schema import Config, Hypothesis, conflict_error
 from nmt.translation.trail import Chosen, Step, Trail, length_penalty, scored
 
+MAX_PIECES = 100_000
+"""No sentence is longer: a search that may go on for ever is nobody's wish."""
+
 
 class SearchConfig(Config):
     """How the most probable translation is looked for."""
 
-    beam: int = Field(default=5, ge=1, description="hypotheses kept per sentence; 1 is greedy")
+    beam: int = Field(
+        default=5, ge=1, le=10_000, description="hypotheses kept per sentence; 1 is greedy"
+    )
     n_best: int = Field(default=1, ge=1, description="hypotheses given per sentence; at most beam")
     length_penalty: float = Field(
         default=0.6,
@@ -47,13 +52,19 @@ class SearchConfig(Config):
     max_length_factor: float = Field(
         default=2.0,
         ge=0,
+        le=1000,
         allow_inf_nan=False,
         description="a translation has at most max_length_factor * (source pieces, end "
         "included) + max_length_extra pieces",
     )
-    max_length_extra: int = Field(default=10, ge=0, description="pieces; see max_length_factor")
+    max_length_extra: int = Field(
+        default=10, ge=0, le=MAX_PIECES, description="pieces; see max_length_factor"
+    )
     max_length: int = Field(
-        default=1000, ge=1, description="pieces a translation has at most, however long its source"
+        default=1000,
+        ge=1,
+        le=MAX_PIECES,
+        description="pieces a translation has at most, however long its source",
     )
     batch_size: int = Field(default=64, ge=1, description="sentences translated at a time")
     allow_unk: bool = Field(default=True, description="whether <unk> may be produced")

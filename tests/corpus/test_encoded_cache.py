@@ -1,12 +1,14 @@
 """A data set on the disk is the training set in memory, or it is made again and why is said."""
 
+import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nmt.corpus import encoded_cache as module
@@ -103,9 +105,52 @@ def test_whatever_the_ids_depend_on_makes_another_one_and_is_named(
     assert len(ask.said) == n_said
 
 
+def forged(name: str, *numbers: int) -> Callable[[Path], None]:
+    """Another content of a file, with its checksum."""
+
+    def forge(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(np.array(numbers, "<u2").tobytes())
+        checksums = json.loads((folder / "meta.json").read_text())["sha256"]
+        checksums[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        edit(folder / "meta.json", sha256=checksums)
+
+    return forge
+
+
+def as_fifo(name: str) -> Callable[[Path], None]:
+    def plant(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return plant
+
+
+def edited(**changes: object) -> Callable[[Path], None]:
+    return lambda folder: edit(folder / "meta.json", **changes)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        forged("src.lengths", 3, 2),
+        forged("src.lengths", 3, 2, 2),
+        forged("src.lengths", 3, 0, 4),
+        forged("src.lengths", 9, 2, 3),
+        forged("src.ids"),
+        forged("src.ids", *range(4, 11), 999),
+        forged("tgt.ids", *range(65520, 65535)),
+        as_fifo("src.ids"),
+        as_fifo("meta.json"),
+        edited(sha256={"/dev/zero": "0"}),
+        edited(sha256={}),
+        edited(sha256=[]),
+        edited(dtypes={}),
+        edited(dtypes={"lengths": "<u2", "src.ids": "<u2", "tgt.ids": ">f8"}),
+        edited(dropped={"x": -1}),
+        edited(dropped={"x": "y"}),
+        edited(pairs="x"),
+        edited(origin=[]),
         lambda folder: (folder / "src.ids").write_bytes(b"\xff\xff"),
         lambda folder: (folder / "tgt.lengths").unlink(),
         lambda folder: (folder / "meta.json").write_text("{}"),

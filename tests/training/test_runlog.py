@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from nmt.errors import CheckpointError
 from nmt.training.runlog import RunLog
 
 
@@ -30,6 +33,29 @@ def test_rewind_drops_later_steps_and_a_line_cut_short(tmp_path: Path) -> None:
         log.rewind(2)
         log.record({"type": "train", "step": 3})
     assert [record["step"] for record in _metrics(tmp_path)] == [1, 2, 3]
+
+
+def test_damaged_lines_are_counted_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    good = [f'{{"type": "train", "step": {step}}}\n' for step in (1, 2)]
+    bad = ["[\n", "{}\n", '{"step": "x", "type": 1}\n', "\n", "[" * 100_000 + "\n"]
+    path.write_text(good[0] + "".join(bad) + good[1] + '{"type": "tr', encoding="utf-8")
+    with RunLog(tmp_path, quiet=True) as log:
+        log.rewind(2)
+    assert [record["step"] for record in _metrics(tmp_path)] == [1, 2]
+    said = (tmp_path / "train.log").read_text(encoding="utf-8")
+    assert said[20:] == f"{path}: 5 damaged lines were left out\n"
+    with RunLog(tmp_path, quiet=True) as log:
+        log.rewind(2)
+    assert (tmp_path / "train.log").read_text(encoding="utf-8") == said
+
+
+def test_a_log_without_end_is_not_read(tmp_path: Path) -> None:
+    with RunLog(tmp_path, quiet=True) as log:
+        with (tmp_path / "metrics.jsonl").open("wb") as file:
+            file.truncate(1 << 40)
+        with pytest.raises(CheckpointError, match=r"metrics\.jsonl: larger than the 268,435,456 b"):
+            log.rewind(2)
 
 
 def test_an_error_is_kept_in_the_log(tmp_path: Path) -> None:
