@@ -1,8 +1,12 @@
 """From the measures of every run to one result for each kind."""
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from comparison.measures import Looks, Measured
 from nmt.evaluation.evaluate import LengthBucket, bleu_by_length
@@ -68,7 +72,18 @@ def results_of(
                 tgt_lang,
             )
         results.append(_result(name, runs, examples, against))
+    return in_order(results, baseline)
+
+
+def in_order(results: Sequence[Result], baseline: str) -> list[Result]:
+    """The baseline first, then by BLEU, the best first."""
     return sorted(results, key=lambda result: (result.name != baseline, -result.bleu))
+
+
+def kept_results(path: Path) -> list[Result]:
+    """The results in a family.json, as table.as_json wrote them."""
+    kinds = json.loads(path.read_text(encoding="utf-8"))["kinds"]
+    return [TypeAdapter(Result).validate_python(kind) for kind in kinds.values()]
 
 
 def _result(
