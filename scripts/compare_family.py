@@ -5,7 +5,8 @@
 Runs that are finished are not trained again, and what was measured of a run is kept in it. Speed
 is measured once, into OUT/speed.json: delete it, or give --speed, to measure it anew, and do so
 with nothing else running. With --update the results of other kinds, and the maps, stay as they
-stand in OUT: for one recipe that changed, where the runs of the others are gone.
+stand in OUT: for one recipe that changed, where the runs of the others are gone. It is held
+against the baseline if that is updated too.
 """
 
 import argparse
@@ -45,6 +46,7 @@ class Options:
     seeds: tuple[int, ...]
     only: tuple[str, ...]
     update: tuple[str, ...]
+    kept: bool
     baseline: str
     sentence: int
     rounds: int
@@ -57,9 +59,11 @@ def main() -> int:
     """Parse, train, measure, write; 2 where the user's input was wrong."""
     options = _parse()
     try:
-        some = (*options.update, options.baseline) if options.update else options.only
-        members = read_members(options.configs, some)
-        if options.baseline not in {member.name for member in members}:
+        if options.kept:
+            _show(kept_results(options.out), _kept_speeds(options.out), options.out)
+            return 0
+        members = read_members(options.configs, options.update or options.only)
+        if not options.update and options.baseline not in {member.name for member in members}:
             raise ConfigError(
                 f"--baseline: got '{options.baseline}', allowed: "
                 f"{', '.join(member.name for member in members)}"
@@ -86,6 +90,7 @@ def _parse() -> Options:
     add("--seeds", type=int, nargs="+", default=[1])
     add("--only", nargs="+", default=[], metavar="NAME", help="these recipes alone")
     add("--update", nargs="+", default=[], metavar="NAME", help="these anew, OUT's others as kept")
+    add("--kept", action="store_true", help="measure nothing; show what OUT keeps")
     add("--baseline", default="additive", metavar="NAME", help="what the others are held against")
     add("--sentence", type=int, default=MAPPED_SENTENCE, help="test sentence of the maps, from 1")
     add("--rounds", type=int, default=5, help="rounds of the speed measurement")
@@ -100,10 +105,10 @@ def _compare(members: Sequence[Member], options: Options) -> None:
     if not options.measure_only:
         train_missing(members, options.seeds, options.runs)
     measured = _measure(members, options)
-    if options.baseline not in measured:
+    if options.baseline not in measured and not options.update:
         raise ConfigError(f"--baseline: '{options.baseline}' has no finished run in {options.runs}")
-    some = run_path(options.runs, options.baseline, next(iter(measured[options.baseline])))
-    examples = test_set(some)
+    first = next(iter(measured))
+    examples = test_set(run_path(options.runs, first, min(measured[first])))
     if not 1 <= options.sentence <= len(examples):
         raise ConfigError(f"--sentence: got {options.sentence}, allowed: 1 to {len(examples)}")
     tgt_lang = members[0].config.data.tgt_lang
@@ -114,27 +119,29 @@ def _compare(members: Sequence[Member], options: Options) -> None:
     speeds = speeds or _kept_speeds(options.out)
     steps = members[0].config.train.steps
     about = {"steps": steps, "sentences": len(examples), "signature": results[0].signature}
-    table = markdown(results, speeds)
-    write_text(options.out / "table.md", table)
     write_json(options.out / "family.json", as_json(results, speeds, about))
-    with house_style():
-        write_png(draw_bleu(results), options.out / "bleu.png")
-        write_png(draw_by_length(results, NAMED), options.out / "bleu-by-length.png")
-        if not options.update:
-            names = [result.name for result in results]
-            maps = _maps(names, measured, options)
+    if not options.update:
+        maps = _maps([result.name for result in results], measured, options)
+        with house_style():
             write_map(draw_maps(maps), options.out / "maps.png")
+    _show(results, speeds, options.out)
+
+
+def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> None:
+    """The table and the pictures that need no run."""
+    table = markdown(results, speeds)
+    write_text(out / "table.md", table)
+    with house_style():
+        write_png(draw_bleu(results), out / "bleu.png")
+        write_png(draw_by_length(results, NAMED), out / "bleu-by-length.png")
     print(table, end="")
 
 
 def _updated(results: Sequence[Result], options: Options) -> list[Result]:
     """The results of the kinds to update, among those that are kept of the others."""
-    path = options.out / "family.json"
-    if not path.is_file():
-        raise DataError(f"--update: {path} is missing; compare all kinds first, without it")
     new = [result for result in results if result.name in options.update]
     names = {result.name for result in new}
-    kept = [result for result in kept_results(path) if result.name not in names]
+    kept = [result for result in kept_results(options.out) if result.name not in names]
     return in_order([*kept, *new], options.baseline)
 
 
