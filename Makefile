@@ -80,7 +80,7 @@ docs: $(VENV)/.installed               ## regenerate the configuration reference
 	$(NMT) config docs > docs/configuration.md
 	$(NMT) config schema > docs/config.schema.json
 
-docs-check: $(VENV)/.installed         ## is what docs/ shows still what its commands give? CHECK_FLAGS=--slow: trains too
+docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS=--slow: trains too
 	$(PY) scripts/check_docs.py $(CHECK_FLAGS)
 
 clean:         ## remove .venv and caches; runs/ and data/ stay

@@ -44,7 +44,8 @@ PAGE = "Some\n| x | 0.50 | 17 ms | 1.2 |\nwhere words are\n7.00 and 96.8 %, 2.4 
 def root(tmp_path: Path) -> Path:
     """A checkout whose docs are up to date."""
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "made.yaml").write_text(yaml.safe_dump(LIST, sort_keys=False), encoding="utf-8")
+    text = yaml.safe_dump(LIST, sort_keys=False)
+    (tmp_path / "docs" / "made.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "docs" / "one.md").write_text("1\n", encoding="utf-8")
     (tmp_path / "docs" / "page.md").write_text(PAGE, encoding="utf-8")
     (tmp_path / "table.md").write_text("Some\n\n| x | 0.50 | 17 ms | 1.2 |\n", encoding="utf-8")

@@ -19,7 +19,7 @@ from nmt.lab.figure import BLUE, GREY, ORANGE, new_figure
 _PANEL_INCHES = 0.94
 _DARK = 0.15  # what is left of a picture's light where nothing is looked at
 _LEVELS = 24  # of light; more cannot be told apart and make the file larger
-_BARS_COLUMNS = 5
+_BARS_COLUMNS = 6  # the first for what the bars are called
 
 LooksTable = dict[tuple[Language, Aspect], Looks]
 
@@ -50,7 +50,8 @@ def draw_strips(shown: Sequence[Sequence[Answer]], table: LooksTable) -> Figure:
                 _draw_word(axes, answer.picture, word, weights / greatest)
     room = width - 2 - max((len(answer.said) for answer in (shown or [[]])[-1]), default=0)
     if room >= _BARS_COLUMNS:
-        _draw_bars(figure.add_subplot(grid[rows - len(LANGUAGES) :, -_BARS_COLUMNS:]), table)
+        last = figure.add_subplot(grid[rows - len(LANGUAGES) :, 1 - _BARS_COLUMNS :])
+        _draw_bars(last, table)
     scale = f"Full light: {greatest:.0%} of a word's attention on one of the {GRID * GRID} places"
     figure.supxlabel(scale, fontsize=9, color=GREY)
     return figure
@@ -65,7 +66,8 @@ def _draw_word(
     axes: Axes, picture: npt.NDArray[np.uint8], word: str, shares: npt.NDArray[np.float32]
 ) -> None:
     """The picture in the light of a word's attention, as shares of the greatest in the figure."""
-    light = np.round(_LEVELS * _upsampled(shares).clip(max=1)) / _LEVELS
+    light = np.sqrt(_upsampled(shares).clip(max=1))  # a screen shows about the square
+    light = np.round(_LEVELS * light) / _LEVELS
     shade = _DARK + (1 - _DARK) * light
     axes.imshow((picture * shade[:, :, None]).astype(np.uint8), interpolation="nearest")
     axes.set_title(word, loc="center", fontsize=9, pad=3)
@@ -97,6 +99,8 @@ def _draw_bars(axes: Axes, table: LooksTable) -> None:
         for place, aspect in enumerate(aspects)
     }
     axes.set_yticks([*ticks], [*ticks.values()], fontsize=8)
+    for label in axes.get_yticklabels():
+        label.set_in_layout(False)  # else it would move the panels above
     axes.tick_params(length=0)
     axes.invert_yaxis()
     axes.set(xlim=(0, 1.1), xticks=[])
