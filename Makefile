@@ -11,10 +11,11 @@ DEMO_FLAGS  ?=
 DEMO_BLEU   ?= 85
 DEMO_HEAT   ?= demo-attention.png
 BENCH_FLAGS ?=
+CHECK_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check test-slow coverage train eval bench kill-test docs clean
+.PHONY: help install install-dev demo test check test-slow coverage train eval bench kill-test docs docs-check clean
 
 help:          ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +79,9 @@ kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothi
 docs: $(VENV)/.installed               ## regenerate the configuration reference and schema
 	$(NMT) config docs > docs/configuration.md
 	$(NMT) config schema > docs/config.schema.json
+
+docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS=--slow: trains too
+	$(PY) scripts/check_docs.py $(CHECK_FLAGS)
 
 clean:         ## remove .venv and caches; runs/ and data/ stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

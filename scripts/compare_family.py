@@ -4,7 +4,9 @@
 
 Runs that are finished are not trained again, and what was measured of a run is kept in it. Speed
 is measured once, into OUT/speed.json: delete it, or give --speed, to measure it anew, and do so
-with nothing else running.
+with nothing else running. With --update the results of other kinds, and the maps, stay as they
+stand in OUT: for one recipe that changed, where the runs of the others are gone. It is held
+against the baseline if that is updated too.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import torch
 from comparison.measures import Measured, forced, measure, test_set
 from comparison.members import Member, read_members, run_path, state_of, train_missing
 from comparison.pictures import draw_bleu, draw_by_length, draw_maps
-from comparison.results import results_of
+from comparison.results import Result, in_order, kept_results, results_of
 from comparison.speed import Speed, Timed, load_of_others, material_of, measure_speed
 from comparison.table import as_json, markdown
 
@@ -43,6 +45,8 @@ class Options:
     out: Path
     seeds: tuple[int, ...]
     only: tuple[str, ...]
+    update: tuple[str, ...]
+    kept: bool
     baseline: str
     sentence: int
     rounds: int
@@ -55,8 +59,11 @@ def main() -> int:
     """Parse, train, measure, write; 2 where the user's input was wrong."""
     options = _parse()
     try:
-        members = read_members(options.configs, options.only)
-        if options.baseline not in {member.name for member in members}:
+        if options.kept:
+            _show(kept_results(options.out), _kept_speeds(options.out), options.out)
+            return 0
+        members = read_members(options.configs, options.update or options.only)
+        if not options.update and options.baseline not in {member.name for member in members}:
             raise ConfigError(
                 f"--baseline: got '{options.baseline}', allowed: "
                 f"{', '.join(member.name for member in members)}"
@@ -82,6 +89,8 @@ def _parse() -> Options:
     add("--out", type=Path, default=Path("runs/family/comparison"), help="folder of the results")
     add("--seeds", type=int, nargs="+", default=[1])
     add("--only", nargs="+", default=[], metavar="NAME", help="these recipes alone")
+    add("--update", nargs="+", default=[], metavar="NAME", help="these anew, OUT's others as kept")
+    add("--kept", action="store_true", help="measure nothing; show what OUT keeps")
     add("--baseline", default="additive", metavar="NAME", help="what the others are held against")
     add("--sentence", type=int, default=MAPPED_SENTENCE, help="test sentence of the maps, from 1")
     add("--rounds", type=int, default=5, help="rounds of the speed measurement")
@@ -89,35 +98,51 @@ def _parse() -> Options:
     add("--speed", action="store_true", help="measure speed and memory, and nothing else")
     add("--anew", action="store_true", help="measure runs again that were measured before")
     given = vars(parser.parse_args())
-    return Options(**{**given, "seeds": tuple(given["seeds"]), "only": tuple(given["only"])})
+    return Options(**{**given, **{key: tuple(given[key]) for key in ("seeds", "only", "update")}})
 
 
 def _compare(members: Sequence[Member], options: Options) -> None:
     if not options.measure_only:
         train_missing(members, options.seeds, options.runs)
     measured = _measure(members, options)
-    if options.baseline not in measured:
+    if options.baseline not in measured and not options.update:
         raise ConfigError(f"--baseline: '{options.baseline}' has no finished run in {options.runs}")
-    some = run_path(options.runs, options.baseline, next(iter(measured[options.baseline])))
-    examples = test_set(some)
+    first = next(iter(measured))
+    examples = test_set(run_path(options.runs, first, min(measured[first])))
     if not 1 <= options.sentence <= len(examples):
         raise ConfigError(f"--sentence: got {options.sentence}, allowed: 1 to {len(examples)}")
     tgt_lang = members[0].config.data.tgt_lang
     results = results_of(measured, examples, options.baseline, tgt_lang)
+    if options.update:
+        results = _updated(results, options)
     speeds = {} if options.measure_only else _speed_of(members, options, anew=False)
     speeds = speeds or _kept_speeds(options.out)
     steps = members[0].config.train.steps
     about = {"steps": steps, "sentences": len(examples), "signature": results[0].signature}
-    table = markdown(results, speeds)
-    write_text(options.out / "table.md", table)
     write_json(options.out / "family.json", as_json(results, speeds, about))
+    if not options.update:
+        maps = _maps([result.name for result in results], measured, options)
+        with house_style():
+            write_map(draw_maps(maps), options.out / "maps.png")
+    _show(results, speeds, options.out)
+
+
+def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> None:
+    """The table and the pictures that need no run."""
+    table = markdown(results, speeds)
+    write_text(out / "table.md", table)
     with house_style():
-        write_png(draw_bleu(results), options.out / "bleu.png")
-        write_png(draw_by_length(results, NAMED), options.out / "bleu-by-length.png")
-        names = [result.name for result in results]
-        maps = _maps(names, measured, options)
-        write_map(draw_maps(maps), options.out / "maps.png")
+        write_png(draw_bleu(results), out / "bleu.png")
+        write_png(draw_by_length(results, NAMED), out / "bleu-by-length.png")
     print(table, end="")
+
+
+def _updated(results: Sequence[Result], options: Options) -> list[Result]:
+    """The results of the kinds to update, among those that are kept of the others."""
+    new = [result for result in results if result.name in options.update]
+    names = {result.name for result in new}
+    kept = [result for result in kept_results(options.out) if result.name not in names]
+    return in_order([*kept, *new], options.baseline)
 
 
 def _measure(members: Sequence[Member], options: Options) -> dict[str, dict[int, Measured]]:

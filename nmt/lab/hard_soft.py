@@ -38,7 +38,7 @@ from nmt.models.attention.weighting import (
     WeightingConfig,
 )
 
-SHOWN = translate("my big red car follows the small black mouse")
+SHOWN = translate("my big green house follows the small black mouse")
 TRAINED: dict[str, WeightingConfig] = {
     "soft": SoftConfig(),
     "hard": HardConfig(),
@@ -162,6 +162,11 @@ def draw(result: HardSoftResult) -> Figure:
             _draw_map(axes, draws[0])
             entropy = f"; entropy {model.looks.entropy:.2f}" if way == SOFT else ""
             axes.set_title(f"decoded {way}{entropy}", color=_COLOURS[way])
+        maps[0].set_ylabel("translation")
+    for axes in panels[-1, 1:]:
+        axes.set_xlabel("source")
+    figure.colorbar(panels[-1, -1].images[0], ax=panels[:, -1], label="attention weight")
+    figure.supxlabel("Words in red should be others.", color=RED, fontsize=8.5)
     return figure
 
 

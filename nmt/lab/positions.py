@@ -129,7 +129,7 @@ def draw(result: PositionsResult) -> Figure:
     image = heat.imshow(
         result.encoding, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
     )
-    above.colorbar(image, ax=heat, pad=0.01, ticks=[-1, 0, 1])
+    above.colorbar(image, ax=heat, pad=0.01, ticks=[-1, 0, 1], label="value")
     heat.set(title="The encoding", xlabel="column", ylabel="position")
     _draw_curves(curves, result)
     _draw_counter(bits, waves, result)
@@ -160,7 +160,7 @@ def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> None:
     waves.imshow(
         result.encoding[:_COUNT, : 2 * _BITS : 2], cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto"
     )
-    waves.set(title="Its first sines", xlabel="wavelength")
+    waves.set(title="Its first sines, as above", xlabel="wavelength")
     waves.set_xticks(range(_BITS), [f"{length:.0f}" for length in result.wavelengths[:_BITS]])
     for panel in (bits, waves):
         panel.set_yticks(range(0, _COUNT, 5))

@@ -195,9 +195,11 @@ def draw(result: ScalingResult) -> Figure:
     panels = np.ravel(below.subplots(1, len(result.kinds), squeeze=False, sharey=True))
     for axes, (kind, behaviour) in zip(panels, result.kinds.items(), strict=True):
         image = heat(axes, behaviour.weights, 1.0)
-        axes.set(title=f"{kind}: one query's weights", xlabel="keys, most looked at first")
+        axes.set(title=kind)
         axes.set_yticks(range(len(sizes)), [f"{size:,}" for size in sizes])
     panels[0].set_ylabel("size d")
+    below.suptitle("One query's weights", fontsize="medium")
+    below.supxlabel("keys, most looked at first", fontsize="medium")
     below.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
     return figure
 

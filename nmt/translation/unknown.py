@@ -57,7 +57,7 @@ def replace_unknown(
     Pieces `<unk>` that follow each other stand for one word. Its place is taken by the source
     word of the greatest weight, summed over those pieces and over the word's pieces, without the
     marks around it: by its entry in `lexicon` (as it is written, else in lower case), or by
-    itself. Where no word has any weight (kind `none` looks at the end only) `<unk>` stays.
+    itself. Where no word has any weight (kind `none` has all of it at the end) `<unk>` stays.
     `restore` as in Translator.translate.
     """
     return replace(

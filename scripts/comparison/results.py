@@ -1,10 +1,15 @@
 """From the measures of every run to one result for each kind."""
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from comparison.measures import Looks, Measured
+from nmt.errors import DataError
 from nmt.evaluation.evaluate import LengthBucket, bleu_by_length
 from nmt.evaluation.significance import Difference, difference
 from nmt.schema import EvalExample
@@ -19,7 +24,7 @@ class Result:
 
     Numbers are means over the runs. `length` is the words of the translations over those of the
     first references. `difference` is that of BLEU to the baseline over the seeds that both have;
-    None for the baseline itself.
+    None for the baseline itself, and where it was not measured beside it.
     """
 
     name: str
@@ -52,13 +57,13 @@ def results_of(
     """A result for each kind, the baseline first, then by BLEU, the best first.
 
     `measured` has the runs of each kind by seed; a kind that shares no seed with the baseline is
-    compared to all runs of it.
+    compared to all runs of it, and to nothing where the baseline has none.
     """
     results = []
     for name, runs in measured.items():
         against = None
-        if name != baseline:
-            base = measured[baseline]
+        base = measured.get(baseline, {})
+        if name != baseline and base:
             shared = [seed for seed in runs if seed in base]
             against = difference(
                 "bleu",
@@ -68,7 +73,21 @@ def results_of(
                 tgt_lang,
             )
         results.append(_result(name, runs, examples, against))
+    return in_order(results, baseline)
+
+
+def in_order(results: Sequence[Result], baseline: str) -> list[Result]:
+    """The baseline first, then by BLEU, the best first."""
     return sorted(results, key=lambda result: (result.name != baseline, -result.bleu))
+
+
+def kept_results(out: Path) -> list[Result]:
+    """The results in `out`/family.json, by table.as_json. Raises DataError where it is missing."""
+    path = out / "family.json"
+    if not path.is_file():
+        raise DataError(f"{path} is missing; compare all kinds first")
+    kinds = json.loads(path.read_text(encoding="utf-8"))["kinds"]
+    return [TypeAdapter(Result).validate_python(kind) for kind in kinds.values()]
 
 
 def _result(

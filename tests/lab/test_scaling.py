@@ -1,6 +1,7 @@
 """What the experiment on scaling says is so."""
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 import torch
 
 from nmt.errors import ConfigError
+from nmt.lab.figure import house_style
 from nmt.lab.perform import perform
-from nmt.lab.scaling import ScalingOptions, ScalingResult, measure, run
+from nmt.lab.scaling import ScalingOptions, ScalingResult, draw, measure, run
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -72,6 +74,18 @@ def test_equal_scores_have_the_greatest_entropy() -> None:
     assert measure(torch.zeros(3, 11))["entropy"] == pytest.approx(math.log(11), rel=1e-6)
     sure = measure(torch.tensor([[1000.0, 0.0, 0.0]]))
     assert (sure["entropy"], sure["gradient"]) == (0, 0)
+
+
+def test_titles_of_many_kinds_do_not_run_into_each_other() -> None:
+    kinds = ["dot", "scaled_dot", "additive", "general", "gaussian"]
+    options = {"kinds": kinds, "sizes": [1, 2], "draws": 2}
+    with house_style():
+        figure = draw(run(ScalingOptions.model_validate(options)))
+        figure.canvas.draw()
+    panels = [axes for axes in figure.axes if axes.get_title("left") in kinds]
+    boxes = [axes._left_title.get_window_extent() for axes in panels]
+    assert len(boxes) == len(kinds)
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ ATTENTIONS: dict[str, AttentionConfig] = {
 }
 
 BLIND = ("none",)
-"""Kinds that look at a place, whatever stands there and whatever is asked."""
+"""Kinds whose weights are the same whatever the annotations are and whatever is asked."""
 
 PLACED = ("local_m", "local_p", "location")
 """Options for which it matters where in the source something stands."""

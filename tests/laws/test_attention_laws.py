@@ -22,11 +22,11 @@ def _queries(attention: Attention) -> torch.Tensor:
 def _memory() -> Memory:
     torch.manual_seed(3)
     keep = keep_from_lengths(torch.tensor([13, 1, 8]), S)
-    return Memory(torch.randn(B, S, MEMORY), keep, final=torch.zeros(B, 1, MEMORY))
+    return Memory(torch.randn(B, S, MEMORY), keep, final=torch.randn(B, 1, MEMORY))
 
 
 def _other(memory: Memory, values: torch.Tensor, keep: torch.Tensor | None = None) -> Memory:
-    return Memory(values, memory.keep if keep is None else keep, memory.final)
+    return Memory(values, memory.keep if keep is None else keep, memory.final.to(values.dtype))
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -154,13 +154,44 @@ def test_other_precisions(dtype: torch.dtype) -> None:
     assert torch.isfinite(output.logits).all()
 
 
-def test_without_attention_every_step_reads_the_last_annotation() -> None:
+def test_without_attention_all_the_weight_is_on_the_end() -> None:
     model = _model(attention={"kind": "none"}, dropout=0.0).eval()
     keep = keep_from_lengths(torch.tensor([4, 2]), 4)
     tgt_in = torch.tensor([[2, 5, 6], [2, 7, 8]])
     output = model(torch.randint(4, 29, (2, 4)), keep, tgt_in, with_weights=True)
     expected = torch.tensor([[0.0, 0, 0, 1], [0, 1, 0, 0]]).unsqueeze(1).expand(2, 3, 4)
     assert torch.equal(output.weights, expected)
+
+
+def _fixed_context(model: RNNSeq2Seq, memory: Memory) -> torch.Tensor:
+    state = model.start(memory)
+    look = model.decoder.attention(state.hidden[:, -1:], state.attention)
+    return look.context.squeeze(1).detach()
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_without_attention_the_context_is_where_each_direction_ends(
+    bidirectional: bool, layers: int
+) -> None:
+    options = {"bidirectional": bidirectional, "layers": layers, "dropout": 0.0}
+    model = _model(attention={"kind": "none"}, **options).eval()
+    lengths = torch.tensor([4, 2])
+    memory = model.encode(torch.randint(4, 29, (2, 4)), keep_from_lengths(lengths, 4))
+    expected = memory.values[torch.arange(2), lengths - 1].clone()
+    if bidirectional:
+        expected[:, 7:] = memory.values[:, 0, 7:]
+    assert torch.equal(_fixed_context(model, memory), expected)
+
+
+def test_without_attention_both_halves_of_the_context_have_read_the_words() -> None:
+    model = _model(attention={"kind": "none"}, dropout=0.0).eval()
+    keep = keep_from_lengths(torch.tensor([4, 4]), 4)
+    one, other = _fixed_context(
+        model, model.encode(torch.tensor([[5, 6, 7, 3], [8, 9, 10, 3]]), keep)
+    )
+    assert (one - other)[:7].abs().max() > 0.01, "what was read forwards"
+    assert (one - other)[7:].abs().max() > 0.01, "what was read backwards"
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

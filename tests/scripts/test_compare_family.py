@@ -84,6 +84,34 @@ def test_every_file_is_there_with_both_kinds(home: Path) -> None:
     assert sum(line.startswith("| additive |") for line in lines) == 4
 
 
+def test_an_update_keeps_the_other_kinds_and_the_maps(home: Path) -> None:
+    assert run(home, "--seeds", "1", "--measure-only") == 0
+    path, maps = home / "out" / "family.json", home / "out" / "maps.png"
+    whole = json.loads(path.read_text())
+    stale = json.loads(path.read_text())
+    stale["kinds"]["none"]["bleus"]["1"] = 99.5  # will be put right
+    stale["kinds"]["additive"]["bleus"]["1"] = 12.5  # is kept
+    path.write_text(json.dumps(stale))
+    maps.write_bytes(b"as it was")
+    assert run(home, "--seeds", "1", "--update", "none") == 0
+    found = json.loads(path.read_text())
+    assert found["kinds"]["none"] == whole["kinds"]["none"]
+    assert found["kinds"]["additive"] == {
+        **whole["kinds"]["additive"],
+        "bleus": {"1": 12.5},
+        "bleu": 12.5,
+    }
+    assert found["speed"] == whole["speed"]
+    assert maps.read_bytes() == b"as it was"
+    assert "| additive | 1 | 12.50 |" in (home / "out" / "table.md").read_text()
+
+
+def test_an_update_of_nothing_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "out" / "family.json").unlink()
+    assert run(home, "--seeds", "1", "--update", "none") == 2
+    assert "family.json is missing; compare all kinds first" in capsys.readouterr().err
+
+
 def test_finished_runs_are_left_alone_and_measured_once(home: Path) -> None:
     first = run_path(home / "runs", "none", 1)
     before = {path: path.stat().st_mtime_ns for path in first.rglob("*")}

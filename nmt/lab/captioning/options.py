@@ -18,11 +18,11 @@ class CaptionsOptions(Options):
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
     annotation: int = Field(default=64, ge=8, description="numbers that describe one place")
     embedding: int = Field(default=48, ge=1, description="size of a word's embedding")
-    updates: int = Field(default=1000, ge=1, description="updates of Adam, on new pictures each")
+    updates: int = Field(default=2000, ge=1, description="updates of Adam, on new pictures each")
     pictures: int = Field(
         default=32, ge=2, description="pictures an update, each in both languages"
     )
-    lr: float = Field(default=0.008, gt=0, description="greatest learning rate; a cosine lowers it")
+    lr: float = Field(default=0.004, gt=0, description="greatest learning rate; a cosine lowers it")
     noise: float = Field(default=0.04, ge=0, description="added to pixels, standard deviation")
     asked: int = Field(
         default=1600,

@@ -19,7 +19,7 @@ from nmt.lab.figure import BLUE, GREY, ORANGE, new_figure
 _PANEL_INCHES = 0.94
 _DARK = 0.15  # what is left of a picture's light where nothing is looked at
 _LEVELS = 24  # of light; more cannot be told apart and make the file larger
-_BARS_COLUMNS = 5
+_BARS_COLUMNS = 6  # the first for what the bars are called
 
 LooksTable = dict[tuple[Language, Aspect], Looks]
 
@@ -27,10 +27,14 @@ LooksTable = dict[tuple[Language, Aspect], Looks]
 def draw_strips(shown: Sequence[Sequence[Answer]], table: LooksTable) -> Figure:
     """Each of `shown` is a picture's answers: the picture, then a panel for every word of each.
 
-    A panel is as bright as the word's attention is high, upsampled from the grid; its brightest
-    place is at full light. The shares of attention on the thing meant stand beside the last
-    picture, whose captions must leave room for them.
+    A panel is as bright as the word's attention is high, upsampled from the grid, on one scale
+    for all: full light is the greatest weight that any word has on a place. The shares of
+    attention on the thing meant stand beside the last picture, whose captions must leave room
+    for them.
     """
+    greatest = max(
+        (float(a.attention[: len(a.said)].max()) for all_ in shown for a in all_), default=1.0
+    )
     longest = max((len(answer.said) for answers in shown for answer in answers), default=0)
     width = 2 + max(longest, _BARS_COLUMNS)
     rows = len(LANGUAGES) * max(1, len(shown))
@@ -43,10 +47,13 @@ def draw_strips(shown: Sequence[Sequence[Answer]], table: LooksTable) -> Figure:
         for row, answer in enumerate(answers, start=top):
             panels = [figure.add_subplot(grid[row, 2 + i]) for i in range(len(answer.said))]
             for axes, word, weights in zip(panels, answer.said, answer.attention, strict=False):
-                _draw_word(axes, answer.picture, word, weights)
+                _draw_word(axes, answer.picture, word, weights / greatest)
     room = width - 2 - max((len(answer.said) for answer in (shown or [[]])[-1]), default=0)
     if room >= _BARS_COLUMNS:
-        _draw_bars(figure.add_subplot(grid[rows - len(LANGUAGES) :, -_BARS_COLUMNS:]), table)
+        last = figure.add_subplot(grid[rows - len(LANGUAGES) :, 1 - _BARS_COLUMNS :])
+        _draw_bars(last, table)
+    scale = f"Full light: {greatest:.0%} of a word's attention on one of the {GRID * GRID} places"
+    figure.supxlabel(scale, fontsize=9, color=GREY)
     return figure
 
 
@@ -56,19 +63,20 @@ def _frame(axes: Axes) -> None:
 
 
 def _draw_word(
-    axes: Axes, picture: npt.NDArray[np.uint8], word: str, weights: npt.NDArray[np.float32]
+    axes: Axes, picture: npt.NDArray[np.uint8], word: str, shares: npt.NDArray[np.float32]
 ) -> None:
-    light = _upsampled(weights)
-    light = np.round(_LEVELS * light / light.max()) / _LEVELS
+    """The picture in the light of a word's attention, as shares of the greatest in the figure."""
+    light = np.sqrt(_upsampled(shares).clip(max=1))  # a screen shows about the square
+    light = np.round(_LEVELS * light) / _LEVELS
     shade = _DARK + (1 - _DARK) * light
     axes.imshow((picture * shade[:, :, None]).astype(np.uint8), interpolation="nearest")
     axes.set_title(word, loc="center", fontsize=9, pad=3)
     axes.set_axis_off()
 
 
-def _upsampled(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The grid's weights at every pixel, smoothly."""
-    table = torch.from_numpy(weights.copy()).view(1, 1, GRID, GRID)
+def _upsampled(shares: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The grid's values at every pixel, smoothly."""
+    table = torch.from_numpy(shares.copy()).view(1, 1, GRID, GRID)
     fine = nn.functional.interpolate(table, size=(SIDE, SIDE), mode="bicubic").clamp(min=0)
     result: npt.NDArray[np.float32] = fine[0, 0].numpy()
     return result
@@ -84,11 +92,17 @@ def _draw_bars(axes: Axes, table: LooksTable) -> None:
             y = place + (rank - 0.5) * height
             axes.barh(y, look.on_right, height * 0.9, color=colour)
             axes.text(look.on_right + 0.01, y, f"{look.on_right:.0%}", va="center", fontsize=8)
-            axes.text(
-                0.012, y, f"{language}: {aspect} words", va="center", fontsize=8, color="white"
-            )
             axes.barh(y, look.chance, height * 0.9, color="black", alpha=0.3)
+    ticks = {
+        place + (rank - 0.5) * height: f"{language}: {aspect} words"
+        for rank, language in enumerate(LANGUAGES)
+        for place, aspect in enumerate(aspects)
+    }
+    axes.set_yticks([*ticks], [*ticks.values()], fontsize=8)
+    for label in axes.get_yticklabels():
+        label.set_in_layout(False)  # else it would move the panels above
+    axes.tick_params(length=0)
     axes.invert_yaxis()
-    axes.set(xlim=(0, 1), xticks=[], yticks=[])
+    axes.set(xlim=(0, 1.1), xticks=[])
     axes.spines["bottom"].set_visible(False)
     axes.set_title("Attention on the thing meant (dark: by chance)", fontsize=9, color=GREY)

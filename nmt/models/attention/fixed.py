@@ -1,23 +1,26 @@
 """No attention: the context that does not move, whatever is asked."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from nmt.models.attention.base import Attention
+from nmt.models.attention.base import Attention, AttentionState
 from nmt.models.attention.weighting import Weighted, Weighting, one_hot_where
+from nmt.models.base import Memory
 from nmt.models.masks import keep_like
 from nmt.schema import Config, Conflict
 
 
 class FixedConfig(Config):
-    """No attention: the same context at every step, the annotation of the last source position.
+    """No attention: the same context at every step, the encoder's summary of the whole source.
 
     The encoder-decoder that attention was invented for (arXiv 1406.1078, 1409.3215), as the
-    baseline beside it.
+    baseline beside it. The summary of a bidirectional encoder is [forward state after the last
+    word; backward state after the first].
     """
 
     kind: Literal["none"] = "none"
@@ -32,11 +35,20 @@ class FixedConfig(Config):
 
 
 class FixedContext(Attention):
-    """All the weight on the last kept position."""
+    """context = `Memory.final` of the top layer, whatever the weights.
+
+    All the weight stands on the last kept position, which is no word but the end of the
+    sentence: no word is looked at, so that alignments have no links.
+    """
 
     def __init__(self, memory_size: int) -> None:
         super().__init__(key_size=memory_size)
         self.weighting = _LargestWeighting()
+
+    def begin(self, memory: Memory) -> AttentionState:
+        """See Attention; each position carries the summary, so that any weights give it."""
+        summary = memory.final[:, -1:].expand_as(memory.values)
+        return replace(super().begin(memory), values=summary)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
         """The annotations themselves; nothing is compared with them."""

@@ -126,8 +126,9 @@ def sparsemax_where(
 class HardConfig(Config):
     """One position, drawn at random in training, the most likely one afterwards.
 
-    Trained by REINFORCE with a moving baseline and an entropy term (arXiv 1502.03044,
-    section 4.1).
+    Trained by REINFORCE with a moving baseline and an entropy term, as in arXiv 1502.03044,
+    section 4.1, but for the reward: the log-likelihood of the step's own piece. The paper's is
+    that of the whole sentence.
     """
 
     kind: Literal["hard"] = "hard"
@@ -180,9 +181,13 @@ class HardWeighting(Weighting):
 
 
 class Reinforce(Surrogate):
-    """-sum_t [reward (r_t - b) log p(position_t) + entropy H_t] (arXiv 1502.03044, equation 12).
+    """-sum_t [reward (r_t - b) log p(position_t) + entropy H_t].
 
-    r_t is the log-likelihood of the right piece; b is a moving average of it.
+    r_t is the log-likelihood of step t's right piece alone; b is a moving average of it, H_t the
+    entropy of the weights. The form is that of arXiv 1502.03044, equation 12, whose reward is the
+    log-likelihood of the whole sentence. A draw's effect on later pieces is therefore not
+    rewarded: less variance, for an estimate that leaves out what the draw passes on through the
+    decoder's state.
     """
 
     def __init__(self, weighting: HardWeighting, choice: Choice) -> None:

@@ -1,0 +1,229 @@
+"""Is what docs/ shows still what its commands give? Names every page and picture that is stale.
+
+    python scripts/check_docs.py                 # all but the slow ones
+    python scripts/check_docs.py --slow          # those that train as well: half an hour
+    python scripts/check_docs.py positions       # some of them
+
+docs/made.yaml lists what is made by which command. Each command runs in a folder of its own with
+one thread; then files are compared, pictures by their pixels, and figures with the page's text.
+Times are not compared: they are of one machine. Exits with 1 where something is stale.
+"""
+
+import argparse
+import difflib
+import json
+import os
+import re
+import shlex
+import string
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import yaml
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+ROOT = Path(__file__).resolve().parents[1]
+LIST = Path("docs/made.yaml")
+LEVELS = 40
+"""By so much of 255 may a pixel differ that counts as the same."""
+SHARE = 0.0005
+"""Of all pixels, so many may differ: rounding may move a label or a line by one."""
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Made(BaseModel):
+    """What one command, or several in a row, make of the docs; see docs/made.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run: list[str]
+    same: dict[str, Path] = Field(default={})
+    page: Path | None = None
+    json_file: str | None = Field(default=None, alias="json")
+    stdout: list[str] = []
+    says: list[str] = []
+    lines_of: str | None = None
+    slow: bool = False
+
+
+class PageFormat(string.Formatter):
+    """str.format as the pages write figures.
+
+    `.1%` gives 96.8 %, `.1fM` millions without their six zeros, `.0fpow` powers: 2 · 10⁻⁷.
+    """
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        """See string.Formatter."""
+        if format_spec.endswith("%"):
+            return format(value, format_spec).replace("%", " %")
+        if isinstance(value, int | float) and format_spec.endswith("M"):
+            return format(value / 1e6, format_spec[:-1])
+        if isinstance(value, int | float) and format_spec.endswith("pow"):
+            digits, power = f"{value:.{format_spec[1:-4]}e}".split("e")
+            return f"{digits} · 10{str(int(power)).translate(_RAISED)}"
+        return format(value, format_spec)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Make, compare, say what is stale; 1 where anything is, 2 where the input is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", help="entries of the list; none: all that are not slow")
+    parser.add_argument("--slow", action="store_true", help="the slow ones too")
+    parser.add_argument(
+        "--root", type=Path, default=ROOT, help="the checkout whose docs are checked"
+    )
+    options = parser.parse_args(words)
+    try:
+        entries = read_list(options.root / LIST)
+        chosen = _chosen(entries, options.names, options.slow)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    n_stale = 0
+    for name in chosen:
+        problems = list(check(entries[name], options.root))
+        print(f"{name}: {'stale' if problems else 'ok'}", flush=True)
+        for problem in problems:
+            print(f"  {problem}", flush=True)
+        n_stale += bool(problems)
+    return 1 if n_stale else 0
+
+
+def read_list(path: Path) -> dict[str, Made]:
+    """The entries by name. Raises ValueError where one says what none may say."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return TypeAdapter(dict[str, Made]).validate_python(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{path}: {place}: {first['msg']}") from error
+
+
+def _chosen(entries: Mapping[str, Made], names: Sequence[str], slow: bool) -> list[str]:
+    for name in names:
+        if name not in entries:
+            near = difflib.get_close_matches(name, entries, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise ValueError(f"got '{name}', allowed: {', '.join(entries)}{hint}")
+    return list(names) or [name for name, made in entries.items() if slow or not made.slow]
+
+
+def check(made: Made, root: Path) -> Iterator[str]:
+    """What is stale, a line each."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        output = ""
+        for command in made.run:
+            done = _perform(command, folder, root)
+            if done.returncode:
+                last = (done.stderr.strip() or "no message").splitlines()[-1]
+                yield f"{command}: exit code {done.returncode}: {last}"
+                return
+            output += done.stdout
+        (folder / "stdout").write_text(output, encoding="utf-8")
+        for new, kept in made.same.items():
+            yield from _compare(folder / new, root / kept, kept)
+        if made.page is not None:
+            text = (root / made.page).read_text(encoding="utf-8")
+            for wanted in _wanted(made, folder, output):
+                yield from _said(wanted, text, made.page)
+
+
+def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProcess[str]:
+    """The command of the page, run by this Python, with {root} for the checkout.
+
+    A word NAME=value before it sets a variable, as in a shell.
+    """
+    words = shlex.split(command.replace("{root}", str(root)))
+    own: dict[str, str] = {}
+    while "=" in words[0]:
+        name, _, own[name] = words.pop(0).partition("=")
+    python = {"nmt": [sys.executable, "-m", "nmt"], "python": [sys.executable]}
+    if words[0] in python:
+        words[:1] = python[words[0]]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **own}
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def _compare(new: Path, kept: Path, name: Path) -> Iterator[str]:
+    """Nothing where the files are the same, else what differs."""
+    if not new.is_file() or not kept.is_file():
+        yield f"{name}: {'not made by the command' if kept.is_file() else 'missing'}"
+    elif kept.suffix == ".png":
+        share = _differing(new, kept)
+        if share is None:
+            yield f"{name}: another size than the picture drawn now"
+        elif share > SHARE:
+            yield f"{name}: {share:.1%} of the pixels differ from the picture drawn now"
+    elif new.read_bytes() != kept.read_bytes():
+        yield f"{name}: differs from what is made now"
+
+
+def _differing(one: Path, other: Path) -> float | None:
+    """The share of pixels that differ by more than LEVELS; None where the sizes differ."""
+    pixels = []
+    for path in (one, other):
+        with Image.open(path) as image:
+            pixels.append(np.asarray(image.convert("RGB"), dtype=np.int16))
+    if pixels[0].shape != pixels[1].shape:
+        return None
+    return float((np.abs(pixels[0] - pixels[1]).max(axis=-1) > LEVELS).mean())
+
+
+def _wanted(made: Made, folder: Path, output: str) -> Iterator[str]:
+    """What the page must say: the lines of a file, and `says` with the figures in their places."""
+    if made.lines_of is not None:
+        yield from filter(None, (folder / made.lines_of).read_text(encoding="utf-8").splitlines())
+    figures: dict[str, object] = {}
+    if made.json_file is not None:
+        text = (folder / made.json_file).read_text(encoding="utf-8")
+        found = json.loads(text, object_pairs_hook=_with_numbers)
+        figures |= found.get("numbers", found)
+    for pattern in made.stdout:
+        match = re.search(pattern, output)
+        if match is None:
+            yield f"(the output has nothing like {pattern})"
+        else:
+            figures |= {name: _number(text) for name, text in match.groupdict().items()}
+    for line in made.says:
+        try:
+            yield PageFormat().vformat(line, (), figures)
+        except (KeyError, IndexError) as error:
+            yield f"(the figures have no {error}, for {line})"
+
+
+def _with_numbers(pairs: Sequence[tuple[str, object]]) -> dict[str | int, object]:
+    """A JSON object whose keys of digits are numbers, since str.format asks for those."""
+    return {int(key) if key.isdecimal() else key: value for key, value in pairs}
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _said(wanted: str, text: str, page: Path) -> Iterator[str]:
+    """Nothing where the page says it, `*` being any words or figures of one line or cell."""
+    parts = [re.escape(" ".join(part.split())) for part in re.split(r"\*", wanted)]
+    pattern = r"[^|\n]*?".join(parts).replace(r"\ ", r"\s+")
+    if not re.search(pattern, text):
+        near = difflib.get_close_matches(wanted, text.splitlines(), n=1, cutoff=0.5)
+        hint = f", the nearest line is: {near[0]}" if near else ""
+        yield f"{page}: does not say: {wanted}{hint}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
