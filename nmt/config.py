@@ -99,6 +99,10 @@ class TrainConfig(Config):
         raise ValueError(f"got '{name}', allowed: auto, cpu, cuda, cuda:N, mps")
 
 
+BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab"]
+"""sacreBLEU's tokenisations, but for those that download a model when they are first used."""
+
+
 class ValidConfig(Config):
     """How the model is measured while it learns; the best checkpoint is the one of best BLEU."""
 
@@ -111,6 +115,11 @@ class ValidConfig(Config):
         gt=0,
         description="decode only so many sentences for BLEU, evenly spaced; null: all, as for the "
         "loss",
+    )
+    bleu_tokenize: BleuTokenisation | None = Field(
+        default=None,
+        description="sacreBLEU's tokenisation for BLEU, here and in `nmt eval`; null: the one for "
+        "data.tgt_lang (zh: zh, ja: ja-mecab, ko: ko-mecab, others: 13a)",
     )
     samples: int = Field(default=3, ge=0, description="translations shown at each validation")
     patience: int | None = Field(

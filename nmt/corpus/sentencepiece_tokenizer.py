@@ -186,10 +186,13 @@ def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """
     if not pieces:
         return ()
+    with_letters = [i for i, piece in enumerate(pieces) if piece != SPACE_MARK]
+    last = with_letters[-1] if with_letters else -1
     starts = [0]
-    for i in range(1, len(pieces)):
-        has_letters = any(piece != SPACE_MARK for piece in pieces[starts[-1] : i])
-        has_more = any(piece != SPACE_MARK for piece in pieces[i:])
-        if pieces[i].startswith(SPACE_MARK) and has_letters and has_more:
+    has_letters = False
+    for i, piece in enumerate(pieces):
+        if has_letters and i <= last and piece.startswith(SPACE_MARK):
             starts.append(i)
+            has_letters = False
+        has_letters = has_letters or piece != SPACE_MARK
     return tuple(zip(starts, [*starts[1:], len(pieces)], strict=True))

@@ -26,7 +26,7 @@ class SplitConfig(Config):
     tsv: Path | None = Field(
         default=None,
         description="form 2: a file of lines `source<TAB>target[<TAB>ignored]`, "
-        "plain, .gz or the only .txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
+        "plain, .gz, .bz2, .xz or the only .txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
     )
     src: Path | None = Field(
         default=None, description="form 3: the source text, one sentence a line"

@@ -1,18 +1,21 @@
-"""Lines of text files, one after another in constant memory: plain, `.gz` or inside a `.zip`.
+"""Lines of text files, one after another in constant memory: plain, packed or inside a `.zip`.
 
 Text is UTF-8 (a byte order mark is tolerated) and a line ends at `\\n` only: U+2028, U+0085 and
 a `\\r` within a line are characters. The one exception is a file whose every line ends in
 `\\r\\n`: there the `\\r` belongs to the line end. Nothing else is altered and no line is left out.
 """
 
+import bz2
 import contextlib
 import gzip
+import io
 import lzma
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from nmt.errors import DataError
 
@@ -25,6 +28,12 @@ times as large; the most that deflate can do is a thousand."""
 
 ALWAYS_ALLOWED_BYTES = 64 << 20
 """So much may be unpacked whatever the ratio: small files of equal lines pack very well."""
+
+PACKED = (".gz", ".bz2", ".xz")
+"""Endings of files that are one packed text."""
+
+MAX_XZ_MEMORY = 256 << 20
+"""What unpacking an `.xz` may take; its header says how much, and `xz -9` needs 65 MB."""
 
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -39,7 +48,7 @@ def read_lines(path: Path) -> list[str]:
 def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; a last line may go unended.
 
-    `path` may be plain, a pipe, `.gz`, a `.zip` with one text in it, or `x.zip/member`;
+    `path` may be plain, a pipe, `.gz`, `.bz2`, `.xz`, a `.zip` with one text, or `x.zip/member`;
     `max_bytes` is the most that is known to be in it. Raises DataError, naming file and line
     where there is one, when it comes to what is wrong.
     """
@@ -130,27 +139,75 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     archive, member = _split_member(path)
     kind = archive.suffix.lower()
     try:
-        if kind not in (".zip", ".gz"):
+        if kind not in (".zip", *PACKED):
             with archive.open("rb") as stream:
                 yield Text(stream.read1, str(path), max_bytes)  # of a pipe, what there is
             return
         by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
         limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
-        if kind == ".gz":
-            with gzip.open(archive) as stream:
-                yield Text(stream.read, str(path), limit)
+        if kind in PACKED:
+            with _unpacked(archive, kind) as packed:
+                yield Text(packed.read, str(path), limit)
             return
         with zipfile.ZipFile(archive) as opened_zip:
             name = _member(opened_zip, archive, member)
             with opened_zip.open(name) as stream:
                 yield Text(stream.read, f"{archive}/{name}", limit)
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise DataError(missing(path)) from None
     except _DAMAGE as error:
         raise DataError(f"{path}: damaged or not a {kind[1:]} file: {error}") from None
     except (OSError, RuntimeError, ValueError, NotImplementedError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"{path}: cannot be read: {reason}") from None
+
+
+def missing(path: Path) -> str:
+    """What is said of a file that is not there, with the folder that a relative path starts in."""
+    where = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
+    return f"{path}: no such file{where}"
+
+
+def _unpacked(path: Path, kind: str) -> io.BufferedIOBase:
+    if kind == ".gz":
+        return gzip.GzipFile(path)
+    return bz2.BZ2File(path) if kind == ".bz2" else io.BufferedReader(_XZReader(path))
+
+
+class _XZReader(io.RawIOBase):
+    """An `.xz` file unpacked within MAX_XZ_MEMORY, which `lzma.open` cannot be told."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._decompressor = self._new()
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer` with what comes next; 0 at the end. Raises EOFError, lzma.LZMAError."""
+        while True:
+            if self._decompressor.eof:
+                rest = self._decompressor.unused_data.lstrip(b"\0") or self._file.read(_CHUNK_BYTES)
+                if not rest.strip(b"\0"):
+                    return 0
+                self._decompressor = self._new()
+            else:
+                rest = self._file.read(_CHUNK_BYTES) if self._decompressor.needs_input else b""
+                if self._decompressor.needs_input and not rest:
+                    raise EOFError("it ends in the middle")
+            data = self._decompressor.decompress(rest, len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+
+    @staticmethod
+    def _new() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY)
 
 
 def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
@@ -186,13 +243,22 @@ def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | 
 _UTF_8 = "save the file as UTF-8"
 
 
+_MAGIC = (
+    (b"\x1f\x8b", "gzip", ".gz"),
+    (b"BZh", "bzip2", ".bz2"),
+    (b"\xfd7zXZ\0", "xz", ".xz"),
+    (b"PK\x03\x04", "a zip archive", ".zip"),
+)
+
+
 def _hint(start: bytes) -> str:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "the file looks like UTF-16, save it as UTF-8"
-    if start.startswith(b"\x1f\x8b"):
-        return "the file looks like gzip, its name should end in .gz"
-    if start.startswith(b"PK\x03\x04"):
-        return "the file looks like a zip archive, its name should end in .zip"
+    for magic, name, ending in _MAGIC:
+        if start.startswith(magic):
+            return f"the file looks like {name}, its name should end in {ending}"
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        return f"the file looks like zstd; allowed: plain text, .zip, {', '.join(PACKED)}"
     return _UTF_8
 
 

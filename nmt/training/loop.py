@@ -14,6 +14,7 @@ from nmt.corpus.sources import pairs_of
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.device import Precision, autocast, describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError
+from nmt.evaluation.tokenisation import bleu_tokenisation, check_tokenisation
 from nmt.models.catalog import build_model
 from nmt.models.kernels.ways import prepare_cpu
 from nmt.run import RunDirectory
@@ -57,6 +58,7 @@ def train(
     """
     device = resolve_device(config.train.device)
     data_files = _data_files(config)
+    check_scoring(config)
     with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
         found = _describe(device, config.train.precision)
         opened = open_run(folder, config, command, data_files, found, allow_change)
@@ -75,6 +77,13 @@ def train(
             reason = _fit(trainer, interrupted)
             done = trainer.progress
             return Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+
+
+def check_scoring(config: RunConfig) -> None:
+    """Raise ConfigError where BLEU of the validations could not be computed."""
+    if resolve_split(config.data, "valid") is not None:
+        tokenize = bleu_tokenisation(config.data.tgt_lang, config.valid.bleu_tokenize)
+        check_tokenisation(tokenize, "valid.bleu_tokenize")
 
 
 def _go_on(trainer: Trainer, run: RunDirectory) -> list[str]:
@@ -118,6 +127,7 @@ def _assemble(
     lines = [
         f"run           {run.path}",
         f"pairs         {_describe_pairs(corpus, validator)}",
+        *_reference_lines(validator),
         f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
@@ -183,6 +193,15 @@ def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
         if empty := sum(validator.corpus.dropped.values()):
             text += f" ({empty:,} pairs with an empty side count in its BLEU, not in its loss)"
     return text
+
+
+def _reference_lines(validator: Validator | None) -> list[str]:
+    """What BLEU alters in the references of the validation set, if anything."""
+    if validator is None:
+        return []
+    hyp_texts = ["" for _ in validator.examples]
+    notes = validator.scoring.comparable(hyp_texts, validator.examples).notes()
+    return [f"references    {note}" for note in notes]
 
 
 def _memory_gib(n_parameters: int, config: RunConfig) -> float:

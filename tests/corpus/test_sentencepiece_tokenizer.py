@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig, word_spans
@@ -86,6 +88,14 @@ def test_a_word_begins_at_a_space_mark(
     pieces: list[str], spans: tuple[tuple[int, int], ...]
 ) -> None:
     assert word_spans(pieces) == spans
+
+
+@pytest.mark.parametrize("pieces", [["▁a", "b"], ["b"], ["▁"], ["▁", "a"]])
+def test_a_line_of_any_length_has_its_words_at_once(pieces: list[str]) -> None:
+    pieces *= 100_000
+    start = time.process_time()
+    assert word_spans(pieces)[-1][1] == len(pieces)
+    assert time.process_time() - start < 20  # a tenth of a second; quadratic, it is minutes
 
 
 def test_words_of_what_a_model_wrote() -> None:
