@@ -5,18 +5,16 @@ a `\\r` within a line are characters. The one exception is a file whose every li
 `\\r\\n`: there the `\\r` belongs to the line end. Nothing else is altered and no line is left out.
 """
 
-import bz2
 import contextlib
 import gzip
-import io
 import lzma
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+from nmt.corpus.packed import MAGIC, PACKED, unpacked
 from nmt.errors import DataError
 
 MAX_LINE_BYTES = 16 << 20
@@ -28,12 +26,6 @@ times as large; the most that deflate can do is a thousand."""
 
 ALWAYS_ALLOWED_BYTES = 64 << 20
 """So much may be unpacked whatever the ratio: small files of equal lines pack very well."""
-
-PACKED = (".gz", ".bz2", ".xz")
-"""Endings of files that are one packed text."""
-
-MAX_XZ_MEMORY = 256 << 20
-"""What unpacking an `.xz` may take; its header says how much, and `xz -9` needs 65 MB."""
 
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -146,7 +138,7 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
         by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
         limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
         if kind in PACKED:
-            with _unpacked(archive, kind) as packed:
+            with unpacked(archive, kind) as packed:
                 yield Text(packed.read, str(path), limit)
             return
         with zipfile.ZipFile(archive) as opened_zip:
@@ -166,48 +158,6 @@ def missing(path: Path) -> str:
     """What is said of a file that is not there, with the folder that a relative path starts in."""
     where = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
     return f"{path}: no such file{where}"
-
-
-def _unpacked(path: Path, kind: str) -> io.BufferedIOBase:
-    if kind == ".gz":
-        return gzip.GzipFile(path)
-    return bz2.BZ2File(path) if kind == ".bz2" else io.BufferedReader(_XZReader(path))
-
-
-class _XZReader(io.RawIOBase):
-    """An `.xz` file unpacked within MAX_XZ_MEMORY, which `lzma.open` cannot be told."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-        self._decompressor = self._new()
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` with what comes next; 0 at the end. Raises EOFError, lzma.LZMAError."""
-        while True:
-            if self._decompressor.eof:
-                rest = self._decompressor.unused_data.lstrip(b"\0") or self._file.read(_CHUNK_BYTES)
-                if not rest.strip(b"\0"):
-                    return 0
-                self._decompressor = self._new()
-            else:
-                rest = self._file.read(_CHUNK_BYTES) if self._decompressor.needs_input else b""
-                if self._decompressor.needs_input and not rest:
-                    raise EOFError("it ends in the middle")
-            data = self._decompressor.decompress(rest, len(buffer))
-            if data:
-                buffer[: len(data)] = data
-                return len(data)
-
-    @staticmethod
-    def _new() -> lzma.LZMADecompressor:
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY)
 
 
 def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
@@ -243,18 +193,10 @@ def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | 
 _UTF_8 = "save the file as UTF-8"
 
 
-_MAGIC = (
-    (b"\x1f\x8b", "gzip", ".gz"),
-    (b"BZh", "bzip2", ".bz2"),
-    (b"\xfd7zXZ\0", "xz", ".xz"),
-    (b"PK\x03\x04", "a zip archive", ".zip"),
-)
-
-
 def _hint(start: bytes) -> str:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "the file looks like UTF-16, save it as UTF-8"
-    for magic, name, ending in _MAGIC:
+    for magic, name, ending in MAGIC:
         if start.startswith(magic):
             return f"the file looks like {name}, its name should end in {ending}"
     if start.startswith(b"\x28\xb5\x2f\xfd"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nmt.corpus.catalog import resolve_split
 from nmt.corpus.entries import RUN_SPLITS
+from nmt.corpus.packed import PACKED
 from nmt.corpus.sources import DataConfig, SplitConfig, read_lines, read_references
-from nmt.corpus.text_files import PACKED
 from nmt.errors import ConfigError, DataError
 from nmt.schema import EvalExample
 

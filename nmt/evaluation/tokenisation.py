@@ -2,7 +2,8 @@
 
 from typing import get_args
 
-from nmt.config import BleuTokenisation
+from nmt.config import BleuTokenisation, RunConfig
+from nmt.corpus.catalog import resolve_split
 from nmt.errors import ConfigError
 
 TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)
@@ -35,3 +36,10 @@ def check_tokenisation(name: str, where: str) -> None:
             f"{where}: BLEU's tokenisation {name} needs an extra of sacreBLEU; get it with: "
             f"pip install 'sacrebleu[{extra}]', or choose another: {', '.join(TOKENISATIONS)}"
         ) from None
+
+
+def check_scoring(config: RunConfig) -> None:
+    """Raise ConfigError where BLEU of a training's validations could not be computed."""
+    if resolve_split(config.data, "valid") is not None:
+        tokenize = bleu_tokenisation(config.data.tgt_lang, config.valid.bleu_tokenize)
+        check_tokenisation(tokenize, "valid.bleu_tokenize")

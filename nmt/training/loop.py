@@ -14,7 +14,7 @@ from nmt.corpus.sources import pairs_of
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.device import Precision, autocast, describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError
-from nmt.evaluation.tokenisation import bleu_tokenisation, check_tokenisation
+from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
 from nmt.models.kernels.ways import prepare_cpu
 from nmt.run import RunDirectory
@@ -23,7 +23,7 @@ from nmt.training.resume import begun, open_run, settle
 from nmt.training.rng import seed_all
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
-from nmt.training.training_set import training_set
+from nmt.training.training_set import training_set, vocabulary_notes
 from nmt.training.validation import Validator
 
 _NO_LIMIT = 10**9
@@ -79,13 +79,6 @@ def train(
             return Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
 
 
-def check_scoring(config: RunConfig) -> None:
-    """Raise ConfigError where BLEU of the validations could not be computed."""
-    if resolve_split(config.data, "valid") is not None:
-        tokenize = bleu_tokenisation(config.data.tgt_lang, config.valid.bleu_tokenize)
-        check_tokenisation(tokenize, "valid.bleu_tokenize")
-
-
 def _go_on(trainer: Trainer, run: RunDirectory) -> list[str]:
     """Put `trainer` where the newest whole checkpoint is; lines that say so."""
     saved, faults = run.checkpoint_folder.load_newest()
@@ -131,6 +124,7 @@ def _assemble(
         f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
+        *(f"              {note}" for note in vocabulary_notes(tokenizers, corpus)),
         f"model         {config.model.kind}, {n_parameters:,} parameters",
         f"device        {_describe(device, train.precision)}, {train.precision}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "

@@ -33,6 +33,18 @@ def test_a_size_that_the_text_does_not_allow_is_refused_with_one_that_it_does(
         assert len(config(size).build(model_bytes, "fr").vocab) == size
 
 
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+@pytest.mark.parametrize("texts", [TEXTS, ["a"]])
+def test_the_default_size_is_what_a_small_text_allows(model_type: str, texts: list[str]) -> None:
+    config = SentencePieceConfig.model_validate({"model_type": model_type})
+    vocab = config.build(config.train(texts, "fr", seed=1), "fr").vocab
+    at_most = SentencePieceConfig.model_validate(
+        {"model_type": model_type, "vocab_size": len(vocab) + 1}
+    )
+    with pytest.raises(ConfigError, match=rf" at most {len(vocab)}$"):
+        at_most.train(texts, "fr", seed=1)
+
+
 @pytest.mark.parametrize("texts", [[], ["", ""]])
 def test_no_text_is_refused(texts: list[str]) -> None:
     with pytest.raises(DataError, match="cannot learn a vocabulary: there is no fr text"):
