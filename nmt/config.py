@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from nmt.config_conflicts import agree
 from nmt.config_file import dump_tree, load_tree
-from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.corpus.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
 from nmt.corpus.sources import DataConfig
 from nmt.corpus.tokenizer import TokenizerConfig
 from nmt.corpus.vocab import RESERVED
@@ -101,6 +101,10 @@ class TrainConfig(Config):
         raise ValueError(f"got '{name}', allowed: auto, cpu, cuda, cuda:N, mps")
 
 
+BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab"]
+"""sacreBLEU's tokenisations, but for those that download a model when they are first used."""
+
+
 class ValidConfig(Config):
     """How the model is measured while it learns; the best checkpoint is the one of best BLEU."""
 
@@ -115,6 +119,11 @@ class ValidConfig(Config):
         gt=0,
         description="decode only so many sentences for BLEU, evenly spaced; null: all, as for the "
         "loss",
+    )
+    bleu_tokenize: BleuTokenisation | None = Field(
+        default=None,
+        description="sacreBLEU's tokenisation for BLEU, here and in `nmt eval`; null: the one for "
+        "data.tgt_lang (zh: zh, ja: ja-mecab, ko: ko-mecab, others: 13a)",
     )
     samples: int = Field(default=3, ge=0, description="translations shown at each validation")
     patience: int | None = Field(
@@ -177,11 +186,15 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 def _recipe(path: Path) -> Path:
     """`path`, or the recipe that a name without suffix means."""
-    if path.is_file() or path.suffix:
+    if path.is_file() or (path.suffix and not path.is_dir()):
         return path
     known = recipes()
     if path.as_posix() in known:
         return known[path.as_posix()]
+    if path.is_dir():
+        inside = path / "config.yaml"
+        hint = f"; did you mean '{inside}'?" if inside.is_file() else ""
+        raise ConfigError(f"{path}: a folder, and a config is a YAML file{hint}")
     names = [name for name in known if Path(name).parent == path.parent]
     if not names:
         return path
@@ -273,7 +286,7 @@ def _positions(config: RunConfig) -> Iterator[Conflict]:
 def _vocab_size(tokenizer: TokenizerConfig) -> tuple[str, int | None]:
     """The key that bounds the vocabulary, and its value."""
     if isinstance(tokenizer, SentencePieceConfig):
-        return "tokenizer.vocab_size", tokenizer.vocab_size
+        return "tokenizer.vocab_size", tokenizer.vocab_size or DEFAULT_SIZE
     return "tokenizer.max_size", tokenizer.max_size
 
 

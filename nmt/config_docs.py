@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Literal, get_args, get_origin
+from typing import Annotated, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -127,6 +127,8 @@ def _type(field: FieldInfo) -> str:
 
 
 def _type_words(annotation: object) -> str:
+    if get_origin(annotation) is Annotated:
+        return _type_words(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     if isinstance(annotation, type) and annotation in _TYPES:

@@ -21,6 +21,9 @@ class Place(NamedTuple):
 Places = dict[KeyPath, Place]
 """The place of every key; of `()`, the file as a whole."""
 
+MAX_FAULTS = 20
+"""More faults than these are told by their number: it is another kind of file, most likely."""
+
 _ALLOWED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -50,28 +53,33 @@ _ALLOWED = {
 def explain(
     errors: Sequence[ErrorDetails], tree: Tree, places: Places, root: type[Config]
 ) -> list[str]:
-    """A line for each fault, in the order of the file, then of the overrides."""
+    """A line for each fault, in the order of the file, then of the overrides; after MAX_FAULTS of
+    them, how many more there are.
+    """
     faults: dict[KeyPath, list[str]] = {}
     doubts = Doubts()
-    for error in errors:
-        path = _key_path(error, tree)
-        if _is_contradiction(error, path):
-            continue
+    found = [(_key_path(error, tree), error) for error in errors]
+    found = [(path, error) for path, error in found if not _is_contradiction(error, path)]
+    found.sort(key=lambda item: _place(item[0], places).rank)
+    for path, error in found[:MAX_FAULTS]:
         if error["type"] == "extra_forbidden":
             problem = _unknown_key(path, tree, places, root, doubts)
         else:
             problem = _problem(error)
             doubts.wrong.add(path)
         faults.setdefault(path, []).append(problem)
-    # pydantic finds only those in sections where nothing else is wrong.
-    for path, problem in contradictions(root, tree, doubts):
-        faults.setdefault(path, []).append(problem)
+    # pydantic finds only those in sections where nothing else is wrong. What the faults that are
+    # not looked at put in doubt is not known.
+    if len(found) <= MAX_FAULTS:
+        for path, problem in contradictions(root, tree, doubts):
+            faults.setdefault(path, []).append(problem)
     ranked = sorted(faults, key=lambda path: _place(path, places).rank)
+    more = len(found) - MAX_FAULTS
     return [
         f"{_place(path, places).shown}: {_dotted(path)}{': ' if path else ''}"
         f"{_joined(faults[path])}"
         for path in ranked
-    ]
+    ] + ([f"{places[()].shown}: {more:,} more such faults"] if more > 0 else [])
 
 
 def _is_contradiction(error: ErrorDetails, path: KeyPath) -> bool:

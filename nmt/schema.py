@@ -6,11 +6,12 @@ Data flows one way: SentencePair -> Encoded -> Batch (corpus/batching.py) -> mod
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 
@@ -31,6 +32,16 @@ class Config(BaseModel):
                 raise Absent(name)
             return super().__getattr__(name)
 
+
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:  # no home, or no such user
+        raise ValueError(f"got '{path}', and there is no such home") from None
+
+
+UserPath = Annotated[Path, AfterValidator(_expanded)]
+"""A path as a user writes it: `~` is a home folder."""
 
 Conflict = tuple[str, str]
 """The key (`attention.kind`, counted from the section that looks) where two settings disagree,

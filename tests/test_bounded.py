@@ -17,7 +17,7 @@ def test_the_limit_is_the_largest_size_allowed(tmp_path: Path) -> None:
 
 
 def test_a_device_which_may_have_no_end_is_not_read() -> None:
-    with pytest.raises(DataError, match=r"^/dev/zero: cannot be read: a device, expected a regular"):
+    with pytest.raises(DataError, match=r"^/dev/zero: cannot be read: a device, expected a"):
         read_json(Path("/dev/zero"), DataError)
 
 

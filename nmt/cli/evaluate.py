@@ -36,15 +36,26 @@ def evaluate(
         list[Path] | None, typer.Option(help="Its translation; repeat for several.")
     ] = None,
     hyp: Annotated[
-        Path | None, typer.Option(help="Score this translation as it is; nothing is translated.")
+        Path | None, typer.Option(help="Score this translation; nothing is translated.")
     ] = None,
     baseline: Annotated[
         Path | None, typer.Option(help="An earlier translation, for a paired bootstrap test.")
     ] = None,
     lang: Annotated[
         str | None,
-        typer.Option(help="Target language.", show_default="the run's; fr without a run"),
+        typer.Option(help="Target language.", show_default="the run's, or the ending of --ref"),
     ] = None,
+    tokenize: Annotated[
+        str | None,
+        typer.Option(
+            help="BLEU's tokenisation: 13a, intl, char, none, zh, ja-mecab or ko-mecab.",
+            show_default="the run's; zh, ja-mecab and ko-mecab for their languages, else 13a",
+        ),
+    ] = None,
+    as_is: Annotated[
+        bool,
+        typer.Option("--as-is", help="Leave typography and Unicode form of both sides unaltered."),
+    ] = False,
     beam: Annotated[
         int | None, typer.Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
     ] = None,
@@ -92,7 +103,7 @@ def evaluate(
 
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
-        scoring=Scoring(metrics, n_bootstrap=n_bootstrap),
+        scoring=Scoring(metrics, n_bootstrap=n_bootstrap, tokenize=tokenize, as_is=as_is),
         run=run,
         checkpoint=checkpoint,
         split=split,

@@ -44,7 +44,7 @@ def build(
     """
     from nmt.config import load_config
     from nmt.corpus.catalog import read_split, resolve_split
-    from nmt.corpus.tokenizer import MANIFEST_NAME, train_tokenizers
+    from nmt.corpus.tokenizer import MANIFEST_NAME, size_notes, train_tokenizers
 
     loaded = load_config(config, overrides or ())
     if (out / MANIFEST_NAME).exists():
@@ -59,6 +59,8 @@ def build(
     )
     tokenizers.save(out)
     typer.echo(f"learned from {len(pairs):,} pairs, written to {out}", err=True)
+    for note in size_notes(tokenizers):
+        typer.echo(note, err=True)
     for side in _sides(tokenizers, None):
         typer.echo(_described(tokenizers, side))
 

@@ -29,7 +29,8 @@ from nmt.corpus.sources import (
     stream_aligned,
     stream_tsv,
 )
-from nmt.corpus.text_files import archive_of
+from nmt.corpus.text import composed
+from nmt.corpus.text_files import archive_of, missing
 from nmt.errors import ConfigError, DataError
 from nmt.schema import EvalExample, SentencePair
 
@@ -127,7 +128,7 @@ def sentence_key(text: str) -> str:
     """
     if text.isascii():  # the same answer, at a fifth of the cost
         return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    folded = composed(composed(text, "NFKC").casefold(), "NFKC")
     return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()
 
 
@@ -165,8 +166,7 @@ class _Located:
         archives = list(dict.fromkeys(archive_of(path) for path in paths))
         for path in archives:
             if not path.is_file():
-                what = "not a plain file" if path.exists() else "no such file"
-                raise DataError(f"{path}: {what}")
+                raise DataError(f"{path}: not a plain file" if path.exists() else missing(path))
         return archives
 
     def stream(self) -> Iterator[SentencePair]:
@@ -263,17 +263,17 @@ def _check_present(corpus: str, entry: CorpusEntry, folder: Path, located: _Loca
     try:
         located.on_disk()
     except DataError as error:
-        missing = str(error).removesuffix(": no such file")
+        absent = str(error).partition(": no such file")[0]
         if entry.embedded:
             raise DataError(
-                f"corpus '{corpus}' comes with the package, but {missing} is not there; "
+                f"corpus '{corpus}' comes with the package, but {absent} is not there; "
                 "install the package again"
             ) from None
         state = f"is not in {home}"
         if home.is_dir() and any((home / name).is_file() for name in entry.files):
-            state = f"lacks {Path(missing).name} in {home}"
+            state = f"lacks {Path(absent).name} in {home}"
         elsewhere = "" if folder == data_folder(Path("data")) else f" --data {folder}"
         cure = f"get it with: nmt corpus fetch {corpus}{elsewhere} [--from PATH]"
         if not entry.files:
-            cure = f"put {Path(missing).name} there (its entry names no address)"
+            cure = f"put {Path(absent).name} there (its entry names no address)"
         raise DataError(f"corpus '{corpus}' {state}; {cure}") from None

@@ -14,6 +14,11 @@ from nmt.corpus.vocab import BOS_ID, EOS_ID, MAX_SIZE, NO_SURFACES, PAD_ID, RESE
 from nmt.errors import ConfigError, DataError
 from nmt.schema import Config, Encoded
 
+DEFAULT_SIZE = 8000
+"""Pieces a side where the config does not say how many, and the text allows so many."""
+
+_TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
+
 SPACE_MARK = "▁"  # U+2581, before the first piece of a word
 
 
@@ -27,11 +32,12 @@ class SentencePieceConfig(Config):
         default="unigram",
         description="how pieces are learned: unigram language model or byte-pair merges",
     )
-    vocab_size: int = Field(
-        default=8000,
+    vocab_size: int | None = Field(
+        default=None,
         gt=4,
         le=MAX_SIZE,
-        description="number of pieces a side, the four reserved ones included",
+        description="number of pieces a side, the four reserved ones included; null: 8000, or as "
+        "many as the text allows where these are fewer",
     )
     joint: bool = Field(default=False, description="one vocabulary for both languages")
     character_coverage: float = Field(
@@ -58,41 +64,52 @@ class SentencePieceConfig(Config):
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
-        sentencepiece.set_random_generator_seed(seed)
-        model = io.BytesIO()
         try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(texts),
-                model_writer=model,
-                model_type=self.model_type,
-                vocab_size=self.vocab_size,
-                character_coverage=self.character_coverage,
-                byte_fallback=self.byte_fallback,
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                pad_id=PAD_ID,
-                unk_id=UNK_ID,
-                bos_id=BOS_ID,
-                eos_id=EOS_ID,
-                unk_surface=RESERVED[UNK_ID],
-                # Longer lines would be skipped without a word; less than 10 is not taken.
-                max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
-                num_threads=8,  # the sums, hence the pieces, depend on it: not on the machine
-                minloglevel=2,
-            )
+            return self._train(texts, self.vocab_size or DEFAULT_SIZE, seed)
+        except RuntimeError as error:
+            most = _TOO_MANY.search(str(error))
+            if most is None or self.vocab_size is not None:
+                raise self._training_error(str(error), name) from error
+        try:
+            return self._train(texts, int(most[1]), seed)
         except RuntimeError as error:
             raise self._training_error(str(error), name) from error
+
+    def _train(self, texts: Sequence[str], vocab_size: int, seed: int) -> bytes:
+        """A model of `vocab_size` pieces. Raises SentencePiece's RuntimeError."""
+        sentencepiece.set_random_generator_seed(seed)
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type=self.model_type,
+            vocab_size=vocab_size,
+            character_coverage=self.character_coverage,
+            byte_fallback=self.byte_fallback,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            pad_id=PAD_ID,
+            unk_id=UNK_ID,
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            unk_surface=RESERVED[UNK_ID],
+            # Longer lines would be skipped without a word; less than 10 is not taken.
+            max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
+            num_threads=8,  # the sums, hence the pieces, depend on it: not on the machine
+            minloglevel=2,
+        )
         return model.getvalue()
 
     def _training_error(self, message: str, name: str) -> Exception:
-        if most := re.search(r"Vocabulary size too high .* <= (\d+)", message):
+        size = self.vocab_size or DEFAULT_SIZE
+        if most := _TOO_MANY.search(message):
             return ConfigError(
-                f"tokenizer.vocab_size: {self.vocab_size} pieces are more than the {name} text "
+                f"tokenizer.vocab_size: {size} pieces are more than the {name} text "
                 f"allows; at most {most[1]}"
             )
         if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
             return ConfigError(
-                f"tokenizer.vocab_size: {self.vocab_size} pieces are too few for the characters "
+                f"tokenizer.vocab_size: {size} pieces are too few for the characters "
                 f"of the {name} text; at least {least[1]}, or lower tokenizer.character_coverage"
             )
         return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
@@ -194,10 +211,13 @@ def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """
     if not pieces:
         return ()
+    with_letters = [i for i, piece in enumerate(pieces) if piece != SPACE_MARK]
+    last = with_letters[-1] if with_letters else -1
     starts = [0]
-    for i in range(1, len(pieces)):
-        has_letters = any(piece != SPACE_MARK for piece in pieces[starts[-1] : i])
-        has_more = any(piece != SPACE_MARK for piece in pieces[i:])
-        if pieces[i].startswith(SPACE_MARK) and has_letters and has_more:
+    has_letters = False
+    for i, piece in enumerate(pieces):
+        if has_letters and i <= last and piece.startswith(SPACE_MARK):
             starts.append(i)
+            has_letters = False
+        has_letters = has_letters or piece != SPACE_MARK
     return tuple(zip(starts, [*starts[1:], len(pieces)], strict=True))

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from nmt.corpus.text_files import read_lines as read_lines
 from nmt.corpus.text_files import shown_name, stream_lines
 from nmt.errors import DataError
-from nmt.schema import Config, EvalExample, SentencePair
+from nmt.schema import Config, EvalExample, SentencePair, UserPath
 
 
 class SplitConfig(Config):
@@ -23,15 +23,15 @@ class SplitConfig(Config):
         description="form 1: the corpus' split to take; "
         "without it the one of the same name (train, valid or test)",
     )
-    tsv: Path | None = Field(
+    tsv: UserPath | None = Field(
         default=None,
         description="form 2: a file of lines `source<TAB>target[<TAB>ignored]`, "
-        "plain, .gz or the only .txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
+        "plain, .gz, .bz2, .xz or the only .txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
     )
-    src: Path | None = Field(
+    src: UserPath | None = Field(
         default=None, description="form 3: the source text, one sentence a line"
     )
-    tgt: Path | tuple[Path, ...] | None = Field(
+    tgt: UserPath | tuple[UserPath, ...] | None = Field(
         default=None,
         description="form 3: the target text, line n translating line n of `src`; "
         "a list of files gives several references (evaluation only)",
@@ -82,12 +82,12 @@ class DataConfig(Config):
         description="training pairs that the vocabularies are learned from, at equal distances, "
         "where there are more",
     )
-    cache: Path | None = Field(
+    cache: UserPath | None = Field(
         default=None,
         description="folder for the encoded training set, which is made once and then read from "
         "the disk where it is needed: for corpora larger than memory; null: all in memory",
     )
-    folder: Path = Field(
+    folder: UserPath = Field(
         default=Path("data"),
         description="where named corpora live; the environment variable NMT_DATA overrides it",
     )

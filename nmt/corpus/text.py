@@ -9,9 +9,11 @@ form the way French is printed. Laws, for every text x and language (tests/corpu
     normalise(restore(x)) == normalise(x)
 """
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable
+from typing import Literal
 
 NNBSP = "\u202f"
 NBSP = "\u00a0"
@@ -88,6 +90,33 @@ _RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
 }
 
 
+# What may hide a run of combining marks: all that is neither ASCII, a letter, a digit nor a space.
+_LONG_RUN = re.compile(r"[^\w\s\x00-\x7f]{32,}")
+
+
+def composed(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
+    """`text` in a composed form of Unicode, in time that grows with its length.
+
+    Python sorts the marks on a letter by insertion, which takes minutes for 100,000 of them; a
+    long run of them is sorted beforehand, which is the same text to Unicode.
+    """
+    return unicodedata.normalize(form, text if text.isascii() else _LONG_RUN.sub(_sorted, text))
+
+
+def _sorted(found: re.Match[str]) -> str:
+    parts = (unicodedata.normalize("NFD", char) for char in found[0])
+    runs = itertools.groupby("".join(parts), key=lambda char: unicodedata.combining(char) > 0)
+    return "".join(
+        "".join(sorted(run, key=unicodedata.combining) if are_marks else run)
+        for are_marks, run in runs
+    )
+
+
+def has_typography(lang: str) -> bool:
+    """Whether `restore` has rules for the language."""
+    return lang in _RULES
+
+
 def normalise(text: str, lang: str) -> str:
     """The form of `text` that models read: NFC, plain spaces, plain apostrophes.
 
@@ -96,7 +125,7 @@ def normalise(text: str, lang: str) -> str:
     zero-width characters go; a lone surrogate becomes U+FFFD and U+2581 `_`. French also gets a
     space before `? ! ; :` and inside « » where it has none. Never raises.
     """
-    text = unicodedata.normalize("NFC", text.translate(_TABLE))
+    text = composed(text.translate(_TABLE))
     text = " ".join(text.split())
     return _RULES[lang][0](text) if lang in _RULES else text
 

@@ -1,4 +1,4 @@
-"""Lines of text files, one after another in constant memory: plain, `.gz` or inside a `.zip`.
+"""Lines of text files, one after another in constant memory: plain, packed or inside a `.zip`.
 
 Text is UTF-8 (a byte order mark is tolerated) and a line ends at `\\n` only: U+2028, U+0085 and
 a `\\r` within a line are characters. The one exception is a file whose every line ends in
@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from nmt.corpus.packed import MAGIC, PACKED, unpacked
 from nmt.errors import DataError
 
 MAX_LINE_BYTES = 16 << 20
@@ -42,7 +43,7 @@ def read_lines(path: Path) -> list[str]:
 def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; a last line may go unended.
 
-    `path` may be plain, a pipe, `.gz`, a `.zip` with one text in it, or `x.zip/member`;
+    `path` may be plain, a pipe, `.gz`, `.bz2`, `.xz`, a `.zip` with one text, or `x.zip/member`;
     `max_bytes` is the most that is known to be in it. Raises DataError, naming file and line
     where there is one, when it comes to what is wrong.
     """
@@ -133,15 +134,15 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     archive, member = _split_member(path)
     kind = archive.suffix.lower()
     try:
-        if kind not in (".zip", ".gz"):
+        if kind not in (".zip", *PACKED):
             with archive.open("rb") as stream:
                 yield Text(stream.read1, str(path), max_bytes)  # of a pipe, what there is
             return
         by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
         limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
-        if kind == ".gz":
-            with gzip.open(archive) as stream:
-                yield Text(stream.read, str(path), limit)
+        if kind in PACKED:
+            with unpacked(archive, kind) as packed:
+                yield Text(packed.read, str(path), limit)
             return
         with zipfile.ZipFile(archive) as opened_zip:
             name = _member(opened_zip, archive, member)
@@ -153,12 +154,18 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
             with opened_zip.open(name) as stream:
                 yield Text(stream.read, f"{archive}/{name}", limit)
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise DataError(missing(path)) from None
     except _DAMAGE as error:
         raise DataError(f"{path}: damaged or not a {kind[1:]} file: {error}") from None
     except (OSError, RuntimeError, ValueError, NotImplementedError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"{path}: cannot be read: {reason}") from None
+
+
+def missing(path: Path) -> str:
+    """What is said of a file that is not there, with the folder that a relative path starts in."""
+    where = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
+    return f"{path}: no such file{where}"
 
 
 def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
@@ -197,10 +204,11 @@ _UTF_8 = "save the file as UTF-8"
 def _hint(start: bytes) -> str:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "the file looks like UTF-16, save it as UTF-8"
-    if start.startswith(b"\x1f\x8b"):
-        return "the file looks like gzip, its name should end in .gz"
-    if start.startswith(b"PK\x03\x04"):
-        return "the file looks like a zip archive, its name should end in .zip"
+    for magic, name, ending in MAGIC:
+        if start.startswith(magic):
+            return f"the file looks like {name}, its name should end in {ending}"
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        return f"the file looks like zstd; allowed: plain text, .zip, {', '.join(PACKED)}"
     return _UTF_8
 
 

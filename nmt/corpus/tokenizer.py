@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from nmt.atomic import write_bytes, write_text
 from nmt.bounded import parse_json, read_bytes, stay_inside
-from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.corpus.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
 from nmt.corpus.text import normalise
 from nmt.corpus.vocab import NO_SURFACES, Vocab
 from nmt.corpus.word_tokenizer import WordConfig
@@ -160,6 +160,23 @@ def train_tokenizers(
     return Tokenizers(
         config.build(src_bytes, src_lang), config.build(tgt_bytes, tgt_lang), joint=False
     )
+
+
+def size_notes(tokenizers: Tokenizers) -> list[str]:
+    """A line for each vocabulary that is smaller than the default because its text allows no more.
+
+    Nothing where the config says a size.
+    """
+    config = tokenizers.src.config
+    if not isinstance(config, SentencePieceConfig) or config.vocab_size is not None:
+        return []
+    sides = [tokenizers.src] if tokenizers.joint else [tokenizers.src, tokenizers.tgt]
+    return [
+        f"{len(side.vocab):,} pieces are all that the {side.lang} text allows "
+        f"(tokenizer.vocab_size: {DEFAULT_SIZE:,} by default)"
+        for side in sides
+        if len(side.vocab) < DEFAULT_SIZE
+    ]
 
 
 def _read(path: Path) -> bytes:

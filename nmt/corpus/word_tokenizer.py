@@ -9,7 +9,7 @@ from pydantic import Field
 
 from nmt.corpus.text import normalise, restore
 from nmt.corpus.vocab import BOS_ID, EOS_ID, MAX_SIZE, NO_SURFACES, PAD_ID, RESERVED, UNK_ID, Vocab
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.schema import Config, Encoded
 
 # A chunk between spaces is marks, a core and marks. Only its ends are split, so 10:30, 3.2,
@@ -47,7 +47,8 @@ class WordConfig(Config):
         """The vocabulary of `texts`, which are normalised, the most frequent word first.
 
         Words of one count are in the order of their code points, so the order of the texts and
-        `seed` do not matter. Raises DataError, naming the text by `name`, where there is none.
+        `seed` do not matter. Raises DataError, naming the text by `name`, where there is none, and
+        ConfigError where no word is frequent enough.
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
@@ -56,6 +57,12 @@ class WordConfig(Config):
             del counts[reserved]
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         words = [word for word, count in ranked if count >= self.min_freq]
+        if not words:
+            raise ConfigError(
+                f"tokenizer.min_freq: got {self.min_freq}, but no word of the {name} text is so "
+                "frequent, and the vocabulary would be empty; lower it, or take tokenizer.kind: "
+                "sentencepiece"
+            )
         words = words[: (self.max_size or MAX_SIZE) - len(RESERVED)]
         return "".join(f"{word}\n" for word in Vocab.of(words).pieces).encode()
 

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, MetricResult, corpus_bleu, score
-from nmt.evaluation.typography import Typography, typography_of, write_as
+from nmt.evaluation.tokenisation import DEFAULT_TOKENISATION, bleu_tokenisation
+from nmt.evaluation.typography import Comparable, comparable_texts
 from nmt.schema import EvalExample, Translation
 
 BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
@@ -33,17 +34,20 @@ class LengthBucket:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Translations as they were scored, and the scores by the keys of METRICS, in that order.
+    """What was compared, and the scores by the keys of METRICS, in that order.
 
-    `typography` is the form the model's output was written in, None where the translations were
-    given and left as they are; `seconds` is the time translating took, None likewise.
+    `seconds` is the time translating took, None where the translations were given.
     """
 
-    hyp_texts: tuple[str, ...]
+    compared: Comparable
     scores: dict[str, MetricResult]
     by_length: tuple[LengthBucket, ...]
-    typography: Typography | None = None
     seconds: float | None = None
+
+    @property
+    def hyp_texts(self) -> tuple[str, ...]:
+        """The translations as they were scored."""
+        return self.compared.hyp_texts
 
     @property
     def sentences_per_second(self) -> float | None:
@@ -53,62 +57,77 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """What to score by: keys of METRICS, the target language, and the bootstrap's resamples."""
+    """What to score by: keys of METRICS, the target language, and the bootstrap's resamples.
+
+    `tokenize` is BLEU's tokenisation, None: the one for the language. `as_is`: score
+    every character of both sides as it stands (see typography.py).
+    """
 
     metrics: tuple[str, ...] = ("bleu",)
     tgt_lang: str = "fr"
     n_bootstrap: int = DEFAULT_BOOTSTRAP
+    tokenize: str | None = None
+    as_is: bool = False
+
+    @property
+    def tokenisation(self) -> str:
+        """The tokenisation that BLEU counts in."""
+        return bleu_tokenisation(self.tgt_lang, self.tokenize)
+
+    def comparable(self, hyp_texts: Sequence[str], examples: Sequence[EvalExample]) -> Comparable:
+        """Both sides as they are to be scored."""
+        if self.as_is:
+            return Comparable(tuple(hyp_texts), tuple(examples))
+        return comparable_texts(hyp_texts, examples, self.tgt_lang)
 
 
 def evaluate(
     translator: Translates, examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
-    """Translate every example and score the whole against its references, which stay unaltered.
+    """Translate every example and score the whole against its references (typography.py).
 
-    The translations are written in the typography that the references have (typography.py).
     Raises DataError where there is no example, or one without a reference.
     """
     start = time.perf_counter()
     texts = [t.text for t in translator.translate([e.src_text for e in examples])]
     seconds = time.perf_counter() - start
-    typography = _typography(examples, scoring.tgt_lang)
-    hyp_texts = write_as(typography, texts, scoring.tgt_lang)
-    return Evaluation(
-        hyp_texts=tuple(hyp_texts),
-        scores=_scores(hyp_texts, examples, scoring),
-        by_length=bleu_by_length(hyp_texts, examples),
-        typography=typography,
-        seconds=seconds,
-    )
+    return replace(score_translations(texts, examples, scoring), seconds=seconds)
 
 
 def score_translations(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
-    """Score translations made elsewhere, character for character as they are.
+    """Score translations made elsewhere, as `evaluate` scores those that it makes.
 
     Raises DataError where their number is not that of the examples, or as `evaluate` does.
     """
+    compared = scoring.comparable(hyp_texts, examples)
     return Evaluation(
-        hyp_texts=tuple(hyp_texts),
-        scores=_scores(hyp_texts, examples, scoring),
-        by_length=bleu_by_length(hyp_texts, examples),
+        compared=compared,
+        scores=_scores(compared, scoring),
+        by_length=bleu_by_length(
+            compared.hyp_texts, compared.examples, tokenize=scoring.tokenisation
+        )
+        if "bleu" in scoring.metrics
+        else (),
     )
 
 
 def bleu_of(
-    translator: Translates, examples: Sequence[EvalExample], tgt_lang: str
-) -> tuple[float, list[str]]:
+    translator: Translates, examples: Sequence[EvalExample], scoring: Scoring
+) -> tuple[float, tuple[str, ...]]:
     """BLEU (0..100) of real decoding with the translator's own search, and the texts scored."""
     texts = [t.text for t in translator.translate([e.src_text for e in examples])]
-    texts = write_as(_typography(examples, tgt_lang), texts, tgt_lang)
-    return corpus_bleu(texts, [example.ref_texts for example in examples]), texts
+    compared = scoring.comparable(texts, examples)
+    refs = [example.ref_texts for example in compared.examples]
+    return corpus_bleu(compared.hyp_texts, refs, scoring.tokenisation), compared.hyp_texts
 
 
 def bleu_by_length(
     hyp_texts: Sequence[str],
     examples: Sequence[EvalExample],
     edges: Sequence[int] = BUCKET_WORDS,
+    tokenize: str = DEFAULT_TOKENISATION,
 ) -> tuple[LengthBucket, ...]:
     """BLEU by the length of the source, as in Bahdanau et al. 2015 (figure 2); no empty buckets.
 
@@ -126,22 +145,28 @@ def bleu_by_length(
             longest=edges[place] if place < len(edges) else None,
             n_sentences=len(members),
             bleu=corpus_bleu(
-                [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members]
+                [hyp_texts[i] for i in members],
+                [examples[i].ref_texts for i in members],
+                tokenize,
             ),
         )
         for place, members in sorted(buckets.items())
     )
 
 
-def _scores(
-    hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
-) -> dict[str, MetricResult]:
-    refs = [example.ref_texts for example in examples]
-    return {
-        metric: score(metric, hyp_texts, refs, scoring.tgt_lang, scoring.n_bootstrap)
+def _scores(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]:
+    refs = [example.ref_texts for example in compared.examples]
+    found = {
+        metric: score(
+            metric,
+            compared.hyp_texts,
+            refs,
+            scoring.tgt_lang,
+            scoring.n_bootstrap,
+            scoring.tokenisation,
+        )
         for metric in scoring.metrics
     }
-
-
-def _typography(examples: Sequence[EvalExample], tgt_lang: str) -> Typography:
-    return typography_of([ref for example in examples for ref in example.ref_texts], tgt_lang)
+    if not (compared.n_not_nfc or compared.n_refs_not_nfc):
+        return found
+    return {name: replace(r, signature=f"{r.signature}|unicode:nfc") for name, r in found.items()}

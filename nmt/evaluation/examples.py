@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nmt.corpus.catalog import resolve_split
 from nmt.corpus.entries import RUN_SPLITS
+from nmt.corpus.packed import PACKED
 from nmt.corpus.sources import DataConfig, SplitConfig, read_lines, read_references
 from nmt.errors import ConfigError, DataError
 from nmt.schema import EvalExample
@@ -33,6 +34,15 @@ def split_named(data: DataConfig, name: str) -> SplitConfig:
             "(the run reads no named corpus, which might have others)"
         )
     return SplitConfig(corpus=corpus, split=name)
+
+
+def language_of(path: Path) -> str:
+    """The language code that a file's name ends in, as news.fr, a.fr.gz or fr; "" for none."""
+    name = path.name
+    for packed in PACKED:
+        name = name.removesuffix(packed)
+    code = name.rpartition(".")[2]
+    return code if len(code) == 2 and code.isascii() and code.islower() else ""
 
 
 def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExample]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from nmt.errors import DataError
 from nmt.evaluation import multi30k
+from nmt.evaluation.tokenisation import DEFAULT_TOKENISATION, bleu_tokenisation
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -50,33 +51,36 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """How a metric is computed: `name` is printed, `highest` is the top of its scale, if any."""
+    """How a metric is computed: `name` is printed, `highest` is the top of its scale, if any.
+
+    `build` takes BLEU's tokenisation, which the other metrics do not use.
+    """
 
     name: str
     highest: float | None
-    build: "Callable[[], Metric]"
+    build: "Callable[[str], Metric]"
     prepare: Preparation | None = None
 
 
-def _bleu() -> "Metric":
+def _bleu(tokenize: str) -> "Metric":
     from sacrebleu.metrics.bleu import BLEU
 
-    return BLEU()
+    return BLEU(tokenize=tokenize)
 
 
-def _chrf() -> "Metric":
+def _chrf(_: str) -> "Metric":
     from sacrebleu.metrics.chrf import CHRF
 
     return CHRF()
 
 
-def _ter() -> "Metric":
+def _ter(_: str) -> "Metric":
     from sacrebleu.metrics.ter import TER
 
     return TER()
 
 
-def _tokenised_bleu() -> "Metric":
+def _tokenised_bleu(_: str) -> "Metric":
     from sacrebleu.metrics.bleu import BLEU
 
     # force: the text is tokenised because we mean it to be; no warning about it.
@@ -102,8 +106,11 @@ def score(
     refs: Sequence[tuple[str, ...]],
     tgt_lang: str = "fr",
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
+    tokenize: str | None = None,
 ) -> MetricResult:
     """The score of `hyps` by the metric of that name in METRICS; `refs[i]` are all of line i's.
+
+    `tokenize` is sacreBLEU's name of BLEU's tokenisation; None: the one for `tgt_lang`.
 
     Every line may have its own number of references. `n_bootstrap` of 0 leaves the interval
     out. sacreBLEU draws the resamples from a fixed seed (SACREBLEU_SEED, 12345), so the
@@ -112,7 +119,7 @@ def score(
     """
     spec = METRICS[metric]
     hyps, streams = comparable(spec, hyps, refs, tgt_lang)
-    scorer = spec.build()
+    scorer = spec.build(tokenize or bleu_tokenisation(tgt_lang))
     # sacreBLEU takes None in a stream (its tests say so), but its types do not.
     references = cast("list[tuple[str, ...]]", streams)
     result = scorer.corpus_score(hyps, references, n_bootstrap=n_bootstrap)
@@ -135,13 +142,16 @@ def score(
     )
 
 
-def corpus_bleu(hyps: Sequence[str], refs: Sequence[tuple[str, ...]]) -> float:
-    """sacreBLEU's BLEU (cased, 13a), 0..100, and nothing else: for validation in training."""
+def corpus_bleu(
+    hyps: Sequence[str], refs: Sequence[tuple[str, ...]], tokenize: str = DEFAULT_TOKENISATION
+) -> float:
+    """sacreBLEU's cased BLEU, 0..100, and nothing else: for validation in training."""
     from sacrebleu.metrics.bleu import BLEU
 
     # force: no warning, at every validation anew, about text that looks tokenised.
     streams = cast("list[tuple[str, ...]]", reference_streams(refs, len(hyps)))
-    return within(BLEU(force=True).corpus_score(hyps, streams).score, METRICS["bleu"])
+    scorer = BLEU(force=True, tokenize=tokenize)
+    return within(scorer.corpus_score(hyps, streams).score, METRICS["bleu"])
 
 
 def comparable(

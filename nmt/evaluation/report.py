@@ -32,7 +32,8 @@ class EvalReport:
             "sentences": len(evaluation.hyp_texts),
             "seconds": evaluation.seconds,
             "sentences_per_second": evaluation.sentences_per_second,
-            "typography": evaluation.typography,
+            "typography": evaluation.compared.typography,
+            "altered_for_scoring": evaluation.compared.notes(),
             "scores": {metric: asdict(result) for metric, result in evaluation.scores.items()},
             "bleu_by_source_words": [asdict(bucket) for bucket in evaluation.by_length],
             "against_baseline": {

@@ -9,9 +9,15 @@ from nmt.corpus.sources import DataConfig
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Evaluation, Scoring, evaluate, score_translations
-from nmt.evaluation.examples import examples_from_files, read_translations, split_named
+from nmt.evaluation.examples import (
+    examples_from_files,
+    language_of,
+    read_translations,
+    split_named,
+)
 from nmt.evaluation.report import EvalReport
 from nmt.evaluation.significance import compare
+from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
 from nmt.run import RunDirectory, find_run, load_model
 from nmt.schema import EvalExample
 from nmt.translation.translator import Translator
@@ -24,8 +30,8 @@ class EvalRequest:
     """Where texts and translations come from and what to score by; None: the default.
 
     Without `hyp` the run translates: `src`, or else `split` of its data. With `hyp` the lines of
-    that file are scored as they are, and with `refs` too no run is needed. `search` overrides
-    fields of the run's SearchConfig. `baseline` is an earlier translation of the same lines.
+    that file are scored, and with `refs` too no run is needed. `search` overrides fields of the
+    run's SearchConfig. `baseline` is an earlier translation of the same lines.
     """
 
     scoring: Scoring = field(default_factory=Scoring)
@@ -49,6 +55,8 @@ class EvalRequest:
             raise ConfigError("--ref: give --src to translate, or --hyp to score, with it")
         if self.split and self.refs:
             raise ConfigError("--split: the texts come from --ref, so --split does not apply")
+        if (asked := self.scoring.tokenize) is not None and asked not in TOKENISATIONS:
+            raise ConfigError(f"--tokenize: got '{asked}', allowed: {', '.join(TOKENISATIONS)}")
         if self.baseline and not self.scoring.n_bootstrap:
             raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
         if self.hyp and (idle := self._idle_with_hyp()):
@@ -74,15 +82,16 @@ def perform(request: EvalRequest, say: Say) -> EvalReport:
     """
     request.check()
     if request.hyp and request.refs:
-        scoring = replace(request.scoring, tgt_lang=request.lang or request.scoring.tgt_lang)
+        scoring = _scoring(request, request.lang or language_of(request.refs[0]), None)
         examples, about = _from_files(request)
         evaluation = _scored(request.hyp, examples, scoring, about)
-        return _finish(request, scoring, examples, evaluation, about)
+        return _finish(request, scoring, examples, evaluation, about, say)
     folder = find_run(request.run)
     if request.run is None:
         say(f"run: {folder}")
-    data = RunDirectory(folder).load_config().data
-    scoring = replace(request.scoring, tgt_lang=request.lang or data.tgt_lang)
+    config = RunDirectory(folder).load_config()
+    data = config.data
+    scoring = _scoring(request, request.lang or data.tgt_lang, config.valid.bleu_tokenize)
     examples, about = _from_files(request) if request.src else _from_split(request, data)
     about["run"] = str(folder)
     if request.hyp:
@@ -92,7 +101,18 @@ def perform(request: EvalRequest, say: Say) -> EvalReport:
         how = f"beam {translator.search.beam}, {describe_device(translator.device)}"
         say(f"translating {len(examples):,} sentences of {about['corpus']} ({how})")
         evaluation = evaluate(translator, examples, scoring)
-    return _finish(request, scoring, examples, evaluation, about)
+    return _finish(request, scoring, examples, evaluation, about, say)
+
+
+def _scoring(request: EvalRequest, tgt_lang: str, of_run: str | None) -> Scoring:
+    """What to score by, in a language; ConfigError where that cannot be."""
+    asked = request.scoring.tokenize or of_run
+    scoring = replace(request.scoring, tgt_lang=tgt_lang, tokenize=asked)
+    if "bleu" in scoring.metrics:
+        check_tokenisation(scoring.tokenisation, "--tokenize")
+    if not tgt_lang and "multi30k" in scoring.metrics:
+        raise ConfigError("--multi30k-style: the target language is not known; give --lang")
+    return scoring
 
 
 def _from_files(request: EvalRequest) -> tuple[list[EvalExample], dict[str, object]]:
@@ -148,8 +168,13 @@ def _finish(
     examples: list[EvalExample],
     evaluation: Evaluation,
     about: dict[str, object],
+    say: Say,
 ) -> EvalReport:
     """The report, with the comparison to a baseline where one is asked for."""
+    # A model writes as its run was told to, so its typography is no news.
+    compared = evaluation.compared if request.hyp else replace(evaluation.compared, n_retyped=0)
+    for note in compared.notes():
+        say(f"{request.hyp or about['corpus']}: {note}; --as-is leaves both sides as they are")
     about.update(
         hyp=str(request.hyp) if request.hyp else None,
         baseline=str(request.baseline) if request.baseline else None,
@@ -157,12 +182,22 @@ def _finish(
     )
     comparisons = {}
     if request.baseline:
-        baseline = read_translations(request.baseline, len(examples), str(about["corpus"]))
-        refs = [example.ref_texts for example in examples]
+        lines = read_translations(request.baseline, len(examples), str(about["corpus"]))
+        baseline = scoring.comparable(lines, examples)
+        refs = [example.ref_texts for example in baseline.examples]
         comparisons = {
-            metric: compare(metric, baseline, evaluation.hyp_texts, refs, scoring.tgt_lang)
+            metric: compare(
+                metric,
+                baseline.hyp_texts,
+                evaluation.hyp_texts,
+                refs,
+                scoring.tgt_lang,
+                scoring.tokenisation,
+            )
             for metric in scoring.metrics
         }
+        for note in baseline.notes():
+            say(f"{request.baseline}: {note}")
     return EvalReport(_name(request, str(about["split"])), evaluation, comparisons, about)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from nmt.errors import DataError
 from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, METRICS, comparable, within
+from nmt.evaluation.tokenisation import bleu_tokenisation
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -37,9 +38,11 @@ def compare(
     hyps: Sequence[str],
     refs: Sequence[tuple[str, ...]],
     tgt_lang: str = "fr",
-    n_bootstrap: int = DEFAULT_BOOTSTRAP,
+    tokenize: str | None = None,
 ) -> Comparison:
     """Paired bootstrap of `hyps` against `baseline_hyps`, with sacreBLEU's fixed seed.
+
+    `tokenize` is as in `metrics.score`; there are DEFAULT_BOOTSTRAP resamples.
 
     Raises DataError where the three differ in length, or as `metrics.score` does.
     """
@@ -55,10 +58,10 @@ def compare(
     lines, _ = comparable(spec, hyps, refs, tgt_lang)
     test = PairedTest(
         [("baseline", baseline_lines), ("system", lines)],
-        {metric: spec.build()},
+        {metric: spec.build(tokenize or bleu_tokenisation(tgt_lang))},
         cast("list[tuple[str, ...]]", streams),  # None is allowed, see metrics.score
         test_type="bs",
-        n_samples=n_bootstrap,
+        n_samples=DEFAULT_BOOTSTRAP,
     )
     _, columns = test()
     results = next(column for title, column in columns.items() if title != "System")
@@ -68,7 +71,7 @@ def compare(
     # 1/(n + 1), between a system and itself.
     p_value = 1.0 if system.score == baseline.score else float(system.p_value)
     scores = within(baseline.score, spec), within(system.score, spec)
-    return Comparison(spec.name, *scores, p_value, n_bootstrap)
+    return Comparison(spec.name, *scores, p_value, DEFAULT_BOOTSTRAP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def difference(
     Raises DataError where two of the translations differ in length, or as `metrics.score` does.
     """
     spec = METRICS[metric]
-    scorer = spec.build()
+    scorer = spec.build(bleu_tokenisation(tgt_lang))
     lengths = sorted({len(hyps) for hyps in (*baselines, *systems)} | {len(refs)})
     if len(lengths) > 1:
         raise DataError(f"difference: got {lengths} lines, they must all be as many")

@@ -1,35 +1,105 @@
 """Translations written the way their references are: metrics compare characters, not meaning.
 
 A model reads and writes normalised text (corpus/text.py); print wants `l’été`, while most corpora
-have `l'été`, and to BLEU these are two different words. So before scoring, the model's output,
-never a reference, is put into the one of the two forms that the references are in.
+have `l'été`, and to BLEU these are two different words. So before scoring, translations, never a
+reference, are put into the one of the two forms that the references are in. A letter with an
+accent may be one code point or two; for scoring, both sides are brought to NFC.
 """
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from nmt.corpus.text import normalise, restore
+from nmt.corpus.text import APOSTROPHE, NBSP, NNBSP, composed, has_typography, normalise, restore
+from nmt.schema import EvalExample
 
 Typography = Literal["plain", "printed"]
+
+_AS_TYPED = str.maketrans({APOSTROPHE: "'", "\u2018": "'", NNBSP: " ", NBSP: " "})
+_ELISION = re.compile(r"(?<=[^\W\d_])'(?=[^\W_])")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparable:
+    """Translations and references as they are scored, and what was altered for that.
+
+    `typography` is the form the translations were put into, None where they were left as they
+    are; `n_retyped` of them were in another, `n_not_nfc` of them and `n_refs_not_nfc` of the
+    references were not in NFC.
+    """
+
+    hyp_texts: tuple[str, ...]
+    examples: tuple[EvalExample, ...]
+    typography: Typography | None = None
+    n_retyped: int = 0
+    n_not_nfc: int = 0
+    n_refs_not_nfc: int = 0
+
+    def notes(self) -> list[str]:
+        """What was altered, a line each."""
+        lines = []
+        if self.n_retyped:
+            form = "' and common spaces" if self.typography == "plain" else "’ and no-break spaces"
+            lines.append(
+                f"{self.n_retyped:,} of {len(self.hyp_texts):,} translations are scored in the "
+                f"typography of the references ({form})"
+            )
+        if self.n_not_nfc or self.n_refs_not_nfc:
+            n_refs = sum(len(example.ref_texts) for example in self.examples)
+            found = [(self.n_refs_not_nfc, n_refs, "references")]
+            found += [(self.n_not_nfc, len(self.hyp_texts), "translations")]
+            counts = " and ".join(f"{n:,} of {whole:,} {what}" for n, whole, what in found if n)
+            lines.append(f"{counts} are not in Unicode's NFC; both sides are scored in NFC")
+        return lines
+
+
+def comparable_texts(
+    hyp_texts: Sequence[str], examples: Sequence[EvalExample], lang: str
+) -> Comparable:
+    """The translations in the typography of the references, and both sides in NFC.
+
+    No character of a reference changes for another: NFC spells the same text in other code points.
+    """
+    refs = [ref for example in examples for ref in example.ref_texts]
+    typography = typography_of(refs, lang)
+    given = [composed(text) for text in hyp_texts]
+    written = write_as(typography, given, lang)
+    return Comparable(
+        hyp_texts=tuple(written),
+        examples=tuple(
+            replace(example, ref_texts=tuple(map(composed, example.ref_texts)))
+            for example in examples
+        ),
+        typography=typography,
+        n_retyped=sum(a != b for a, b in zip(given, written, strict=True)),
+        n_not_nfc=sum(a != b for a, b in zip(hyp_texts, given, strict=True)),
+        n_refs_not_nfc=sum(ref != composed(ref) for ref in refs),
+    )
 
 
 def typography_of(texts: Sequence[str], lang: str) -> Typography:
     """The form, plain or printed, that more of the texts are in as they stand; else plain.
 
-    Plain is what `normalise` gives, printed what `restore` makes of that. One choice for a whole
-    set of references: it can tell an apostrophe's shape and nothing about a translation.
+    Plain is what `normalise` gives; printed is what `restore` makes of that, or, for a language
+    without rules, ’ between letters. One choice for a whole set of references: it can tell an
+    apostrophe's shape and nothing about a translation.
     """
-    plain_texts = [normalise(text, lang) for text in texts]
-    n_plain = sum(text == plain for text, plain in zip(texts, plain_texts, strict=True))
+    given = [composed(text) for text in texts]
+    plain_texts = [normalise(text, lang) for text in given]
+    n_plain = sum(text == plain for text, plain in zip(given, plain_texts, strict=True))
     n_printed = sum(
-        text == restore(plain, lang) for text, plain in zip(texts, plain_texts, strict=True)
+        text == _printed(plain, lang) for text, plain in zip(given, plain_texts, strict=True)
     )
     return "printed" if n_printed > n_plain else "plain"
 
 
 def write_as(typography: Typography, texts: Sequence[str], lang: str) -> list[str]:
-    """The model's texts, in whichever form they are, in the form asked for."""
-    plain_texts = [normalise(text, lang) for text in texts]
+    """Translations, in whichever form they are, in the form asked for."""
     if typography == "plain":
-        return plain_texts
-    return [restore(text, lang) for text in plain_texts]
+        return [text.translate(_AS_TYPED) for text in texts]
+    return [_printed(normalise(text, lang), lang) for text in texts]
+
+
+def _printed(plain: str, lang: str) -> str:
+    return restore(plain, lang) if has_typography(lang) else _ELISION.sub(APOSTROPHE, plain)

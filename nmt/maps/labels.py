@@ -2,6 +2,8 @@
 
 import unicodedata
 
+from nmt.corpus.text import composed
+
 WORD_MARK = "▁"  # sentencepiece's mark of a word's beginning, U+2581
 ELLIPSIS = "…"
 
@@ -16,7 +18,7 @@ def label(text: str) -> str:
     Emoji lose their presentation selectors and skin tones, whose width no terminal agrees on.
     """
     shown = []
-    for char in unicodedata.normalize("NFC", text):
+    for char in composed(text):
         if char == WORD_MARK:
             shown.append("_")
         elif char.isspace():

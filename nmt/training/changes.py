@@ -50,6 +50,7 @@ _ASK = (
     "valid.every",
     "valid.beam",
     "valid.max_examples",
+    "valid.bleu_tokenize",
 )
 """They change the updates to come, or what the scores so far are compared with."""
 

@@ -14,6 +14,7 @@ from nmt.corpus.sources import pairs_of
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.device import Precision, autocast, describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError
+from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
 from nmt.models.kernels.ways import prepare_cpu
 from nmt.run import RunDirectory
@@ -22,7 +23,7 @@ from nmt.training.resume import begun, open_run, settle
 from nmt.training.rng import seed_all
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
-from nmt.training.training_set import training_set
+from nmt.training.training_set import training_set, vocabulary_notes
 from nmt.training.validation import Validator
 
 _NO_LIMIT = 10**9
@@ -57,6 +58,7 @@ def train(
     """
     device = resolve_device(config.train.device)
     data_files = _data_files(config)
+    check_scoring(config)
     with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
         found = _describe(device, config.train.precision)
         opened = open_run(folder, config, command, data_files, found, allow_change)
@@ -118,9 +120,11 @@ def _assemble(
     lines = [
         f"run           {run.path}",
         f"pairs         {_describe_pairs(corpus, validator)}",
+        *_reference_lines(validator),
         f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
+        *(f"              {note}" for note in vocabulary_notes(tokenizers, corpus)),
         f"model         {config.model.kind}, {n_parameters:,} parameters",
         f"device        {_describe(device, train.precision)}, {train.precision}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
@@ -183,6 +187,15 @@ def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
         if empty := sum(validator.corpus.dropped.values()):
             text += f" ({empty:,} pairs with an empty side count in its BLEU, not in its loss)"
     return text
+
+
+def _reference_lines(validator: Validator | None) -> list[str]:
+    """What BLEU alters in the references of the validation set, if anything."""
+    if validator is None:
+        return []
+    hyp_texts = ["" for _ in validator.examples]
+    notes = validator.scoring.comparable(hyp_texts, validator.examples).notes()
+    return [f"references    {note}" for note in notes]
 
 
 def _memory_gib(n_parameters: int, config: RunConfig) -> float:

@@ -9,10 +9,17 @@ from nmt.corpus.batching import EncodedCorpus, encode_pairs
 from nmt.corpus.catalog import resolve_split, split_files, split_part, stream_split
 from nmt.corpus.encoded_cache import DataSet, cached_corpus
 from nmt.corpus.sources import SplitConfig
-from nmt.corpus.tokenizer import MANIFEST_NAME, Tokenizers, train_tokenizers
+from nmt.corpus.tokenizer import MANIFEST_NAME, Tokenizers, size_notes, train_tokenizers
+from nmt.corpus.vocab import UNK_ID
+from nmt.corpus.word_tokenizer import WordConfig
 from nmt.errors import ConfigError, DataError
 from nmt.run import RunDirectory
 from nmt.schema import SentencePair
+
+_SAMPLED_PAIRS = 1000
+
+_MANY_UNKNOWN = 0.2
+"""A share of unknown words that textbooks' corpora stay well under."""
 
 
 def training_set(
@@ -44,6 +51,21 @@ def training_set(
         n_pairs = sum(corpus.dropped.values())
         raise DataError(f"data.train: none of {n_pairs} pairs is fit for training: {reasons}")
     return tokenizers, corpus
+
+
+def vocabulary_notes(tokenizers: Tokenizers, corpus: EncodedCorpus) -> list[str]:
+    """What of the vocabularies is worth a line: smaller than usual, or without many a word."""
+    notes = size_notes(tokenizers)
+    every = max(1, len(corpus) // _SAMPLED_PAIRS)
+    for side, ids in ((tokenizers.src, corpus.src_ids), (tokenizers.tgt, corpus.tgt_ids)):
+        rows = [ids[row] for row in range(0, len(corpus), every)]
+        share = sum(row.count(UNK_ID) for row in rows) / sum(map(len, rows))
+        if share > _MANY_UNKNOWN:
+            cure = "tokenizer.character_coverage is low"
+            if isinstance(side.config, WordConfig):
+                cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
+            notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
+    return notes
 
 
 def _data_set(config: RunConfig, split: SplitConfig) -> DataSet:

@@ -10,7 +10,7 @@ import torch
 from nmt.config import ValidConfig
 from nmt.corpus.batching import EncodedCorpus
 from nmt.corpus.tokenizer import Tokenizers
-from nmt.evaluation.evaluate import bleu_of
+from nmt.evaluation.evaluate import Scoring, bleu_of
 from nmt.models.base import Seq2Seq
 from nmt.models.masks import keep_from_lengths
 from nmt.schema import EvalExample, Translation
@@ -89,7 +89,7 @@ class Validator:
             translator = Translator(model, self.tokenizers, device, search)
             chosen = evenly(self.examples, self.config.max_examples)
             stoppable = _Stoppable(translator, interrupted)
-            bleu, hyp_texts = bleu_of(stoppable, chosen, self.tokenizers.tgt.lang)
+            bleu, hyp_texts = bleu_of(stoppable, chosen, self.scoring)
         except _InterruptedError:
             return None
         finally:
@@ -102,6 +102,11 @@ class Validator:
             )
         ]
         return ValidationResult(loss, bleu, tuple(samples))
+
+    @property
+    def scoring(self) -> Scoring:
+        """What BLEU is taken by."""
+        return Scoring(tgt_lang=self.tokenizers.tgt.lang, tokenize=self.config.bleu_tokenize)
 
     @property
     def _vocab_size(self) -> int:

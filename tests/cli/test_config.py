@@ -48,6 +48,71 @@ def test_check_reads_every_file_and_reports_every_fault(file: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (
+            "{train: {src: a.en, tgt: no.fr}}",
+            "data.train: no.fr: no such file; relative paths ",
+        ),
+        (
+            "{train: {src: a.en, tgt: b.fr}}",
+            "data.train: a.en:3: no such line, but b.fr has 3 lines",
+        ),
+        ("{train: {tsv: a.en}}", "data.train: a.en:1: expected source<TAB>target, got one field"),
+        (
+            "{train: {src: a.en, tgt: a.en}, valid: {src: a.en, tgt: [a.en, b.fr]}}",
+            "data.valid: a.en:3: no such line, but b.fr has 3 lines",
+        ),
+        ("{corpus: starter, src_lang: english}", "data.src_lang, data.tgt_lang: got english, fr, "),
+        ("{corpus: starter, test: {corpus: nope}}", "corpus: got 'nope', allowed: "),
+        ("{corpus: starter, test: {tsv: .}}", "data.test: .: not a plain file"),
+    ],
+)
+def test_check_refuses_what_training_would(file: str, data: str, problem: str) -> None:
+    Path("a.en").write_text("a\nb\n")
+    Path("b.fr").write_text("a\nb\nc\n")
+    Path(file).write_text(f"name: x\ndata: {data}\ntrain: {{epochs: 1}}\n")
+    result = nmt_config("check", file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: x.yaml: {problem}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_check_does_not_blame_a_config_for_a_corpus_that_is_not_fetched(file: str) -> None:
+    Path(file).write_text("name: x\ndata: {corpus: multi30k-en-fr}\ntrain: {epochs: 1}\n")
+    result = nmt_config("check", file)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("x.yaml: right, but corpus 'multi30k-en-fr' is not in data/")
+    assert result.stdout.count("\n") == 1
+
+
+def test_a_home_folder_is_spelt_with_a_tilde(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "a.tsv").write_text("a\tb\n")
+    Path(file).write_text("name: x\ndata: {train: {tsv: ~/a.tsv}}\ntrain: {epochs: 1}\n")
+    assert nmt_config("check", file).stdout == "x.yaml: right\n"
+    assert f"tsv: {tmp_path}/home/a.tsv\n" in nmt_config("show", file).stdout
+    Path(file).write_text("name: x\ndata: {train: {tsv: ~no_such_user/a}}\ntrain: {epochs: 1}\n")
+    assert (
+        "data.train.tsv: got '~no_such_user/a', and there is no such home"
+        in nmt_config("check", file).stderr
+    )
+
+
+def test_a_folder_is_no_config(file: str, tmp_path: Path) -> None:
+    Path("run.yaml").mkdir()
+    Path("run.yaml/config.yaml").write_text("name: x\n")
+    assert nmt_config("check", "run.yaml", ".").stderr == (
+        "error: run.yaml: a folder, and a config is a YAML file; "
+        "did you mean 'run.yaml/config.yaml'?\n"
+        "error: .: a folder, and a config is a YAML file\n"
+    )
+
+
 def test_show_refuses_a_wrong_override(file: str) -> None:
     result = nmt_config("show", file, "--set", "train.learning_rate=1")
     assert result.exit_code == 2

@@ -1,6 +1,8 @@
 """`nmt eval` as typed, on a tiny run that has learnt nothing and on files."""
 
+import gzip
 import json
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -157,8 +159,55 @@ def test_a_translation_of_the_runs_split_is_kept_there_under_its_own_name(nmt_ev
     result = nmt_eval("--hyp", "fr", "--no-bootstrap")
     assert result.stdout.startswith("BLEU 100.00  ")
     kept = json.loads((tiny_run / "eval" / "test-hyp-fr.json").read_text("utf-8"))
-    assert (kept["hyp"], kept["seconds"], kept["typography"]) == ("fr", None, None)
+    assert (kept["hyp"], kept["seconds"], kept["typography"]) == ("fr", None, "plain")
     assert not (tiny_run / "eval" / "test-hyp-fr.txt").exists()
+
+
+def test_what_translate_prints_scores_as_the_run_does(nmt_eval, tmp_path, tiny_run):
+    printed = [line.replace("'", "’").replace(" !", "\u202f!") for line in FRENCH]
+    (tmp_path / "h.fr").write_text("".join(f"{line}\n" for line in printed), encoding="utf-8")
+    result = nmt_eval("--hyp", tmp_path / "h.fr", "--no-bootstrap")
+    assert result.stdout.startswith("BLEU 100.00  ")
+    assert (
+        f"{tmp_path / 'h.fr'}: 3 of 5 translations are scored in the typography of the references "
+        "(' and common spaces); --as-is leaves both sides as they are\n" in result.stderr
+    )
+    as_is = nmt_eval("--hyp", tmp_path / "h.fr", "--no-bootstrap", "--as-is")
+    expected = BLEU().corpus_score(printed, [FRENCH]).score
+    assert as_is.stdout.startswith(f"BLEU {expected:.2f}  ")
+    assert expected < 99
+    assert "typography" not in as_is.stderr
+
+
+def test_a_baseline_is_put_into_the_same_form(nmt_eval, tmp_path):
+    printed = [unicodedata.normalize("NFD", line.replace("'", "’")) for line in FRENCH]
+    (tmp_path / "b").write_text("".join(f"{line}\n" for line in printed), encoding="utf-8")
+    result = nmt_eval("--hyp", "fr", "--ref", "fr", "--baseline", tmp_path / "b")
+    assert "BLEU +0.00 against 100.00 of" in result.stdout
+    assert f"{tmp_path / 'b'}: 2 of 5 translations are scored in the typography" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["r.zh", "r.zh.gz"])
+def test_the_language_is_that_of_the_references_name(nmt_eval, tmp_path, name):
+    text = "我喜欢吃苹果和香蕉。\n".encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    (tmp_path / "hyp").write_bytes("我喜欢吃苹果和梨子。\n".encode())
+    files = ["--hyp", tmp_path / "hyp", "--ref", tmp_path / name, "--no-bootstrap"]
+    assert "|tok:zh|" in nmt_eval(*files).stdout
+    assert "|tok:13a|" in nmt_eval(*files, "--lang", "fr").stdout
+    assert "|tok:char|" in nmt_eval(*files, "--tokenize", "char").stdout
+
+
+def test_an_extra_that_bleu_lacks_is_named_before_anything_is_translated(nmt_eval, monkeypatch):
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    with pytest.raises(ConfigError) as caught:
+        nmt_eval("--lang", "ja")
+    assert str(caught.value) == (
+        "--tokenize: BLEU's tokenisation ja-mecab needs an extra of sacreBLEU; get it with: "
+        "pip install 'sacrebleu[ja]', or choose another: 13a, intl, char, none, zh, ja-mecab, "
+        "ko-mecab"
+    )
+    assert nmt_eval("--lang", "ja", "--chrf", "--no-bootstrap").stdout.startswith("chrF2 ")
 
 
 def test_an_empty_line_of_a_translation_stays_a_line(nmt_eval, tmp_path):
@@ -238,6 +287,16 @@ def test_scores_that_cannot_be_kept_are_given_all_the_same(nmt_eval, tiny_run, m
             ["--chrf", "--fail-under", "20"],
             ConfigError,
             "--fail-under: it is about BLEU, so give --bleu with it",
+        ),
+        (
+            ["--tokenize", "13"],
+            ConfigError,
+            "--tokenize: got '13', allowed: 13a, intl, char, none, zh, ja-mecab, ko-mecab",
+        ),
+        (
+            ["--hyp", "three", "--ref", "three", "--multi30k-style"],
+            ConfigError,
+            "--multi30k-style: the target language is not known; give --lang",
         ),
         (["--out", "nowhere/x"], ConfigError, "--out: no such folder: nowhere"),
         (["--hyp", "fr", "--out", "x"], ConfigError, "--out: no translation is made with --hyp"),

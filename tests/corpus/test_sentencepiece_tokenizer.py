@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig, word_spans
@@ -29,6 +31,18 @@ def test_a_size_that_the_text_does_not_allow_is_refused_with_one_that_it_does(
         size = int(str(error.value).split(words)[1].split(",")[0])
         model_bytes = config(size).train(TEXTS, "fr", seed=1)
         assert len(config(size).build(model_bytes, "fr").vocab) == size
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+@pytest.mark.parametrize("texts", [TEXTS, ["a"]])
+def test_the_default_size_is_what_a_small_text_allows(model_type: str, texts: list[str]) -> None:
+    config = SentencePieceConfig.model_validate({"model_type": model_type})
+    vocab = config.build(config.train(texts, "fr", seed=1), "fr").vocab
+    at_most = SentencePieceConfig.model_validate(
+        {"model_type": model_type, "vocab_size": len(vocab) + 1}
+    )
+    with pytest.raises(ConfigError, match=rf" at most {len(vocab)}$"):
+        at_most.train(texts, "fr", seed=1)
 
 
 @pytest.mark.parametrize("texts", [[], ["", ""]])
@@ -86,6 +100,14 @@ def test_a_word_begins_at_a_space_mark(
     pieces: list[str], spans: tuple[tuple[int, int], ...]
 ) -> None:
     assert word_spans(pieces) == spans
+
+
+@pytest.mark.parametrize("pieces", [["▁a", "b"], ["b"], ["▁"], ["▁", "a"]])
+def test_a_line_of_any_length_has_its_words_at_once(pieces: list[str]) -> None:
+    pieces *= 100_000
+    start = time.process_time()
+    assert word_spans(pieces)[-1][1] == len(pieces)
+    assert time.process_time() - start < 20  # a tenth of a second; quadratic, it is minutes
 
 
 def test_words_of_what_a_model_wrote() -> None:

@@ -1,4 +1,5 @@
 import os
+import time
 import unicodedata
 import zipfile
 from collections import Counter
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.corpus.catalog import sentence_key
 from nmt.corpus.sources import read_lines
-from nmt.corpus.text import normalise, restore
+from nmt.corpus.text import composed, normalise, restore
 
 CORPORA = os.environ.get("NMT_CORPORA")
 needs_corpora = pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")
@@ -141,6 +143,26 @@ def test_characters_without_width_change_no_typography(
 @given(TEXTS, LANGS)
 def test_restore_changes_nothing_that_a_model_reads(text: str, lang: str) -> None:
     assert normalise(restore(text, lang), lang) == normalise(text, lang)
+
+
+_MARKS = "\u0301\u0323\u0344\u0345\u0316\u0f71\u0f73"
+
+
+@settings(max_examples=500)
+@given(st.text(f"{_MARKS}aéö ;\U0001f600", max_size=60), st.text(_MARKS, max_size=60))
+def test_composed_is_what_unicode_says(text: str, marks: str) -> None:
+    for form in ("NFC", "NFKC"):
+        assert composed(text + marks + text, form) == unicodedata.normalize(
+            form, text + marks + text
+        )
+
+
+@pytest.mark.parametrize("unit", ["\u0301\u0323", "\u0f73\u0316", "?!", "\u0344\u0316", " ?"])
+def test_the_time_grows_with_the_text_and_no_faster(unit: str) -> None:
+    text = "a" + unit * 100_000
+    start = time.process_time()
+    assert sentence_key(restore(normalise(text, "fr"), "fr"))
+    assert time.process_time() - start < 20  # a second or two; quadratic, it is several minutes
 
 
 @given(st.text(st.characters(exclude_categories=()), min_size=1), LANGS)

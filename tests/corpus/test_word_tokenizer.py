@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from nmt.corpus.text import normalise
 from nmt.corpus.word_tokenizer import WordConfig, WordTokenizer, join, split
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 
 
 def learned(texts: list[str], config: WordConfig) -> WordTokenizer:
@@ -95,3 +95,12 @@ def test_words_of_any_characters_survive_the_file() -> None:
 def test_no_text_is_refused(texts: list[str]) -> None:
     with pytest.raises(DataError, match="cannot learn a vocabulary: there is no fr text"):
         WordConfig().train(texts, "fr", seed=1)
+
+
+def test_a_vocabulary_without_a_word_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        WordConfig().train(["hi there", "bye"], "en", seed=1)
+    assert str(caught.value) == (
+        "tokenizer.min_freq: got 2, but no word of the en text is so frequent, and the vocabulary "
+        "would be empty; lower it, or take tokenizer.kind: sentencepiece"
+    )

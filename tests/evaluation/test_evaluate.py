@@ -1,9 +1,11 @@
 """evaluate.py with a translator that knows its answers."""
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 from nmt.errors import DataError
 from nmt.evaluation.evaluate import (
@@ -47,8 +49,8 @@ def test_output_in_print_is_scored_in_the_form_of_the_references():
     result = evaluate(PHRASEBOOK, EXAMPLES, Scoring(n_bootstrap=0))
     assert result.scores["bleu"].score == 100
     assert result.hyp_texts == tuple(FRENCH_PLAIN[:2])
-    assert result.typography == "plain"
-    assert bleu_of(PHRASEBOOK, EXAMPLES, "fr")[0] == 100
+    assert result.compared.typography == "plain"
+    assert bleu_of(PHRASEBOOK, EXAMPLES, Scoring())[0] == 100
 
 
 def test_references_in_print_stay_so_and_so_does_the_output():
@@ -60,11 +62,66 @@ def test_references_in_print_stay_so_and_so_does_the_output():
     assert result.hyp_texts == tuple(FRENCH_PRINTED[:2])
 
 
-def test_translations_given_are_scored_as_they_are():
+def test_translations_given_are_scored_as_those_made_here_and_what_was_altered_is_told():
     given = score_translations(FRENCH_PRINTED[:2], EXAMPLES, Scoring(n_bootstrap=0))
+    made = evaluate(PHRASEBOOK, EXAMPLES, Scoring(n_bootstrap=0))
+    assert (given.compared, given.scores, given.by_length) == (
+        made.compared,
+        made.scores,
+        made.by_length,
+    )
+    assert (given.seconds, given.sentences_per_second) == (None, None)
+    assert given.compared.notes() == [
+        "2 of 2 translations are scored in the typography of the references (' and common spaces)"
+    ]
+
+
+def test_as_is_alters_no_character():
+    given = score_translations(FRENCH_PRINTED[:2], EXAMPLES, Scoring(n_bootstrap=0, as_is=True))
     assert given.hyp_texts == tuple(FRENCH_PRINTED[:2])
     assert given.scores["bleu"].score < 70
-    assert (given.typography, given.seconds, given.sentences_per_second) == (None, None, None)
+    assert (given.compared.typography, given.compared.notes()) == (None, [])
+
+
+@pytest.mark.parametrize("of_hyps", ["NFC", "NFD"])
+@pytest.mark.parametrize("of_refs", ["NFC", "NFD"])
+def test_the_unicode_form_of_either_side_changes_no_score(of_hyps, of_refs):
+    plain = [unicodedata.normalize(of_refs, text) for text in FRENCH_PLAIN[:2]]
+    hyps = [unicodedata.normalize(of_hyps, text) for text in FRENCH_PLAIN[:2]]
+    examples = [EvalExample(en, (fr,)) for en, fr in zip(ENGLISH[:2], plain, strict=True)]
+    scoring = Scoring(metrics=("bleu", "chrf", "ter"), n_bootstrap=0)
+    found = score_translations(hyps, examples, scoring)
+    assert [result.score for result in found.scores.values()] == [100, 100, 0]
+    is_altered = "NFD" in (of_hyps, of_refs)
+    assert all(
+        result.signature.endswith("|unicode:nfc") == is_altered for result in found.scores.values()
+    )
+    assert bool(found.compared.notes()) == is_altered
+    assert bleu_of(PHRASEBOOK, examples, Scoring())[0] == 100
+
+
+def test_references_that_are_not_composed_are_counted():
+    examples = [EvalExample("a", (unicodedata.normalize("NFD", "été"), "été")), EXAMPLES[0]]
+    notes = score_translations(["été", "un"], examples, Scoring()).compared.notes()
+    assert notes == ["1 of 3 references are not in Unicode's NFC; both sides are scored in NFC"]
+
+
+def test_bleu_counts_in_the_tokens_of_the_target_language_everywhere():
+    refs = ["我喜欢吃苹果和香蕉。", "他昨天去了北京的大学。"]
+    hyps = ["我喜欢吃苹果和梨子。", "他昨天去了上海的大学。"]
+    examples = [EvalExample(en, (zh,)) for en, zh in zip(("one", "two"), refs, strict=True)]
+    theirs = BLEU(trg_lang="zh").corpus_score(hyps, [refs]).score
+    assert theirs > 50
+    book = Phrasebook(dict(zip(("one", "two"), hyps, strict=True)))
+    for lang in ("zh", "zh-CN", "zho"):
+        found = score_translations(hyps, examples, Scoring(tgt_lang=lang, n_bootstrap=0))
+        assert found.scores["bleu"].score == pytest.approx(theirs, abs=1e-9)
+        assert "|tok:zh|" in found.scores["bleu"].signature
+        assert bleu_of(book, examples, Scoring(tgt_lang=lang))[0] == pytest.approx(theirs, abs=1e-9)
+    assert found.by_length[0].bleu == pytest.approx(theirs, abs=1e-9)
+    by_words = Scoring(tgt_lang="zh", tokenize="13a", n_bootstrap=0)
+    assert score_translations(hyps, examples, by_words).scores["bleu"].score == 0
+    assert bleu_of(book, examples, by_words)[0] == 0
 
 
 def test_an_example_without_translation_counts_as_an_empty_line():

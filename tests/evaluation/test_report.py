@@ -12,11 +12,14 @@ from nmt.evaluation.report import (
     speed_line,
 )
 from nmt.evaluation.significance import Comparison
+from nmt.evaluation.typography import Comparable
+from nmt.schema import EvalExample
 
 BLEU = MetricResult("BLEU", 61.2345, "nrefs:1|tok:13a", 59.8, 62.71, 1000)
 BUCKETS = (LengthBucket(0, 5, 3, 70.0), LengthBucket(41, None, 1, 9.125))
-TRANSLATED = Evaluation(("l'été", ""), {"bleu": BLEU}, BUCKETS, "plain", 0.5)
-GIVEN = Evaluation(("a",), {"bleu": BLEU}, BUCKETS[:1])
+EXAMPLES = (EvalExample("summer", ("l'été",)), EvalExample("", ("rien",)))
+TRANSLATED = Evaluation(Comparable(("l'été", ""), EXAMPLES, "plain"), {"bleu": BLEU}, BUCKETS, 0.5)
+GIVEN = Evaluation(Comparable(("a",), EXAMPLES[:1]), {"bleu": BLEU}, BUCKETS[:1])
 
 
 def test_a_score_is_printed_with_interval_and_signature():

@@ -26,9 +26,16 @@ def test_either_form_is_written_as_either(given):
     assert write_as("printed", given, "fr") == PRINTED
 
 
-def test_a_language_without_rules_stays_plain():
-    assert typography_of(["It’s here!"], "en") == "plain"
-    assert write_as("printed", ["it's here!"], "en") == ["it's here!"]
+def test_a_language_without_rules_has_its_apostrophe_only():
+    assert typography_of(["It’s here!", "Yes."], "en") == "printed"
+    assert typography_of(["It's here!", "Yes."], "en") == "plain"
+    assert write_as("printed", ["it's 'here'!"], "en") == ["it’s 'here'!"]
+    assert write_as("plain", ["it’s here!"], "en") == ["it's here!"]
+
+
+def test_only_the_typography_of_a_plain_text_changes():
+    text = "mot?  deux\u2010trois \u00ab a\u0301\u200b \u00bb"
+    assert write_as("plain", [text], "fr") == [text]
 
 
 @pytest.mark.skipif("NMT_CORPORA" not in os.environ, reason="NMT_CORPORA is not set")

@@ -255,6 +255,37 @@ def test_options_train(corpus: Path, options: dict[str, Any]) -> None:
     assert Translator.load(corpus / "run").translate(["a b c"])[0].src_text == "a b c"
 
 
+def test_an_extra_that_bleu_lacks_is_named_before_a_run_is_made(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    data = toy_config(corpus).data.model_dump(mode="json") | {"tgt_lang": "ja"}
+    with pytest.raises(ConfigError, match=r"^valid.bleu_tokenize: .* 'sacrebleu\[ja\]'"):
+        _train(corpus, data=data)
+    assert not (corpus / "run").exists()
+    outcome = _train(corpus, data=data, valid={"bleu_tokenize": "char"})
+    assert outcome.best_bleu is not None
+
+
+def test_a_vocabulary_smaller_than_usual_or_without_many_words_is_told(corpus: Path) -> None:
+    _train(corpus, tokenizer={"kind": "sentencepiece"}, train={"steps": 1})
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    assert " pieces are all that the en text allows (tokenizer.vocab_size: 8,000 by def" in log
+    _train(corpus, "other", tokenizer={"kind": "word", "max_size": 6}, train={"steps": 1})
+    log = (corpus / "other" / "train.log").read_text(encoding="utf-8")
+    assert "% of the de training text is unknown to it; lower tokenizer.min_freq, or take" in log
+    assert "pieces are all" not in log
+
+
+def test_references_that_bleu_alters_are_told(corpus: Path) -> None:
+    (corpus / "nfd.tsv").write_text("a b\tb a\na c\te\u0301 a\n", encoding="utf-8")
+    data = toy_config(corpus).data.model_dump(mode="json")
+    data["valid"] = {"tsv": str(corpus / "nfd.tsv")}
+    _train(corpus, data=data)
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    assert "references    1 of 2 references are not in Unicode's NFC; both sides are" in log
+
+
 def test_tensorboard_shows_each_step_once_after_a_resume(corpus: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

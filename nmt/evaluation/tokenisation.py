@@ -1,0 +1,45 @@
+"""Which of sacreBLEU's tokenisations BLEU counts in; not every language parts words by spaces."""
+
+from typing import get_args
+
+from nmt.config import BleuTokenisation, RunConfig
+from nmt.corpus.catalog import resolve_split
+from nmt.errors import ConfigError
+
+TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)
+
+DEFAULT_TOKENISATION = "13a"
+
+_OF_LANGUAGE = {
+    **dict.fromkeys(("zh", "zho", "chi", "cmn"), "zh"),
+    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
+    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+}
+"""As sacreBLEU's command chooses, by the ISO 639-1 or 639-2 code of the target language."""
+
+
+def bleu_tokenisation(tgt_lang: str, asked: str | None = None) -> str:
+    """`asked`, or else the tokenisation for a language, such as `zh`, `zh-CN` or `fr`."""
+    code = tgt_lang.lower().replace("_", "-").partition("-")[0]
+    return asked or _OF_LANGUAGE.get(code, DEFAULT_TOKENISATION)
+
+
+def check_tokenisation(name: str, where: str) -> None:
+    """Raise ConfigError where sacreBLEU lacks what the tokenisation needs; `where` is its key."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    try:
+        BLEU(tokenize=name)
+    except (RuntimeError, ImportError):  # sacreBLEU raises the former for an extra that it lacks
+        extra = name.partition("-")[0]
+        raise ConfigError(
+            f"{where}: BLEU's tokenisation {name} needs an extra of sacreBLEU; get it with: "
+            f"pip install 'sacrebleu[{extra}]', or choose another: {', '.join(TOKENISATIONS)}"
+        ) from None
+
+
+def check_scoring(config: RunConfig) -> None:
+    """Raise ConfigError where BLEU of a training's validations could not be computed."""
+    if resolve_split(config.data, "valid") is not None:
+        tokenize = bleu_tokenisation(config.data.tgt_lang, config.valid.bleu_tokenize)
+        check_tokenisation(tokenize, "valid.bleu_tokenize")
