@@ -17,10 +17,12 @@ from nmt.bounded import read_json, stay_inside
 from nmt.checkpoint_files import Tensors
 from nmt.checkpoints import CheckpointFolder, CheckpointState
 from nmt.config import RunConfig, dump_config, load_config
+from nmt.config_file import Override
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, bare_model
+from nmt.schema import FilePath
 from nmt.tensor_file import Specs, specs_of
 
 
@@ -50,8 +52,7 @@ class RunDirectory:
         the lock: reading goes through `load_model`, which changes nothing.
         """
         run = cls(path)
-        if not run.exists:
-            raise CheckpointError(f"{path}: not a run: it has no config.yaml")
+        run.check_exists()
         for folder in (run.path, run.tokenizer_path):
             remove_leftovers(folder)
         run.checkpoint_folder.path.mkdir(exist_ok=True)
@@ -62,6 +63,13 @@ class RunDirectory:
     def exists(self) -> bool:
         """Whether a run is here."""
         return self.config_path.is_file()
+
+    def check_exists(self) -> None:
+        """Raise CheckpointError unless a run is here."""
+        if not self.path.exists():
+            raise CheckpointError(f"{self.path}: no such folder")
+        if not self.exists:
+            raise CheckpointError(f"{self.path}: not a run: it has no config.yaml")
 
     @property
     def config_path(self) -> Path:
@@ -78,8 +86,8 @@ class RunDirectory:
         """The checkpoints."""
         return CheckpointFolder(self.path / "checkpoints")
 
-    def load_config(self, overrides: Sequence[str] = ()) -> RunConfig:
-        """The config of the run, with `overrides` (a.b=value) on top, held to the same bounds."""
+    def load_config(self, overrides: Sequence[Override] = ()) -> RunConfig:
+        """The config of the run, with `overrides` on top (see load_config)."""
         return load_config(self.config_path, overrides)
 
     def write_json(self, name: str, value: object) -> None:
@@ -123,19 +131,18 @@ class LoadedModel:
     step: int
 
 
-def load_model(run: Path, checkpoint: str | int, device: torch.device) -> LoadedModel:
+def load_model(run: FilePath, checkpoint: str | int, device: torch.device) -> LoadedModel:
     """The model of a run, on `device` and in eval mode.
 
     `checkpoint` is best, last, step-000123 or the number. Raises CheckpointError for a file that
     is missing, damaged or does not fit the config; DataError for the tokenizer's files.
     """
-    directory = RunDirectory(run)
-    if not directory.exists:
-        raise CheckpointError(f"{run}: not a run: it has no config.yaml")
-    stay_inside(directory.config_path, run, CheckpointError)
+    directory = RunDirectory(Path(run))
+    directory.check_exists()
+    stay_inside(directory.config_path, directory.path, CheckpointError)
     config = directory.load_config()
     folder = directory.checkpoint_folder.find(str(checkpoint))
-    stay_inside(directory.tokenizer_path, run, CheckpointError)
+    stay_inside(directory.tokenizer_path, directory.path, CheckpointError)
     tokenizers = Tokenizers.load(directory.tokenizer_path)
     sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
     expected = _specs_of_model(config.model, sizes, directory.config_path)
@@ -193,8 +200,7 @@ def find_run(run: Path | None, root: Path = Path("runs")) -> Path:
             near = _nearest(run, [*_folders(run.parent), *_folders(root)])
             hint = f"; did you mean '{near}'?" if near else ""
             raise CheckpointError(f"{run}: no such run{hint}")
-        if not RunDirectory(run).exists:
-            raise CheckpointError(f"{run}: not a run: it has no config.yaml")
+        RunDirectory(run).check_exists()
         if _last_saved(run) is None:
             raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
         return run
