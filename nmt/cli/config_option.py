@@ -16,7 +16,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="YAML file that describes the run, or the name of a recipe such as starter.",
+        help="YAML file that describes the run, or the name of a recipe (nmt config list).",
     ),
 ]
 
