@@ -5,14 +5,15 @@ that file's own class; what stands here is the run itself, training and validati
 checks that need two sections.
 """
 
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from nmt.config_conflicts import agree
-from nmt.config_file import dump_tree, load_tree
+from nmt.config_file import Override, dump_tree, load_tree, load_values
 from nmt.corpus.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
 from nmt.corpus.sources import DataConfig
 from nmt.corpus.tokenizer import TokenizerConfig
@@ -21,7 +22,7 @@ from nmt.device import Precision
 from nmt.errors import ConfigError
 from nmt.models.catalog import ModelConfig
 from nmt.models.rnn import RNNConfig
-from nmt.schema import Config, Conflict
+from nmt.schema import Config, Conflict, FilePath
 from nmt.training.optim import MAX_LR, AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
 from nmt.translation.search import SearchConfig
 
@@ -174,21 +175,32 @@ class RunConfig(Config):
         )
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The config in the YAML file `path`, with `overrides` (`a.b=value`, YAML) on top.
+def load_config(path: FilePath, overrides: Sequence[Override] = ()) -> RunConfig:
+    """The config in the YAML file `path`, with `overrides` (`a.b=value`, or a Flag) on top.
 
     A name such as `starter` or `family/dot` means the recipe of that name that comes with nmt.
     Raises ConfigError with every fault found, a line each: file, line, key, what was got and
     what is allowed.
     """
-    return load_tree(_recipe(path), overrides, RunConfig)
+    return load_tree(_recipe(Path(path)), overrides, RunConfig)
+
+
+def config_of(values: Mapping[str, object]) -> RunConfig:
+    """The config of nested dicts that say what a YAML file would; raises ConfigError likewise.
+
+    >>> config_of({"name": "x", "data": {"corpus": "starter"}, "train": {"epochs": 1}}).seed
+    1
+    """
+    return load_values(values, RunConfig, "config")
 
 
 def _recipe(path: Path) -> Path:
     """`path`, or the recipe that a name without suffix means."""
+    known = recipes()
+    if path.suffix and not path.exists() and (name := path.with_suffix("").as_posix()) in known:
+        raise ConfigError(f"{path}: no such file; the recipe that comes with nmt is '{name}'")
     if path.is_file() or (path.suffix and not path.is_dir()):
         return path
-    known = recipes()
     if path.as_posix() in known:
         return known[path.as_posix()]
     if path.is_dir():
@@ -198,8 +210,11 @@ def _recipe(path: Path) -> Path:
     names = [name for name in known if Path(name).parent == path.parent]
     if not names:
         return path
+    problem = "a folder" if path.is_dir() else "no such file"
+    near = difflib.get_close_matches(path.as_posix(), names, n=1)
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
     raise ConfigError(
-        f"{path}: no such file, and no recipe that comes with nmt: {', '.join(names)}"
+        f"{path}: {problem}, and no recipe that comes with nmt{hint}: {', '.join(names)}"
     )
 
 

@@ -45,9 +45,14 @@ _ALLOWED = {
     "less_than_equal": "<= {le}",
     "multiple_of": "a multiple of {multiple_of}",
     "string_too_short": "at least {min_length} characters",
-    "string_pattern_mismatch": "what matches {pattern}",
+    "string_pattern_mismatch": "{pattern}",
 }
 """What is allowed where pydantic found this type of error; filled in from its context."""
+
+_PATTERNS = {
+    r"^\w[\w.+-]*$": "letters, digits and _ . + -, where the first is a letter, a digit or _",
+}
+"""Patterns of text in words."""
 
 
 def explain(
@@ -145,6 +150,9 @@ def value_problem(error: ErrorDetails) -> str:
     }
     if kind == "value_error":
         return str(context["error"])
+    if kind == "string_pattern_mismatch":
+        pattern = str(context["pattern"])
+        context["pattern"] = _PATTERNS.get(pattern, f"what matches {pattern}")
     if kind == "union_tag_not_found":
         return "missing: it says which keys the section has"
     if kind == "union_tag_invalid":

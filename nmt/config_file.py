@@ -7,12 +7,13 @@ core rules, where `3e-4` is a number, `no` is a word (Norwegian) and `010` is te
 import difflib
 import json
 import math
+import os
 import re
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 import yaml
 from pydantic import ValidationError
@@ -39,6 +40,18 @@ _RESOLVERS = (
     ("int", r"[-+]?[0-9]+(?:_[0-9]+)*", "-+0123456789"),
     ("float", r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
 )
+
+
+class Flag(NamedTuple):
+    """A key that a flag of its own sets; `shown` is what was typed, such as `--beam 3`."""
+
+    key: str
+    value: object
+    shown: str
+
+
+Override = str | Flag
+"""What takes the place of a key's value in the file: `a.b=value`, its value in YAML, or a Flag."""
 
 
 class _Loader(NodeLoader):
@@ -68,7 +81,9 @@ for _name, _pattern, _first in _RESOLVERS:
         )
 
 
-def load_tree(path: Path, overrides: Sequence[str], config_class: type[AnyConfig]) -> AnyConfig:
+def load_tree(
+    path: Path, overrides: Sequence[Override], config_class: type[AnyConfig]
+) -> AnyConfig:
     """The config of `config_class` in the file at `path`, with `overrides` on top.
 
     Raises ConfigError: all faults at once, a line each.
@@ -77,7 +92,7 @@ def load_tree(path: Path, overrides: Sequence[str], config_class: type[AnyConfig
 
 
 def parse_tree(
-    text: str, path: Path, overrides: Sequence[str], config_class: type[AnyConfig]
+    text: str, path: Path, overrides: Sequence[Override], config_class: type[AnyConfig]
 ) -> AnyConfig:
     """`load_tree` of a file that was read already."""
     places: Places = {(): Place(str(path), 0)}
@@ -96,8 +111,18 @@ def load_overrides(overrides: Sequence[str], config_class: type[AnyConfig]) -> A
     return _load({}, overrides, {(): Place("--set", 0)}, config_class)
 
 
+def load_values(
+    values: Mapping[str, object], config_class: type[AnyConfig], where: str
+) -> AnyConfig:
+    """The config of nested dicts; raises ConfigError likewise, with `where` before each fault."""
+    tree: Tree = json.loads(
+        json.dumps(dict(values), default=os.fspath)
+    )  # a copy, its paths as text
+    return _load(tree, (), {(): Place(where, 0)}, config_class)
+
+
 def _load(
-    tree: Tree, overrides: Sequence[str], places: Places, config_class: type[AnyConfig]
+    tree: Tree, overrides: Sequence[Override], places: Places, config_class: type[AnyConfig]
 ) -> AnyConfig:
     _spell_out(tree, config_class)
     for number, override in enumerate(sorted(overrides, key=_kinds_first)):
@@ -189,10 +214,7 @@ def _scalar(node: yaml.Node, path: KeyPath, place_of: PlaceOf) -> object:
     if tag == "int":
         if len(text) > _MAX_DIGITS:
             raise ConfigError(f"{where}: got a number of {len(text)} digits")
-        number = int(text.replace("_", ""))
-        if abs(number) >= _NUMBERS_END:
-            raise ConfigError(f"{where}: got {number}, allowed: less than 2^63")
-        return number
+        return _bounded(int(text.replace("_", "")), where)
     if tag == "float":
         if not math.isfinite(float(text)):
             raise ConfigError(f"{where}: got {text[:_MAX_DIGITS]}, which is too large for a number")
@@ -202,22 +224,28 @@ def _scalar(node: yaml.Node, path: KeyPath, place_of: PlaceOf) -> object:
     return text
 
 
-def _kinds_first(override: str) -> tuple[bool, int]:
+def _bounded(value: object, where: str) -> object:
+    if isinstance(value, int) and abs(value) >= _NUMBERS_END:
+        raise ConfigError(f"{where}: got {value}, allowed: less than 2^63")
+    return value
+
+
+def _kinds_first(override: Override) -> tuple[bool, int]:
     """Sort key: a new kind settles which keys its section may have, the outermost first."""
-    key = override.partition("=")[0]
+    key = override.key if isinstance(override, Flag) else override.partition("=")[0]
     return key.rpartition(".")[2] != "kind", key.count(".") if key.endswith("kind") else 0
 
 
 def _override(
-    tree: Tree, override: str, number: int, places: Places, config_class: type[Config]
+    tree: Tree, override: Override, number: int, places: Places, config_class: type[Config]
 ) -> None:
-    """Set the key that `a.b=value` names; a new kind drops what only other kinds know."""
-    place = Place(f"--set {override}", 10**9 + number)
-    key, equals, text = override.partition("=")
-    *parents, last = key.strip().split(".")
-    if not equals or not all((*parents, last)):
-        raise ConfigError(f"{place.shown}: allowed: key=value, such as --set train.lr=3e-4")
-    node = _compose(text, place.shown, with_line=False)
+    """Set the key that an override names; a new kind drops what only other kinds know."""
+    if isinstance(override, Flag):
+        place = Place(override.shown, 10**9 + number)
+        (*parents, last), node = override.key.split("."), None
+    else:
+        place = Place(f"--set {override}", 10**9 + number)
+        (*parents, last), node = _setting(override)
     section = tree
     for depth, part in enumerate(parents, start=1):
         if section.get(part) is None:
@@ -231,9 +259,21 @@ def _override(
     for stale in [known for known in places if known[: len(path)] == path]:
         del places[stale]
     places[path] = place
-    section[last] = None if node is None else _plain(node, path, places, lambda _: place)
+    if isinstance(override, Flag):
+        section[last] = _bounded(override.value, f"{place.shown}: {override.key}")
+    else:
+        section[last] = None if node is None else _plain(node, path, places, lambda _: place)
     if last == "kind":
         _drop_other_kinds(section, sections_at(config_class, tuple(parents), tree, every=True))
+
+
+def _setting(override: str) -> tuple[list[str], yaml.Node | None]:
+    """The parts of the key in `a.b=value`, and its value."""
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError(f"--set {override}: allowed: key=value, such as --set train.lr=3e-4")
+    return parts, _compose(text, f"--set {override}", with_line=False)
 
 
 def _drop_other_kinds(section: Tree, classes: tuple[type[Config], ...]) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 
+from nmt.counts import counted
 from nmt.errors import ConfigError
 
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -42,7 +43,7 @@ def resolve_device(name: str) -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if int(index or 0) >= count:
             raise ConfigError(
-                f"device: got '{name}', but torch sees {count} CUDA devices here; "
+                f"device: got '{name}', but torch sees {counted(count, 'CUDA device')} here; "
                 "use --device cpu or --device auto"
             )
     if kind == "mps" and not torch.backends.mps.is_available():
@@ -101,5 +102,5 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     if device.type == "cpu":
-        return f"cpu ({torch.get_num_threads()} threads)"
+        return f"cpu ({counted(torch.get_num_threads(), 'thread')})"
     return str(device)

@@ -18,11 +18,13 @@ from nmt.bounded import read_json, stay_inside
 from nmt.checkpoint_files import Tensors
 from nmt.checkpoints import CheckpointFolder, CheckpointState
 from nmt.config import RunConfig
+from nmt.config_file import Override
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, bare_model
 from nmt.run_config import load_sealed, write_sealed
+from nmt.schema import FilePath
 from nmt.tensor_file import Specs, specs_of
 
 
@@ -52,8 +54,7 @@ class RunDirectory:
         the lock: reading goes through `load_model`, which changes nothing.
         """
         run = cls(path)
-        if not run.exists:
-            raise CheckpointError(f"{path}: not a run: it has no config.yaml")
+        run.check_exists()
         for folder in (run.path, run.tokenizer_path):
             remove_leftovers(folder)
         run.checkpoint_folder.path.mkdir(exist_ok=True)
@@ -64,6 +65,13 @@ class RunDirectory:
     def exists(self) -> bool:
         """Whether a run is here."""
         return self.config_path.is_file()
+
+    def check_exists(self) -> None:
+        """Raise CheckpointError unless a run is here."""
+        if not self.path.exists():
+            raise CheckpointError(f"{self.path}: no such folder")
+        if not self.exists:
+            raise CheckpointError(f"{self.path}: not a run: it has no config.yaml")
 
     @property
     def config_path(self) -> Path:
@@ -80,8 +88,8 @@ class RunDirectory:
         """The checkpoints."""
         return CheckpointFolder(self.path / "checkpoints")
 
-    def load_config(self, overrides: Sequence[str] = ()) -> RunConfig:
-        """The config of the run, with `overrides` (a.b=value) on top, held to the same bounds.
+    def load_config(self, overrides: Sequence[Override] = ()) -> RunConfig:
+        """The config of the run, with `overrides` on top (see load_config).
 
         Raises CheckpointError where its file is not as it was written, or lies elsewhere.
         """
@@ -133,18 +141,17 @@ class LoadedModel:
     step: int
 
 
-def load_model(run: Path, checkpoint: str | int, device: torch.device) -> LoadedModel:
+def load_model(run: FilePath, checkpoint: str | int, device: torch.device) -> LoadedModel:
     """The model of a run, on `device` and in eval mode.
 
     `checkpoint` is best, last, step-000123 or the number. Raises CheckpointError for a file that
     is missing, damaged or does not fit the config; DataError for the tokenizer's files.
     """
-    directory = RunDirectory(run)
-    if not directory.exists:
-        raise CheckpointError(f"{run}: not a run: it has no config.yaml")
+    directory = RunDirectory(Path(run))
+    directory.check_exists()
     config = directory.load_config()
     folder = directory.checkpoint_folder.find(str(checkpoint))
-    stay_inside(directory.tokenizer_path, run, CheckpointError)
+    stay_inside(directory.tokenizer_path, directory.path, CheckpointError)
     tokenizers = Tokenizers.load(directory.tokenizer_path)
     sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
     expected, ties = _specs_of_model(config.model, sizes, directory.config_path)
@@ -223,8 +230,7 @@ def find_run(
             near = _nearest(run, [*_folders(run.parent), *_folders(root)])
             hint = f"; did you mean '{near}'?" if near else ""
             raise CheckpointError(f"{run}: no such run{hint}")
-        if not RunDirectory(run).exists:
-            raise CheckpointError(f"{run}: not a run: it has no config.yaml")
+        RunDirectory(run).check_exists()
         if _last_saved(run) is None:
             raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
         return run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nmt.atomic import write_text
 from nmt.config import RunConfig, dump_config
-from nmt.config_file import parse_tree
+from nmt.config_file import Override, parse_tree
 from nmt.errors import CheckpointError
 from nmt.yaml_nodes import read_text
 
@@ -19,7 +19,7 @@ def sealed(text: str) -> str:
     return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
-def load_sealed(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+def load_sealed(path: Path, overrides: Sequence[Override] = ()) -> RunConfig:
     """`load_config` of a run's config.yaml; CheckpointError where it is not as it was written.
 
     Without the first line it is taken as it is: versions before had none, and who edits the file

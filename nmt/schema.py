@@ -4,8 +4,10 @@ Data flows one way: SentencePair -> Encoded -> Batch (corpus/batching.py) -> mod
 -> Hypothesis -> Translation.
 """
 
+import os
+import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
+
+FilePath = str | os.PathLike[str]
+"""What a function that reads or writes a file or folder takes as its path."""
 
 
 class Absent(Exception):  # noqa: N818 - no fault, and no AttributeError, which getattr would hide
@@ -94,15 +99,35 @@ class Hypothesis:
     `score` is their sum divided by the length penalty (search.py).
     `attention` has shape (T, S): row t is where `ids[t]` looked, over all S source positions,
     the eos position included. `heads` (N, T, S), there if asked for, are the same of each of the
-    model's heads, whose mean `attention` is.
+    model's heads, whose mean `attention` is. Hypotheses are equal where all of this is, the arrays
+    number by number.
     """
 
     ids: tuple[int, ...]
     log_probs: tuple[float, ...]
     score: float
-    attention: npt.NDArray[np.float32]
+    attention: npt.NDArray[np.float32] = field(hash=False)  # arrays have no hash
     finished: bool
-    heads: npt.NDArray[np.float32] | None = None
+    heads: npt.NDArray[np.float32] | None = field(default=None, hash=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether `other` is a Hypothesis of the same values."""
+        if not isinstance(other, Hypothesis):
+            return NotImplemented
+        ours, theirs = (
+            (each.ids, each.log_probs, each.score, each.finished) for each in (self, other)
+        )
+        if self.heads is None or other.heads is None:
+            same_heads = self.heads is other.heads
+        else:
+            same_heads = np.array_equal(self.heads, other.heads)
+        return ours == theirs and same_heads and np.array_equal(self.attention, other.attention)
+
+    def __repr__(self) -> str:
+        """Without the numbers of the arrays, which fill a screen."""
+        heads = "" if self.heads is None else f", heads {self.heads.shape}"
+        end = "" if self.finished else ", unfinished"
+        return f"<Hypothesis of {len(self.ids)} ids: {_measured(self)}{heads}{end}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +141,10 @@ class TranslatedHypothesis:
     text: str
     target: Encoded
     hypothesis: Hypothesis
+
+    def __repr__(self) -> str:
+        """Text, score and the shape of the weights."""
+        return f"<TranslatedHypothesis {_SHORTENED.repr(self.text)}: {_measured(self.hypothesis)}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +163,18 @@ class Translation:
     def text(self) -> str:
         """The best hypothesis' text, or nothing for an empty source."""
         return self.hypotheses[0].text if self.hypotheses else ""
+
+    def __repr__(self) -> str:
+        """Both texts, and the score and the shape of the weights of the best hypothesis."""
+        texts = f"{_SHORTENED.repr(self.src_text)} -> {_SHORTENED.repr(self.text)}"
+        best = f": {_measured(self.hypotheses[0].hypothesis)}" if self.hypotheses else ""
+        others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
+        return f"<Translation {texts}{best}{others}>"
+
+
+_SHORTENED = reprlib.Repr()
+_SHORTENED.maxstring = 80
+
+
+def _measured(hypothesis: Hypothesis) -> str:
+    return f"score {hypothesis.score:.4f}, attention {hypothesis.attention.shape}"

@@ -1,5 +1,8 @@
 """The run config: cross-field checks, the shipped configs, and the law of dump and load."""
 
+import copy
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nmt.config import RunConfig, TrainConfig, dump_config, load_config
+from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_config
+from nmt.config_file import Flag
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.corpus.sources import DataConfig, SplitConfig
 from nmt.corpus.word_tokenizer import WordConfig
@@ -49,7 +53,11 @@ def test_a_minimal_config_has_the_defaults(tmp_path: Path) -> None:
         ("train.batch_by=tokens", "train.batch_size: got 64 tokens, allowed: more than data.max_p"),
         ("train.device=gpu", "train.device: got 'gpu', allowed: auto, cpu, cuda, cuda:N, mps"),
         ("train.device=cuda:x", "train.device: got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
-        ("name=a/b", r"name: got 'a/b', allowed: what matches ^\w[\w.+-]*$"),
+        (
+            "name=a/b",
+            "name: got 'a/b', allowed: letters, digits and _ . + -, where the first is a letter, a "
+            "digit or _",
+        ),
         ("seed=-1", "seed: got -1, allowed: >= 0"),
     ],
 )
@@ -183,7 +191,9 @@ def test_every_shipped_config_is_right_and_bears_its_name(path: Path) -> None:
 def test_a_bare_name_is_a_recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_config(Path("starter"), ["train.epochs=1"]).data.corpus == "starter"
-    with pytest.raises(ConfigError, match=r"^startre: no such file, and no recipe .*: multi30k, "):
+    with pytest.raises(
+        ConfigError, match=r"^startre: no such file, and no recipe .* mean 'starter'\?\): multi30k"
+    ):
         load_config(Path("startre"))
 
 
@@ -192,8 +202,12 @@ def test_a_recipe_of_a_family_is_named_with_its_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_config(Path("family/dot")).name == "family-dot"
-    with pytest.raises(ConfigError, match=r"^family/dto: no such file, .* family/additive, "):
+    with pytest.raises(
+        ConfigError, match=r"^family/dto: no such file, .*'family/dot'\?\): family/additive, "
+    ):
         load_config(Path("family/dto"))
+    with pytest.raises(ConfigError, match=r"^family/dot\.yaml: .*; the recipe .* is 'family/dot'$"):
+        load_config("family/dot.yaml")
     with pytest.raises(ConfigError, match=r"^elsewhere/dot: no such file$"):
         load_config(Path("elsewhere/dot"))
     Path("family").mkdir()
@@ -209,9 +223,50 @@ def test_a_file_comes_before_the_recipe_of_its_name(
     assert load_config(Path("starter")).name == "mine"
 
 
+def test_a_folder_that_is_no_recipe_is_called_a_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    with pytest.raises(ConfigError, match=r"^data: a folder, and no recipe that comes with nmt: "):
+        load_config("data")
+
+
 def test_a_folder_does_not_hide_the_recipe_of_its_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("starter").mkdir()
     assert load_config(Path("starter")).data.corpus == "starter"
+
+
+def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
+    """Kinds have their defaults, short forms are spelt out, and the values stay as they were."""
+    said = {
+        "name": "x",
+        "data": {"train": {"src": tmp_path / "a.en", "tgt": "a.fr"}},
+        "tokenizer": {"vocab_size": 500},
+        "model": {"attention": "general"},
+        "train": {"epochs": 1},
+    }
+    before = copy.deepcopy(said)
+    assert config_of(said) == load(tmp_path, json.dumps(said, default=str))
+    assert said == before
+    with pytest.raises(ConfigError, match=r"^config: tokenizer\.vocab_siz: unknown key; did you"):
+        config_of({**said, "tokenizer": {"vocab_siz": 500}})
+
+
+def test_a_flag_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    text = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
+    (tmp_path / "x.yaml").write_text(text)
+    given = [Flag("search.beam", 7, "--beam 7"), "search.beam=3"]
+    assert load_config(tmp_path / "x.yaml", given[::-1]).search.beam == 7
+    assert load_config(tmp_path / "x.yaml", given).search.beam == 3
+    for value, words in (
+        (0, "got 0, allowed: >= 1"),
+        (10**30, f"got {10**30}, allowed: less than 2^63"),
+        (99999, "got 99999, allowed: at most the vocabulary's size"),
+    ):
+        flag = Flag("search.beam", value, f"--beam {value}")
+        with pytest.raises(ConfigError, match=re.escape(f"--beam {value}: search.beam: {words}")):
+            load_config(tmp_path / "x.yaml", [flag])

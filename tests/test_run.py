@@ -52,8 +52,12 @@ def test_what_create_writes_open_reads(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match=r"file/y: cannot be created: Not a directory$"):
         RunDirectory.create(tmp_path / "file" / "y", config)
-    with pytest.raises(CheckpointError, match=r"nowhere: not a run: it has no config\.yaml$"):
+    with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
         RunDirectory.open(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
+        load_model(str(tmp_path / "nowhere"), "best", CPU)
+    with pytest.raises(CheckpointError, match=r": not a run: it has no config\.yaml$"):
+        load_model(tmp_path, "best", CPU)
 
 
 def test_open_removes_what_a_killed_save_left(tmp_path: Path) -> None:

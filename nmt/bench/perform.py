@@ -1,7 +1,7 @@
 """All that one call of `nmt bench` measures, part by part."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ _BEAMS = (1, 5)
 _LENGTHS = (16, 32, 64, 128, 256)
 _BATCH_SIZES = (16, 64, 256)
 _QUICK_LENGTHS = (4, 8)
+_ROUNDS = 7
 _QUICK_ROUNDS = 2
 
 
@@ -31,7 +32,7 @@ class Request:
     parts: Sequence[str]
     sizes: str
     overrides: Sequence[str]
-    rounds: int
+    rounds: int | None
     precision: Precision
     device: str
     threads: int | None
@@ -62,11 +63,9 @@ def perform(request: Request, say: Callable[[str], None]) -> Report:
 def _plan(request: Request) -> Plan:
     sizes = sizes_of("tiny" if request.quick else request.sizes, request.overrides)
     device = resolve_device(request.device)
-    if request.quick:
-        return Plan(
-            sizes, device, request.precision, _QUICK_ROUNDS, n_batches=1, ceiling_sizes=(64,)
-        )
-    return Plan(sizes, device, request.precision, request.rounds, data=request.data)
+    rounds = request.rounds or (_QUICK_ROUNDS if request.quick else _ROUNDS)
+    plan = Plan(sizes, device, request.precision, rounds, data=request.data)
+    return replace(plan, n_batches=1, ceiling_sizes=(64,)) if request.quick else plan
 
 
 def _sections(request: Request, plan: Plan, say: Callable[[str], None]) -> Iterator[Section]:

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 import nmt
 from nmt.cli import attention, bench, config, corpus, evaluate, lab, train, translate, vocab
+from nmt.cli.command import Command
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
 from nmt.terminal import one_line, terminal_stream
@@ -109,7 +110,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> bool:
     if wanted:
-        typer.echo(f"nmt {nmt.__version__}")
+        from importlib.metadata import version  # and no torch, which takes seconds to import
+
+        typer.echo(f"nmt {nmt.__version__} (torch {version('torch')})")
         raise typer.Exit()
     return wanted
 
@@ -118,7 +121,12 @@ def _version(wanted: bool) -> bool:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the versions of nmt and torch.",
+        ),
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error (anywhere).")
@@ -136,6 +144,9 @@ app.command()(bench.bench)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.add_typer(config.app, name="config")
+for _group in (app, corpus.app, vocab.app, config.app):
+    for _registered in _group.registered_commands:
+        _registered.cls = Command
 
 
 def _have_three_streams() -> None:

@@ -1,14 +1,16 @@
 """`nmt attention`: where the model looked, as data, picture or text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from nmt.cli.attention_formats import WRITERS, Job
+from nmt.cli.config_option import SetSearch
 from nmt.cli.search_flags import search_of
 from nmt.cli.sentences import checked_arguments, file_lines
+from nmt.counts import counted
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,15 +37,15 @@ def attention(
     first: Annotated[int | None, typer.Option(min=1, help="Only the first N sentences.")] = None,
     target: Annotated[
         list[str] | None,
-        typer.Option(help="The translation of each sentence, in order: nothing is searched for."),
+        typer.Option(
+            help="A translation to explain, in place of a search; once for each sentence."
+        ),
     ] = None,
-    target_file: Annotated[
-        Path | None, typer.Option(help="Those translations, one a line.")
-    ] = None,
+    target_file: Annotated[Path | None, typer.Option(help="Such translations, one a line.")] = None,
     format: Annotated[
         str | None,
         typer.Option(
-            help="jsonl, npz, png, text or pharaoh (hard alignments).",
+            help="jsonl, npz, png, text or pharaoh (word alignments).",
             show_default="by the suffix of --out, else jsonl",
         ),
     ] = None,
@@ -54,15 +56,15 @@ def attention(
     level: Annotated[
         str | None,
         typer.Option(
-            help="Rows and columns: piece or word.",
+            help="What a row and a column stand for: piece or word.",
             show_default="piece; pharaoh: word; text: word where pieces are too wide",
         ),
     ] = None,
     heads: Annotated[
         str,
         typer.Option(
-            help="Of an attention with several heads: mean, all, or numbers or words of names "
-            "with commas, such as 1,3 or 'layer 2'."
+            help="The heads to show: mean, all, or their numbers or names between commas, such as "
+            "1,3 or 'layer 2'."
         ),
     ] = "mean",
     beam: Annotated[
@@ -81,10 +83,12 @@ def attention(
     ] = None,
     checkpoint: Annotated[str, typer.Option(help="best, last or step-NNNNNN.")] = "best",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda[:N] or mps.")] = "auto",
+    set_: SetSearch = None,
 ) -> None:
-    """Show where the model looked: attention weights as data (jsonl, npz), png or text.
+    """Show where the model looked: attention weights as data, picture or text.
 
-    Rows are the translation, columns the source. docs/attention-dump.md describes the files.
+    Rows are pieces of the translation, columns those of the source. Sentences and hypotheses are
+    counted from 0. docs/attention-dump.md describes the files.
     """
     chosen = _format(format, out)
     _check_choice("--level", level, ("piece", "word"))
@@ -101,13 +105,14 @@ def attention(
     if run is None:
         typer.echo(f"run: {folder}", err=True)
     config = RunDirectory(folder).load_config()
-    search = _search(folder, config.search, beam, n_best, chosen)
+    search = _search(folder, beam, n_best, chosen, set_ or ())
     given = _texts(sentences, file)
     sources = _split_sources(config, split or "") if given is None else given
     targets = _texts(target, target_file)
     if targets is not None and len(targets) != len(sources):
         raise ConfigError(
-            f"--target: got {len(targets)} translations for {len(sources)} sentences; "
+            f"--target: got {counted(len(targets), 'translation')} for "
+            f"{counted(len(sources), 'sentence')}; "
             "give one for each, in the same order"
         )
 
@@ -160,16 +165,19 @@ def _texts(given: list[str] | None, file: Path | None) -> list[str] | None:
 
 
 def _search(
-    folder: Path, default: "SearchConfig", beam: int | None, n_best: int | None, chosen: str
+    folder: Path, beam: int | None, n_best: int | None, chosen: str, overrides: Sequence[str]
 ) -> "SearchConfig":
-    """The run's search with the flags over it. Raises ConfigError where they do not fit."""
+    """The run's search with --set and the flags over it. Raises ConfigError for what does not fit.
+
+    Data has the whole beam, and the other formats the best of it, unless told otherwise.
+    """
     if chosen == "pharaoh" and (n_best or 1) > 1:
         raise ConfigError(
             f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
         )
-    size = beam or default.beam
-    shown = n_best or (size if chosen in ("jsonl", "npz") else 1)
-    return search_of(folder, {"beam": beam, "n_best": shown})
+    search = search_of(folder, {"beam": beam, "n_best": n_best}, overrides)
+    shown = n_best or (search.beam if chosen in ("jsonl", "npz") else 1)
+    return search.model_copy(update={"n_best": shown})
 
 
 def _split_sources(config: "RunConfig", name: str) -> list[str]:

@@ -7,39 +7,44 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.bench.parts import PARTS, chosen_parts
+from nmt.cli.config_option import set_option
 
 Parts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PART]...", help=f"What to measure: {', '.join(PARTS)}."),
+    typer.Argument(metavar="PART", help=f"What to measure: {', '.join(PARTS)}."),
 ]
 SizesName = Annotated[
     str,
     typer.Option(
         "--sizes",
-        help="standard; long: sentences of 50 pieces, 1000 units; gpu: 1024 units, vocabulary "
-        "32,000, length 50.",
+        help="standard; long (sentences of 50 pieces, 1,000 units); or gpu (1,024 units, a "
+        "vocabulary of 32,000, sentences of 50 pieces).",
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Another size: batch, src, tgt, embedding, hidden, "
-        "vocabulary, dropout. Repeatable.",
-    ),
-]  # fmt: skip
+    set_option("batch, src, tgt, embedding, hidden, vocabulary or dropout", "hidden=512"),
+]
 PrecisionName = Annotated[
     Literal["fp32", "bf16"], typer.Option(help="bf16 is measured beside fp32.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads of torch. [default: its own]")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-Rounds = Annotated[int, typer.Option(min=1, help="Rounds in turn; figures are their medians.")]
-Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the fetched corpora.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Threads of torch.", show_default="torch's own")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda[:N] or mps.")]
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Rounds in turn; figures are their medians.", show_default="7; --quick: 2"
+    ),
+]
+Data = Annotated[Path, typer.Option(help="Folder of the fetched corpora.")]
 Run = Annotated[Path | None, typer.Option(help="A trained run, to be measured too.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Add the time of each operation.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Tiny sizes: does it work, not how fast.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes, to see that it works.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit with 1 where others kept the machine busy.")
+    bool, typer.Option("--strict", help="Exit with code 1 if other programs kept the machine busy.")
 ]
 
 
@@ -50,7 +55,7 @@ def bench(
     precision: PrecisionName = "fp32",
     threads: Threads = None,
     device: Device = "cpu",
-    rounds: Rounds = 7,
+    rounds: Rounds = None,
     data: Data = Path("data"),
     run: Run = None,
     profile: Profile = False,
@@ -58,10 +63,11 @@ def bench(
     json_: Json = False,
     strict: Strict = False,
 ) -> None:
-    """Measure training and decoding beside the textbook's loop and the machine's ceiling.
+    """Measure the speed of training and decoding.
 
-    Everything is timed in turn with what it is held against. A figure is clean only if nothing
-    else kept the machine busy meanwhile; docs/benchmarks.md says how to read them.
+    It is compared with a textbook implementation and with the limit of the machine, all timed in
+    turn. A figure counts as clean only if no other program kept the machine busy meanwhile;
+    docs/benchmarks.md says how to read the figures.
     """
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform

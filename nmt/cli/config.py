@@ -5,30 +5,31 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError
 
-app = typer.Typer(no_args_is_help=True, help="Check, show and document configs.")
-
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set a key, as in train.lr=3e-4; may be repeated.",
-        show_default=False,
-    ),
-]
+app = typer.Typer(no_args_is_help=True, help="List, check, show and document configs.")
 
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="The config, a YAML file.", show_default=False)],
-    overrides: Overrides = None,
+    config_argument: ConfigArgument = None,
+    config: ConfigOption = None,
+    overrides: SetKeys = None,
 ) -> None:
     """Print the config with every default filled in, as a run would save it."""
     from nmt.config import dump_config, load_config
 
-    typer.echo(dump_config(load_config(file, overrides or ())), nl=False)
+    loaded = load_config(one_config(config_argument, config), overrides or ())
+    typer.echo(dump_config(loaded), nl=False)
+
+
+@app.command("list")
+def list_recipes() -> None:
+    """List the recipes that come with nmt, by the names that --config takes."""
+    from nmt.config import recipes
+
+    typer.echo("\n".join(recipes()))
 
 
 @app.command()

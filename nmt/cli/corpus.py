@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.corpus.sources import DataConfig
     from nmt.schema import SentencePair
 
-app = typer.Typer(
-    help="Named corpora: list and fetch them; check what a run would read.", no_args_is_help=True
-)
+app = typer.Typer(help="List and fetch corpora; check what a run would read.", no_args_is_help=True)
 
 Data = Annotated[
     Path,
@@ -67,9 +66,11 @@ def fetch(
         typer.Option("--from", help="Take the files from this file or folder, download nothing."),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Only this source, where a file has several.")
+        str | None, typer.Option(help="Where a file has several sources, use only this one.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Fetch again what is there already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Fetch again what is there already.")
+    ] = False,
     data: Data = Path("data"),
 ) -> None:
     """Download a corpus, or copy it from disk; verify it, and read it to be sure.
@@ -85,13 +86,12 @@ def fetch(
 
 @app.command()
 def check(
-    config: Annotated[Path, typer.Argument(help="The YAML file of a run.", metavar="CONFIG")],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")
-    ] = None,
-    pieces: Annotated[
-        bool, typer.Option(help="Train the run's tokenizer and count its pieces too.")
-    ] = True,
+    config_argument: ConfigArgument = None,
+    config: ConfigOption = None,
+    set_: SetKeys = None,
+    no_pieces: Annotated[
+        bool, typer.Option("--no-pieces", help="Train no tokenizer, and count no pieces.")
+    ] = False,
     json_: Json = False,
 ) -> None:
     """Report on what a run would read, before it is trained.
@@ -104,15 +104,16 @@ def check(
     from nmt.corpus.report import corpus_report
     from nmt.corpus.report_text import render_report
 
-    loaded = load_config(config, list(set_ or []))
+    chosen = one_config(config_argument, config)
+    loaded = load_config(chosen, set_ or ())
     splits = _read_splits(loaded.data)
     if not splits:
         raise ConfigError(
-            f"{config}: nothing to read: corpus '{loaded.data.corpus}' has no split train, valid "
+            f"{chosen}: nothing to read: corpus '{loaded.data.corpus}' has no split train, valid "
             "or test; name its splits under data.train, data.valid, data.test"
         )
     tokenizers = None
-    if pieces and "train" in splits:
+    if not no_pieces and "train" in splits:
         from nmt.corpus.tokenizer import train_tokenizers
 
         typer.echo(f"training the {loaded.tokenizer.kind} tokenizer on train ...", err=True)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.config_option import SetSearch
+from nmt.cli.search_flags import check_search_keys
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 def evaluate(
     bleu: Annotated[bool, typer.Option("--bleu", help="BLEU (the default).")] = False,
     chrf: Annotated[bool, typer.Option("--chrf", help="chrF2.")] = False,
-    ter: Annotated[bool, typer.Option("--ter", help="TER (less is better).")] = False,
+    ter: Annotated[bool, typer.Option("--ter", help="TER (lower is better).")] = False,
     multi30k_style: Annotated[
         bool, typer.Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
     ] = False,
@@ -33,7 +35,8 @@ def evaluate(
     ] = None,
     src: Annotated[Path | None, typer.Option(help="Source text, one sentence a line.")] = None,
     ref: Annotated[
-        list[Path] | None, typer.Option(help="Its translation; repeat for several.")
+        list[Path] | None,
+        typer.Option(help="Reference translation of the source; repeat for several."),
     ] = None,
     hyp: Annotated[
         Path | None, typer.Option(help="Score this translation; nothing is translated.")
@@ -60,7 +63,10 @@ def evaluate(
         int | None, typer.Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
     ] = None,
     length_penalty: Annotated[
-        float | None, typer.Option(min=0, help="0: none.", show_default="the run's")
+        float | None,
+        typer.Option(
+            min=0, help="0 is none; more favours long translations.", show_default="the run's"
+        ),
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Sentences at a time.", show_default="the run's")
@@ -73,14 +79,15 @@ def evaluate(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the translations here too.")] = None,
     fail_under: Annotated[
-        float | None, typer.Option(min=0, max=100, help="Exit with 1 where BLEU is lower.")
+        float | None, typer.Option(min=0, max=100, help="Exit with code 1 where BLEU is lower.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
     no_bootstrap: Annotated[
         bool, typer.Option("--no-bootstrap", help="No confidence interval.")
     ] = False,
+    set_: SetSearch = None,
 ) -> None:
-    """Score translations: a run's of its test set, of files, or ones made elsewhere.
+    """Score translations that a run makes, or that were made elsewhere.
 
     Scores are sacreBLEU's, with signature and 95 % bootstrap interval.
 
@@ -93,6 +100,7 @@ def evaluate(
     if out is not None and (hyp is not None or not out.parent.is_dir()):
         problem = "no translation is made with --hyp" if hyp else f"no such folder: {out.parent}"
         raise ConfigError(f"--out: {problem}")
+    check_search_keys(set_ or ())
     search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
 
     from nmt.device import keep_freed_memory
@@ -113,6 +121,7 @@ def evaluate(
         baseline=baseline,
         lang=lang,
         search={name: value for name, value in search.items() if value is not None},
+        overrides=tuple(set_ or ()),
         device=device,
         int8=int8,
     )

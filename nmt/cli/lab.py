@@ -5,20 +5,17 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.config_option import set_option
+
 Name = Annotated[
     str | None,
     typer.Argument(help="The experiment.", show_default="list them"),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.json and NAME.png.")]
-Seed = Annotated[int | None, typer.Option(help="Short for --set seed=N.")]
+Seed = Annotated[int | None, typer.Option(help="The same as --set seed=N.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set an option of the experiment; may be repeated.",
-        show_default=False,
-    ),
+    set_option("an option of the experiment", "seed=3"),
 ]
 Options = Annotated[
     bool, typer.Option("--options", help="List the experiment's options, with their defaults.")
@@ -36,9 +33,9 @@ def lab(
     list_: List = False,
     json_: Json = False,
 ) -> None:
-    """Run a small experiment on attention: its numbers, and a picture of them.
+    """Run a small experiment on attention; write its results as numbers and as a picture.
 
-    docs/lab.md says what each one shows.
+    docs/lab.md says what each experiment shows.
     """
     if name is None or list_:
         _print_names()

@@ -4,24 +4,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.translation.search import SearchConfig
 
 
-def search_of(
-    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
-) -> "SearchConfig":
-    """The run's search with `--set` and then the flags that are given over it.
+_USUAL_BEAMS = "5 to 12"
+_WIDE_BEAM = 100  # from here on a search may take minutes without a word
 
-    A beam that is too small for the run's own `n_best` lowers that. Raises ConfigError for what
-    the config would not allow, and for a key that is none of the search's.
-    """
+
+def check_search_keys(overrides: Sequence[str]) -> None:
+    """Raise ConfigError for a --set whose key is none of the search's."""
     for override in overrides:
         if not override.startswith("search."):
             raise ConfigError(f"--set {override}: got another key, allowed here: search.*")
 
+
+def search_of(
+    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
+) -> "SearchConfig":
+    """The run's search with `--set` and then the flags that are given over it, by their keys.
+
+    A beam that is too small for the run's own `n_best` lowers that. Raises ConfigError for what
+    the config would not allow, and for a key that is none of the search's.
+    """
+    check_search_keys(overrides)
+
+    from nmt.config_file import Flag
     from nmt.run import RunDirectory
 
     given = {key: value for key, value in flags.items() if value is not None}
@@ -33,5 +45,15 @@ def search_of(
         )
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
-    laid_over = [*overrides, *(f"search.{key}={value}" for key, value in given.items())]
-    return RunDirectory(run).load_config(laid_over).search
+    flagged = [
+        Flag(f"search.{key}", value, f"--{key.replace('_', '-')} {value}")
+        for key, value in given.items()
+    ]
+    found = RunDirectory(run).load_config([*overrides, *flagged]).search
+    if found.beam > _WIDE_BEAM:
+        typer.echo(
+            f"beam {found.beam:,}: time and memory grow with it; translation gains little beyond "
+            f"{_USUAL_BEAMS}",
+            err=True,
+        )
+    return found

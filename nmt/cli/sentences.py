@@ -16,13 +16,13 @@ _Item = TypeVar("_Item")
 
 
 def checked_arguments(sentences: Sequence[str]) -> list[str]:
-    """`sentences`; DataError for one whose bytes were no UTF-8 on the command line."""
+    """The lines of `sentences`; DataError for one whose bytes were no UTF-8 on the command line."""
     for number, sentence in enumerate(sentences, start=1):
         try:
             sentence.encode("utf-8")
         except UnicodeEncodeError:
             raise DataError(f"sentence {number}: not UTF-8: {sentence!a}") from None
-    return list(sentences)
+    return [line for text in sentences for line in text.removesuffix("\n").split("\n")]
 
 
 def file_lines(path: Path) -> Iterator[str]:

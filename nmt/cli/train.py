@@ -10,44 +10,40 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.errors import ConfigError
+from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 
 if TYPE_CHECKING:
     from nmt.training.loop import Outcome
 
-Recipe = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="The same as --config.")]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", "-c", help="YAML file that describes the run, or the name of a recipe: starter."
-    ),
+Run = Annotated[Path | None, typer.Option(help="Run directory.", show_default="runs/NAME")]
+Device = Annotated[
+    str | None, typer.Option(help="auto, cpu, cuda[:N] or mps.", show_default="the config's")
 ]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")
+Epochs = Annotated[
+    int | None, typer.Option(help="Stop after N epochs.", show_default="the config's")
 ]
-Run = Annotated[Path | None, typer.Option(help="Run directory. [default: runs/NAME]")]
-Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-Epochs = Annotated[int | None, typer.Option(help="Stop after this many epochs.")]
-Steps = Annotated[int | None, typer.Option(help="Stop after this many updates.")]
+Steps = Annotated[
+    int | None, typer.Option(help="Stop after N updates.", show_default="the config's")
+]
 AllowChange = Annotated[
     bool,
     typer.Option(
-        "--allow-change", help="Go on with other rates, batch sizes or dropout than the run had."
+        "--allow-change", help="Continue a run with another learning rate, batch size or dropout."
     ),
 ]
 Deterministic = Annotated[
     bool,
     typer.Option(
-        "--deterministic", help="Only operations that give the same bits every time; slower."
+        "--deterministic", help="Use only operations that give the same bits every time; slower."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Only errors on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors on stderr.")]
 
 
 def train(
-    recipe: Recipe = None,
-    config: Config = None,
-    set_: Set = None,
+    config_argument: ConfigArgument = None,
+    config: ConfigOption = None,
+    set_: SetKeys = None,
     run: Run = None,
     device: Device = None,
     epochs: Epochs = None,
@@ -64,15 +60,19 @@ def train(
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from nmt.config import load_config
+    from nmt.config_file import Flag
     from nmt.device import keep_freed_memory
     from nmt.training import loop
 
-    overrides = list(set_ or [])
-    given = {"train.device": device, "train.epochs": epochs, "train.steps": steps}
-    overrides += [f"{key}={value}" for key, value in given.items() if value is not None]
+    given = {"device": device, "epochs": epochs, "steps": steps}
+    flags = [
+        Flag(f"train.{name}", value, f"--{name} {value}")
+        for name, value in given.items()
+        if value is not None
+    ]
     if deterministic:
-        overrides.append("train.deterministic=true")
-    loaded = load_config(_one_config(recipe, config), overrides)
+        flags.append(Flag("train.deterministic", True, "--deterministic"))
+    loaded = load_config(one_config(config_argument, config), [*(set_ or ()), *flags])
     stop = _StopSignal()
     folder = run or Path("runs") / loaded.name
     keep_freed_memory()
@@ -82,21 +82,6 @@ def train(
     typer.echo(outcome.run)
     if outcome.reason is None:
         raise typer.Exit(128 + stop.number)
-
-
-def _one_config(recipe: Path | None, config: Path | None) -> Path:
-    """The config, given with `--config` or without. Raises ConfigError for none, or two."""
-    chosen = config or recipe
-    if chosen is None:
-        from nmt.config import recipes
-
-        raise ConfigError(
-            "--config is missing: give a YAML file, or the name of a recipe that comes with nmt: "
-            + ", ".join(recipes())
-        )
-    if recipe is not None and recipe != chosen:
-        raise ConfigError(f"--config: got {config} and also {recipe}, allowed: one of them")
-    return chosen
 
 
 def _closing_words(outcome: "Outcome") -> str:

@@ -1,12 +1,15 @@
 """`nmt translate`: sentences in, translations out."""
 
+import os
 import sys
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nmt.cli.config_option import SetSearch
 from nmt.cli.search_flags import search_of
 from nmt.cli.sentences import checked_arguments, file_lines, prompted, with_progress
 from nmt.cli.translations import Form, answering, job_of, writer
@@ -15,7 +18,8 @@ from nmt.errors import ConfigError
 
 def translate(
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Sentences to translate.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Sentences to translate, one a line.", show_default=False),
     ] = None,
     file: Annotated[
         Path | None, typer.Option(help="Text to translate, one sentence a line; - is stdin.")
@@ -32,13 +36,16 @@ def translate(
         typer.Option(min=1, help="Translations per sentence.", show_default="the run's"),
     ] = None,
     length_penalty: Annotated[
-        float | None, typer.Option(min=0, help="0: none.", show_default="the run's")
+        float | None,
+        typer.Option(
+            min=0, help="0 is none; more favours long translations.", show_default="the run's"
+        ),
     ] = None,
     batch_size: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Sentences at a time; 1 answers every line of a pipe at once.",
+            help="Sentences at a time; 1 answers each line of a pipe at once.",
             show_default="the run's",
         ),
     ] = None,
@@ -47,48 +54,54 @@ def translate(
         bool, typer.Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")
     ] = False,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Lines are: score, tab, translation.")
+        bool, typer.Option("--scores", help="Print score, tab, translation.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="A JSON object a line, with scores and pieces.")
+        bool, typer.Option("--json", help="Print a JSON object a line: texts, scores and pieces.")
     ] = False,
     show_attention: Annotated[
-        bool, typer.Option("--show-attention", help="Draw where the model looked.")
+        bool,
+        typer.Option("--show-attention", help="Draw the attention weights below each translation."),
     ] = False,
     no_restore: Annotated[
-        bool, typer.Option("--no-restore", help="Plain spaces and apostrophes, as the model reads.")
+        bool, typer.Option("--no-restore", help="Print plain spaces and apostrophes everywhere.")
     ] = False,
     replace_unk: Annotated[
         bool,
-        typer.Option("--replace-unk", help="Put the source word most looked at for <unk>."),
+        typer.Option(
+            "--replace-unk", help="Replace <unk> by the source word with the most attention."
+        ),
     ] = False,
     lexicon: Annotated[
         Path | None,
-        typer.Option(help="What to put instead of that word: lines of word, tab, translation."),
+        typer.Option(help="Translations of such words: lines of word, tab, translation."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="stdout")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where the same command was stopped.")
+        bool,
+        typer.Option(
+            "--resume", help="Continue the --out file that the same command left unfinished."
+        ),
     ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a key search.*; repeatable."),
-    ] = None,
+    set_: SetSearch = None,
 ) -> None:
     """Translate sentences, a file, a pipe or what is typed.
 
-    One line of output for one of input, empty for empty. With --n-best above 1 the lines are:
-    number of the sentence, tab, score, tab, translation; best first.
+    Every line of input gives one line of output; an empty line gives an empty one. With --n-best
+    above 1 a sentence gives a line for each translation, the best first: the number of the
+    sentence (from 0), tab, score, tab, translation.
 
-    Scores are log-probabilities divided by the length penalty.
+    A score is the log-probability of the translation divided by the length penalty.
 
-    A translation is at most search.max_length_factor times as long as its source, and
-    search.max_length_extra and at most search.max_length pieces; how many were cut is said.
+    The length of a translation is bounded, in pieces: by the length of its source times
+    search.max_length_factor, plus search.max_length_extra; and by search.max_length. A message
+    on stderr counts the translations that were cut there.
     """
     _check(sentences, file, as_json and show_attention, lexicon is not None and not replace_unk)
     if resume and (out is None or file is None or not file.is_file()):
         raise ConfigError("--resume: allowed with --file FILE --out FILE only")
     texts = checked_arguments(sentences or ())
+    _note_file_names(texts)
     flags = {
         "beam": beam,
         "n_best": n_best,
@@ -96,7 +109,7 @@ def translate(
         "batch_size": batch_size,
     }
 
-    from nmt.run import find_run
+    from nmt.run import RunDirectory, find_run
 
     folder = find_run(run)
     search = search_of(folder, flags, set_ or ())
@@ -110,19 +123,20 @@ def translate(
     translator = Translator.load(
         folder, device=device, checkpoint=checkpoint, search=search, int8=int8
     )
+    longest = RunDirectory(folder).load_config().data.max_pieces
     form = Form(scores, as_json, show_attention, several=translator.search.n_best > 1)
     if resume and form.is_block:
         raise ConfigError("--resume: allowed where each sentence has one line")
     answers = answering(translator, not no_restore, replace_unk, lexicon)
     if not texts and file is None and sys.stdin.isatty():
-        with writer(form, out) as written:
+        with writer(form, out, longest) as written:
             for text in prompted(f"{translator.tokenizers.src.lang}> "):
                 written.write(answers.stream([text]))
         return
     job = None
     if out is not None and file is not None and file.is_file() and not form.is_block:
         job = job_of(answers, form, file, folder, checkpoint)
-    with writer(form, out, job, resume, translator.chunk_size) as written:
+    with writer(form, out, longest, job, resume, translator.chunk_size) as written:
         lines = iter(texts) if texts else file_lines(file or Path("-"))
         made = answers.stream(islice(lines, written.n_written, None))
         written.write(with_progress(made, file, out is not None, written.n_written))
@@ -138,3 +152,13 @@ def _check(
         raise ConfigError("--json does not go with --show-attention; see nmt attention")
     if lone_lexicon:
         raise ConfigError("--lexicon: it goes with --replace-unk")
+
+
+def _note_file_names(texts: Sequence[str]) -> None:
+    """Say so where a sentence is the name of a file that is here: the text of it may be meant."""
+    for text in texts:
+        if os.path.isfile(text):
+            typer.echo(
+                f"note: '{text}' is translated as a sentence; --file {text} translates the file",
+                err=True,
+            )

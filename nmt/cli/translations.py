@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,16 +92,17 @@ def job_of(
 def writer(
     form: Form,
     out: Path | None,
+    longest: int,
     job: dict[str, object] | None = None,
     resume: bool = False,
     unit: int = 1,
 ) -> Iterator["Writer"]:
     """A Writer to `out`, or to stdout; it says at the end what there is to say.
 
-    See job_output for `job`, `resume` and `unit`.
+    See Writer for `longest`, and job_output for `job`, `resume` and `unit`.
     """
     if out is None:
-        written = Writer(form, typer.echo)
+        written = Writer(form, longest, typer.echo)
         yield written
     else:
         from nmt.translation.job import job_output
@@ -114,7 +115,7 @@ def writer(
 
             if n_done:
                 typer.echo(f"{out}: going on after line {n_done:,}", err=True)
-            written = Writer(form, emit, n_done)
+            written = Writer(form, longest, emit, n_done)
             try:
                 yield written
             except KeyboardInterrupt:
@@ -126,22 +127,29 @@ def writer(
 
 @dataclass
 class Writer:
-    """Writes translations, and counts what a reader should be told of at the end."""
+    """Writes translations, and counts what a reader should be told of at the end.
+
+    `longest` is the greatest number of source pieces that the model was trained on.
+    """
 
     form: Form
+    longest: int
     emit: Callable[[str], None]
     n_written: int = 0
     n_cut: int = 0
+    too_long: list[int] = field(default_factory=list)
 
     def write(self, translations: Iterable["Translation"]) -> None:
         """The lines of each translation, as soon as it is there."""
         for translation in translations:
             self.n_written += 1
+            if len(translation.source.ids) > self.longest:
+                self.too_long.append(self.n_written)
             self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
             self.emit("\n".join(self._lines(translation)))
 
     def report(self) -> None:
-        """Says what the shades of a map mean and how many translations the length bound cut."""
+        """Says what the shades of a map mean, what the length bound cut, what was too long."""
         if self.form.attention:
             from nmt.maps.terminal import legend
 
@@ -153,10 +161,19 @@ class Writer:
                 err=True,
             )
 
+        if self.too_long:
+            typer.echo(
+                f"longer than any sentence of the training ({self.longest} pieces): "
+                f"{len(self.too_long)} of {self.n_written}, the first in line "
+                f"{self.too_long[0]:,}; their translations often leave much out: split them",
+                err=True,
+            )
+
     def _lines(self, translation: "Translation") -> list[str]:
         if self.form.as_json:
             return [json.dumps(_record(translation), ensure_ascii=False)]
-        number = f"{self.n_written}\t" if self.form.several else ""
+        index = self.n_written - 1  # from 0, as in nmt attention
+        number = f"{index}\t" if self.form.several else ""
         with_score = self.form.scores or self.form.several
         if not translation.hypotheses:
             return [number + ("\t" if with_score else "")]

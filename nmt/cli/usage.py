@@ -44,13 +44,17 @@ def _problem(error: Any) -> str:
 
 
 def _no_option(error: Any) -> str:
-    """The nearest option; or, where sentences are taken, how to give one that begins with `-`."""
+    """The nearest option; where to give one of `nmt` itself; or how to give a sentence with `-`."""
     parameters = error.ctx.command.params if error.ctx else []
     options = [option for parameter in parameters for option in parameter.opts if option[0] == "-"]
-    near = _nearest(error.option_name, [*options, "--help"])
-    if not near and any(parameter.name == "sentences" for parameter in parameters):
-        near = "a sentence that begins with - comes after --"
-    return f"no option {error.option_name}" + (f"; {near}" if near else "")
+    near, name = _nearest(error.option_name, [*options, "--help"]), error.option_name
+    root = error.ctx.find_root().command if error.ctx else None
+    is_sentence = not name.startswith("--") or " " in name
+    if any(name in parameter.opts for parameter in getattr(root, "params", ())):
+        near = f"it comes first: nmt {name}"
+    elif is_sentence and any(parameter.name == "sentences" for parameter in parameters):
+        near = near or "a sentence that begins with - comes after --"
+    return f"no option {name}" + (f"; {near}" if near else "")
 
 
 def _name(parameter: Any) -> str:

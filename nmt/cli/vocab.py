@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -18,25 +19,13 @@ Side = Literal["src", "tgt"]
 
 @app.command()
 def build(
-    config: Annotated[
-        Path,
-        typer.Option(
-            "--config", "-c", help="YAML file that describes the run.", show_default=False
-        ),
-    ],
     out: Annotated[
         Path,
         typer.Option(help="Folder to write; it must not hold vocabularies.", show_default=False),
     ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a key, as in tokenizer.vocab_size=4000; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    config_argument: ConfigArgument = None,
+    config: ConfigOption = None,
+    overrides: SetKeys = None,
 ) -> None:
     """Learn the vocabularies that `nmt train` would learn, without training.
 
@@ -46,13 +35,14 @@ def build(
     from nmt.corpus.catalog import read_split, resolve_split
     from nmt.corpus.tokenizer import MANIFEST_NAME, size_notes, train_tokenizers
 
-    loaded = load_config(config, overrides or ())
+    chosen = one_config(config_argument, config)
+    loaded = load_config(chosen, overrides or ())
     if (out / MANIFEST_NAME).exists():
         raise DataError(f"{out}: holds vocabularies already; name another folder with --out")
     data = loaded.data
     split = resolve_split(data, "train")
     if split is None:
-        raise ConfigError(f"{config}: data.train: missing; vocabularies are learned from it")
+        raise ConfigError(f"{chosen}: data.train: missing; vocabularies are learned from it")
     pairs = read_split(split, data)
     tokenizers = train_tokenizers(
         loaded.tokenizer, pairs, data.src_lang, data.tgt_lang, loaded.seed
@@ -73,24 +63,21 @@ def show(
     run: Annotated[
         Path | None,
         typer.Option(
-            help="Run directory, or a folder that `nmt vocab build` wrote. "
-            "[default: the newest run with a checkpoint]",
-            show_default=False,
+            help="Run directory, or a folder that `nmt vocab build` wrote.",
+            show_default="the newest with a model",
         ),
     ] = None,
     side: Annotated[
         Side | None,
-        typer.Option(
-            help="The side to show. [default: both; of a text the source]", show_default=False
-        ),
+        typer.Option(help="The side to show.", show_default="both; of a text the source"),
     ] = None,
-    first: Annotated[int, typer.Option(min=0, help="Show so many pieces.")] = 20,
+    first: Annotated[int, typer.Option(min=0, help="Show the first N pieces.")] = 20,
     json_: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
 ) -> None:
     """Print sizes and first pieces, or how TEXT is cut into pieces and what comes back.
 
-    Pieces are shown in the order of their ids: the reserved four, then from frequent to rare
-    (those of BPE in the order in which they were merged).
+    Pieces are shown in the order of their ids. Four reserved ones come first; the others go from
+    the most frequent to the rarest, those of BPE in the order in which they were merged.
     """
     from nmt.corpus.tokenizer import Tokenizers
 

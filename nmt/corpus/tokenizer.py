@@ -21,7 +21,7 @@ from nmt.corpus.text import normalise
 from nmt.corpus.vocab import NO_SURFACES, Vocab
 from nmt.corpus.word_tokenizer import WordConfig
 from nmt.errors import DataError
-from nmt.schema import Config, Encoded, SentencePair
+from nmt.schema import Config, Encoded, FilePath, SentencePair
 
 TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminator="kind")]
 
@@ -97,11 +97,12 @@ class Tokenizers:
     tgt: Tokenizer
     joint: bool
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: FilePath) -> None:
         """Write tokenizer.json and the model files into `folder`, which is made if need be.
 
         The manifest comes last, so that a folder with one is whole.
         """
+        folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         sides = {"src": self.src, "tgt": self.tgt}
         files: dict[str, _File] = {}
@@ -121,12 +122,13 @@ class Tokenizers:
         write_text(folder / MANIFEST_NAME, text + "\n")
 
     @classmethod
-    def load(cls, folder: Path) -> "Tokenizers":
+    def load(cls, folder: FilePath) -> "Tokenizers":
         """The tokenizers that `save` wrote into `folder`.
 
         Raises DataError, naming the file and what is wrong with it, where one is missing,
         unreadable, of another format, altered, or not the model of a vocabulary.
         """
+        folder = Path(folder)
         manifest = _read_manifest(folder / MANIFEST_NAME)
         return cls(
             src=_load_side(folder, manifest.src, manifest.config, manifest.src_lang),

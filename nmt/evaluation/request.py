@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
+from nmt.config_file import Flag
 from nmt.corpus.catalog import read_examples
 from nmt.corpus.sources import DataConfig
 from nmt.device import describe_device, resolve_device
@@ -30,8 +32,9 @@ class EvalRequest:
     """Where texts and translations come from and what to score by; None: the default.
 
     Without `hyp` the run translates: `src`, or else `split` of its data. With `hyp` the lines of
-    that file are scored, and with `refs` too no run is needed. `search` overrides fields of the
-    run's SearchConfig. `baseline` is an earlier translation of the same lines.
+    that file are scored, and with `refs` too no run is needed. `overrides` (`search.key=value`)
+    and then `search` set keys of the run's SearchConfig. `baseline` is an earlier translation of
+    the same lines.
     """
 
     scoring: Scoring = field(default_factory=Scoring)
@@ -44,6 +47,7 @@ class EvalRequest:
     baseline: Path | None = None
     lang: str | None = None
     search: Mapping[str, int | float] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
     device: str | None = None
     int8: bool = False
 
@@ -66,6 +70,7 @@ class EvalRequest:
     def _idle_with_hyp(self) -> list[str]:
         given = {
             **{f"--{name.replace('_', '-')}": value for name, value in self.search.items()},
+            "--set": self.overrides or None,
             "--checkpoint": self.checkpoint,
             "--device": self.device,
             "--int8": self.int8 or None,
@@ -147,8 +152,11 @@ def _scored(
 def _translator(request: EvalRequest, folder: Path, about: dict[str, object]) -> Translator:
     """The run's translator as the request wants it; what it is goes into `about`."""
     given = {**request.search, "n_best": 1}
-    overrides = [f"search.{name}={value}" for name, value in given.items()]
-    search = RunDirectory(folder).load_config(overrides).search
+    flags = [
+        Flag(f"search.{name}", value, f"--{name.replace('_', '-')} {value}")
+        for name, value in given.items()
+    ]
+    search = RunDirectory(folder).load_config([*request.overrides, *flags]).search
     device = resolve_device(request.device or "auto")
     checkpoint = request.checkpoint or "best"
     loaded = load_model(folder, checkpoint, device)
@@ -180,6 +188,7 @@ def _finish(
         baseline=str(request.baseline) if request.baseline else None,
         tgt_lang=scoring.tgt_lang,
     )
+    search = cast(Mapping[str, object], about.get("search", {}))
     comparisons = {}
     if request.baseline:
         lines = read_translations(request.baseline, len(examples), str(about["corpus"]))
@@ -198,20 +207,22 @@ def _finish(
         }
         for note in baseline.notes():
             say(f"{request.baseline}: {note}")
-    return EvalReport(_name(request, str(about["split"])), evaluation, comparisons, about)
+    return EvalReport(_name(request, str(about["split"]), search), evaluation, comparisons, about)
 
 
-def _name(request: EvalRequest, split: str) -> str:
+def _name(request: EvalRequest, split: str, search: Mapping[str, object]) -> str:
     """A file name that says what was scored, and how where that is not the run's default way."""
     parts = [split]
     if request.hyp:
         parts.append(f"hyp-{request.hyp.name}")
     if request.checkpoint not in (None, "best"):
         parts.append(str(request.checkpoint))
-    words = {"beam": "beam", "length_penalty": "alpha"}
-    parts += [
-        f"{word}{request.search[name]}" for name, word in words.items() if name in request.search
+    keys = [
+        override.partition("=")[0].strip().removeprefix("search.") for override in request.overrides
     ]
+    for key in dict.fromkeys([*keys, *request.search]):
+        if key != "batch_size":  # which changes no translation
+            parts.append(f"{'alpha' if key == 'length_penalty' else key}{search[key]}")
     if request.int8:
         parts.append("int8")
     return "-".join(parts)

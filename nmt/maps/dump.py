@@ -17,7 +17,7 @@ from jaxtyping import Float32
 from nmt.errors import DataError
 from nmt.maps.record import AttentionRecord
 from nmt.output import atomic_output, write_lines
-from nmt.schema import Encoded
+from nmt.schema import Encoded, FilePath
 
 FORMAT = "nmt-attention"
 VERSION = 1
@@ -36,18 +36,18 @@ def to_json(record: AttentionRecord) -> str:
     return _dumps({**header, **_fields(record), **arrays})
 
 
-def write_jsonl(made: Iterable[AttentionRecord], path: Path) -> None:
+def write_jsonl(made: Iterable[AttentionRecord], path: FilePath) -> None:
     """Write a line per record, as they come. Raises DataError where `path` cannot be written."""
-    write_lines(map(to_json, made), path)
+    write_lines(map(to_json, made), Path(path))
 
 
-def read_jsonl(path: Path) -> Iterator[AttentionRecord]:
+def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
     """The records of a JSON Lines dump, one by one.
 
     Raises DataError naming file and line where a line is not a record of this format.
     """
     try:
-        with path.open("rb") as stream:
+        with open(path, "rb") as stream:
             for number, line in enumerate(stream, start=1):
                 where = f"{path}:{number}"
                 fields = _loads(line, where)
@@ -56,7 +56,7 @@ def read_jsonl(path: Path) -> Iterator[AttentionRecord]:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
 
 
-def write_npz(made: Iterable[AttentionRecord], path: Path) -> None:
+def write_npz(made: Iterable[AttentionRecord], path: FilePath) -> None:
     """Write the arrays of each record, `weights` and perhaps `heads`, and a JSON `index` of them.
 
     Only one record's weights are held in memory at a time, and the same records give the same
@@ -64,7 +64,7 @@ def write_npz(made: Iterable[AttentionRecord], path: Path) -> None:
     """
     index = []
     with (
-        atomic_output(path) as stream,
+        atomic_output(Path(path)) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for record in made:
@@ -78,10 +78,10 @@ def write_npz(made: Iterable[AttentionRecord], path: Path) -> None:
         _write_member(archive, "index", np.frombuffer(text.encode(), dtype=np.uint8))
 
 
-def read_npz(path: Path) -> Iterator[AttentionRecord]:
+def read_npz(path: FilePath) -> Iterator[AttentionRecord]:
     """The records of an npz dump, one by one. Raises DataError where it is not one."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as dump:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as dump:
             header = _loads(dump["index"].tobytes(), str(path))
             for fields in header["records"]:
                 heads = dump[fields["heads"]] if "heads" in fields else None

@@ -20,7 +20,7 @@ from nmt.maps.heads import MEAN, Head
 from nmt.maps.labels import label, shorten
 from nmt.maps.words import AttentionTable, Level, attention_table
 from nmt.output import atomic_output
-from nmt.schema import Translation
+from nmt.schema import FilePath, Translation
 
 DPI = 150
 COLOUR_MAP = "magma_r"  # perceptually uniform; pale is no attention, dark is much
@@ -42,7 +42,7 @@ _EM = 0.53  # the width of a character over its font's size, about
 
 def write_heatmap(
     translation: Translation,
-    path: Path,
+    path: FilePath,
     which: int = 0,
     level: Level = "piece",
     heads: Sequence[Head] = (MEAN,),
@@ -60,9 +60,9 @@ def write_heatmap(
     write_map(figure, path)
 
 
-def write_map(figure: Figure, path: Path) -> None:
+def write_map(figure: Figure, path: FilePath) -> None:
     """Write what draw_heatmap or draw_grid made to a PNG file, with all its labels."""
-    with atomic_output(path) as stream:
+    with atomic_output(Path(path)) as stream:
         # Without the version in it the file depends on the map alone.
         figure.savefig(
             stream, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight"

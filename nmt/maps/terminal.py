@@ -21,7 +21,7 @@ from nmt.schema import Translation
 
 SHADES = "·░▒▓█"
 THRESHOLDS = (0.05, 0.25, 0.5, 0.75)  # a weight of at least THRESHOLDS[i] gets SHADES[i + 1]
-MIN_WIDTH = 24
+MIN_WIDTH = 10
 
 _WIDEST_LABEL = 20
 _NARROWEST_LABEL = 6

@@ -4,6 +4,7 @@ import math
 
 from nmt.config import RunConfig, TrainConfig
 from nmt.corpus.batching import Batcher
+from nmt.counts import counted
 from nmt.training.progress import Progress
 
 
@@ -19,11 +20,12 @@ def end_reason(config: RunConfig, done: Progress) -> str | None:
     """Why the run is over, or None."""
     train, valid = config.train, config.valid
     if train.steps is not None and done.step >= train.steps:
-        return f"{train.steps} steps done"
+        return f"{counted(train.steps, 'step')} done"
     if train.epochs is not None and done.epoch >= train.epochs:
-        return f"{train.epochs} epochs done"
+        return f"{counted(train.epochs, 'epoch')} done"
     if train.max_minutes is not None and done.seconds >= 60 * train.max_minutes:
-        return f"{train.max_minutes:g} minutes are over"
+        are = "is" if train.max_minutes == 1 else "are"
+        return f"{counted(train.max_minutes, 'minute')} {are} over"
     if valid.patience is not None and done.bad_validations >= valid.patience:
-        return f"no better BLEU in {valid.patience} validations"
+        return f"no better BLEU in {counted(valid.patience, 'validation')}"
     return None

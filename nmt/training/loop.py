@@ -19,6 +19,7 @@ from nmt.models.catalog import build_model
 from nmt.models.kernels.ways import prepare_cpu
 from nmt.run import RunDirectory
 from nmt.run_lock import run_lock
+from nmt.schema import FilePath
 from nmt.training.resume import begun, open_run, settle
 from nmt.training.rng import seed_all
 from nmt.training.runlog import RunLog
@@ -43,15 +44,15 @@ class Outcome:
 
 def train(
     config: RunConfig,
-    folder: Path,
-    command: Sequence[str],
+    folder: FilePath,
+    command: Sequence[str] = (),
     interrupted: Callable[[], bool] = lambda: False,
     quiet: bool = False,
     allow_change: bool = False,
 ) -> Outcome:
     """Train `config` in the run directory `folder`; continue there if it was begun before.
 
-    `command` is what the user typed, for the run card. `interrupted` is asked after every
+    `command` is what was typed, if anything was, for run.json. `interrupted` is asked after every
     update, and between the batches of a validation; once it is true the state is saved and
     training returns. `allow_change`: see changes.py. Raises ConfigError, DataError or
     CheckpointError for what the user can mend.
@@ -59,6 +60,7 @@ def train(
     device = resolve_device(config.train.device)
     data_files = _data_files(config)
     check_scoring(config)
+    folder = Path(folder)
     with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
         found = _describe(device, config.train.precision)
         opened = open_run(folder, config, command, data_files, found, allow_change)

@@ -1,7 +1,8 @@
 """Text in, Translation out: a trained model with its tokenizers and a way to search."""
 
+import reprlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -10,17 +11,20 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from nmt.config_file import load_values
 from nmt.corpus.batching import pad_ids
 from nmt.corpus.tokenizer import Tokenizers
 from nmt.corpus.vocab import EOS_ID
+from nmt.counts import counted
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError
 from nmt.models.base import Seq2Seq
 from nmt.models.int8 import in_int8
 from nmt.run import load_model
-from nmt.schema import Encoded, Hypothesis, TranslatedHypothesis, Translation
+from nmt.schema import Encoded, FilePath, Hypothesis, TranslatedHypothesis, Translation
 from nmt.translation.parallel import Check, in_parallel, n_at_once
-from nmt.translation.search import SearchConfig, force, search
+from nmt.translation.search import SearchConfig, force
+from nmt.translation.search import search as find
 
 _PIECES_PER_SENTENCE = 100
 """A batch holds at most batch_size times as many padded pieces: memory stays bounded."""
@@ -57,11 +61,12 @@ class Translator:
         self.tokenizers = tokenizers
         self.device = device
         self.search = search or SearchConfig()
+        self.origin = "a model of no run"
 
     @classmethod
     def load(
         cls,
-        run: str | Path,
+        run: FilePath,
         device: str = "auto",
         checkpoint: str = "best",
         search: SearchConfig | None = None,
@@ -74,7 +79,16 @@ class Translator:
         """
         chosen = resolve_device(device)
         loaded = load_model(Path(run), checkpoint=checkpoint, device=chosen)
-        return cls(loaded.model, loaded.tokenizers, chosen, search or loaded.config.search, int8)
+        search = search or loaded.config.search
+        translator = cls(loaded.model, loaded.tokenizers, chosen, search, int8)
+        translator.origin = f"{Path(run)}, checkpoint {checkpoint} (step {loaded.step:,})"
+        return translator
+
+    def __repr__(self) -> str:
+        """The languages, the run and the checkpoint, the device, the beam."""
+        langs = f"{self.tokenizers.src.lang}-{self.tokenizers.tgt.lang}"
+        device = f"{self.device}, int8" if self.int8 else str(self.device)
+        return f"<Translator {langs} from {self.origin}, on {device}, beam {self.search.beam}>"
 
     @property
     def head_names(self) -> tuple[str, ...]:
@@ -83,25 +97,29 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         n_best: int | None = None,
         restore: bool = True,
         with_heads: bool = False,
+        search: Mapping[str, object] | None = None,
     ) -> list[Translation]:
         """The translation of every text, in order; a text without any piece gets an empty one.
 
         `n_best` hypotheses each (default: the search's); `restore` writes them in the typography
-        of the language; `with_heads` gives the weights of every head of the attention. Raises
-        ConfigError where `n_best` is over the beam.
+        of the language; `with_heads` gives the weights of every head of the attention; `search`
+        has keys of SearchConfig that this call sets, such as {"beam": 1}. Raises ConfigError for
+        values that SearchConfig does not allow, and where `n_best` is over the beam; TypeError for
+        texts that are not str.
         """
-        config = self._config(n_best)
-        sources = [self.tokenizers.src.encode(text) for text in _list(texts)]
+        config = self._config(n_best, search or {})
+        texts = _checked(texts)
+        sources = [self.tokenizers.src.encode(text) for text in texts]
         vocab_size = len(self.tokenizers.tgt.vocab)
         found: list[list[Hypothesis]] = [[] for _ in sources]
 
         def searched(chosen: Sequence[int], check: Check) -> list[list[Hypothesis]]:
             src_ids, lengths = self._padded([sources[i] for i in chosen])
-            return search(self.model, src_ids, lengths, config, vocab_size, check)
+            return find(self.model, src_ids, lengths, config, vocab_size, check)
 
         sizes = [len(source.ids) for source in sources]
         batches = list(self._batches(sizes, n_parts=n_at_once(self.device)))
@@ -121,10 +139,15 @@ class Translator:
         """`translate` for any number of texts in constant memory: read and answered by chunks.
 
         A chunk is 16 batches, within which texts are sorted; with batch_size 1 every text is
-        answered before the next is read.
+        answered before the next is read. Raises TypeError at once for one str, and for another
+        text that is no str where it is read.
         """
-        remaining = iter(texts)
-        while part := list(islice(remaining, self.chunk_size)):
+        return self._streamed(_str_by_str(texts), n_best, restore)
+
+    def _streamed(
+        self, texts: Iterator[str], n_best: int | None, restore: bool
+    ) -> Iterator[Translation]:
+        while part := list(islice(texts, self.chunk_size)):
             yield from self.translate(part, n_best, restore)
 
     @property
@@ -134,18 +157,20 @@ class Translator:
         return 1 if size == 1 else min(size * _BATCHES_PER_CHUNK, sys.maxsize)
 
     def force(
-        self, texts: Sequence[str], target_texts: Sequence[str], with_heads: bool = False
+        self, texts: Iterable[str], target_texts: Iterable[str], with_heads: bool = False
     ) -> list[Translation]:
         """What the model says of given translations: probability, score and attention of each.
 
         Every Translation has one finished hypothesis whose text is the one given, none where the
         source has no piece. `with_heads` as in `translate`. Raises DataError where the numbers of
-        texts differ.
+        texts differ, TypeError for texts that are not str.
         """
-        sources = [self.tokenizers.src.encode(text) for text in _list(texts)]
-        targets = [self.tokenizers.tgt.encode(text) for text in _list(target_texts)]
+        texts, target_texts = _checked(texts), _checked(target_texts, "target_texts")
+        sources = [self.tokenizers.src.encode(text) for text in texts]
+        targets = [self.tokenizers.tgt.encode(text) for text in target_texts]
         if len(sources) != len(targets):
-            raise DataError(f"force: got {len(targets)} translations for {len(sources)} texts")
+            got = counted(len(targets), "translation")
+            raise DataError(f"force: got {got} for {counted(len(sources), 'text')}")
         tgt_ids = [(*target.ids, EOS_ID) for target in targets]
         found: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
         for i, hypothesis in self._forced(sources, tgt_ids, with_heads):
@@ -187,12 +212,15 @@ class Translator:
             )
             yield from zip(chosen, forced, strict=True)
 
-    def _config(self, n_best: int | None) -> SearchConfig:
+    def _config(self, n_best: int | None, changes: Mapping[str, object]) -> SearchConfig:
+        config = self.search
+        if changes:
+            config = load_values({**config.model_dump(), **changes}, SearchConfig, "search")
         if n_best is None:
-            return self.search
-        if not 1 <= n_best <= self.search.beam:
-            raise ConfigError(f"n_best: got {n_best}, allowed: 1 to the beam, {self.search.beam}")
-        return self.search.model_copy(update={"n_best": n_best})
+            return config
+        if not 1 <= n_best <= config.beam:
+            raise ConfigError(f"n_best: got {n_best}, allowed: 1 to the beam, {config.beam}")
+        return config.model_copy(update={"n_best": n_best})
 
     def _batches(
         self, sizes: Sequence[int], by_area: bool = False, n_parts: int = 1
@@ -226,8 +254,18 @@ class Translator:
         )
 
 
-def _list(texts: Sequence[str]) -> Sequence[str]:
-    """`texts`, unless it is one string, which would be read letter by letter."""
+def _checked(texts: Iterable[str], name: str = "texts") -> list[str]:
+    return list(_str_by_str(texts, name))
+
+
+def _str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
+    """`texts`, each of which is checked as it is read; one str would be read letter by letter."""
     if isinstance(texts, str):
-        raise TypeError("texts: got one str, allowed: a sequence of str, such as [text]")
-    return texts
+        raise TypeError(f"{name}: got one str, allowed: several, such as [text]")
+    return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
+
+
+def _str(text: object, where: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{where}: got {reprlib.repr(text)}, allowed: a str")
+    return text

@@ -18,20 +18,20 @@ from nmt.corpus.tokenizer import Tokenizers
 from nmt.corpus.vocab import UNK_ID
 from nmt.corpus.word_tokenizer import core
 from nmt.errors import DataError
-from nmt.schema import TranslatedHypothesis, Translation
+from nmt.schema import FilePath, TranslatedHypothesis, Translation
 
 Lexicon = Mapping[str, str]
 """Source word -> what to write for it."""
 
 
-def read_lexicon(path: Path, tokenizers: Tokenizers) -> dict[str, str]:
+def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
     """The entries of a file of lines `source word<TAB>target words`.
 
     Raises DataError (file:line) for a line of another form, a source side of several words or a
     word that is given two meanings.
     """
     lexicon: dict[str, str] = {}
-    for number, line in enumerate(stream_lines(path), start=1):
+    for number, line in enumerate(stream_lines(Path(path)), start=1):
         fields = line.split("\t")
         if len(fields) != 2:
             raise DataError(

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,11 @@ def test_help_names_every_command(flag: str) -> None:
 
 
 def test_version() -> None:
-    assert CliRunner().invoke(app, ["--version"]).stdout == f"nmt {nmt.__version__}\n"
+    words = f"nmt {nmt.__version__} (torch {metadata.version('torch')})\n"
+    assert CliRunner().invoke(app, ["--version"]).stdout == words
+    code = "import sys, nmt.cli.app as a\ntry: a.app(['--version'])\nexcept SystemExit: pass\n"
+    loaded = [sys.executable, "-c", f"{code}assert 'torch' not in sys.modules"]
+    subprocess.run(loaded, check=True, timeout=60, cwd=ROOT)
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,9 @@ def test_the_flags_reach_the_search(run: Run, stub) -> None:
     folder, device, checkpoint, search = stub.loaded[0]
     assert (folder, device, checkpoint) == (Path("r"), "cpu", "last")
     assert (search.beam, search.n_best) == (5, 2)
+    run("x", "--set", "search.beam=4", "--set", "search.max_length=3")
+    search = stub.loaded[1][3]
+    assert (search.beam, search.n_best, search.max_length) == (4, 4, 3)
 
 
 @pytest.mark.parametrize(

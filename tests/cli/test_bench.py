@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from nmt.bench import load
 from nmt.bench.load import Reading
+from nmt.bench.perform import Request, _plan
 from nmt.cli.app import app
 
 
@@ -51,6 +52,21 @@ def test_quick_json_says_everything_by_name(others: list[float]) -> None:
             assert set(row) == {"what", "value", "low", "high", "ratio", "ceiling", "also"}
     assert found["profile"]["rows"][0]["share"] > 0
     assert result.stderr.splitlines() == ["training ...", "latency ...", "profile ..."]
+
+
+def test_quick_keeps_the_rounds_and_the_folder_that_are_given(others: list[float]) -> None:
+    def settings(*arguments: str) -> dict[str, object]:
+        found = json.loads(nmt_bench("training", "--quick", "--json", *arguments).stdout)
+        return found["settings"]  # type: ignore[no-any-return]
+
+    assert settings()["rounds"] == 2
+    assert settings("--rounds", "1")["rounds"] == 1
+    for quick in (True, False):
+        request = Request(
+            ["training"], "standard", [], None, "fp32", "cpu", None, Path("x"), None, quick, False
+        )
+        plan = _plan(request)
+        assert (plan.data, plan.rounds) == (Path("x"), 2 if quick else 7)
 
 
 def test_a_busy_machine_is_said_and_fails_only_if_asked(others: list[float]) -> None:

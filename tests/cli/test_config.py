@@ -8,7 +8,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.config import load_config
+from nmt.config import load_config, recipes
 
 
 @pytest.fixture
@@ -125,3 +125,10 @@ def test_show_refuses_a_wrong_override(file: str) -> None:
 def test_schema_is_json_and_docs_are_markdown() -> None:
     assert json.loads(nmt_config("schema").stdout)["title"] == "RunConfig"
     assert nmt_config("docs").stdout.startswith("# Configuration\n")
+
+
+def test_list_names_every_recipe_as_config_takes_it(file: str) -> None:
+    names = nmt_config("list").stdout.split()
+    assert {"starter", "multi30k", "family/dot"} <= set(names)
+    for name in names:
+        assert load_config(name) == load_config(recipes()[name])

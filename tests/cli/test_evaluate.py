@@ -120,6 +120,19 @@ def test_another_way_to_search_or_another_checkpoint_is_kept_apart(nmt_eval, tin
     assert (kept["search"]["beam"], kept["search"]["length_penalty"]) == (1, 0.5)
 
 
+def test_set_reaches_the_search_and_is_kept_apart(nmt_eval, tiny_run):
+    setting = ("--set", "search.max_length=3 # a/b", "--set", "search.beam=3")
+    nmt_eval(*setting, "--beam", 1, "--batch-size", 2, "--no-bootstrap")
+    kept = json.loads((tiny_run / "eval" / "test-max_length3-beam1.json").read_text("utf-8"))
+    assert (kept["search"]["max_length"], kept["search"]["beam"]) == (3, 1)
+    with pytest.raises(ConfigError, match=r"^--set model.hidden=3: got another key, allowed here"):
+        nmt_eval("--set", "model.hidden=3")
+    with pytest.raises(ConfigError, match=r"so --set does not apply"):
+        nmt_eval("--set", "search.beam=3", "--hyp", tiny_run / "en")
+    with pytest.raises(ConfigError, match=r"^--length-penalty 11.0: search.length_penalty: got 11"):
+        nmt_eval("--length-penalty", 11)
+
+
 def test_int8_is_kept_apart(nmt_eval, tiny_run):
     nmt_eval("--int8", "--no-bootstrap")
     assert json.loads((tiny_run / "eval" / "test-int8.json").read_text("utf-8"))["int8"] is True
@@ -337,7 +350,7 @@ def test_scores_that_cannot_be_kept_are_given_all_the_same(nmt_eval, tiny_run, m
         (
             ["--length-penalty", "11"],
             ConfigError,
-            "--set search.length_penalty=11.0: search.length_penalty: got 11.0, allowed: <= 10",
+            "--length-penalty 11.0: search.length_penalty: got 11.0, allowed: <= 10",
         ),
         (
             ["--run", "runs/tinny"],

@@ -137,7 +137,7 @@ def test_a_run_that_is_named_is_not_announced(run: Run) -> None:
 def test_n_best_lines(run: Run, expected: list[Translation]) -> None:
     rows = [line.split("\t") for line in lines_of(run(*SENTENCES, "--n-best", "3"))]
     wanted = []
-    for number, translation in enumerate(expected, start=1):
+    for number, translation in enumerate(expected):  # from 0, as in nmt attention
         for found in translation.hypotheses:
             wanted.append([str(number), f"{found.hypothesis.score:.4f}", found.text])
         if not translation.hypotheses:
@@ -203,6 +203,49 @@ def test_plain_output_on_request(run: Run) -> None:
     for mark in "\u202f\u00a0\u2019":
         assert mark in "".join(restored)
         assert mark not in "".join(plain)
+
+
+def test_a_sentence_longer_than_the_training_ones_is_said(run: Run) -> None:
+    """The config's data.max_pieces is 100: the model has seen nothing longer."""
+    quick = ["--set", "search.max_length=2", "--beam", "1"]
+    stderr = run("A dog!", "the cat " * 50, "the cat " * 51, *quick).stderr
+    words = "longer than any sentence of the training (100 pieces): 1 of 3, the first in line 3; "
+    assert f"\n{words}" in stderr
+    assert "longer than any" not in run("A dog!", "the cat " * 50, *quick).stderr
+
+
+def test_an_argument_of_several_lines_is_several_sentences(run: Run) -> None:
+    assert run("A dog!\nThe cat sleeps.\n").stdout == run("A dog!", "The cat sleeps.").stdout
+    assert run("A dog!\n\nA dog!").stdout == run("A dog!", "", "A dog!").stdout
+
+
+def test_the_name_of_a_file_given_as_a_sentence_is_noted(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.en"
+    path.write_text("A dog!\n")
+    result = run(str(path))
+    words = f"note: '{path}' is translated as a sentence; --file {path} translates the file\n"
+    assert result.stderr.startswith(words)
+    assert result.stdout.count("\n") == 1
+    assert "note:" not in run("--file", str(path)).stderr
+    assert "note:" not in run("runs", "nothing.en", "A dog!").stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("--beam 100000000000000000000", "--beam 100000000000000000000: search.beam: got "),
+        ("--length-penalty inf", "--length-penalty inf: search.length_penalty: got Infinity, all"),
+        ("--length-penalty 1e9", "--length-penalty 1000000000.0: search.length_penalty: got 10"),
+    ],
+)
+def test_a_value_of_a_flag_is_not_blamed_on_set(run: Run, typed: str, words: str) -> None:
+    assert error_of(run("a", *typed.split(), fails=True), ConfigError).startswith(words)
+
+
+def test_a_wide_beam_is_said_to_take_time(run: Run) -> None:
+    quick = ["--set", "search.max_length=1", "a"]
+    assert "beam 101: time and memory grow with it" in run("--beam", "101", *quick).stderr
+    assert "time and memory" not in run("--beam", "100", *quick).stderr
 
 
 def test_what_the_bound_cuts_is_said(run: Run) -> None:

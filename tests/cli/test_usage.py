@@ -7,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from nmt.cli import config, corpus, vocab
 from nmt.cli.app import app
 from nmt.cli.usage import is_usage_error
 
@@ -28,7 +29,23 @@ from nmt.cli.usage import is_usage_error
             "translate -5",
             "nmt translate: no option -5; a sentence that begins with - comes after --",
         ),
+        (
+            "translate -q",
+            "nmt translate: no option -q; a sentence that begins with - comes after --",
+        ),
+        ("translate --temperature 0.5 x", "nmt translate: no option --temperature"),
+        (
+            "translate --version",
+            "nmt translate: no option --version; it comes first: nmt --version",
+        ),
         ("corpus list --foo", "nmt corpus list: no option --foo"),
+        # an option of one value given twice
+        ("eval --run a --run b", "nmt eval: --run: given 2 times, allowed: once"),
+        ("translate --run=a x --run a", "nmt translate: --run: given 2 times, allowed: once"),
+        ("train -c a --config b -c c", "nmt train: --config: given 3 times, allowed: once"),
+        ("corpus list --data a --data b", "nmt corpus list: --data: given 2 times, allowed: once"),
+        ("config show --config a -c a", "nmt config show: --config: given 2 times, allowed: once"),
+        ("lab x --seed 1 --seed 2", "nmt lab: --seed: given 2 times, allowed: once"),
         # an option's value
         ("translate x --beam", "--beam: needs a value"),
         ("eval --no-bootstrap=3", "--no-bootstrap: takes no value"),
@@ -40,6 +57,10 @@ from nmt.cli.usage import is_usage_error
         # arguments
         ("config check", "nmt config check: FILES is missing: Configs, YAML files"),
         ("eval one two", "nmt eval: unexpected: one two"),
+        (
+            "vocab build starter",
+            "nmt vocab build: --out is missing: Folder to write; it must not hold vocabularies",
+        ),
         ("train starter multi30k", "nmt train: unexpected: multi30k"),
     ],
 )
@@ -69,6 +90,9 @@ def test_other_faults_are_no_usage() -> None:
     assert not is_usage_error(ValueError("x"))
 
 
+CONFIG_COMMANDS = ("train", "corpus check", "vocab build --out vocab", "config show")
+
+
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with a config that says no end, and pytest's own signals kept."""
@@ -82,8 +106,11 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "arguments", ["a.yaml", "--config a.yaml", "-c a.yaml", "a.yaml --config a.yaml"]
 )
-def test_train_takes_its_config_with_or_without_the_flag(arguments: str, in_folder: Path) -> None:
-    result = CliRunner().invoke(app, ["train", *arguments.split()])
+@pytest.mark.parametrize("command", CONFIG_COMMANDS)
+def test_a_config_is_taken_with_or_without_the_flag(
+    command: str, arguments: str, in_folder: Path
+) -> None:
+    result = CliRunner().invoke(app, [*command.split(), *arguments.split()])
     assert result.exit_code == 2
     assert result.stderr.startswith("error: a.yaml:3: train: says no end")
 
@@ -93,14 +120,60 @@ def test_train_takes_the_name_of_a_recipe(in_folder: Path) -> None:
     assert result.stderr == "error: --set train.lr=0: train.lr: got 0, allowed: > 0\n"
 
 
-def test_train_without_a_config_names_the_recipes(in_folder: Path) -> None:
-    result = CliRunner().invoke(app, ["train", "--quiet"])
+@pytest.mark.parametrize("command", CONFIG_COMMANDS)
+def test_without_a_config_the_recipes_are_named(command: str, in_folder: Path) -> None:
+    result = CliRunner().invoke(app, command.split())
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert result.stderr.startswith("error: --config is missing: give a YAML file, or the name of ")
     assert "starter" in result.stderr
 
 
-def test_train_with_two_configs_takes_neither(in_folder: Path) -> None:
-    result = CliRunner().invoke(app, ["train", "a.yaml", "--config", "b.yaml"])
+@pytest.mark.parametrize("command", CONFIG_COMMANDS)
+def test_of_two_configs_neither_is_taken(command: str, in_folder: Path) -> None:
+    result = CliRunner().invoke(app, [*command.split(), "a.yaml", "--config", "b.yaml"])
     assert result.exit_code == 2
     assert result.stderr == "error: --config: got b.yaml and also a.yaml, allowed: one of them\n"
+
+
+@pytest.mark.parametrize(
+    ("flag", "key"),
+    [("--epochs 0", "epochs: got 0, allowed: > 0"), ("--steps -1", "steps: got -1")],
+)
+def test_a_value_of_a_flag_is_not_blamed_on_set(flag: str, key: str, in_folder: Path) -> None:
+    result = CliRunner().invoke(app, ["train", "starter", *flag.split()])
+    assert result.stderr.startswith(f"error: {flag}: train.{key}")
+
+
+def _commands() -> list[list[str]]:
+    groups = {"corpus": corpus.app, "vocab": vocab.app, "config": config.app}
+    names = [[name] for name in (["train", "translate", "eval", "attention", "lab", "bench"])]
+    for group, typed in groups.items():
+        names += [
+            [group, each.name or each.callback.__name__] for each in typed.registered_commands
+        ]
+    return [*names, [], *([group] for group in groups)]
+
+
+@pytest.mark.parametrize("command", _commands(), ids=" ".join)
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_help_is_plain_and_whole(command: list[str], columns: str) -> None:
+    """No type as Python calls it, no cut summary, no flag with a twin, one form of default."""
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": columns})
+    assert result.exit_code == 0
+    shown = result.stdout.replace("<unk>", "")
+    for jargon in ("list[", "range", "x>=", "<=x", "<", "[[", "{", "(the run's", "(best"):
+        assert jargon not in shown
+    assert not [
+        line for line in result.stdout.splitlines() if line.endswith("...") and "[" not in line
+    ]
+    assert " / --no-" not in result.stdout
+
+
+def test_every_set_is_described_in_one_way() -> None:
+    shown = {}
+    for command in _commands():
+        text = " ".join(CliRunner().invoke(app, [*command, "--help"]).stdout.split())
+        if "--set" in text:
+            shown[" ".join(command)] = text.partition("--set KEY=VALUE Set ")[2].partition(";")[2]
+    assert {"train", "translate", "attention", "corpus check", "vocab build"} <= set(shown)
+    assert all(rest.startswith(" may be repeated.") for rest in shown.values()), shown

@@ -35,7 +35,7 @@ def test_wide_characters_and_accents_stay_aligned(make_translation) -> None:
         assert display_width(line[:first_cell]) == 7
 
 
-@pytest.mark.parametrize("width", [MIN_WIDTH, 40, 60, 80, 120, 400])
+@pytest.mark.parametrize("width", [10, MIN_WIDTH + 1, 20, 40, 60, 80, 120, 400])
 @pytest.mark.parametrize("source", ["the cat|s", LONG, "extra|ordin|ar|ily long words 日本|語日本"])
 @pytest.mark.parametrize("level", [None, "piece", "word"])
 def test_no_line_is_wider_than_asked(source: str, width: int, level, make_translation) -> None:

@@ -10,8 +10,12 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
+from nmt.config import dump_config, load_config
 from nmt.corpus.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
+from nmt.maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
+from nmt.maps.heatmap import write_heatmap
+from nmt.maps.record import records
 from nmt.models.kernels import ways
 from nmt.run import RunDirectory
 from nmt.training.loop import Outcome, train
@@ -305,3 +309,22 @@ def test_an_empty_side_in_validation_is_said(corpus: Path) -> None:
     _train(corpus, train={"steps": 1})
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     assert "21 sentences for validation (1 pairs with an empty side" in log
+
+
+def test_paths_may_be_text_and_the_command_untold(corpus: Path) -> None:
+    """From Python, a run is made, loaded and drawn with str paths throughout."""
+    (corpus / "toy.yaml").write_text(dump_config(toy_config(corpus, train={"steps": 1})))
+    run = str(corpus / "run")
+    train(load_config(str(corpus / "toy.yaml")), run, quiet=True)
+    assert RunDirectory(Path(run)).read_json("run.json")["command"] == []  # type: ignore[index]
+    translator = Translator.load(run, device="cpu", checkpoint="last")
+    assert repr(translator) == (
+        f"<Translator en-de from {run}, checkpoint last (step 1), on cpu, beam 5>"
+    )
+    [found] = translator.translate(["a b c"])
+    write_heatmap(found, str(corpus / "map.png"))
+    write_npz(records(found, 0), str(corpus / "map.npz"))
+    write_jsonl(records(found, 0), str(corpus / "map.jsonl"))
+    assert (corpus / "map.png").is_file()
+    for path, read in (("map.npz", read_npz), ("map.jsonl", read_jsonl)):
+        assert [record.sentence for record in read(str(corpus / path))] == [0]

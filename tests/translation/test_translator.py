@@ -1,7 +1,9 @@
 """Text to Translation with a small random model: any text, any batch, order and number kept."""
 
 import functools
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -229,7 +231,7 @@ def test_heads_of_what_is_given(table_translator: Translator) -> None:
 
 
 def test_forcing_needs_as_many_texts(translator: Translator) -> None:
-    with pytest.raises(DataError, match=r"^force: got 1 translations for 2 texts$"):
+    with pytest.raises(DataError, match=r"^force: got 1 translation for 2 texts$"):
         translator.force(["a", "b"], ["c"])
 
 
@@ -262,8 +264,84 @@ def test_n_best_over_the_beam(translator: Translator) -> None:
 
 
 def test_one_string_is_no_list_of_texts(translator: Translator) -> None:
-    with pytest.raises(TypeError, match="got one str"):
-        translator.translate("He is tired.")
+    for each in (translator.translate, translator.translate_stream):
+        with pytest.raises(TypeError, match=r"^texts: got one str, allowed: several, such as "):
+            each("He is tired.")
+    with pytest.raises(TypeError, match=r"^target_texts: got one str"):
+        translator.force(["Is"], "Est")
+
+
+def test_texts_may_come_from_any_iterable(translator: Translator) -> None:
+    expected = translator.translate(TEXTS)
+    assert translator.translate(text for text in TEXTS) == expected
+    assert translator.translate(dict.fromkeys(TEXTS)) == expected
+    assert translator.force((t for t in TEXTS), (t for t in TEXTS)) == translator.force(
+        TEXTS, TEXTS
+    )
+
+
+@pytest.mark.parametrize("wrong", [None, float("nan"), 7, b"Is"])
+def test_what_is_no_text_is_named_by_its_place(translator: Translator, wrong: object) -> None:
+    """Iterators, which beartype does not look into: the words are ours."""
+    words = rf"^texts\[1\]: got {re.escape(repr(wrong))}, allowed: a str$"
+    with pytest.raises(TypeError, match=words):
+        translator.translate(iter(["Is", wrong]))
+    with pytest.raises(TypeError, match=words):
+        list(translator.translate_stream(iter(["Is", wrong])))
+    with pytest.raises(TypeError, match=f"target_{words[1:]}"):
+        translator.force(iter(["Is", "a"]), iter(["a", wrong]))
+
+
+def test_equal_results_are_equal_and_have_one_hash(table_translator: Translator) -> None:
+    first, again = (table_translator.translate(["Is"], with_heads=True)[0] for _ in range(2))
+    assert first == again
+    assert hash(first) == hash(again)
+    assert len({first, again}) == 1
+    hypothesis = first.hypotheses[0].hypothesis
+    assert hypothesis.heads is not None
+    others = [
+        replace(hypothesis, attention=hypothesis.attention + 1),
+        replace(hypothesis, attention=hypothesis.attention[:, :-1]),
+        replace(hypothesis, heads=None),
+        replace(hypothesis, heads=hypothesis.heads + 1),
+        replace(hypothesis, score=hypothesis.score - 1),
+        replace(hypothesis, finished=not hypothesis.finished),
+    ]
+    for other in others:
+        assert other != hypothesis
+        assert hypothesis != other
+    assert hypothesis != "a"
+    assert first != table_translator.translate(["Is"])[0]
+
+
+def test_a_result_is_shown_in_a_line(translator: Translator) -> None:
+    [found] = translator.translate(["He is tired."], n_best=2)
+    best = found.hypotheses[0].hypothesis
+    measured = f"score {best.score:.4f}, attention {best.attention.shape}"
+    assert repr(found) == (
+        f"<Translation 'He is tired.' -> {found.text!r}: {measured}, 2 hypotheses>"
+    )
+    assert measured in repr(best)
+    assert measured in repr(found.hypotheses[0])
+    [empty, long] = translator.translate(["", "He is tired. " * 99])
+    assert repr(empty) == "<Translation '' -> ''>"
+    assert len(repr(long)) < 300
+
+
+def test_a_translator_says_what_it_is(translator: Translator) -> None:
+    assert repr(translator) == "<Translator en-fr from a model of no run, on cpu, beam 5>"
+
+
+def test_one_call_may_search_otherwise(translator: Translator) -> None:
+    greedy = changed(translator, SearchConfig(max_length=17, beam=1, length_penalty=0))
+    search = {"beam": 1, "length_penalty": 0}
+    assert translator.translate(TEXTS, search=search) == greedy.translate(TEXTS)
+    assert translator.search.beam == 5
+    assert len(translator.translate(["Is"], n_best=7, search={"beam": 7})[0].hypotheses) == 7
+    with pytest.raises(ConfigError, match=r"^search: beam: got 0, allowed: >= 1$"):
+        translator.translate(["Is"], search={"beam": 0})
+    with pytest.raises(ConfigError, match=r"unknown key; did you mean 'beam'\?$"):
+        translator.translate(["Is"], search={"baem": 1})
 
 
 def test_it_translates_without_dropout(translator: Translator) -> None:

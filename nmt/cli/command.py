@@ -1,0 +1,67 @@
+"""What all commands have in common: options given once, and help in plain words."""
+
+import re
+from collections import Counter
+from typing import Any
+
+from typer.core import TyperCommand
+
+_TYPES = {
+    "path": "PATH",
+    "list[Path]": "PATH",
+    "str": "TEXT",
+    "list[str]": "TEXT",
+    "int": "N",
+    "int range": "N",
+    "float": "X",
+    "float range": "X",
+}
+"""What stands after an option for the types that Typer names as Python does."""
+
+_WHOLE = 1000  # characters: longer than any summary
+
+
+class Command(TyperCommand):
+    """A command that refuses an option of one value if it is given twice, and whose help is plain.
+
+    The type of a context is click's, or that of Typer's own copy of click, by Typer's version.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words typed after the command's name."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter, times in Counter(given).items():
+            takes_one = not (parameter.multiple or getattr(parameter, "is_flag", False))
+            if times > 1 and takes_one and parameter.param_type_name == "option":
+                name = max(parameter.opts, key=len)
+                ctx.fail(f"{name}: given {times} times, allowed: once")
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The first sentence of the help, whole: a list of commands wraps it."""
+        return super().get_short_help_str(_WHOLE)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The options, then the arguments: NAME, or [NAME] where it may be left out."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece.strip("{}").replace("}", "").upper() for piece in pieces]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the lines that describe arguments and options."""
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            chosen = [each for each in self.get_params(ctx) if each.param_type_name == kind]
+            records = [record for each in chosen if (record := each.get_help_record(ctx))]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl([_plain(*record, kind) for record in records])
+
+
+def _plain(name: str, text: str, kind: str) -> tuple[str, str]:
+    """A line of help without Python's names of types and without mathematics."""
+    if kind == "argument":
+        name = name.partition(" <")[0].upper()
+    name = re.sub(r"<([^<>]*)>", lambda found: _TYPES.get(found[1], found[1]), name)
+    text = re.sub(r"\[default: \((.*)\)(?=\]$|; )", r"[default: \1", text)
+    text = re.sub(r"\b(\d+)<=x<=(\d+)\]$", r"\1 to \2]", text)
+    return name, re.sub(r"\bx>=(\d+)\]$", r"at least \1]", text)

@@ -1,0 +1,48 @@
+"""How commands are told which config they are about, and which keys to set in it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nmt.errors import ConfigError
+
+ConfigArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="CONFIG", help="The same as --config.", show_default=False),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="YAML file that describes the run, or the name of a recipe (nmt config list).",
+    ),
+]
+
+
+def set_option(what: str, example: str) -> Any:
+    """The option --set, in the words that every command has for it."""
+    help_text = f"Set {what}, as in {example}; may be repeated."
+    return typer.Option("--set", metavar="KEY=VALUE", help=help_text, show_default=False)
+
+
+SetKeys = Annotated[list[str] | None, set_option("a key of the config", "train.lr=3e-4")]
+SetSearch = Annotated[
+    list[str] | None, set_option("a key of the run's search", "search.max_length=50")
+]
+
+
+def one_config(argument: Path | None, option: Path | None) -> Path:
+    """The config, given with `--config` or without. Raises ConfigError for none, or two."""
+    chosen = option or argument
+    if chosen is None:
+        from nmt.config import recipes
+
+        raise ConfigError(
+            "--config is missing: give a YAML file, or the name of a recipe that comes with nmt: "
+            + ", ".join(recipes())
+        )
+    if argument is not None and argument != chosen:
+        raise ConfigError(f"--config: got {option} and also {argument}, allowed: one of them")
+    return chosen
