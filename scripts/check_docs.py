@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIST = Path("docs/made.yaml")
 LEVELS = 40
 """By so much of 255 may a pixel differ that counts as the same."""
-SHARE = 0.0005
+SHARE = 0.001
 """Of all pixels, so many may differ: rounding may move a label or a line by one."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

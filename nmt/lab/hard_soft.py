@@ -151,9 +151,9 @@ def run(options: HardSoftOptions) -> HardSoftResult:
 
 def draw(result: HardSoftResult) -> Figure:
     """A row a model: the words it gets right, and where it looks in the shown sentence."""
-    figure = new_figure(10.0, 7.4)
+    figure = new_figure(10.6, 7.4)
     panels = figure.subplots(
-        len(result.models), 4, width_ratios=[0.8, 1, 1, 1], sharex="col", squeeze=False
+        len(result.models), 4, width_ratios=[1.05, 1, 1, 1], sharex="col", squeeze=False
     )
     for (name, model), (bars, *maps) in zip(result.models.items(), panels, strict=True):
         _draw_bars(bars, model)
@@ -174,7 +174,7 @@ def _draw_bars(axes: Axes, model: Model) -> None:
     for place, (way, colour) in enumerate(_COLOURS.items()):
         row = model.row(way, "words_right")
         axes.bar(place, float(np.mean(row)), color=colour, width=0.65)
-        axes.text(place, float(np.mean(row)) + 1.5, _with_spread(row), ha="center", fontsize=8)
+        axes.text(place, float(np.mean(row)) + 1.5, _with_spread(row), ha="center", fontsize=7.5)
     axes.set_xticks(range(len(_COLOURS)), list(_COLOURS))
     axes.set(ylim=(0, 112), yticks=[0, 50, 100], ylabel="words right, %")
     axes.tick_params(axis="x", labelbottom=True, labelsize=8)
