@@ -73,6 +73,8 @@ def _lines(error: Exception) -> list[str]:
         return [_visible(usage_line(error))]
     if isinstance(error, NMTError):
         return [_visible(line) for line in str(error).split("\n")]
+    if isinstance(error, UnicodeEncodeError):  # a library that takes no other names
+        return [_visible(f"{error.object}: a name that is not UTF-8 cannot be used here")]
     if isinstance(error, MemoryError | RuntimeError | TypeError):
         return _no_memory(error)
     if not isinstance(error, OSError):

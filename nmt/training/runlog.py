@@ -29,7 +29,9 @@ class RunLog:
         self._quiet = quiet
         self._path = folder / "metrics.jsonl"
         self._metrics: IO[str] = self._path.open("a", encoding="utf-8")
-        self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8")
+        self._log: IO[str] = (folder / "train.log").open(
+            "a", encoding="utf-8", errors="backslashreplace"
+        )
         self._bar: "tqdm[Any] | None" = None
         self._new_board = _summary_writer() if tensorboard else None
         self._board: Any = None
