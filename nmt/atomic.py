@@ -85,10 +85,18 @@ def appending(path: Path) -> TextIO:
     )
 
 
+def utf8(text: str) -> bytes:
+    """`text` in UTF-8; a byte of a file's name that is none is written as JSON and YAML escape it.
+
+    Python holds such a byte as a lone surrogate, which UTF-8 has no bytes for: `\\udce9`.
+    """
+    return text.encode("utf-8", "backslashreplace")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically: the old content or the new, never a part."""
     with replacing(path) as aside:
-        write_bytes(aside, text.encode("utf-8"))
+        write_bytes(aside, utf8(text))
 
 
 def write_json(path: Path, value: object, allow_nan: bool = False) -> None:

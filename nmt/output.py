@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from nmt.atomic import replaced
+from nmt.atomic import replaced, utf8
 from nmt.errors import DataError
 
 
@@ -35,4 +35,4 @@ def write_lines(lines: Iterable[str], path: Path) -> None:
     """Write the lines, as they come, to a UTF-8 file that appears at the end."""
     with atomic_output(path) as stream:
         for line in lines:
-            stream.write(f"{line}\n".encode())
+            stream.write(utf8(f"{line}\n"))

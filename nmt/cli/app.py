@@ -74,6 +74,8 @@ def _lines(error: Exception) -> list[str]:
         return [one_line(usage_line(error))]
     if isinstance(error, NMTError):
         return [one_line(line) for line in str(error).split("\n")]
+    if isinstance(error, UnicodeEncodeError):  # a library that takes no other names
+        return [one_line(f"{error.object}: a name that is not UTF-8 cannot be used here")]
     if isinstance(error, MemoryError | RuntimeError | TypeError):
         return _no_memory(error)
     if not isinstance(error, OSError):

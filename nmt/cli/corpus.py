@@ -11,6 +11,7 @@ from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_con
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from nmt.corpus.file_report import FileReport
     from nmt.corpus.sources import DataConfig
     from nmt.schema import SentencePair
 
@@ -97,7 +98,8 @@ def check(
     """Report on what a run would read, before it is trained.
 
     Pairs, words, pieces, lengths, duplicates, overlap of train with the evaluation sets,
-    characters outside the usual, unknown pieces, pairs over the length limit.
+    characters outside the usual, unknown pieces, pairs over the length limit; odd lines of the
+    files, and signs of shifted lines, swapped files and copies.
     """
     # Imported here because they bring torch and sentencepiece along.
     from nmt.config import load_config
@@ -112,22 +114,42 @@ def check(
             f"{chosen}: nothing to read: corpus '{loaded.data.corpus}' has no split train, valid "
             "or test; name its splits under data.train, data.valid, data.test"
         )
-    tokenizers = None
+    tokenizers, fault = None, None
     if not no_pieces and "train" in splits:
-        from nmt.corpus.tokenizer import train_tokenizers
+        from nmt.corpus.tokenizer import size_notes, train_tokenizers
 
         typer.echo(f"training the {loaded.tokenizer.kind} tokenizer on train ...", err=True)
-        tokenizers = train_tokenizers(
-            loaded.tokenizer,
-            splits["train"],
-            loaded.data.src_lang,
-            loaded.data.tgt_lang,
-            loaded.seed,
-        )
-    report = corpus_report(splits, loaded.data, tokenizers)
+        languages = loaded.data.src_lang, loaded.data.tgt_lang
+        try:
+            tokenizers = train_tokenizers(
+                loaded.tokenizer, splits["train"], *languages, loaded.seed
+            )
+        except ConfigError as error:  # of its size: all else can be told
+            fault = error
+        else:
+            for note in size_notes(tokenizers):
+                typer.echo(note, err=True)
+    report = corpus_report(splits, loaded.data, tokenizers, _file_reports(loaded.data))
     typer.echo(
         json.dumps(asdict(report), indent=2, ensure_ascii=False) if json_ else render_report(report)
     )
+    if fault is not None:
+        raise fault
+
+
+def _file_reports(data: "DataConfig") -> "list[FileReport]":
+    """Of every file that a split is read from, in order, each once."""
+    from nmt.corpus.catalog import resolve_split, text_paths
+    from nmt.corpus.entries import RUN_SPLITS
+    from nmt.corpus.file_report import file_report
+
+    paths = {}
+    for name in RUN_SPLITS:
+        split = resolve_split(data, name)
+        if split is not None:
+            located = text_paths(split, data)
+            paths.update({path: len(located) == 1 for path in located})
+    return [file_report(path, is_tsv) for path, is_tsv in paths.items()]
 
 
 def _read_splits(data: "DataConfig") -> "dict[str, list[SentencePair]]":

@@ -116,6 +116,13 @@ def readable_splits(corpus: str, folder: Path) -> list[str]:
     return readable
 
 
+def text_paths(split: SplitConfig, data: DataConfig) -> list[Path]:
+    """The texts of a split, each as `stream_lines` takes it. Raises as `split_files` does."""
+    located = _locate(split, data)
+    paths = (located.files.tsv, located.files.src, *located.tgts)
+    return [path for path in paths if path is not None]
+
+
 def split_files(split: SplitConfig, data: DataConfig) -> list[Path]:
     """The files on disk that a split is read from. Raises DataError where one is missing."""
     return _locate(split, data).on_disk()

@@ -46,7 +46,7 @@ def odd_characters(texts: Sequence[str]) -> list[OddCharacter]:
             why = "rare"
         if why is not None:
             example = next(text for text in texts if char in text)
-            code, name = f"U+{ord(char):04X}", unicodedata.name(char, "no name")
+            code, name = f"U+{ord(char):04X}", _name(char)
             found.append(OddCharacter(code, name, count, why, example))
     return sorted(found, key=lambda odd: odd.why)
 
@@ -64,6 +64,18 @@ def _why_whatever_the_text(char: str) -> str | None:
     if category == "Zs" and char != " ":
         return "space other than U+0020"
     return None
+
+
+_CONTROLS = (
+    "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI "
+    "DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+)
+"""What the control characters are called, which have no name in Unicode, only abbreviations."""
+
+
+def _name(char: str) -> str:
+    controls = {**dict(enumerate(_CONTROLS.split())), 0x7F: "DEL", 0x85: "NEL"}
+    return unicodedata.name(char, controls.get(ord(char), "no name"))
 
 
 def _script(char: str) -> str:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from nmt.corpus.catalog import sentence_key
 from nmt.corpus.characters import OddCharacter, odd_characters
+from nmt.corpus.file_report import FileReport
 from nmt.corpus.sources import DataConfig
+from nmt.corpus.suspicions import suspicions
 from nmt.corpus.tokenizer import Tokenizer, Tokenizers
 from nmt.corpus.vocab import UNK_ID
 from nmt.schema import SentencePair
@@ -57,7 +59,9 @@ class Overlap:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """One split; `over_limit` counts pairs longer than data.max_pieces on either side."""
+    """One split; `over_limit` counts pairs longer than data.max_pieces on either side, and
+    `suspicions` are lines of suspicions.py.
+    """
 
     name: str
     pairs: int
@@ -66,6 +70,7 @@ class SplitReport:
     tgt: SideReport
     over_limit: int | None
     in_train: Overlap | None
+    suspicions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,15 +81,19 @@ class CorpusReport:
     splits: tuple[SplitReport, ...]
     src_characters: tuple[OddCharacter, ...]
     tgt_characters: tuple[OddCharacter, ...]
+    files: tuple[FileReport, ...] = ()
 
 
 def corpus_report(
-    splits: Mapping[str, Sequence[SentencePair]], data: DataConfig, tokenizers: Tokenizers | None
+    splits: Mapping[str, Sequence[SentencePair]],
+    data: DataConfig,
+    tokenizers: Tokenizers | None,
+    files: Sequence[FileReport] = (),
 ) -> CorpusReport:
     """Count everything; without `tokenizers` what is in pieces is None. Pure.
 
     `splits` are by name, the one to train on called "train"; several references of a sentence
-    are so many pairs.
+    are so many pairs. `files` are what the splits are read from.
     """
     train = _Seen(splits[TRAIN]) if TRAIN in splits else None
     return CorpusReport(
@@ -95,6 +104,7 @@ def corpus_report(
         ),
         src_characters=_characters([pair.src_text for p in splits.values() for pair in p]),
         tgt_characters=_characters([pair.tgt_text for p in splits.values() for pair in p]),
+        files=tuple(files),
     )
 
 
@@ -138,6 +148,7 @@ def _split_report(
         tgt=tgt,
         over_limit=sum(n > data.max_pieces for n in longest) if tokenizers else None,
         in_train=train.overlap(pairs) if train is not None else None,
+        suspicions=tuple(suspicions(pairs, data.src_lang, data.tgt_lang)),
     )
 
 

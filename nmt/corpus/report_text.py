@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from nmt.corpus.characters import OddCharacter
+from nmt.corpus.file_report import file_lines
 from nmt.corpus.report import CorpusReport, Lengths, Overlap, SideReport, SplitReport
 
 SHOWN_CHARACTERS = 40
@@ -22,7 +23,10 @@ def render_report(report: CorpusReport) -> str:
     first = report.splits[0]
     lines += _character_lines(first.src.lang, report.src_characters)
     lines += _character_lines(first.tgt.lang, report.tgt_characters)
-    return "\n".join(lines)
+    if report.files:
+        lines += ["", *(line for file in report.files for line in file_lines(file))]
+    doubts = [f"look at {s.name}: {doubt}" for s in report.splits for doubt in s.suspicions]
+    return "\n".join([*lines, *([""] if doubts else []), *doubts])
 
 
 def _rows(report: CorpusReport) -> Iterator[tuple[str, list[str]]]:

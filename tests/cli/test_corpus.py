@@ -159,3 +159,38 @@ def test_check_of_a_corpus_without_a_split_of_a_run_is_an_error(workplace: Path)
     result = nmt_corpus("check", "run.yaml")
     assert isinstance(result.exception, ConfigError)
     assert "corpus 'whole' has no split train, valid or test" in str(result.exception)
+
+
+@pytest.mark.usefixtures("workplace")
+def test_check_tells_of_odd_lines_and_of_a_corpus_that_is_not_what_it_should_be() -> None:
+    same = "".join(f"the same text {n}\r\n" for n in range(30))
+    Path("a.en").write_text(f"{same}\r\n", newline="")
+    Path("a.fr").write_bytes(f"{same}e\u0301t\u00e9\n".encode())
+    Path("own.yaml").write_text(
+        "name: own\ndata: {train: {src: a.en, tgt: a.fr}}\ntrain: {epochs: 1}\n"
+    )
+    result = run_without_error(["check", "own.yaml"])
+    for line in (
+        "a.en: 1 of 31 lines empty, on a side at least: 31",
+        "a.fr: 1 of 31 lines not in Unicode's NFC (models read them in NFC): 31",
+        "a.fr: 30 of 31 lines end in CRLF, and the others do not: the CR stays in them: 1, 2, 3, "
+        "4, 5, ...",
+        "a.en: longest line: 11 (16 characters)",
+        "look at train: the target looks like en, not fr",
+    ):
+        assert line in result.stdout.splitlines()
+    assert " pieces are all that the en text allows (tokenizer.vocab_size: 8,000" in result.stderr
+    report = json.loads(run_without_error(["check", "own.yaml", "--no-pieces", "--json"]).stdout)
+    assert report["files"][1]["not_nfc"] == {"count": 1, "first": [31]}
+    assert report["splits"][0]["suspicions"] == ["the target looks like en, not fr"]
+
+
+@pytest.mark.usefixtures("workplace")
+def test_check_gives_its_report_where_the_vocabulary_is_too_large() -> None:
+    run_without_error(["fetch", "small", "--from", "shelf"])
+    sizes = ["--set", "tokenizer.kind=sentencepiece", "--set", "tokenizer.vocab_size=999"]
+    result = nmt_corpus("check", "run.yaml", *sizes)
+    assert isinstance(result.exception, ConfigError)
+    assert "999 pieces are more than the en text allows" in str(result.exception)
+    assert result.stdout.startswith("      ")
+    assert "train.en.gz: longest line: 1 (7 characters)" in result.stdout

@@ -51,7 +51,7 @@ def test_nothing_is_odd_in_nothing() -> None:
     assert odd_characters(["", "!?", "plain ASCII ~ text\twith a tab"]) == [
         OddCharacter(
             "U+0009",
-            "no name",
+            "TAB",
             1,
             "control, private or unassigned",
             "plain ASCII ~ text\twith a tab",

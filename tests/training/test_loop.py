@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from training.toy import toy_config, write_reversal
 from nmt.config import dump_config, load_config
 from nmt.corpus.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
+from nmt.evaluation.request import EvalRequest, perform
 from nmt.maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
 from nmt.maps.heatmap import write_heatmap
 from nmt.maps.record import records
@@ -279,6 +281,23 @@ def test_a_vocabulary_smaller_than_usual_or_without_many_words_is_told(corpus: P
     log = (corpus / "other" / "train.log").read_text(encoding="utf-8")
     assert "% of the de training text is unknown to it; lower tokenizer.min_freq, or take" in log
     assert "pieces are all" not in log
+
+
+def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> None:
+    folder = corpus / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    for lang in ("en", "de"):
+        (folder / f"x.{lang}").write_text("a b\nb c\n", encoding="utf-8")
+    config = toy_config(corpus, train={"steps": 1})
+    run = folder / "run"
+    train(config, run, ["nmt", str(folder)], quiet=True)
+    outcome = train(toy_config(corpus, train={"steps": 2}), run, ["nmt", str(folder)], quiet=True)
+    assert outcome.step == 2
+    assert json.loads((run / "run.json").read_text(encoding="utf-8"))
+    said: list[str] = []
+    request = EvalRequest(run=run, src=folder / "x.en", refs=(folder / "x.de",))
+    kept = perform(request, said.append).keep(run)
+    assert json.loads(kept.read_text(encoding="utf-8"))["refs"] == [str(folder / "x.de")]
 
 
 def test_references_that_bleu_alters_are_told(corpus: Path) -> None:
