@@ -1,5 +1,6 @@
 """Files read within limits: the limit, damage, and links out, each in a line of its own class."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,17 @@ def test_the_limit_is_the_largest_size_allowed(tmp_path: Path) -> None:
         read_bytes(path, 4, ConfigError)
 
 
-def test_a_device_which_may_have_no_end_is_not_read() -> None:
-    with pytest.raises(DataError, match=r"^/dev/zero: cannot be read: a device, expected a"):
-        read_json(Path("/dev/zero"), DataError)
+def test_a_file_without_end_is_refused_at_the_limit() -> None:
+    with pytest.raises(DataError, match=r"^/dev/zero: larger than the 4,194,304 bytes"):
+        read_bytes(Path("/dev/zero"), MAX_JSON_BYTES, DataError, regular=False)
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path, kind in ((Path("/dev/zero"), "device"), (tmp_path / "fifo", "FIFO")):
+        text = f"{path}: cannot be read: a {kind}, expected a regular file"
+        with pytest.raises(DataError, match=f"^{text}$"):
+            read_json(path, DataError)
 
 
 def test_a_sparse_gigabyte_is_not_read(tmp_path: Path) -> None:

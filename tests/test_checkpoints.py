@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt import atomic, checkpoint_files
+from nmt import atomic, checkpoint_files, checkpoints
 from nmt.checkpoint_files import Tensors
 from nmt.checkpoints import CheckpointFolder
 from nmt.errors import CheckpointError
@@ -312,6 +312,85 @@ def test_a_checkpoint_that_is_not_there(folder: CheckpointFolder, which: str, me
     with pytest.raises(CheckpointError) as caught:
         folder.find(which)
     assert f"{folder.path}: {message}" in str(caught.value)
+
+
+def test_a_label_whose_checkpoint_is_gone_says_so(folder: CheckpointFolder) -> None:
+    """Nothing that cannot be read is offered, and one that can is named as it is typed."""
+    for step in (1, 2):
+        save(folder, step)
+    folder.point("best", 1)
+    shutil.rmtree(folder.path / "step-000001")
+    with pytest.raises(CheckpointError) as caught:
+        folder.find("best")
+    assert str(caught.value) == (
+        f"{folder.path}: no checkpoint 'best' (it points to step-000001, which is gone), there "
+        "are: last, step-000002; choose one with --checkpoint step-000002"
+    )
+    shutil.rmtree(folder.path / "step-000002")
+    with pytest.raises(
+        CheckpointError, match=r"points to step-000002, which is gone\), and no oth"
+    ):
+        folder.find("last")
+
+
+def test_one_checkpoint_without_a_label_is_named(folder: CheckpointFolder) -> None:
+    save(folder, 7)
+    (folder.path / "last").unlink()
+    with pytest.raises(CheckpointError, match=r"there are: step-000007; choose .* step-000007$"):
+        folder.load_weights("best")
+    assert folder.load_weights("step-000007")[0] == 7
+
+
+ODD = ("step-0000099", "step-00000\u0669", "step-000099\n", "step-99", "step-000099 ")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_name_that_no_save_gives_is_no_checkpoint(folder: CheckpointFolder, name: str) -> None:
+    save(folder, 1)
+    (folder.path / name).mkdir()
+    assert folder.steps() == [1]
+    assert folder.load_newest()[0].step == 1
+    folder.prune([1])
+    assert (folder.path / name).is_dir()
+    with pytest.raises(CheckpointError) as caught:
+        folder.load(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_number_in_other_digits_is_no_step(folder: CheckpointFolder) -> None:
+    save(folder, 1)
+    with pytest.raises(CheckpointError, match="no checkpoint '\u0661', there are: last, step-0000"):
+        folder.find("\u0661")
+
+
+@pytest.mark.parametrize("at", ["the link", "the first file", "the second file"])
+def test_a_reader_who_is_late_reads_what_the_label_means_by_then(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """A training that saves each update deletes the checkpoint that a reader has just found."""
+    save(folder, 1, 1.0)
+    module, name = {
+        "the link": (os, "readlink"),
+        "the first file": (checkpoints, "read_state"),
+        "the second file": (checkpoints, "read_tensors"),
+    }[at]
+    genuine = getattr(module, name)
+    late = iter((2, 3, 4))
+
+    def delayed(*arguments: object) -> object:
+        found = genuine(*arguments) if at == "the link" else None
+        step = next(late, None)
+        if step is not None:
+            monkeypatch.setattr(module, name, genuine)
+            save(folder, step, float(step))
+            folder.prune([step])
+            monkeypatch.setattr(module, name, delayed)
+        return found if at == "the link" else genuine(*arguments)
+
+    monkeypatch.setattr(module, name, delayed)
+    step, weights = folder.load_weights("last")
+    assert step == 4
+    assert float(weights["w"][0, 0]) == 4.0
 
 
 def test_an_empty_folder(folder: CheckpointFolder) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import safetensors.torch
 import torch
+from forging import forge_tensors, seal
 from test_run import CPU, make_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
@@ -34,39 +34,30 @@ def checkpoint(run: Path) -> Path:
     return run / "checkpoints" / "step-000003"
 
 
-def seal(run: Path, **changes: object) -> None:
-    """Write state.json anew with checksums of what now lies beside it."""
-    path = checkpoint(run) / "state.json"
-    content = json.loads(path.read_text())
-    content.pop("seal", None)
-    for name in content["sha256"]:
-        content["sha256"][name] = hashlib.sha256((path.parent / name).read_bytes()).hexdigest()
-    content.update(changes)
-    text = json.dumps(content, sort_keys=True).encode()
-    path.write_text(json.dumps({**content, "seal": hashlib.sha256(text).hexdigest()}))
-
-
 def with_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Forge:
-    def forge(run: Path) -> None:
-        path = checkpoint(run) / "model.safetensors"
-        tensors = safetensors.torch.load(path.read_bytes())
-        change(tensors)
-        path.write_bytes(safetensors.torch.save(tensors))
-        seal(run)
-
-    return forge
+    return lambda run: forge_tensors(checkpoint(run), "model", change)
 
 
 def with_bytes(content: bytes) -> Forge:
     def forge(run: Path) -> None:
         (checkpoint(run) / "model.safetensors").write_bytes(content)
-        seal(run)
+        seal(checkpoint(run))
 
     return forge
 
 
 def with_state(**changes: object) -> Forge:
-    return lambda run: seal(run, **changes)
+    return lambda run: seal(checkpoint(run), lambda content: content.update(changes))
+
+
+def as_one(name: str, twin: str) -> Forge:
+    """Leave a tensor out, and say that it is another one: a small file of a large model."""
+
+    def forge(run: Path) -> None:
+        forge_tensors(checkpoint(run), "model", lambda tensors: tensors.pop(name))
+        seal(checkpoint(run), lambda c: c["aliases"]["model.safetensors"].update({name: twin}))
+
+    return forge
 
 
 def with_config(old: str, new: str) -> Forge:
@@ -161,6 +152,16 @@ CASES: list[tuple[str, Forge, str]] = [
      "joint.vocab.txt: a vocabulary begins with <pad> <unk> <s> </s>, this one with 'PK"),
     ("a tokenizer that is no text", with_tokenizer(b"\xff\xfe\n"),
      "joint.vocab.txt: not UTF-8 at byte 0"),
+    ("too many words", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"a\n" * 1_000_000),
+     "joint.vocab.txt: more than the 1,000,000 words that a vocabulary may have"),
+    ("a search without end", with_config("max_length: 1000", f"max_length: {2**63 - 1}"),
+     "search.max_length: got 9223372036854775807, allowed: <= 100000"),
+    ("a search that is longer", with_config("_extra: 10", f"_extra: {10**12}"),
+     "search.max_length_extra: got 1000000000000, allowed: <= 100000"),
+    ("a search by a factor", with_config("_factor: 2.0", "_factor: 1e308"),
+     "search.max_length_factor: got 1e+308, allowed: <= 1000"),
+    ("two weights that are one", as_one("encoder.rnn.bias_hh_l0_reverse", "encoder.rnn.bias_hh_l0"),
+     "step-000003: does not fit config.yaml: its "),
     ("a tokenizer cut short", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\na"),
      "joint.vocab.txt: the last line has no line end"),
     ("another vocabulary", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"".join(
@@ -200,8 +201,8 @@ def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
     state.pop("seal")
     state["aliases"] = ALIASES
     text = json.dumps(state, sort_keys=True).encode()
-    sealed = {**state, "seal": hashlib.sha256(text).hexdigest()}
-    (path.parent / "state.json").write_text(json.dumps(sealed))
+    sealed_state = {**state, "seal": hashlib.sha256(text).hexdigest()}
+    (path.parent / "state.json").write_text(json.dumps(sealed_state))
     with pytest.raises(CheckpointError, match=r"does not fit config\.yaml and tokenizer: "):
         load_model(run, "last", CPU)
 
@@ -222,3 +223,29 @@ def test_training_does_not_go_on_from_a_forged_checkpoint(run: Path) -> None:
     linked("checkpoints/step-000003/state.safetensors")(run)
     with pytest.raises(CheckpointError, match=r"state\.safetensors: a link out of "):
         RunDirectory(run).load_state("last")
+
+
+def test_an_edit_of_the_config_by_hand_is_said(run: Path) -> None:
+    """Cut short, it would silently mean the defaults of what is gone."""
+    path = run / "config.yaml"
+    text = path.read_text()
+    below = text.partition("\n")[2]
+    edits = [text.replace("beam: 5", "beam: 4"), text[: text.index("search:")], text + "\n"]
+    for edited in edits:
+        path.write_text(edited)
+        with pytest.raises(CheckpointError) as caught:
+            load_model(run, "last", CPU)
+        assert str(caught.value) == (
+            f"{path}: changed since nmt wrote it; for other settings give them to the command "
+            "(--set search.beam=3), or, to keep an edit by hand, delete the first line (the "
+            "checksum)"
+        )
+    path.write_text(below.replace("beam: 5", "beam: 4"))
+    assert load_model(run, "last", CPU).config.search.beam == 4
+
+
+def test_a_config_that_is_written_again_is_under_its_checksum(run: Path) -> None:
+    directory = RunDirectory(run)
+    directory.write_config(directory.load_config(["search.beam=3"]))
+    assert (run / "config.yaml").read_text().startswith("# sha256 of the lines below: ")
+    assert load_model(run, "last", CPU).config.search.beam == 3

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -163,6 +164,24 @@ def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
     second.save_checkpoint(4, {}, {}, {})
     assert find_run(None, root) == second.path
     assert find_run(first.path, root) == first.path
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "runs"
+    good, bad = make_run(root / "good"), make_run(root / "bad")
+    stat = Path.stat
+
+    def refused(self: Path, **options: Any) -> os.stat_result:
+        if bad.path in self.parents:
+            raise PermissionError(13, "Permission denied", str(self))
+        return stat(self, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    said: list[str] = []
+    assert find_run(None, root, said.append) == good.path
+    assert said == [f"note: {bad.path}: left out: cannot be read: Permission denied"]
 
 
 def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,6 +275,15 @@ def make_zip(path: Path, members: dict[str, str]) -> Path:
 LINES = "".join(f"line {n}\tligne {n}\n" for n in range(200))
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_fifo_is_not_waited_for(fetch_zip: Fetch, tmp_path: Path, is_folder: bool) -> None:
+    (tmp_path / "Downloads").mkdir(exist_ok=True)
+    path = tmp_path / "Downloads" / "x.zip"
+    os.mkfifo(path)
+    with pytest.raises(DataError, match=rf"^--from {path}: a FIFO, expected a regular file$"):
+        fetch_zip(from_path=path.parent if is_folder else path)
+
+
 def test_a_file_of_another_name_is_taken_where_only_one_is_meant(
     fetch_zip: Fetch, tmp_path: Path
 ) -> None:

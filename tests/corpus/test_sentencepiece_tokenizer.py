@@ -83,6 +83,37 @@ def test_a_control_symbol_of_another_kind_of_model_is_refused() -> None:
         SentencePieceConfig().build(b"\x00\x01 nonsense", "fr")
 
 
+def _field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer, of fewer than 128 bytes."""
+    return bytes([8 * number + 2, len(content)]) + content
+
+
+def _trained() -> bytes:
+    return SentencePieceConfig(vocab_size=12).train(["abcab cab"] * 9, "en", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("added", "reason"),
+    [
+        (_field(1, _field(1, b"\xff\xfe")), "a piece of the SentencePiece model is not UTF-8"),
+        (
+            _field(3, _field(2, b"\4\0\0\0abcd\xff\xff")),
+            "with text rules of its own, allowed: none",
+        ),
+        (_field(5, _field(2, b"\4\0\0\0abcd")), "text rules of its own, allowed: none"),
+        (_field(1, b"") * 1_000_000, "more than the 1,000,000 pieces that a vocabulary may have"),
+        (b"\x0a\x7f", "not a SentencePiece model"),
+        (b"\x0a" + b"\xff" * 20, "not a SentencePiece model"),
+        (b"\x0b", "not a SentencePiece model"),
+    ],
+)
+def test_a_forged_model_is_refused(added: bytes, reason: str) -> None:
+    config = SentencePieceConfig()
+    assert config.build(_trained(), "en").encode("abc").ids
+    with pytest.raises(DataError, match=reason):
+        config.build(_trained() + added, "en")
+
+
 @pytest.mark.parametrize(
     ("pieces", "spans"),
     [
