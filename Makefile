@@ -15,7 +15,7 @@ CHECK_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check test-slow coverage train eval bench kill-test docs docs-check clean
+.PHONY: help install install-dev demo test check test-slow coverage train eval bench kill-test attack docs docs-check clean
 
 help:          ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench: $(VENV)/.installed              ## nmt bench: speed here, beside the text
 
 kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothing may differ (10 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/kill_test.py --kills 100
+
+attack: $(VENV)/.installed             ## 3,000 forged, linked and damaged runs, bombs and escapes (15 minutes)
+	OMP_NUM_THREADS=1 $(PY) scripts/attack.py
 
 docs: $(VENV)/.installed               ## regenerate the configuration reference and schema
 	$(NMT) config docs > docs/configuration.md

@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _test(work: Path, options: Options) -> list[Killed]:
-    _write_corpus(work)
+    write_corpus(work)
     (work / "killed.yaml").write_text(CONFIG.format(steps=options.steps), encoding="utf-8")
     began = time.monotonic()
     _start(work, "whole", options.quick).join()
@@ -134,7 +134,7 @@ def _test(work: Path, options: Options) -> list[Killed]:
     return runs
 
 
-def _write_corpus(folder: Path) -> None:
+def write_corpus(folder: Path) -> None:
     """Strings of symbols and the same backwards."""
     chance = random.Random(5)
     for name, count in (("train", 400), ("valid", 24)):
@@ -252,17 +252,17 @@ def _differences(whole: Path, run: Path) -> Iterator[str]:
     for step in one.steps():
         folders = [folder.path / f"step-{step:06d}" for folder in (one, two)]
         for name in ("model.safetensors", "state.safetensors"):
-            yield from _tensor_differences(folders[0] / name, folders[1] / name)
-        states = [_timeless(folder / "state.json") for folder in folders]
+            yield from tensor_differences(folders[0] / name, folders[1] / name)
+        states = [timeless(folder / "state.json") for folder in folders]
         if states[0] != states[1]:
             yield f"step {step}: state.json"
     for name in sorted(path.name for path in (whole / "tokenizer").iterdir()):
         if (whole / "tokenizer" / name).read_bytes() != (run / "tokenizer" / name).read_bytes():
             yield f"tokenizer/{name}"
-    yield from _record_differences(whole / "metrics.jsonl", run / "metrics.jsonl")
+    yield from record_differences(whole / "metrics.jsonl", run / "metrics.jsonl")
 
 
-def _tensor_differences(one: Path, two: Path) -> Iterator[str]:
+def tensor_differences(one: Path, two: Path) -> Iterator[str]:
     with safe_open(one, "pt") as a, safe_open(two, "pt") as b:
         names = set(a.keys()) | set(b.keys())
         for name in sorted(names):
@@ -272,7 +272,7 @@ def _tensor_differences(one: Path, two: Path) -> Iterator[str]:
                 yield f"{one.parent.name}/{one.name}: {name} differs"
 
 
-def _timeless(path: Path) -> Any:
+def timeless(path: Path) -> Any:
     """What state.json says, without what hangs on the time that the run took."""
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["state"]["progress"]["seconds"], content["seal"]
@@ -280,7 +280,7 @@ def _timeless(path: Path) -> Any:
     return content
 
 
-def _record_differences(one: Path, two: Path) -> Iterator[str]:
+def record_differences(one: Path, two: Path) -> Iterator[str]:
     records = [
         [
             {key: value for key, value in json.loads(line).items() if key not in WALL_CLOCK}

@@ -392,7 +392,7 @@ def test_links_in_the_place_of_files_are_replaced(
     assert not any(path.is_symlink() for path in home.iterdir())
 
 
-def test_a_fifo_is_not_waited_for(fetch: Fetch, shelf: Path) -> None:
+def test_a_fifo_in_a_folder_is_not_waited_for(fetch: Fetch, shelf: Path) -> None:
     wanted = shelf / "deep" / "down" / "extra.fr.gz"
     wanted.unlink()
     os.mkfifo(wanted)

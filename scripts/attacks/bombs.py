@@ -1,0 +1,113 @@
+"""Small files that would become large, deep or endless."""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from bad_inputs import billion_words, bomb
+
+from attacks.case import CHECKPOINT, TRAIN, TRANSLATE, Case
+from attacks.material import reseal
+from nmt.config import load_config
+from nmt.models.catalog import build_model
+
+DEEP = 100_000
+MODEL = "model.safetensors"
+CONFIG = Path("run/config.yaml")
+
+
+def cases() -> list[Case]:
+    """All of them."""
+    packed = [
+        Case(f"{name}: {what}", (*TRANSLATE[:4], name), make)
+        for name, what, make in (
+            ("b.gz", "deflate", bomb("b.gz")),
+            ("b.zip", "deflate", bomb("b.zip")),
+            ("b.zip", "bzip2", lambda: _zip(zipfile.ZIP_BZIP2)),
+            ("b.zip", "lzma", lambda: _zip(zipfile.ZIP_LZMA)),
+        )
+    ]
+    check = ("corpus", "check", "x.yaml", "--no-pieces")
+    texts = (
+        ("aliases", billion_words()),
+        ("brackets", "a: " + "[" * DEEP),
+        ("many keys", "".join(f"k{n}: 1\n" for n in range(19_000))),
+        ("a long number", f"name: x\nseed: {'9' * 100_000}\n"),
+    )
+    yaml = [Case(f"YAML: {what}", check, _writer(Path("x.yaml"), text)) for what, text in texts]
+    deep = "[" * DEEP + "]" * DEEP
+    nested = [
+        Case(f"{name}: nested", command, _writer(Path("run") / name, f'{{"a": {deep}}}'))
+        for name, command in (
+            ("run.json", TRAIN),
+            ("tokenizer/tokenizer.json", TRANSLATE),
+            ("checkpoints/step-000004/state.json", TRANSLATE),
+            ("metrics.jsonl", TRAIN),
+        )
+    ]
+    keys = (
+        "{max_length: 9223372036854775807, max_length_extra: 1000000000000}",
+        "{max_length: 9223372036854775807, max_length_factor: 1.0e+308}",
+        "{beam: 1000000000}",
+        "{batch_size: 1000000000000, beam: 9}",
+    )
+    searches = [Case(f"search: {key}", TRANSLATE, _searcher(key)) for key in keys]
+    forged = [
+        Case("a huge vocabulary", TRANSLATE, _huge_vocabulary),
+        Case("a huge vocabulary", TRAIN, _huge_vocabulary),
+        Case("a model of aliases", TRANSLATE, _aliases),
+        Case("a model of aliases", (*TRAIN[:2], "run/config.yaml", *TRAIN[3:]), _aliases),
+    ]
+    return [*packed, *yaml, *nested, *searches, *forged]
+
+
+def _writer(path: Path, text: str) -> Callable[[], object]:
+    return lambda: path.write_text(text)
+
+
+def _searcher(keys: str) -> Callable[[], object]:
+    def change() -> None:
+        head, _, rest = CONFIG.read_text().partition("\nsearch:")
+        after = [line for line in rest.split("\n")[1:] if not line.startswith(" ")]
+        CONFIG.write_text("\n".join([head, f"search: {keys}", *after]))
+
+    return change
+
+
+def _zip(packing: int) -> None:
+    with zipfile.ZipFile("b.zip", "w", packing) as archive, archive.open("a.txt", "w") as file:
+        for _ in range(400):
+            file.write(b"a" * (1 << 20))
+
+
+def _huge_vocabulary() -> None:
+    """80 MB of pieces, with the right checksum."""
+    folder = Path("run/tokenizer")
+    raw = (folder / "tgt.vocab.txt").read_bytes()
+    raw += b"".join(b"%x\n" % number for number in range(11_000_000))
+    (folder / "tgt.vocab.txt").write_bytes(raw)
+    manifest = json.loads((folder / "tokenizer.json").read_text())
+    manifest["tgt"]["sha256"] = hashlib.sha256(raw).hexdigest()
+    (folder / "tokenizer.json").write_text(json.dumps(manifest))
+
+
+def _aliases() -> None:
+    """A model of gigabytes, whose tensors of one shape are all one tensor of the file."""
+    CONFIG.write_text(
+        CONFIG.read_text().replace("hidden: 8", "hidden: 1024").replace("layers: 1", "layers: 40")
+    )
+    with torch.device("meta"):
+        tensors = build_model(load_config(CONFIG).model, 12, 12).state_dict()
+    first: dict[tuple[int, ...], str] = {}
+    aliases = {}
+    for name, tensor in tensors.items():
+        if first.setdefault(tuple(tensor.shape), name) != name:
+            aliases[name] = first[tuple(tensor.shape)]
+    kept = {name: torch.zeros(shape) for shape, name in first.items()}
+    (CHECKPOINT / MODEL).write_bytes(safetensors.torch.save(kept))
+    state = json.loads((CHECKPOINT / "state.json").read_text())
+    reseal(CHECKPOINT, aliases={**state["aliases"], MODEL: aliases})

@@ -1,0 +1,38 @@
+"""One attack: what is done to a folder, and the command that then meets it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+TRAIN = ("train", "--config", "attack.yaml", "--run", "run", "--steps", "6")
+TRANSLATE = ("translate", "--run", "run", "--file", "some.txt")
+EVAL = ("eval", "--run", "run", "--no-bootstrap")
+ATTENTION = ("attention", "--run", "run", "--file", "some.txt", "--format", "text")
+COMMANDS = (TRAIN, TRANSLATE, EVAL, ATTENTION)
+"""In a scratch folder, whose run has made 4 updates."""
+
+CHECKPOINT = Path("run/checkpoints/step-000004")
+
+
+class Expected(Enum):
+    """What a case must come to, besides that nothing breaks."""
+
+    NOTHING = "nothing more"
+    REFUSED = "an error, or a word about the file"
+    SAME = "the result of a clean run, an error, or a word about the file"
+    ESCAPED = "`evil`, on a terminal, without what would steer it"
+
+
+@dataclass(frozen=True)
+class Case:
+    """`prepare` is called in the scratch folder; `about` are names that a warning would say."""
+
+    what: str
+    command: tuple[str, ...]
+    prepare: Callable[[], object]
+    expected: Expected = Expected.NOTHING
+    about: tuple[str, ...] = ()
+    kind: str = "word"
+    stdin: bytes = b""
+    environment: dict[str, str] = field(default_factory=dict)

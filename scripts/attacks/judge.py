@@ -1,0 +1,120 @@
+"""What became of an attack."""
+
+import os
+import random
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from attacks import bombs, damage, escapes, forged, links
+from attacks.case import Case, Expected
+from attacks.material import Material, snapshot
+from attacks.process import Outcome, run
+
+LISTED = {"links": links.cases, "bombs": bombs.cases, "escapes": escapes.cases}
+DRAWN = {"forged": forged.case, "damage": damage.case}
+COUNTS = {"forged": 2000, "links": 404, "damage": 1000, "bombs": 20, "escapes": 50}
+"""Attempts of a whole attack, by kind."""
+
+FAULTS = ("crash", "traceback", "hang", "outside", "silent", "memory", "escape")
+MAX_BYTES = 512 << 20
+"""What a command may take beyond the most that a clean one takes."""
+
+_STEERING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The faults of one attack, by the names of FAULTS, each with a word of what was seen."""
+
+    kind: str
+    number: int
+    what: str
+    faults: dict[str, str]
+    code: int
+
+
+def case_of(kind: str, number: int, seed: int) -> Case:
+    """The case of a number: the lists in their order, again and again, or drawn by the seed."""
+    if kind in LISTED:
+        listed = LISTED[kind]()
+        return listed[number % len(listed)]
+    return DRAWN[kind](random.Random(f"{seed} {kind} {number}"))
+
+
+def attack(material: Material, kind: str, number: int, seed: int, keep: bool = False) -> Verdict:
+    """Make the case in a new folder, run its command and judge what it came to."""
+    case = case_of(kind, number, seed)
+    folder = material.folder / f"{kind}-{number}"
+    material.copy(case.kind, folder)
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        case.prepare()
+        there = snapshot(folder)
+        home = snapshot(material.folder / "home")
+        outcome = run(
+            case.command,
+            folder,
+            {**material.environment, **case.environment},
+            case.stdin,
+            terminal=case.expected is Expected.ESCAPED,
+        )
+        changed = _changed(there, snapshot(folder))
+        changed += _changed(home, snapshot(material.folder / "home"))
+        faults = dict(faults_of(case, outcome, changed, material, folder))
+    finally:
+        os.chdir(before)
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    if keep:
+        print(outcome.stdout + outcome.stderr)
+    what = f"nmt {case.command[0]}: {case.what}"
+    return Verdict(kind, number, what, faults, outcome.code)
+
+
+def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    names = sorted(before.keys() | after.keys())
+    return [name for name in names if before.get(name) != after.get(name)]
+
+
+def faults_of(
+    case: Case, outcome: Outcome, changed: list[str], material: Material, folder: Path
+) -> list[tuple[str, str]]:
+    """What is wrong with how a command ended, and a word of what was seen."""
+    said = outcome.stdout + outcome.stderr
+    last = (said.strip().split("\n") or [""])[-1][:160]
+    found = []
+    if outcome.hangs:
+        found.append(("hang", f"ended by signal {-outcome.code}"))
+    elif outcome.code < 0:
+        found.append(("crash", f"signal {-outcome.code}"))
+    if "Traceback (most recent call last)" in said:
+        found.append(("traceback", last))
+    if changed and not (case.expected is Expected.ESCAPED and case.command[0] == "train"):
+        found.append(("outside", ", ".join(changed[:3])))
+    too_much = outcome.max_rss > material.max_rss + MAX_BYTES
+    if too_much or "out of memory" in said or "MemoryError" in said:
+        found.append(("memory", f"{outcome.max_rss >> 20} MiB: {last}"))
+    if case.expected is Expected.ESCAPED:
+        found += [("escape", problem) for problem in _steering(said)]
+    elif outcome.code == 0 and not any(name in said for name in case.about):
+        if case.expected is Expected.REFUSED:
+            found.append(("silent", "accepted"))
+        elif case.expected is Expected.SAME:
+            different = material.differences(case, outcome, folder)
+            found += [("silent", "; ".join(different)[:160])] if different else []
+    return found
+
+
+def _steering(shown: str) -> list[str]:
+    """What is wrong with what a terminal was sent; progress bars return the carriage."""
+    if steering := _STEERING.search(shown):
+        start = max(0, steering.start() - 20)
+        return [ascii(shown[start : steering.end() + 20])]
+    if "ev\ril" in shown:
+        return ["a carriage return"]
+    if not re.search("ev.{0,20}?il", shown):
+        return [f"`evil` was not shown: {shown[-80:]!a}"]
+    return []

@@ -1,0 +1,145 @@
+"""What is attacked: small trained runs, in a scratch folder with a tree that must not change."""
+
+import hashlib
+import importlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+from kill_test import record_differences, tensor_differences, timeless, write_corpus
+
+from attacks.case import COMMANDS, TRAIN, Case
+from attacks.process import Outcome, run
+
+CONFIG = """
+name: attacked
+data: {{src_lang: en, tgt_lang: de, train: {{tsv: train.tsv}}, valid: {{tsv: valid.tsv}},
+  test: {{tsv: valid.tsv}}}}
+tokenizer: {tokenizer}
+model: {{embedding: 8, hidden: 8, dropout: 0.3}}
+train: {{steps: 4, batch_size: 8, accumulate: 2, lr: 0.003, save_every: 2, log_every: 1,
+  keep_last: 2, device: cpu}}
+valid: {{every: 2, samples: 1, max_examples: 5}}
+search: {{batch_size: 8, max_length: 12}}
+"""
+KINDS = {"word": "{kind: word}", "sentencepiece": "{kind: sentencepiece, vocab_size: 20}"}
+TEXT = "a b c\nd\n\nh g f e\nz\n"
+
+
+class Material:
+    """The folder of clean runs, and what each command gives there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "HOME": str(folder / "home"),
+            "OMP_NUM_THREADS": "1",
+            "TERM": "xterm",
+        }
+        self.clean: dict[str, Outcome] = {}
+
+    def make(self) -> None:
+        """Train the runs, and have this process import what a command needs."""
+        for name in ("cache", "clean", "home"):
+            (self.folder / name).mkdir()
+        for kind, tokenizer in KINDS.items():
+            base = self.folder / kind
+            base.mkdir()
+            write_corpus(base)
+            (base / "attack.yaml").write_text(CONFIG.format(tokenizer=tokenizer))
+            (base / "some.txt").write_text(TEXT)
+            self._run_clean(TRAIN[:5], base)
+            for command in COMMANDS:
+                folder = self.folder / "clean" / f"{kind}-{command[0]}"
+                self.copy(kind, folder)
+                self.clean[folder.name] = self._run_clean(command, folder)
+
+    @property
+    def max_rss(self) -> int:
+        """The most memory that a clean run takes, in bytes."""
+        return max(outcome.max_rss for outcome in self.clean.values())
+
+    def _run_clean(self, command: tuple[str, ...], folder: Path) -> Outcome:
+        outcome = run(command, folder, self.environment)
+        if outcome.code:
+            raise SystemExit(f"{' '.join(command)}: exit code {outcome.code}: {outcome.stderr}")
+        return outcome
+
+    def copy(self, kind: str, folder: Path) -> None:
+        """A new scratch folder: a run, its data, and what lies outside of it."""
+        shutil.copytree(self.folder / kind, folder, symlinks=True)
+        outside = folder / "outside"
+        for name in (".tmp-x", ".old-x", ".del-x", "step-000009", "keep"):
+            (outside / "folder" / name).mkdir(parents=True)
+            (outside / "folder" / name / "mine.txt").write_text("mine")
+        (outside / "folder" / ".tmp-mine.txt").write_text("mine")
+        (outside / "victim.txt").write_text("mine\n")
+
+    def differences(self, case: Case, outcome: Outcome, folder: Path) -> list[str]:
+        """What differs from the clean run of the same command."""
+        name = f"{case.kind}-{case.command[0]}"
+        if case.command != TRAIN:
+            same = outcome.stdout == self.clean[name].stdout
+            return [] if same else ["other results on stdout"]
+        runs = [self.folder / "clean" / name / "run", folder / "run"]
+        last = [path / "checkpoints" / "step-000006" for path in runs]
+        found: list[str] = []
+        for file in ("model.safetensors", "state.safetensors"):
+            found += tensor_differences(last[0] / file, last[1] / file)
+        if timeless(last[0] / "state.json") != timeless(last[1] / "state.json"):
+            found.append("state.json")
+        found += record_differences(*(path / "metrics.jsonl" for path in runs))
+        return found
+
+
+def warm() -> None:
+    """Import now what the commands import when they need it: a child then starts at once."""
+    for name in (
+        *(
+            "torch.optim.adam",
+            "nmt.training.loop",
+            "nmt.translation.translator",
+            "nmt.maps.heatmap",
+        ),
+        *("nmt.evaluation.request", "nmt.corpus.fetch", "nmt.corpus.report", "nmt.maps.dump"),
+        *("nmt.translation.job", "nmt.corpus.report_text", "nmt.config_docs", "sacrebleu"),
+        *("nmt.maps.heatmap", "nmt.maps.terminal", "nmt.models.kernels.compiled_search"),
+    ):
+        importlib.import_module(name)
+    import torch
+
+    torch.set_num_threads(1)  # a process with threads cannot be forked
+    torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    """Every file below `folder` but those of the run and the data folder: what it is and holds."""
+    found = {}
+    for path, folders, files in os.walk(folder):
+        if Path(path) == folder:
+            folders[:] = sorted(set(folders) - {"run", "data", "cache"})
+        for name in (*folders, *files):
+            at = Path(path) / name
+            if at.is_symlink():
+                what = f"link {os.readlink(at)}"
+            elif at.is_file():
+                what = hashlib.sha256(at.read_bytes()).hexdigest()
+            else:
+                what = "folder" if at.is_dir() else "special"
+            found[str(at.relative_to(folder))] = what
+    return found
+
+
+def reseal(checkpoint: Path, **changes: object) -> None:
+    """Write state.json anew, with the right checksums of what lies beside it and the right seal."""
+    path = checkpoint / "state.json"
+    content = json.loads(path.read_text())
+    content.pop("seal", None)
+    content.update(changes)
+    for name in content["sha256"] if isinstance(content.get("sha256"), dict) else ():
+        if (checkpoint / name).is_file():
+            content["sha256"][name] = hashlib.sha256((checkpoint / name).read_bytes()).hexdigest()
+    text = json.dumps(content, sort_keys=True).encode()
+    path.write_text(json.dumps({**content, "seal": hashlib.sha256(text).hexdigest()}))

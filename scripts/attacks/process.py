@@ -1,0 +1,146 @@
+"""A command of nmt in a child of this process, which has imported what it needs: with limits."""
+
+import contextlib
+import os
+import pty
+import resource
+import signal
+import sys
+import termios
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.cli import app
+
+CPU_SECONDS = 40
+WALL_SECONDS = 60
+DATA_BYTES = 2 << 30
+"""What a child may allocate beyond what its parent has."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended. `code` is that of a shell: minus a signal's number where one came."""
+
+    code: int
+    stdout: str
+    stderr: str
+    max_rss: int
+    hangs: bool
+
+
+def run(
+    command: tuple[str, ...],
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    terminal: bool = False,
+) -> Outcome:
+    """`nmt COMMAND` in `folder`; with `terminal` its three streams are one, shown as stdout."""
+    logs = _logs(folder)
+    logs[0].write_bytes(stdin)
+    ours, theirs = pty.openpty() if terminal else (-1, -1)
+    if terminal:
+        _raw(theirs)
+    child = os.fork()
+    if child == 0:
+        _be(command, folder, environment, theirs if terminal else None)
+    shown = b""
+    if terminal:
+        os.close(theirs)
+        if stdin:
+            os.write(ours, stdin)
+        shown = _read_all(ours)
+    code, usage, hangs = _wait(child)
+    out, err = (b"", b"") if terminal else (log.read_bytes() for log in logs[1:])
+    texts = [(part).decode("utf-8", "surrogateescape") for part in (shown or out, err)]
+    return Outcome(code, texts[0], texts[1], usage.ru_maxrss * 1024, hangs)
+
+
+def _logs(folder: Path) -> list[Path]:
+    return [folder.with_name(f"{folder.name}.{name}") for name in ("in", "out", "err")]
+
+
+def _opened(logs: list[Path]) -> list[int]:
+    new = os.O_RDWR | os.O_CREAT | os.O_TRUNC
+    return [os.open(logs[0], os.O_RDONLY), *(os.open(log, new, 0o600) for log in logs[1:])]
+
+
+def _raw(terminal: int) -> None:
+    """Bytes come out as they were written: no carriage return is added to a newline."""
+    settings = termios.tcgetattr(terminal)
+    settings[1] &= ~termios.OPOST
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSANOW, settings)
+
+
+def _be(
+    command: tuple[str, ...], folder: Path, environment: Mapping[str, str], terminal: int | None
+) -> None:
+    """Become the command; never returns."""
+    code = 1
+    try:
+        os.setsid()
+        for number, stream in enumerate([terminal] * 3 if terminal else _opened(_logs(folder))):
+            os.dup2(stream, number)
+        os.chdir(folder)
+        os.environ.update(environment)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        data = _data_bytes() + DATA_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (the parent's is closed)
+        sys.argv = ["nmt", *command]
+        app.main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _data_bytes() -> int:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmData:")) << 10
+
+
+def _read_all(terminal: int) -> bytes:
+    """What is shown until nobody has the terminal open, or for as long as a command may take."""
+    shown, end = b"", time.monotonic() + WALL_SECONDS
+    os.set_blocking(terminal, False)
+    while time.monotonic() < end:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except BlockingIOError:
+            time.sleep(0.01)
+            continue
+        except OSError:  # closed on the other side
+            break
+        if not part:
+            break
+        shown += part
+    os.close(terminal)
+    return shown
+
+
+def _wait(child: int) -> tuple[int, resource.struct_rusage, bool]:
+    end = time.monotonic() + WALL_SECONDS
+    pause = 0.002
+    while True:
+        pid, status, usage = os.wait4(child, os.WNOHANG)
+        if pid:
+            code = os.waitstatus_to_exitcode(status)
+            return code, usage, code in (-signal.SIGXCPU, -signal.SIGKILL)
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            _, status, usage = os.wait4(child, 0)
+            return -signal.SIGKILL, usage, True
+        time.sleep(pause)
+        pause = min(0.05, 1.5 * pause)
