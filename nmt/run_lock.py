@@ -30,9 +30,8 @@ def run_lock(folder: Path) -> Iterator[str | None]:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(folder / LOCK_NAME, flags, 0o666)
     except OSError as error:
-        raise CheckpointError(
-            f"{folder}: cannot be created or written to: {error.strerror}"
-        ) from None
+        why = "it is a file" if folder.is_file() else error.strerror
+        raise CheckpointError(f"{folder}: cannot be created or written to: {why}") from None
     try:
         missing = _lock(descriptor, folder)
         owner = {"pid": os.getpid(), "host": socket.gethostname()}

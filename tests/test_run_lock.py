@@ -110,6 +110,11 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
         run_lock(tmp_path / "file" / "run"),
     ):
         pytest.fail("held")
+    with (
+        pytest.raises(CheckpointError, match=r"file: cannot be created or .* to: it is a file$"),
+        run_lock(tmp_path / "file"),
+    ):
+        pytest.fail("held")
     (tmp_path / LOCK_NAME).symlink_to("file")
     with (
         pytest.raises(CheckpointError, match="cannot be created or written to: Too many levels"),

@@ -26,7 +26,8 @@ _CHUNK = 256  # sentences translated before their records are written, over the 
 
 def attention(
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Source sentences.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Source sentences, each in quotes.", show_default=False),
     ] = None,
     file: Annotated[
         Path | None, typer.Option(help="Source text, one sentence a line; - is stdin.")

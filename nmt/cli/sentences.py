@@ -21,7 +21,7 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
         try:
             sentence.encode("utf-8")
         except UnicodeEncodeError:
-            raise DataError(f"sentence {number}: not UTF-8: {sentence!a}") from None
+            raise DataError(f"argument {number}: not UTF-8: {sentence!a}") from None
     return [line for text in sentences for line in text.removesuffix("\n").split("\n")]
 
 

@@ -19,7 +19,7 @@ from nmt.errors import ConfigError
 def translate(
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(help="Sentences to translate, one a line.", show_default=False),
+        typer.Argument(help="Sentences to translate, each in quotes.", show_default=False),
     ] = None,
     file: Annotated[
         Path | None, typer.Option(help="Text to translate, one sentence a line; - is stdin.")

@@ -332,7 +332,7 @@ def test_bytes_on_stdin_that_are_no_text_are_refused(run: Run) -> None:
 @pytest.mark.parametrize("args", [["ab\udcff"], ["ab", "--target", "ab\udcff"]])
 def test_an_argument_that_is_no_text_is_refused(args: list[str], run: Run) -> None:
     result = run(*args, fails=True)
-    assert error_of(result) == "sentence 1: not UTF-8: 'ab\\udcff'"
+    assert error_of(result) == "argument 1: not UTF-8: 'ab\\udcff'"
 
 
 @pytest.fixture(scope="module")

@@ -270,7 +270,7 @@ def test_what_the_bound_cuts_is_said(run: Run) -> None:
         (["a", "--checkpoint", "step-7"], CheckpointError, "step-"),
         (["a", "--device", "gpu"], ConfigError, "got 'gpu'"),
         (["--file", "nowhere.en"], DataError, "nowhere.en"),
-        (["fine", "b\udcffd"], DataError, "sentence 2: not UTF-8: 'b\\udcffd'"),
+        (["fine", "b\udcffd"], DataError, "argument 2: not UTF-8: 'b\\udcffd'"),
     ],
 )
 def test_what_is_wrong_is_said(
