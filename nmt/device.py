@@ -1,9 +1,7 @@
 """The choice of device and numeric precision, made once and said in words."""
 
 import contextlib
-import ctypes
 import os
-import platform
 from collections.abc import Iterator
 from typing import Literal
 
@@ -13,11 +11,6 @@ from nmt.counts import counted
 from nmt.errors import ConfigError
 
 Precision = Literal["fp32", "bf16", "fp16"]
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Options of mallopt(3), from malloc.h."""
-
-_MALLOC_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 CACHED_NUMBERS = 2**18
 """One MiB of fp32: about the second-level cache of a core, where what is made a few rows at a time
@@ -80,21 +73,6 @@ def deterministic(wanted: bool) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before)
         torch.backends.cudnn.benchmark = benchmark
-
-
-def keep_freed_memory() -> None:
-    """Let this process keep the memory that it frees, for the next tensor to take.
-
-    glibc gives large blocks back to the system, and the pages of new ones are cleared anew: an
-    update of training then takes a tenth longer on a CPU (docs/benchmarks.md). Does nothing under
-    another C library, and where the user has set glibc's own variables for it.
-    """
-    if platform.libc_ver()[0] != "glibc" or any(name in os.environ for name in _MALLOC_VARIABLES):
-        return
-    mallopt = ctypes.CDLL(None).mallopt
-    # Older versions refuse more than 32 MiB, and with one option alone the other stays too low.
-    if any(mallopt(_M_MMAP_THRESHOLD, limit) for limit in (1 << 30, 1 << 25)):
-        mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def describe_device(device: torch.device) -> str:

@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from nmt.process_memory import process_bytes
+
 CONFIG = """\
 name: large
 data:
@@ -47,13 +49,8 @@ def write_corpus(folder: Path, n_pairs: int) -> int:
 
 def memory(pid: int) -> dict[str, float]:
     """VmHWM (the most so far), RssAnon and RssFile of a process, in MiB (Linux)."""
-    wanted = ("VmHWM", "RssAnon", "RssFile")
-    found = {}
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        name, _, rest = line.partition(":")
-        if name in wanted:
-            found[name] = int(rest.split()[0]) / 1024
-    return found
+    found = {name: process_bytes(name, pid) for name in ("VmHWM", "RssAnon", "RssFile")}
+    return {name: value / 2**20 for name, value in found.items() if value is not None}
 
 
 def train(folder: Path, steps: int) -> dict[str, float]:

@@ -19,6 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from nmt.process_memory import process_bytes
+
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")
 OBJECTS = ("a red car", "the house", "two books", "some bread", "it", "the old dog", "nothing")
@@ -29,14 +31,6 @@ def sentences(count: int) -> Iterator[str]:
     rng = random.Random(1)
     for _ in range(count):
         yield f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}."
-
-
-def resident_mib(pid: int) -> float:
-    """The memory that a process has in use now (Linux)."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def count_lines(path: Path) -> int:
@@ -67,9 +61,12 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
         done = count_lines(out)
         if done and done * 10 // n_lines > tenth:
             tenth = done * 10 // n_lines
-            mib = resident_mib(process.pid)
-            if mib:
-                print(f"| {done:,} | {mib:.0f} | {time.monotonic() - started:.0f} |", flush=True)
+            resident = process_bytes("VmRSS", process.pid)
+            if resident is not None:
+                print(
+                    f"| {done:,} | {resident / 2**20:.0f} | {time.monotonic() - started:.0f} |",
+                    flush=True,
+                )
     print(f"\n{count_lines(out):,} lines for {n_lines:,}, exit code {process.returncode}")
 
 

@@ -37,12 +37,12 @@ KEYWORDS = {
 
 ALLOWED = {
     "nmt/bench/trained.py": ["subprocess"],
-    "nmt/device.py": ["ctypes.CDLL"],
     "nmt/models/kernels/build.py": ["subprocess", "ctypes.CDLL", "ctypes.CDLL"],
+    "nmt/process_memory.py": ["ctypes.CDLL"],
 }
-"""The benchmark starts `nmt` anew, by a list of its own words, to time its start; mallopt is asked
-of the C library that this process runs on already; and a C++ file of this package is compiled and
-loaded, from a folder that nobody but the user may write to."""
+"""The benchmark starts `nmt` anew, by a list of its own words, to time its start; mallopt
+and malloc_trim are asked of the C library that this process runs on already; and a C++ file of this
+package is compiled and loaded, from a folder that nobody but the user may write to."""
 
 
 def dangers(source: str) -> Iterator[str]:

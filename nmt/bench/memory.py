@@ -11,9 +11,9 @@ from nmt.bench.material import fixed_shape
 from nmt.bench.plan import Plan, Variant
 from nmt.bench.report import Row, Section
 from nmt.bench.training import Learner
+from nmt.process_memory import process_bytes
 
 _MIB = 2**20
-_STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
 
@@ -69,22 +69,11 @@ def _in_use(device: torch.device) -> int | None:
         _RESET.write_text(_RESET_PEAK, encoding="utf-8")
     except OSError:
         return None
-    return _status_bytes("VmRSS")
+    return process_bytes("VmRSS")
 
 
 def _peak(device: torch.device) -> int | None:
-    """The most bytes since `_in_use`.
-
-    getrusage would not do: a process begins with the peak of the one that started it.
-    """
+    """The most bytes since `_in_use`."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return _status_bytes("VmHWM")
-
-
-def _status_bytes(key: str) -> int | None:
-    for line in _STATUS.read_text(encoding="utf-8").splitlines():
-        name, _, value = line.partition(":")
-        if name == key:
-            return int(value.split()[0]) * 1024
-    return None
+    return process_bytes("VmHWM")

@@ -72,9 +72,9 @@ def bench(
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform
     from nmt.bench.text import as_text
-    from nmt.device import keep_freed_memory
+    from nmt.process_memory import configure_memory
 
-    keep_freed_memory()  # as nmt train does
+    configure_memory()  # as nmt train does
     report = perform(
         Request(
             parts=wanted,

@@ -103,11 +103,11 @@ def evaluate(
     check_search_keys(set_ or ())
     search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
 
-    from nmt.device import keep_freed_memory
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
     from nmt.evaluation.request import EvalRequest, perform
     from nmt.output import write_lines
+    from nmt.process_memory import configure_memory
 
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
@@ -125,7 +125,7 @@ def evaluate(
         device=device,
         int8=int8,
     )
-    keep_freed_memory()
+    configure_memory()
     report = perform(request, lambda line: typer.echo(line, err=True))
     if out is not None:
         write_lines(report.evaluation.hyp_texts, out)

@@ -61,7 +61,7 @@ def train(
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from nmt.config import load_config
     from nmt.config_file import Flag
-    from nmt.device import keep_freed_memory
+    from nmt.process_memory import configure_memory
     from nmt.training import loop
 
     given = {"device": device, "epochs": epochs, "steps": steps}
@@ -75,7 +75,7 @@ def train(
     loaded = load_config(one_config(config_argument, config), [*(set_ or ()), *flags])
     stop = _StopSignal()
     folder = run or Path("runs") / loaded.name
-    keep_freed_memory()
+    configure_memory()
     outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
     if not quiet:
         typer.echo(_closing_words(outcome), err=True)

@@ -116,10 +116,10 @@ def translate(
     if run is None:
         typer.echo(f"run: {folder}", err=True)
 
-    from nmt.device import keep_freed_memory
+    from nmt.process_memory import configure_memory
     from nmt.translation.translator import Translator
 
-    keep_freed_memory()
+    configure_memory()
     translator = Translator.load(
         folder, device=device, checkpoint=checkpoint, search=search, int8=int8
     )

@@ -48,6 +48,11 @@ class Batch:
     n_src_tokens: int
     n_tokens: int
 
+    @property
+    def n_positions(self) -> int:
+        """Of source and target together, padding included."""
+        return self.src_ids.numel() + self.tgt_in.numel()
+
     def to(self, device: torch.device) -> "Batch":
         """The same batch on `device`."""
         return Batch(
@@ -122,6 +127,14 @@ class Batcher:
         self.seed = seed
         self._lengths = (_lengths(corpus.src_ids), _lengths(corpus.tgt_ids))
         self._last: tuple[int, Plan] | None = None
+
+    @property
+    def max_positions(self) -> int:
+        """An upper bound of `n_positions` of its batches."""
+        longest = sum(int(lengths.max(initial=0)) for lengths in self._lengths)
+        if self.unit == "sentences":
+            return self.size * longest
+        return max(2 * self.size, longest)
 
     def plan(self, epoch: int, done: Rows | None = None) -> Plan:
         """The rows of every batch of `epoch`, each row of the corpus but `done` exactly once."""

@@ -29,12 +29,12 @@ def memory_for_update(group: Sequence[Batch], step: int, train: TrainConfig) -> 
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        sizes = [(*batch.src_ids.shape, batch.tgt_in.shape[1]) for batch in group]
-        n, src, tgt = max(sizes, key=lambda size: size[0] * (size[1] + size[2]))
+        largest = max(group, key=lambda batch: batch.n_positions)
+        (n, src), tgt = largest.src_ids.shape, largest.tgt_in.shape[1]
         raise NMTError(
             f"out of memory at step {step} on a batch of {n} pairs, {src} pieces the longest "
-            f"source and {tgt} the longest target, {n * (src + tgt):,} with padding: to go on from "
-            f"the last checkpoint, --set train.batch_size={max(1, train.batch_size // 2)} "
+            f"source and {tgt} the longest target, {largest.n_positions:,} with padding: to go on "
+            f"from the last checkpoint, --set train.batch_size={max(1, train.batch_size // 2)} "
             f"--set train.accumulate={2 * train.accumulate} --allow-change"
         ) from error
 

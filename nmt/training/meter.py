@@ -2,9 +2,11 @@
 
 import sys
 import time
+from dataclasses import dataclass
 
 import torch
 
+from nmt.process_memory import process_bytes
 from nmt.training.progress import Progress
 
 
@@ -55,13 +57,28 @@ class Meter:
         self.tick()
 
 
-def peak_memory_bytes(device: torch.device) -> int | None:
-    """The most that was in use so far: on the GPU where there is one, else by this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    if sys.platform == "win32":
-        return None
-    import resource
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes in use now and at the highest: on the GPU where there is one, else by this process."""
 
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    now: int
+    peak: int
+
+    @classmethod
+    def of(cls, device: torch.device) -> "MemoryUse | None":
+        """None where the system does not tell."""
+        if device.type == "cuda":
+            return cls(torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device))
+        now, peak = process_bytes("VmRSS"), process_bytes("VmHWM")
+        if sys.platform == "darwin":
+            import resource
+
+            now = peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return None if now is None or peak is None else cls(now, peak)
+
+    def peak_for(self, n_positions: int, n_seen: int) -> float:
+        """The peak to expect from a batch of `n_positions` after one of `n_seen` at the most.
+
+        What an update adds to the memory at rest grows with the positions of its batch.
+        """
+        return self.now + (self.peak - self.now) * max(1.0, n_positions / n_seen)

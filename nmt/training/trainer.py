@@ -14,6 +14,7 @@ from nmt.device import autocast
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.models.masks import keep_from_lengths
+from nmt.process_memory import release_freed_memory
 from nmt.run import RunDirectory, check_fit
 from nmt.training.guards import (
     is_out_of_memory,
@@ -23,7 +24,7 @@ from nmt.training.guards import (
 )
 from nmt.training.limits import end_reason, total_steps
 from nmt.training.loss import cross_entropy
-from nmt.training.meter import Meter, peak_memory_bytes
+from nmt.training.meter import MemoryUse, Meter
 from nmt.training.optim import Schedule, clip_gradients
 from nmt.training.plan import groups, plan_of
 from nmt.training.progress import Progress
@@ -33,6 +34,9 @@ from nmt.training.validation import Validator
 
 _ESTIMATE_AFTER = 20
 """Updates of this process before time and memory are estimated from them."""
+
+_RELEASE_EVERY = 200
+"""Updates until freed memory goes back to the system (docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ class Trainer:
         self.parts.model.train()
         self.meter = Meter(self.progress)
         self._first_step, self._first_time = self.progress.step, time.monotonic()
+        self._most_positions = 0
         if self.progress.step:
             self._after_step(interrupted)  # what a stop cut off
         while (reason := self.end_reason()) is None and not interrupted():
@@ -134,6 +139,7 @@ class Trainer:
         n_tokens = sum(batch.n_tokens for batch in group)
         nll_sum = 0.0
         for cpu_batch in group:
+            self._most_positions = max(self._most_positions, cpu_batch.n_positions)
             batch = cpu_batch.to(parts.device)
             keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
             with autocast(parts.device, train.precision):
@@ -154,8 +160,11 @@ class Trainer:
 
     def _report(self, n_batches: int) -> None:
         progress, train = self.progress, self.config.train
-        if progress.step - self._first_step == _ESTIMATE_AFTER:
+        n_updates = progress.step - self._first_step
+        if n_updates == _ESTIMATE_AFTER:
             self._say_estimate(math.ceil(n_batches / train.accumulate))
+        if n_updates % _RELEASE_EVERY == 0:
+            release_freed_memory()
         if progress.step % train.log_every == 0:
             self._record(
                 "train",
@@ -191,9 +200,13 @@ class Trainer:
 
     def _say_estimate(self, updates_per_epoch: int) -> None:
         seconds = (time.monotonic() - self._first_time) / _ESTIMATE_AFTER
-        memory = peak_memory_bytes(self.parts.device)
-        in_use = "" if memory is None else f", {memory / 2**30:.1f} GiB of memory"
-        self.log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{in_use}")
+        release_freed_memory()
+        memory = MemoryUse.of(self.parts.device)
+        words = ""
+        if memory is not None:
+            peak = memory.peak_for(self.parts.batcher.max_positions, self._most_positions)
+            words = f", about {peak / 2**30:.1f} GiB of memory with the largest batch"
+        self.log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{words}")
 
     def _record(self, kind: str, measured: Record) -> None:
         progress = self.progress

@@ -13,7 +13,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 
 import torch
 
@@ -27,6 +26,7 @@ from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
 from nmt.models.masks import keep_from_lengths
+from nmt.process_memory import process_bytes
 from nmt.training.loss import cross_entropy
 from nmt.translation.search import SearchConfig, search_from
 
@@ -149,24 +149,12 @@ def memory_of(config: RunConfig, material: Material) -> int | None:
 
 
 def _added_by_updates(config: RunConfig, material: Material) -> int | None:
-    before = _status_bytes("VmRSS")
+    before = process_bytes("VmRSS")
     work = _Work.prepare(config, material)
     for _ in range(3):
         work.update()
-    peak = _status_bytes("VmHWM")
+    peak = process_bytes("VmHWM")
     return None if before is None or peak is None else peak - before
-
-
-def _status_bytes(field: str) -> int | None:
-    """A field of Linux' own account of this process: VmRSS is in use now, VmHWM was at most.
-
-    getrusage would not do: its maximum starts with what the parent process had in use.
-    """
-    status = Path("/proc/self/status")
-    if not status.is_file():
-        return None
-    lines = status.read_text(encoding="utf-8").splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def _seconds(work: Callable[[], None]) -> float:

@@ -392,14 +392,6 @@ def test_links_in_the_place_of_files_are_replaced(
     assert not any(path.is_symlink() for path in home.iterdir())
 
 
-def test_a_fifo_in_a_folder_is_not_waited_for(fetch: Fetch, shelf: Path) -> None:
-    wanted = shelf / "deep" / "down" / "extra.fr.gz"
-    wanted.unlink()
-    os.mkfifo(wanted)
-    with pytest.raises(DataError, match=r"extra\.fr\.gz: .*regular file"):
-        fetch(from_path=shelf)
-
-
 def test_no_file_is_fetched_into_the_package(fetch: Fetch, tmp_path: Path) -> None:
     path = tmp_path / "data" / "catalog.yaml"
     entries = json.loads(path.read_text())
