@@ -19,6 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from nmt.translation.job import PART_SUFFIX
+
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")
 OBJECTS = ("a red car", "the house", "two books", "some bread", "it", "the old dog", "nothing")
@@ -47,6 +49,11 @@ def count_lines(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
+def unfinished(out: Path) -> Path:
+    """Where `nmt translate --out` has its lines until the last of them."""
+    return out.with_name(out.name + PART_SUFFIX)
+
+
 def start(
     run: Path, batch_size: int, source: Path, out: Path, *more: str
 ) -> subprocess.Popen[bytes]:
@@ -64,7 +71,7 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
     print("| lines | resident MiB | seconds |\n|---:|---:|---:|")
     while process.poll() is None:
         time.sleep(0.5)
-        done = count_lines(out)
+        done = count_lines(unfinished(out))
         if done and done * 10 // n_lines > tenth:
             tenth = done * 10 // n_lines
             mib = resident_mib(process.pid)
@@ -98,14 +105,15 @@ def interrupt(
 ) -> None:
     """Stop half-way, go on, and compare with the file that was written in one go."""
     process = start(run, batch_size, source, out)
-    while count_lines(out) < n_lines // 2 and process.poll() is None:
+    while count_lines(unfinished(out)) < n_lines // 2 and process.poll() is None:
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     code = process.wait()
-    stopped = out.read_bytes()
+    stopped = unfinished(out).read_bytes()
     is_prefix = whole.read_bytes().startswith(stopped) and stopped.endswith(b"\n")
+    n_stopped = stopped.count(b"\n")
     print(
-        f"Ctrl-C: exit code {code}, {count_lines(out):,} whole lines, a prefix of the whole file: "
+        f"Ctrl-C: exit code {code}, {n_stopped:,} whole lines, a prefix of the whole file: "
         f"{is_prefix}"
     )
     code = start(run, batch_size, source, out, "--resume").wait()

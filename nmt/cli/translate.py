@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from nmt.cli.search_flags import search_of
-from nmt.cli.sentences import checked_arguments, file_lines, prompted, with_progress
+from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
 from nmt.cli.translations import Form, answering, job_of, writer
 from nmt.errors import ConfigError
+from nmt.output import is_direct
 
 
 def translate(
@@ -66,7 +67,9 @@ def translate(
         Path | None,
         typer.Option(help="What to put instead of that word: lines of word, tab, translation."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write.", show_default="stdout")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; - is stdout.", show_default="stdout")
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the same command was stopped.")
     ] = False,
@@ -86,9 +89,11 @@ def translate(
     search.max_length_extra and at most search.max_length pieces; how many were cut is said.
     """
     _check(sentences, file, as_json and show_attention, lexicon is not None and not replace_unk)
-    if resume and (out is None or file is None or not file.is_file()):
+    out = None if out is None or str(out) == "-" else out
+    if resume and (out is None or file is None or not file.is_file() or is_direct(out)):
         raise ConfigError("--resume: allowed with --file FILE --out FILE only")
     texts = checked_arguments(sentences or ())
+    source = None if texts else file or Path("-")
     flags = {
         "beam": beam,
         "n_best": n_best,
@@ -102,6 +107,7 @@ def translate(
     search = search_of(folder, flags, set_ or ())
     if run is None:
         typer.echo(f"run: {folder}", err=True)
+    check_out(out, folder, file=source, lexicon=lexicon)
 
     from nmt.device import keep_freed_memory
     from nmt.translation.translator import Translator
@@ -123,7 +129,7 @@ def translate(
     if out is not None and file is not None and file.is_file() and not form.is_block:
         job = job_of(answers, form, file, folder, checkpoint)
     with writer(form, out, job, resume, translator.chunk_size) as written:
-        lines = iter(texts) if texts else file_lines(file or Path("-"))
+        lines = file_lines(source) if source else iter(texts)
         made = answers.stream(islice(lines, written.n_written, None))
         written.write(with_progress(made, file, out is not None, written.n_written))
 

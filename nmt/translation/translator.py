@@ -121,11 +121,23 @@ class Translator:
         """`translate` for any number of texts in constant memory: read and answered by chunks.
 
         A chunk is 16 batches, within which texts are sorted; with batch_size 1 every text is
-        answered before the next is read.
+        answered before the next is read. Where reading the next text raises an error, those
+        before it are answered first.
         """
         remaining = iter(texts)
-        while part := list(islice(remaining, self.chunk_size)):
-            yield from self.translate(part, n_best, restore)
+        fault: Exception | None = None
+        while fault is None:
+            part: list[str] = []
+            try:
+                for text in islice(remaining, self.chunk_size):
+                    part.append(text)
+            except Exception as error:
+                fault = error
+            if part:
+                yield from self.translate(part, n_best, restore)
+            elif fault is None:
+                return
+        raise fault
 
     @property
     def chunk_size(self) -> int:
