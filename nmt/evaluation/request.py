@@ -1,17 +1,21 @@
 """One evaluation from start to end: what is asked, and how it is carried out."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nmt.corpus.catalog import read_examples
+from nmt.corpus.catalog import read_examples, split_files
 from nmt.corpus.sources import DataConfig
+from nmt.corpus.text_files import archive_of
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Evaluation, Scoring, evaluate, score_translations
 from nmt.evaluation.examples import examples_from_files, read_translations, split_named
-from nmt.evaluation.report import EvalReport
+from nmt.evaluation.report import EvalReport, report_path
 from nmt.evaluation.significance import compare
+from nmt.output import check_output
 from nmt.run import RunDirectory, find_run, load_model
 from nmt.schema import EvalExample
 from nmt.translation.translator import Translator
@@ -25,7 +29,8 @@ class EvalRequest:
 
     Without `hyp` the run translates: `src`, or else `split` of its data. With `hyp` the lines of
     that file are scored as they are, and with `refs` too no run is needed. `search` overrides
-    fields of the run's SearchConfig. `baseline` is an earlier translation of the same lines.
+    fields of the run's SearchConfig. `baseline` is an earlier translation of the same lines, and
+    `out` where the caller will write the new one, which may be no file that is read.
     """
 
     scoring: Scoring = field(default_factory=Scoring)
@@ -40,6 +45,7 @@ class EvalRequest:
     search: Mapping[str, int | float] = field(default_factory=dict)
     device: str | None = None
     int8: bool = False
+    out: Path | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a choice without sense or effect: none is ignored."""
@@ -85,6 +91,7 @@ def perform(request: EvalRequest, say: Say) -> EvalReport:
     scoring = replace(request.scoring, tgt_lang=request.lang or data.tgt_lang)
     examples, about = _from_files(request) if request.src else _from_split(request, data)
     about["run"] = str(folder)
+    _check_outputs(request, folder, data, str(about["split"]))
     if request.hyp:
         evaluation = _scored(request.hyp, examples, scoring, about)
     else:
@@ -93,6 +100,28 @@ def perform(request: EvalRequest, say: Say) -> EvalReport:
         say(f"translating {len(examples):,} sentences of {about['corpus']} ({how})")
         evaluation = evaluate(translator, examples, scoring)
     return _finish(request, scoring, examples, evaluation, about)
+
+
+def _check_outputs(request: EvalRequest, folder: Path, data: DataConfig, split: str) -> None:
+    """Raise ConfigError where what will be written is one of the files that are read."""
+    given = {
+        "--src": [request.src],
+        "--ref": request.refs,
+        "--hyp": [request.hyp],
+        "--baseline": [request.baseline],
+    }
+    inputs = {
+        flag: [archive_of(path) for path in paths if path is not None]
+        for flag, paths in given.items()
+    }
+    if not request.src:
+        inputs["--split"] = split_files(split_named(data, split), data)
+    kept = report_path(folder, _name(request, split))
+    for path in (kept, kept.with_suffix(".txt")):
+        check_output(path, inputs, "the run's own evaluation")
+    if request.out is not None:
+        inputs["the run"] = RunDirectory(folder).own_files
+        check_output(request.out, inputs)
 
 
 def _from_files(request: EvalRequest) -> tuple[list[EvalExample], dict[str, object]]:
@@ -150,20 +179,27 @@ def _finish(
     about: dict[str, object],
 ) -> EvalReport:
     """The report, with the comparison to a baseline where one is asked for."""
+    refs = [example.ref_texts for example in examples]
     about.update(
         hyp=str(request.hyp) if request.hyp else None,
         baseline=str(request.baseline) if request.baseline else None,
         tgt_lang=scoring.tgt_lang,
     )
-    comparisons = {}
+    sums = {"hypotheses": _digest(evaluation.hyp_texts), "references": _digest(refs)}
+    comparisons, baseline = {}, None
     if request.baseline:
         baseline = read_translations(request.baseline, len(examples), str(about["corpus"]))
-        refs = [example.ref_texts for example in examples]
         comparisons = {
             metric: compare(metric, baseline, evaluation.hyp_texts, refs, scoring.tgt_lang)
             for metric in scoring.metrics
         }
+    about["sha256"] = {**sums, "baseline": baseline and _digest(baseline)}
     return EvalReport(_name(request, str(about["split"])), evaluation, comparisons, about)
+
+
+def _digest(texts: object) -> str:
+    """By what texts are known again."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _name(request: EvalRequest, split: str) -> str:
