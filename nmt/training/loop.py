@@ -18,7 +18,7 @@ from nmt.models.catalog import build_model
 from nmt.models.kernels.ways import prepare_cpu
 from nmt.run import RunDirectory
 from nmt.run_lock import run_lock
-from nmt.training.resume import begun, open_run, settle
+from nmt.training.resume import begun, check_place, open_run, settle
 from nmt.training.rng import seed_all
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
@@ -39,6 +39,17 @@ class Outcome:
     best_bleu: float | None
     best_step: int | None
 
+    def describe(self) -> str:
+        """How it ended, in a line."""
+        if self.reason is None:
+            return (
+                f"stopped: saved at step {self.step:,}; the same command again continues this run"
+            )
+        best = ""
+        if self.best_bleu is not None:
+            best = f"; best BLEU {self.best_bleu:.2f} at step {self.best_step:,}"
+        return f"finished at step {self.step:,}: {self.reason}{best}"
+
 
 def train(
     config: RunConfig,
@@ -57,6 +68,7 @@ def train(
     """
     device = resolve_device(config.train.device)
     data_files = _data_files(config)
+    check_place(folder)
     with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
         found = _describe(device, config.train.precision)
         opened = open_run(folder, config, command, data_files, found, allow_change)
@@ -74,7 +86,9 @@ def train(
             log.say("\n".join([summary, *lines]))
             reason = _fit(trainer, interrupted)
             done = trainer.progress
-            return Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+            outcome = Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+            log.say(outcome.describe())
+            return outcome
 
 
 def _go_on(trainer: Trainer, run: RunDirectory) -> list[str]:
@@ -92,8 +106,6 @@ def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
         if "deterministic" not in str(error):
             raise
         raise ConfigError(f"train.deterministic: {str(error).splitlines()[0]}") from error
-    except BrokenPipeError:
-        raise
     except OSError as error:
         saved = trainer.saved_step
         whole = "nothing was saved yet" if saved is None else f"step {saved:,} is the last saved"
