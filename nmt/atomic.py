@@ -20,9 +20,13 @@ from nmt.bounded import open_regular
 ASIDE = ".tmp-"
 """What the name of a thing not yet in place begins with."""
 
-# A link planted under a name that is about to be written must not lead the bytes elsewhere.
-_OWN_FILE = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+"""A link planted under a name that is about to be written must not lead the bytes elsewhere."""
+
+_OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW
 _NEW_FILE = _OWN_FILE | os.O_TRUNC
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -138,6 +142,24 @@ def _sync(descriptor: int) -> None:
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
     else:
         os.fsync(descriptor)
+
+
+def lock(descriptor: int) -> str | None:
+    """Lock an open file for this process until it is closed, at the latest when the process dies.
+
+    Gives None, or in words why this system has no such locks (flock(2); a network file system may
+    be mounted without). Raises BlockingIOError where another process has locked the file, and
+    ImportError on Windows.
+    """
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return error.strerror
+    return None
 
 
 def remove(path: Path) -> None:

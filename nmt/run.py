@@ -88,6 +88,12 @@ class RunDirectory:
         """The checkpoints."""
         return CheckpointFolder(self.path / "checkpoints")
 
+    @property
+    def own_files(self) -> list[Path]:
+        """All that is in the run but its evaluations: what no other output may replace."""
+        tops = [path for path in self.path.iterdir() if path.name != "eval"]
+        return [path for top in tops for path in (top, *top.rglob("*"))]
+
     def load_config(self, overrides: Sequence[Override] = ()) -> RunConfig:
         """The config of the run, with `overrides` on top (see load_config).
 

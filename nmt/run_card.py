@@ -13,6 +13,9 @@ import nmt
 from nmt.atomic import digest
 from nmt.config import RunConfig
 
+CARD = "run.json"
+"""The file of a run that says so. It is the first that a run gets."""
+
 
 def run_card(
     config: RunConfig, command: Sequence[str], data_files: Sequence[Path], device: str

@@ -1,19 +1,17 @@
 """One writer a run: a lock that the system lets go of when its process dies, however it dies."""
 
 import contextlib
-import errno
 import json
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from nmt.atomic import NO_FOLLOW, lock
 from nmt.errors import CheckpointError
 
 LOCK_NAME = "run.lock"
 """The file in the run directory that is locked; it stays there, and means nothing unlocked."""
-
-_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 @contextlib.contextmanager
@@ -26,8 +24,7 @@ def run_lock(folder: Path) -> Iterator[str | None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # O_NOFOLLOW: a link planted under this name must not have its target written to.
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        flags = os.O_RDWR | os.O_CREAT | NO_FOLLOW
         descriptor = os.open(folder / LOCK_NAME, flags, 0o666)
     except OSError as error:
         why = "it is a file" if folder.is_file() else error.strerror
@@ -45,25 +42,23 @@ def run_lock(folder: Path) -> Iterator[str | None]:
 
 def _lock(descriptor: int, folder: Path) -> str | None:
     try:
-        import fcntl
+        reason = lock(descriptor)
     except ImportError:
         raise CheckpointError(
             f"{folder}: training needs file locks and links as Linux and macOS have them; "
             "on Windows use WSL"
         ) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return (
-                f"{folder}: no lock is to be had on this file system ({error.strerror}); "
-                "let no second process train in this run"
-            )
+    except OSError:
         raise CheckpointError(
             f"{folder}: {_owner(descriptor)} is training in this run; wait for it, stop it "
             "(Ctrl-C there), or give another --run"
         ) from None
-    return None
+    if reason is None:
+        return None
+    return (
+        f"{folder}: no lock is to be had on this file system ({reason}); "
+        "let no second process train in this run"
+    )
 
 
 def _owner(descriptor: int) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.process_memory import process_bytes
+from nmt.translation.job import PART_SUFFIX
 
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")
@@ -41,6 +42,11 @@ def count_lines(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
+def unfinished(out: Path) -> Path:
+    """Where `nmt translate --out` has its lines until the last of them."""
+    return out.with_name(out.name + PART_SUFFIX)
+
+
 def start(
     run: Path, batch_size: int, source: Path, out: Path, *more: str
 ) -> subprocess.Popen[bytes]:
@@ -58,7 +64,7 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
     print("| lines | resident MiB | seconds |\n|---:|---:|---:|")
     while process.poll() is None:
         time.sleep(0.5)
-        done = count_lines(out)
+        done = count_lines(unfinished(out))
         if done and done * 10 // n_lines > tenth:
             tenth = done * 10 // n_lines
             resident = process_bytes("VmRSS", process.pid)
@@ -95,14 +101,15 @@ def interrupt(
 ) -> None:
     """Stop half-way, go on, and compare with the file that was written in one go."""
     process = start(run, batch_size, source, out)
-    while count_lines(out) < n_lines // 2 and process.poll() is None:
+    while count_lines(unfinished(out)) < n_lines // 2 and process.poll() is None:
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     code = process.wait()
-    stopped = out.read_bytes()
+    stopped = unfinished(out).read_bytes()
     is_prefix = whole.read_bytes().startswith(stopped) and stopped.endswith(b"\n")
+    n_stopped = stopped.count(b"\n")
     print(
-        f"Ctrl-C: exit code {code}, {count_lines(out):,} whole lines, a prefix of the whole file: "
+        f"Ctrl-C: exit code {code}, {n_stopped:,} whole lines, a prefix of the whole file: "
         f"{is_prefix}"
     )
     code = start(run, batch_size, source, out, "--resume").wait()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.errors import DataError
-from nmt.output import atomic_output, write_lines
+from nmt.errors import ConfigError, DataError
+from nmt.output import atomic_output, check_output, is_direct, write_lines
 
 
 def test_the_file_appears_with_its_folders_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -94,3 +94,78 @@ def test_a_link_planted_aside_leads_nowhere(tmp_path: Path) -> None:
 def test_lines_are_utf8_and_end_in_a_newline(tmp_path: Path) -> None:
     write_lines(["œuvre\u2028été", ""], tmp_path / "x.txt")
     assert (tmp_path / "x.txt").read_bytes() == "œuvre\u2028été\n\n".encode()
+
+
+def test_a_second_writer_of_a_file_is_refused_and_the_first_is_not_disturbed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x"
+    with atomic_output(path) as stream:
+        stream.write(b"first")
+        with pytest.raises(DataError, match=r"^cannot write .*x: another command is writing it$"):
+            write_lines(["second"], path)
+    assert path.read_bytes() == b"first"
+    write_lines(["third"], path)
+    assert path.read_bytes() == b"third\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed_and_permissions_stay(tmp_path: Path) -> None:
+    far = tmp_path / "far" / "x"
+    far.parent.mkdir()
+    far.write_text("old")
+    far.chmod(0o600)
+    link = tmp_path / "link"
+    link.symlink_to(far)
+    write_lines(["new"], link)
+    assert (link.is_symlink(), far.read_text()) == (True, "new\n")
+    assert far.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_file_is_written_directly(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for name in ("/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/2", "-"):
+        assert is_direct(Path(name)), name
+    for name in (tmp_path / "x", tmp_path, Path("/dev/shm/x")):
+        assert not is_direct(Path(name)), name
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_lines(["through"], pipe)
+    assert os.read(reader, 99) == b"through\n"
+    os.close(reader)
+    assert list(tmp_path.iterdir()) == [pipe]
+    write_lines(["said"], Path("/dev/stdout"))
+    assert capfdbinary.readouterr().out == b"said\n"
+    with pytest.raises(DataError, match=r"^cannot write /dev/full: No space left on device$"):
+        write_lines(["much"], Path("/dev/full"))
+
+
+@pytest.mark.parametrize("kind", ["same", "dotted", "symlink", "hardlink"])
+def test_an_input_is_no_output_whatever_it_is_called(kind: str, tmp_path: Path) -> None:
+    read = tmp_path / "folder" / "read"
+    read.parent.mkdir()
+    read.write_text("precious")
+    out = tmp_path / "out"
+    if kind == "same":
+        out = read
+    elif kind == "dotted":
+        out = tmp_path / "folder" / ".." / "folder" / "read"
+    elif kind == "symlink":
+        out.symlink_to(read)
+    else:
+        out.hardlink_to(read)
+    with pytest.raises(ConfigError) as caught:
+        check_output(out, {"--lexicon": [], "--file": [read]})
+    assert str(caught.value) == (
+        f"--out: {out} is read as well (--file: {read}); one of the two must be another file"
+    )
+
+
+def test_other_files_and_devices_may_be_outputs(tmp_path: Path) -> None:
+    (tmp_path / "read").write_text("x")
+    (tmp_path / "alike").write_text("x")
+    inputs = {"--file": [tmp_path / "read", tmp_path / "absent", Path("/dev/null")]}
+    for out in (tmp_path / "alike", tmp_path / "absent", Path("/dev/null"), Path("-")):
+        check_output(out, inputs)

@@ -16,6 +16,7 @@ from nmt.cli import attention, bench, config, corpus, evaluate, lab, train, tran
 from nmt.cli.command import Command
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
+from nmt.output import give_up
 from nmt.terminal import one_line, terminal_stream
 
 BROKEN_PIPE = 128 + 13
@@ -47,8 +48,7 @@ class Group(TyperGroup):
             result: object = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Python flushes stdout once more at exit; give it somewhere to write to.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            give_up(sys.stdout)
             raise typer.Exit(BROKEN_PIPE) from None
         except Exception as error:
             lines = _lines(error)

@@ -9,7 +9,7 @@ import typer
 from nmt.cli.attention_formats import WRITERS, Job
 from nmt.cli.config_option import SetSearch
 from nmt.cli.search_flags import search_of
-from nmt.cli.sentences import checked_arguments, file_lines
+from nmt.cli.sentences import check_out, checked_arguments, file_lines
 from nmt.counts import counted
 from nmt.errors import ConfigError
 
@@ -52,7 +52,9 @@ def attention(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write; for several png a folder.", show_default="stdout"),
+        typer.Option(
+            help="File to write, - is stdout; for several png a folder.", show_default="stdout"
+        ),
     ] = None,
     level: Annotated[
         str | None,
@@ -105,6 +107,8 @@ def attention(
     folder = find_run(run)
     if run is None:
         typer.echo(f"run: {folder}", err=True)
+    source = None if sentences or split else file
+    check_out(out, folder, split, **{"file": source, "target-file": target_file})
     config = RunDirectory(folder).load_config()
     search = _search(folder, beam, n_best, chosen, set_ or ())
     given = _texts(sentences, file)
@@ -131,7 +135,7 @@ def attention(
 def _format(format: str | None, out: Path | None) -> str:
     """The format asked for, or the one that --out's suffix means. Raises ConfigError."""
     allowed = ", ".join(WRITERS)
-    if format is None and out is not None:
+    if format is None and out is not None and str(out) != "-":
         if out.suffix.lower() not in _SUFFIXES:
             raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
         return _SUFFIXES[out.suffix.lower()]

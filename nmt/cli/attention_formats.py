@@ -38,12 +38,18 @@ def _emit(lines: Iterable[str], out: Path | None) -> None:
     """Lines to stdout, or to the file `out`, whose name then goes to stdout."""
     from nmt.output import write_lines
 
-    if out is None:
+    if out is None or str(out) == "-":
         for line in lines:
             typer.echo(line)
     else:
         write_lines(lines, out)
-        typer.echo(out)
+        _name(out)
+
+
+def _name(path: Path) -> None:
+    """Tell on stdout what file was written, unless that is stdout itself."""
+    if str(path) not in ("-", "/dev/stdout"):
+        typer.echo(path)
 
 
 def _write_jsonl(translations: Iterable["Translation"], job: Job) -> None:
@@ -57,22 +63,23 @@ def _write_npz(translations: Iterable["Translation"], job: Job) -> None:
 
     assert job.out is not None  # checked with the format
     write_npz(_records(translations, job), job.out)
-    typer.echo(job.out)
+    _name(job.out)
 
 
 def _write_png(translations: Iterable["Translation"], job: Job) -> None:
     """One picture into the file --out, or any number into the folder --out."""
     from nmt.maps.heatmap import write_heatmap
+    from nmt.output import is_direct
 
     out = job.out or Path("attention.png" if job.n_maps == 1 else "attention")
-    as_file = out.suffix.lower() == ".png" and not out.is_dir()
+    as_file = (out.suffix.lower() == ".png" or is_direct(out)) and not out.is_dir()
     if as_file and job.n_maps > 1:
         raise ConfigError(f"--out: got the file {out} for {job.n_maps} pictures; name a folder")
     for number, translation in enumerate(translations):
         for rank in range(len(translation.hypotheses)):
             path = out if as_file else out / f"attention_{number:06d}_{rank}.png"
             write_heatmap(translation, path, rank, job.level or "piece", job.heads)
-            typer.echo(path)
+            _name(path)
 
 
 def _write_text(translations: Iterable["Translation"], job: Job) -> None:

@@ -97,9 +97,8 @@ def evaluate(
     metrics = tuple(name for name, is_asked in asked.items() if is_asked) or ("bleu",)
     if fail_under is not None and not {"bleu", "multi30k"} & set(metrics):
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
-    if out is not None and (hyp is not None or not out.parent.is_dir()):
-        problem = "no translation is made with --hyp" if hyp else f"no such folder: {out.parent}"
-        raise ConfigError(f"--out: {problem}")
+    if out is not None:
+        _check_out(out, hyp)
     check_search_keys(set_ or ())
     search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
 
@@ -124,6 +123,7 @@ def evaluate(
         overrides=tuple(set_ or ()),
         device=device,
         int8=int8,
+        out=out,
     )
     configure_memory()
     report = perform(request, lambda line: typer.echo(line, err=True))
@@ -133,6 +133,15 @@ def evaluate(
     _keep(report)
     if fail_under is not None:
         _check(report, fail_under)
+
+
+def _check_out(out: Path, hyp: Path | None) -> None:
+    if hyp is not None:
+        raise ConfigError("--out: no translation is made with --hyp")
+    if str(out) == "-":
+        raise ConfigError("--out: got -, allowed: a file; stdout is for the scores")
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out: no such folder: {out.parent}")
 
 
 def _show(report: "EvalReport", as_json: bool) -> None:
@@ -156,9 +165,14 @@ def _keep(report: "EvalReport") -> None:
     if run is None:
         return
     try:
-        typer.echo(f"scores: {report.keep(Path(str(run)))}", err=True)
+        kept = report.keep(Path(str(run)))
     except DataError as error:
         typer.echo(f"scores are not kept in the run: {error}", err=True)
+        return
+    typer.echo(f"scores: {kept.path}", err=True)
+    if kept.dropped:
+        what = ", ".join(kept.dropped)
+        typer.echo(f"dropped there: {what}, of translations that have changed since", err=True)
 
 
 def _check(report: "EvalReport", fail_under: float) -> None:

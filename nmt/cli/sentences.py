@@ -15,6 +15,26 @@ _PACKED = (".gz", ".zip")
 _Item = TypeVar("_Item")
 
 
+def check_out(out: Path | None, run: Path, split: str | None = None, **inputs: Path | None) -> None:
+    """Raise ConfigError where `out`, or stdout, is a file of `run` or one that is read.
+
+    `inputs` are files by the names of their flags; `split` is one of the run's data.
+    """
+    from nmt.corpus.text_files import archive_of
+    from nmt.output import STDIN_OR_STDOUT, check_output
+    from nmt.run import RunDirectory
+
+    directory = RunDirectory(run)
+    read = {f"--{name}": [archive_of(path)] for name, path in inputs.items() if path is not None}
+    if split is not None:
+        from nmt.corpus.catalog import split_files
+        from nmt.evaluation.examples import split_named
+
+        data = directory.load_config().data
+        read["--split"] = split_files(split_named(data, split), data)
+    check_output(out or STDIN_OR_STDOUT, {**read, "the run": directory.own_files})
+
+
 def checked_arguments(sentences: Sequence[str]) -> list[str]:
     """The lines of `sentences`; DataError for one whose bytes were no UTF-8 on the command line."""
     for number, sentence in enumerate(sentences, start=1):

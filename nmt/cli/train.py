@@ -6,14 +6,15 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
+from nmt.output import give_up
 
-if TYPE_CHECKING:
-    from nmt.training.loop import Outcome
+_HANGUP = getattr(signal, "SIGHUP", None)
+_SIGNALS = [number for number in (signal.SIGINT, signal.SIGTERM, _HANGUP) if number is not None]
 
 Run = Annotated[Path | None, typer.Option(help="Run directory.", show_default="runs/NAME")]
 Device = Annotated[
@@ -54,8 +55,8 @@ def train(
 ) -> None:
     """Train a model, or go on with a run that was begun.
 
-    The run directory's path is printed on stdout. Ctrl-C and SIGTERM save the state and end;
-    the same command again continues it. A run that ended some other way goes on from its last
+    The run directory's path is printed on stdout. Ctrl-C, SIGTERM and SIGHUP save the state and
+    end; the same command again continues it. A run that ended some other way goes on from its last
     checkpoint.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -77,27 +78,21 @@ def train(
     folder = run or Path("runs") / loaded.name
     configure_memory()
     outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
-    if not quiet:
-        typer.echo(_closing_words(outcome), err=True)
-    typer.echo(outcome.run)
-    if outcome.reason is None:
-        raise typer.Exit(128 + stop.number)
-
-
-def _closing_words(outcome: "Outcome") -> str:
-    if outcome.reason is None:
-        return f"saved at step {outcome.step:,}; the same command again continues this run"
-    best = ""
-    if outcome.best_bleu is not None:
-        best = f"; best BLEU {outcome.best_bleu:.2f} at step {outcome.best_step:,}"
-    return f"finished at step {outcome.step:,}: {outcome.reason}{best}"
+    if outcome.reason is not None:
+        typer.echo(outcome.run)
+        return
+    try:
+        typer.echo(outcome.run)
+    except OSError:  # the terminal hung up
+        give_up(sys.stdout)
+    raise typer.Exit(128 + stop.number)
 
 
 class _StopSignal:
-    """Whether Ctrl-C or SIGTERM came; the first is noted, the second ends the process.
+    """Whether Ctrl-C, SIGTERM or SIGHUP came; the first is noted, the second ends the process.
 
-    Before training asks for the first time there is nothing to save, and both end the process as
-    they do any other: by the system, for Python would wait for the end of a call into a library,
+    Before training asks for the first time there is nothing to save, and each ends the process as
+    it does any other: by the system, for Python would wait for the end of a call into a library,
     which can be minutes of learning a vocabulary.
     """
 
@@ -108,14 +103,17 @@ class _StopSignal:
     def __call__(self) -> bool:
         if not self._is_watching:
             self._is_watching = True
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, self._note)
+            for number in _SIGNALS:
+                # Ignored by `nohup`, it stays so.
+                if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
+                    signal.signal(number, self._note)
         return self.number != 0
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.number = number
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_DFL)
+        for each in _SIGNALS:
+            # A terminal that closes sends it twice, by the system and by the shell.
+            signal.signal(each, signal.SIG_IGN if each == _HANGUP else signal.SIG_DFL)
         # Not by sys.stderr: the bar may be writing to it, and Python's streams refuse a second
         # writer in the same thread.
         with contextlib.suppress(OSError):

@@ -11,9 +11,10 @@ import typer
 
 from nmt.cli.config_option import SetSearch
 from nmt.cli.search_flags import search_of
-from nmt.cli.sentences import checked_arguments, file_lines, prompted, with_progress
+from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
 from nmt.cli.translations import Form, answering, job_of, writer
 from nmt.errors import ConfigError
+from nmt.output import is_direct
 
 
 def translate(
@@ -76,7 +77,9 @@ def translate(
         Path | None,
         typer.Option(help="Translations of such words: lines of word, tab, translation."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write.", show_default="stdout")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; - is stdout.", show_default="stdout")
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -98,10 +101,12 @@ def translate(
     on stderr counts the translations that were cut there.
     """
     _check(sentences, file, as_json and show_attention, lexicon is not None and not replace_unk)
-    if resume and (out is None or file is None or not file.is_file()):
+    out = None if out is None or str(out) == "-" else out
+    if resume and (out is None or file is None or not file.is_file() or is_direct(out)):
         raise ConfigError("--resume: allowed with --file FILE --out FILE only")
     texts = checked_arguments(sentences or ())
     _note_file_names(texts)
+    source = None if texts else file or Path("-")
     flags = {
         "beam": beam,
         "n_best": n_best,
@@ -115,6 +120,7 @@ def translate(
     search = search_of(folder, flags, set_ or ())
     if run is None:
         typer.echo(f"run: {folder}", err=True)
+    check_out(out, folder, file=source, lexicon=lexicon)
 
     from nmt.process_memory import configure_memory
     from nmt.translation.translator import Translator
@@ -137,7 +143,7 @@ def translate(
     if out is not None and file is not None and file.is_file() and not form.is_block:
         job = job_of(answers, form, file, folder, checkpoint)
     with writer(form, out, longest, job, resume, translator.chunk_size) as written:
-        lines = iter(texts) if texts else file_lines(file or Path("-"))
+        lines = file_lines(source) if source else iter(texts)
         made = answers.stream(islice(lines, written.n_written, None))
         written.write(with_progress(made, file, out is not None, written.n_written))
 

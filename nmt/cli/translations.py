@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 import nmt
+from nmt.errors import NMTError
 
 if TYPE_CHECKING:
     from nmt.schema import TranslatedHypothesis, Translation
@@ -105,22 +106,21 @@ def writer(
         written = Writer(form, longest, typer.echo)
         yield written
     else:
-        from nmt.translation.job import job_output
+        from nmt.output import is_direct
+        from nmt.translation.job import PART_SUFFIX, job_output
 
-        with job_output(out, job, resume, unit) as (stream, n_done):
-
-            def emit(lines: str) -> None:
-                stream.write(f"{lines}\n".encode())
-                stream.flush()
-
+        with job_output(out, job, resume, unit) as (write, n_done):
             if n_done:
                 typer.echo(f"{out}: going on after line {n_done:,}", err=True)
-            written = Writer(form, longest, emit, n_done)
+            written = Writer(form, longest, lambda lines: write(f"{lines}\n".encode()), n_done)
             try:
                 yield written
-            except KeyboardInterrupt:
-                how = "; the same command with --resume goes on there" if job else ""
-                typer.echo(f"{out}: stopped after line {written.n_written:,}{how}", err=True)
+            except BaseException as error:
+                if written.n_written and not is_direct(out):
+                    how = f"these lines are in {out}{PART_SUFFIX}"
+                    if job and not isinstance(error, NMTError):  # that has to be mended first
+                        how = "the same command with --resume goes on there"
+                    typer.echo(f"{out}: stopped after line {written.n_written:,}; {how}", err=True)
                 raise
     written.report()
 
@@ -142,11 +142,11 @@ class Writer:
     def write(self, translations: Iterable["Translation"]) -> None:
         """The lines of each translation, as soon as it is there."""
         for translation in translations:
+            self.emit("\n".join(self._lines(translation)))
             self.n_written += 1
             if len(translation.source.ids) > self.longest:
                 self.too_long.append(self.n_written)
             self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
-            self.emit("\n".join(self._lines(translation)))
 
     def report(self) -> None:
         """Says what the shades of a map mean, what the length bound cut, what was too long."""
@@ -172,8 +172,8 @@ class Writer:
     def _lines(self, translation: "Translation") -> list[str]:
         if self.form.as_json:
             return [json.dumps(_record(translation), ensure_ascii=False)]
-        index = self.n_written - 1  # from 0, as in nmt attention
-        number = f"{index}\t" if self.form.several else ""
+        # The sentences count from 0, as in nmt attention.
+        number = f"{self.n_written}\t" if self.form.several else ""
         with_score = self.form.scores or self.form.several
         if not translation.hypotheses:
             return [number + ("\t" if with_score else "")]

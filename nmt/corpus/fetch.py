@@ -28,6 +28,7 @@ from nmt.corpus.entries import (
     find_entry,
 )
 from nmt.errors import ConfigError, DataError
+from nmt.output import check_output
 
 RECORD = "fetched.json"
 
@@ -209,6 +210,7 @@ class _Place:
 
     def _copy(self, path: Path, say: Callable[[str], None]) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
+        check_output(self.part, {"--from": [path]}, "the file that is written first")
         forget_part(self.part)
         shutil.copyfile(path, self.part)
         self._install(self.spec.sources, str(path), say)

@@ -5,11 +5,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nmt.bounded import read_json
+from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.metrics import MetricResult
 from nmt.evaluation.significance import Comparison
 from nmt.output import write_lines
 from nmt.run_tree import check_tree
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where a report was written, and the metrics there that were of other translations."""
+
+    path: Path
+    dropped: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +51,71 @@ class EvalReport:
             },
         }
 
-    def keep(self, run: Path) -> Path:
+    def keep(self, run: Path) -> Kept:
         """Write eval/NAME.json in the run, and the translations, if it made them, to NAME.txt.
 
-        Each file is written whole or not at all. Raises DataError where it cannot be, and
-        CheckpointError for a link in eval/.
+        Other scores that stand there stay if they are of the same translations and references,
+        and are dropped if not. Each file is written whole or not at all. Raises DataError where
+        it cannot be, and CheckpointError for a link in eval/.
         """
         check_tree(run, ("eval",))
-        path = run / "eval" / f"{self.name}.json"
+        path = report_path(run, self.name)
+        hyp_path = path.with_suffix(".txt")
+        content, before = self.as_json(), _read(path)
+        dropped = [
+            name for name in _section(before, "scores") if name not in self.evaluation.scores
+        ]
+        if _is_of_the_same(content, before):
+            content, dropped = _merged(content, before), []
         if self.evaluation.seconds is not None:
-            write_lines(self.evaluation.hyp_texts, path.with_name(f"{self.name}.txt"))
-        write_lines([json.dumps(self.as_json(), indent=1, ensure_ascii=False)], path)
-        return path
+            write_lines(self.evaluation.hyp_texts, hyp_path)
+        write_lines([json.dumps(content, indent=1, ensure_ascii=False)], path)
+        return Kept(path, tuple(dropped))
+
+
+def report_path(run: Path, name: str) -> Path:
+    """Where a run keeps the report `name`; its translations are beside it, in a .txt."""
+    return run / "eval" / f"{name}.json"
+
+
+def _read(path: Path) -> dict[str, object]:
+    """What an earlier evaluation left; nothing where there is none, or it is damaged."""
+    try:
+        found = read_json(path, DataError)
+    except (FileNotFoundError, DataError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_of_the_same(content: Mapping[str, object], before: Mapping[str, object]) -> bool:
+    """Whether two reports are of the same translations, references and target language."""
+    sums, earlier = _section(content, "sha256"), _section(before, "sha256")
+    names = ("hypotheses", "references")
+    return (
+        bool(sums)
+        and [sums.get(name) for name in names] == [earlier.get(name) for name in names]
+        and content.get("tgt_lang") == before.get("tgt_lang")
+    )
+
+
+def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[str, object]:
+    """A report with what an earlier one of the same translations has besides.
+
+    Comparisons stay if they are with the same baseline, or if there is none now.
+    """
+    keys = ["scores"]
+    sums, earlier = _section(content, "sha256"), _section(before, "sha256")
+    merged = dict(content)
+    if sums.get("baseline") in (None, earlier.get("baseline")):
+        keys.append("against_baseline")
+        merged["baseline"] = content.get("baseline") or before.get("baseline")
+        merged["sha256"] = earlier
+    return {**merged, **{key: {**_section(before, key), **_section(content, key)} for key in keys}}
+
+
+def _section(content: Mapping[str, object], key: str) -> dict[str, object]:
+    found = content.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def score_line(result: MetricResult) -> str:

@@ -1,13 +1,16 @@
 """One evaluation from start to end: what is asked, and how it is carried out."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
+from nmt.config import RunConfig
 from nmt.config_file import Flag
-from nmt.corpus.catalog import read_examples
+from nmt.corpus.catalog import read_examples, split_files
 from nmt.corpus.sources import DataConfig
+from nmt.corpus.text_files import archive_of
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Evaluation, Scoring, evaluate, score_translations
@@ -17,11 +20,13 @@ from nmt.evaluation.examples import (
     read_translations,
     split_named,
 )
-from nmt.evaluation.report import EvalReport
+from nmt.evaluation.report import EvalReport, report_path
 from nmt.evaluation.significance import compare
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
+from nmt.output import check_output
 from nmt.run import RunDirectory, find_run, load_model
 from nmt.schema import EvalExample
+from nmt.translation.search import SearchConfig
 from nmt.translation.translator import Translator
 
 Say = Callable[[str], None]
@@ -34,7 +39,8 @@ class EvalRequest:
     Without `hyp` the run translates: `src`, or else `split` of its data. With `hyp` the lines of
     that file are scored, and with `refs` too no run is needed. `overrides` (`search.key=value`)
     and then `search` set keys of the run's SearchConfig. `baseline` is an earlier translation of
-    the same lines.
+    the same lines, and `out` where the caller will write the new one, which may be no file that
+    is read.
     """
 
     scoring: Scoring = field(default_factory=Scoring)
@@ -50,6 +56,7 @@ class EvalRequest:
     overrides: tuple[str, ...] = ()
     device: str | None = None
     int8: bool = False
+    out: Path | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a choice without sense or effect: none is ignored."""
@@ -90,23 +97,30 @@ def perform(request: EvalRequest, say: Say) -> EvalReport:
         scoring = _scoring(request, request.lang or language_of(request.refs[0]), None)
         examples, about = _from_files(request)
         evaluation = _scored(request.hyp, examples, scoring, about)
-        return _finish(request, scoring, examples, evaluation, about, say)
+        name = _name(request, str(about["split"]), None)
+        return _finish(request, name, scoring, evaluation, about, say)
     folder = find_run(request.run)
     if request.run is None:
         say(f"run: {folder}")
-    config = RunDirectory(folder).load_config()
+    flags = [
+        Flag(f"search.{name}", value, f"--{name.replace('_', '-')} {value}")
+        for name, value in {**request.search, "n_best": 1}.items()
+    ]
+    config = RunDirectory(folder).load_config([*request.overrides, *flags])
     data = config.data
     scoring = _scoring(request, request.lang or data.tgt_lang, config.valid.bleu_tokenize)
     examples, about = _from_files(request) if request.src else _from_split(request, data)
     about["run"] = str(folder)
+    name = _name(request, str(about["split"]), config.search)
+    _check_outputs(request, folder, config, name)
     if request.hyp:
         evaluation = _scored(request.hyp, examples, scoring, about)
     else:
-        translator = _translator(request, folder, about)
+        translator = _translator(request, folder, config.search, about)
         how = f"beam {translator.search.beam}, {describe_device(translator.device)}"
         say(f"translating {len(examples):,} sentences of {about['corpus']} ({how})")
         evaluation = evaluate(translator, examples, scoring)
-    return _finish(request, scoring, examples, evaluation, about, say)
+    return _finish(request, name, scoring, evaluation, about, say)
 
 
 def _scoring(request: EvalRequest, tgt_lang: str, of_run: str | None) -> Scoring:
@@ -118,6 +132,30 @@ def _scoring(request: EvalRequest, tgt_lang: str, of_run: str | None) -> Scoring
     if not tgt_lang and "multi30k" in scoring.metrics:
         raise ConfigError("--multi30k-style: the target language is not known; give --lang")
     return scoring
+
+
+def _check_outputs(request: EvalRequest, folder: Path, config: RunConfig, name: str) -> None:
+    """Raise ConfigError where the report `name`, or `out`, is one of the files that are read."""
+    given = {
+        "--src": [request.src],
+        "--ref": request.refs,
+        "--hyp": [request.hyp],
+        "--baseline": [request.baseline],
+    }
+    inputs = {
+        flag: [archive_of(path) for path in paths if path is not None]
+        for flag, paths in given.items()
+    }
+    if not request.src:
+        inputs["--split"] = split_files(
+            split_named(config.data, request.split or "test"), config.data
+        )
+    kept = report_path(folder, name)
+    for path in (kept, kept.with_suffix(".txt")):
+        check_output(path, inputs, "the run's own evaluation")
+    if request.out is not None:
+        inputs["the run"] = RunDirectory(folder).own_files
+        check_output(request.out, inputs)
 
 
 def _from_files(request: EvalRequest) -> tuple[list[EvalExample], dict[str, object]]:
@@ -149,14 +187,10 @@ def _scored(
     return score_translations(hyp_texts, examples, scoring)
 
 
-def _translator(request: EvalRequest, folder: Path, about: dict[str, object]) -> Translator:
+def _translator(
+    request: EvalRequest, folder: Path, search: SearchConfig, about: dict[str, object]
+) -> Translator:
     """The run's translator as the request wants it; what it is goes into `about`."""
-    given = {**request.search, "n_best": 1}
-    flags = [
-        Flag(f"search.{name}", value, f"--{name.replace('_', '-')} {value}")
-        for name, value in given.items()
-    ]
-    search = RunDirectory(folder).load_config([*request.overrides, *flags]).search
     device = resolve_device(request.device or "auto")
     checkpoint = request.checkpoint or "best"
     loaded = load_model(folder, checkpoint, device)
@@ -172,26 +206,32 @@ def _translator(request: EvalRequest, folder: Path, about: dict[str, object]) ->
 
 def _finish(
     request: EvalRequest,
+    name: str,
     scoring: Scoring,
-    examples: list[EvalExample],
     evaluation: Evaluation,
     about: dict[str, object],
     say: Say,
 ) -> EvalReport:
-    """The report, with the comparison to a baseline where one is asked for."""
+    """The report `name`, with the comparison to a baseline where one is asked for."""
+    examples = evaluation.compared.examples
     # A model writes as its run was told to, so its typography is no news.
     compared = evaluation.compared if request.hyp else replace(evaluation.compared, n_retyped=0)
     for note in compared.notes():
         say(f"{request.hyp or about['corpus']}: {note}; --as-is leaves both sides as they are")
+    sums = {
+        "hypotheses": _digest(evaluation.hyp_texts),
+        "references": _digest([example.ref_texts for example in examples]),
+        "baseline": None,
+    }
     about.update(
         hyp=str(request.hyp) if request.hyp else None,
         baseline=str(request.baseline) if request.baseline else None,
         tgt_lang=scoring.tgt_lang,
     )
-    search = cast(Mapping[str, object], about.get("search", {}))
     comparisons = {}
     if request.baseline:
         lines = read_translations(request.baseline, len(examples), str(about["corpus"]))
+        sums["baseline"] = _digest(lines)
         baseline = scoring.comparable(lines, examples)
         refs = [example.ref_texts for example in baseline.examples]
         comparisons = {
@@ -207,10 +247,16 @@ def _finish(
         }
         for note in baseline.notes():
             say(f"{request.baseline}: {note}")
-    return EvalReport(_name(request, str(about["split"]), search), evaluation, comparisons, about)
+    about["sha256"] = sums
+    return EvalReport(name, evaluation, comparisons, about)
 
 
-def _name(request: EvalRequest, split: str, search: Mapping[str, object]) -> str:
+def _digest(texts: object) -> str:
+    """A checksum by which a report knows the same texts again."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def _name(request: EvalRequest, split: str, search: SearchConfig | None) -> str:
     """A file name that says what was scored, and how where that is not the run's default way."""
     parts = [split]
     if request.hyp:

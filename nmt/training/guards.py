@@ -9,6 +9,8 @@ import torch
 from nmt.config import RunConfig, TrainConfig
 from nmt.corpus.batching import Batch
 from nmt.errors import NMTError
+from nmt.models.base import Seq2Seq
+from nmt.tensor_file import check_finite
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -48,10 +50,16 @@ def memory_for_validation(step: int, config: RunConfig) -> NMTError:
     )
 
 
-def refuse_nan(nll_sum: float, grad_norm: float, step: int, is_scaled: bool) -> None:
-    """Raise NMTError where the loss or the gradient is no number.
+class DivergedError(NMTError):
+    """A loss, a gradient or weights that are NaN or infinite: nothing of it may be saved."""
 
-    An fp16 overflow of the gradient is the scaler's business.
+
+def refuse_nan(
+    nll_sum: float, grad_norm: float, step: int, is_scaled: bool, saved: int | None
+) -> None:
+    """Raise DivergedError where the loss or the gradient is NaN or infinite.
+
+    An fp16 overflow of the gradient is the scaler's business. `saved` is the last saved step.
     """
     if not math.isfinite(nll_sum):
         what = f"loss is {nll_sum}"
@@ -59,7 +67,54 @@ def refuse_nan(nll_sum: float, grad_norm: float, step: int, is_scaled: bool) -> 
         what = f"gradient norm is {grad_norm}"
     else:
         return
-    raise NMTError(
-        f"{what} at step {step}; earlier checkpoints are intact: lower "
-        "train.lr or train.clip_norm and start anew, or go on from the last one"
+    raise DivergedError(f"{what} at step {step}; {_way_out(saved)}")
+
+
+def refuse_bad_weights(model: Seq2Seq, step: int, saved: int | None) -> None:
+    """Raise DivergedError where a weight is NaN or infinite. `saved` is the last saved step."""
+    try:
+        check_finite(model.state_dict(), "the weights", DivergedError)
+    except DivergedError as error:
+        raise DivergedError(f"{error} after step {step}; {_way_out(saved)}") from None
+
+
+def _way_out(saved: int | None) -> str:
+    if saved is None:
+        return "nothing was saved yet: lower train.lr or train.clip_norm and start anew"
+    return (
+        f"earlier checkpoints are intact: lower train.lr or train.clip_norm and start anew, or go "
+        f"on from the last one, of step {saved:,}"
     )
+
+
+class DivergenceWatch:
+    """Says once that the loss has diverged, which training itself survives.
+
+    It has where the loss of the training and that of the validation are both twice as high as a
+    guess among all pieces has it, and as the first update had it. Overfitting raises only the
+    second, and large weights at the start the first update's too.
+    """
+
+    def __init__(self, tgt_vocab_size: int) -> None:
+        self._guessing = math.log(tgt_vocab_size)
+        self._first: float | None = None
+        self._last = 0.0
+        self._is_said = False
+
+    def update(self, loss: float) -> None:
+        """Note the loss of an update, in nats per target token."""
+        self._last = loss
+        if self._first is None:
+            self._first = loss
+
+    def words(self, valid_loss: float) -> str | None:
+        """What to say after a validation; None where there is nothing, or it was said."""
+        limit = 2 * max(self._guessing, self._first or 0.0)
+        if self._is_said or min(self._last, valid_loss) < limit:
+            return None
+        self._is_said = True
+        return (
+            f"the loss has diverged: {self._last:,.1f} nats per target token in training, where a "
+            f"guess among all pieces has {self._guessing:.1f}; stop (Ctrl-C) and begin in another "
+            "--run with a lower train.lr or more train.schedule.warmup"
+        )

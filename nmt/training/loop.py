@@ -20,7 +20,7 @@ from nmt.models.kernels.ways import prepare_cpu
 from nmt.run import RunDirectory
 from nmt.run_lock import run_lock
 from nmt.schema import FilePath
-from nmt.training.resume import begun, open_run, settle
+from nmt.training.resume import begun, check_place, open_run, settle
 from nmt.training.rng import seed_all
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
@@ -40,6 +40,17 @@ class Outcome:
     reason: str | None
     best_bleu: float | None
     best_step: int | None
+
+    def describe(self) -> str:
+        """How it ended, in a line."""
+        if self.reason is None:
+            return (
+                f"stopped: saved at step {self.step:,}; the same command again continues this run"
+            )
+        best = ""
+        if self.best_bleu is not None:
+            best = f"; best BLEU {self.best_bleu:.2f} at step {self.best_step:,}"
+        return f"finished at step {self.step:,}: {self.reason}{best}"
 
 
 def train(
@@ -61,6 +72,7 @@ def train(
     data_files = _data_files(config)
     check_scoring(config)
     folder = Path(folder)
+    check_place(folder)
     with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
         found = _describe(device, config.train.precision)
         opened = open_run(folder, config, command, data_files, found, allow_change)
@@ -78,7 +90,9 @@ def train(
             log.say("\n".join([summary, *lines]))
             reason = _fit(trainer, interrupted)
             done = trainer.progress
-            return Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+            outcome = Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+            log.say(outcome.describe())
+            return outcome
 
 
 def _go_on(trainer: Trainer, run: RunDirectory) -> list[str]:
@@ -96,8 +110,6 @@ def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
         if "deterministic" not in str(error):
             raise
         raise ConfigError(f"train.deterministic: {str(error).splitlines()[0]}") from error
-    except BrokenPipeError:
-        raise
     except OSError as error:
         saved = trainer.saved_step
         whole = "nothing was saved yet" if saved is None else f"step {saved:,} is the last saved"

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from nmt.atomic import digest, remove_leftovers
+from nmt.atomic import ASIDE, digest, remove_leftovers
+from nmt.bounded import read_json
 from nmt.config import RunConfig
+from nmt.corpus.tokenizer import MANIFEST_NAME
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.run import RunDirectory
-from nmt.run_card import run_card
+from nmt.run_card import CARD, run_card
+from nmt.run_lock import LOCK_NAME
 from nmt.run_tree import check_tree
 from nmt.training.changes import Change, Verdict, changes
 from nmt.training.progress import Progress
@@ -47,7 +50,7 @@ def open_run(
             _begin_again(run, config)
     # The card comes first: a config.yaml without one is not a run's but the user's own.
     if not begun(run):
-        run.write_json("run.json", run_card(config, command, data_files, device))
+        run.write_json(CARD, run_card(config, command, data_files, device))
         return Opened(run if run.exists else RunDirectory.create(folder, config))
     found = changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)
@@ -61,10 +64,44 @@ def open_run(
     return Opened(run, found)
 
 
+def check_place(folder: Path) -> None:
+    """Raise CheckpointError where `folder` holds what no run left there; nothing is changed.
+
+    A folder that is absent or empty may become a run, and so may one with a config.yaml, with
+    vocabularies, or with what a start that was killed leaves before run.json.
+    """
+    if not folder.is_dir() or begun(RunDirectory(folder)):
+        return
+    names = {path.name for path in folder.iterdir()}
+    if CARD in names:
+        if _is_card(folder / CARD):
+            return
+        raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another --run")
+    own = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
+    if (folder / "tokenizer" / MANIFEST_NAME).is_file():
+        own.add("tokenizer")
+    # What is begun beside a config that a user put there deletes nothing but leftovers.
+    foreign = {name for name in names - own if name.startswith(ASIDE) or "config.yaml" not in names}
+    if foreign:
+        raise CheckpointError(
+            f"{folder}: not a run, and not empty: it holds {sorted(foreign)[0]!r}"
+            f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}; name another --run"
+        )
+
+
+def _is_card(path: Path) -> bool:
+    try:
+        card = read_json(path, CheckpointError)
+    except (CheckpointError, FileNotFoundError):
+        return False
+    versions = card.get("versions") if isinstance(card, dict) else None
+    return isinstance(versions, dict) and "nmt" in versions
+
+
 def _begin_again(run: RunDirectory, config: RunConfig) -> None:
     """Give a run that has learned nothing yet the config `config`."""
     if run.load_config() != config:
-        if not (run.path / "run.json").exists():
+        if not (run.path / CARD).exists():
             raise ConfigError(
                 f"{run.config_path}: no run wrote this config, and it differs from the one "
                 "given; use another --run"
@@ -106,11 +143,11 @@ def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
 
     The place in the epoch where a run goes on means something only in the same corpus.
     """
-    card = run.read_json("run.json")
+    card = run.read_json(CARD)
     try:
         begun = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index]
     except (KeyError, TypeError):
-        raise CheckpointError(f"{run.path / 'run.json'}: damaged: it lacks data.sha256") from None
+        raise CheckpointError(f"{run.path / CARD}: damaged: it lacks data.sha256") from None
     for path, expected in zip_longest(data_files, begun):
         if path is None or digest(path) != expected:
             raise DataError(

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,6 +16,7 @@ from tqdm import tqdm
 from nmt.atomic import appending, named_errors, write_text
 from nmt.bounded import read_bytes
 from nmt.errors import CheckpointError
+from nmt.output import give_up
 from nmt.terminal import escape_controls
 
 _MAX_METRICS_BYTES = 256 << 20
@@ -27,7 +29,8 @@ class RunLog:
     """One sink for all that a run reports; a context manager.
 
     Every record goes to metrics.jsonl; every line to train.log and to stderr. The bar is drawn
-    only on a terminal.
+    only on a terminal. Where stderr is gone (a closed pipe, a terminal that hung up), training
+    goes on without it.
     """
 
     def __init__(self, folder: Path, tensorboard: bool = False, quiet: bool = False) -> None:
@@ -61,9 +64,10 @@ class RunLog:
 
     def say(self, text: str) -> None:
         """Lines for the person who watches, kept in train.log."""
-        self._write_log(text)
         if not self._quiet:
-            tqdm.write(text, file=sys.stderr)
+            with self._progress():
+                tqdm.write(text, file=sys.stderr)
+        self._write_log(text)
 
     def record(self, record: Record) -> None:
         """One line of metrics.jsonl; numbers go to TensorBoard under `type/name` as well.
@@ -80,8 +84,12 @@ class RunLog:
                     self._board.add_scalar(f"{record['type']}/{name}", value, record["step"])
 
     def sync(self) -> None:
-        """Have the records on the disk: a checkpoint must not outlive what led to it."""
+        """Have the records on the disk: a checkpoint must not outlive what led to it.
+
+        A record that could not be written is written now, or this raises OSError again.
+        """
         with named_errors(self._path):
+            self._metrics.flush()
             os.fsync(self._metrics.fileno())
 
     def rewind(self, step: int, validated: bool = True) -> None:
@@ -101,28 +109,43 @@ class RunLog:
     def open_bar(self, epoch: int, total: int, done: int) -> None:
         """A bar over the batches of one epoch."""
         self.close_bar()
-        self._bar = tqdm(
-            total=total,
-            initial=done,
-            desc=f"epoch {epoch + 1}",
-            unit="batch",
-            leave=False,
-            dynamic_ncols=True,
-            disable=self._quiet or not sys.stderr.isatty(),
-            file=sys.stderr,
-        )
+        with self._progress():
+            self._bar = tqdm(
+                total=total,
+                initial=done,
+                desc=f"epoch {epoch + 1}",
+                unit="batch",
+                leave=False,
+                dynamic_ncols=True,
+                disable=self._quiet or not sys.stderr.isatty(),
+                file=sys.stderr,
+            )
 
     def advance_bar(self, batches: int, loss: float, tokens_per_second: float) -> None:
         """Move the bar; `loss` in nats per target token."""
         if self._bar is not None and not self._bar.disable:
-            self._bar.set_postfix_str(f"loss {loss:.3f}, {tokens_per_second:,.0f} tok/s", False)
-            self._bar.update(batches)
+            with self._progress():
+                self._bar.set_postfix_str(f"loss {loss:.3f}, {tokens_per_second:,.0f} tok/s", False)
+                self._bar.update(batches)
 
     def close_bar(self) -> None:
         """Remove the bar, if there is one."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            with self._progress():
+                bar.close()
+
+    @contextlib.contextmanager
+    def _progress(self) -> Iterator[None]:
+        """Write to stderr, or never again where it is gone: no update is lost for its sake."""
+        try:
+            yield
+        except OSError as error:
+            give_up(sys.stderr)
+            self._quiet = True
+            if self._bar is not None:
+                self._bar.disable = True
+            self._write_log(f"stderr: {error.strerror}: going on, and said here only")
 
     def _write_log(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -1,5 +1,6 @@
 """The training loop itself: update, log, validate, save, stop."""
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -17,9 +18,12 @@ from nmt.models.masks import keep_from_lengths
 from nmt.process_memory import release_freed_memory
 from nmt.run import RunDirectory, check_fit
 from nmt.training.guards import (
+    DivergedError,
+    DivergenceWatch,
     is_out_of_memory,
     memory_for_update,
     memory_for_validation,
+    refuse_bad_weights,
     refuse_nan,
 )
 from nmt.training.limits import end_reason, total_steps
@@ -28,6 +32,7 @@ from nmt.training.meter import MemoryUse, Meter
 from nmt.training.optim import Schedule, clip_gradients
 from nmt.training.plan import groups, plan_of
 from nmt.training.progress import Progress
+from nmt.training.rng import set_torch_rng, torch_rng
 from nmt.training.runlog import Record, RunLog
 from nmt.training.state import Engine, pack, unpack
 from nmt.training.validation import Validator
@@ -67,6 +72,11 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(parts.device.type, enabled=train.precision == "fp16")
         self._engine = Engine(self.optimizer, self.schedule, self.scaler, parts.device, train.lr)
         self.saved_step: int | None = None
+        self._watch = DivergenceWatch(parts.tgt_vocab_size)
+        # What `_rescue` has to know: whether weights, optimiser and counters belong together, and
+        # the random generators as they were before an update that did not end.
+        self._is_whole = True
+        self._rng_before: dict[str, torch.Tensor] | None = None
 
     def restore(self, saved: CheckpointState) -> None:
         """Continue from a checkpoint; CheckpointError where it does not fit."""
@@ -90,9 +100,18 @@ class Trainer:
         """Train to the end and return why it ended, or None where `interrupted()` came first.
 
         Either way the last checkpoint holds the very state in which this returns. Raises
-        NMTError where the loss is no longer a number, OSError where the disk refuses; earlier
-        checkpoints stay as they were.
+        NMTError where the loss or a weight is NaN or infinite, OSError where the disk refuses;
+        earlier checkpoints stay as they were. Whatever else is raised, the state after the last
+        whole update is saved first, if it can be.
         """
+        try:
+            return self._fit(interrupted)
+        except BaseException as error:
+            if not isinstance(error, DivergedError):
+                self._rescue()
+            raise
+
+    def _fit(self, interrupted: Callable[[], bool]) -> str | None:
         self.parts.model.train()
         self.meter = Meter(self.progress)
         self._first_step, self._first_time = self.progress.step, time.monotonic()
@@ -108,6 +127,21 @@ class Trainer:
             self._save()
         return reason
 
+    def _rescue(self) -> None:
+        """Save what was learned since the last checkpoint, if the error left it whole.
+
+        An update that failed before it changed a weight is as if it had not begun: the run that
+        goes on is, bit for bit, the one that did not fail.
+        """
+        if not self._is_whole or self.saved_step == self.progress.step or not self.progress.step:
+            return
+        with contextlib.suppress(Exception):  # the first error is the one to be told of
+            self.optimizer.zero_grad(set_to_none=True)
+            if self._rng_before is not None:
+                set_torch_rng(self._rng_before, self.parts.device)
+            self._save()
+            self.log.say(f"saved at step {self.progress.step:,}, before an error")
+
     def _run_epoch(self, interrupted: Callable[[], bool]) -> None:
         """Updates until this epoch or the run ends."""
         progress = self.progress
@@ -122,11 +156,13 @@ class Trainer:
         batches = map(self.parts.batcher.corpus.batch, plan[progress.batch :])  # made when needed
         for group in groups(batches, self.config.train.accumulate):
             with memory_for_update(group, progress.step + 1, self.config.train):
+                self._rng_before = torch_rng(self.parts.device)
                 self._update(group)
             progress.step += 1
             progress.batch += len(group)
             if progress.batch == n_batches:
                 progress.next_epoch()
+            self._is_whole, self._rng_before = True, None
             self.log.advance_bar(len(group), self.meter.loss, self.meter.tokens_per_second)
             self._report(n_batches)
             self._after_step(interrupted)
@@ -151,11 +187,14 @@ class Trainer:
             nll_sum += float(loss.nll_sum)
         self.scaler.unscale_(self.optimizer)
         self.grad_norm = clip_gradients(self.parameters, train.clip_norm or math.inf)
-        refuse_nan(nll_sum, self.grad_norm, self.progress.step + 1, self.scaler.is_enabled())
+        step, is_scaled = self.progress.step + 1, self.scaler.is_enabled()
+        refuse_nan(nll_sum, self.grad_norm, step, is_scaled, self.saved_step)
+        self._is_whole = False  # until the counters are those of this update
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.schedule.after_update()
         self.optimizer.zero_grad(set_to_none=True)
+        self._watch.update(nll_sum / n_tokens)
         self.meter.add(nll_sum, n_tokens, sum(batch.n_src_tokens for batch in group))
 
     def _report(self, n_batches: int) -> None:
@@ -166,15 +205,13 @@ class Trainer:
         if n_updates % _RELEASE_EVERY == 0:
             release_freed_memory()
         if progress.step % train.log_every == 0:
-            self._record(
-                "train",
-                {
-                    "loss": self.meter.loss,
-                    "grad_norm": self.grad_norm,
-                    "tokens_per_second": self.meter.tokens_per_second,
-                },
-            )
-            self.meter.next_window()
+            measured: Record = {
+                "loss": self.meter.loss,
+                "grad_norm": self.grad_norm,
+                "tokens_per_second": self.meter.tokens_per_second,
+            }
+            self.meter.next_window()  # first: a record that cannot be written is still counted
+            self._record("train", measured)
 
     def _after_step(self, interrupted: Callable[[], bool]) -> None:
         """Validate and save where it is time and not yet done."""
@@ -230,6 +267,7 @@ class Trainer:
         if self.parts.validator is None:
             progress.validated_step = progress.step
             return True
+        self._refuse_bad_weights()
         started = time.monotonic()
         try:
             result = self.parts.validator.run(self.parts.model, self.parts.device, interrupted)
@@ -240,18 +278,27 @@ class Trainer:
             raise memory_for_validation(progress.step, self.config) from error
         if result is None:
             return False
+        self._is_whole = False  # until the schedule and the counters both know of it
         self.schedule.after_validation(result.loss)
         better = progress.judge(result.bleu, result.loss)
+        self._is_whole = True
         self.meter.leave_out(time.monotonic() - started)
         self._record("valid", result.measured())
         self.log.say(
             f"step {progress.step:,}  epoch {progress.epoch}  {progress.seconds / 60:.1f} min  "
             f"{result.describe()}{'  (best so far)' if better else ''}\n{result.samples_text()}"
         )
+        if words := self._watch.words(result.loss):
+            self.log.say(words)
         return True
+
+    def _refuse_bad_weights(self) -> None:
+        """Before a validation and a save: what is NaN is worth neither."""
+        refuse_bad_weights(self.parts.model, self.progress.step, self.saved_step)
 
     def _save(self) -> None:
         """Write this step's checkpoint; without a validation yet, the last one is the best."""
+        self._refuse_bad_weights()
         progress = self.progress
         tensors, values = pack(self._engine, progress)
         self.log.sync()

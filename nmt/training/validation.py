@@ -51,7 +51,8 @@ class ValidationResult:
 
     def describe(self) -> str:
         """The numbers in a line."""
-        return f"valid loss {self.loss:.3f}  perplexity {self.perplexity:.2f}  BLEU {self.bleu:.2f}"
+        perplexity = f"{self.perplexity:{'.2f' if self.perplexity < 1e6 else '.2e'}}"
+        return f"valid loss {self.loss:.3f}  perplexity {perplexity}  BLEU {self.bleu:.2f}"
 
     def samples_text(self) -> str:
         """Source, translation and reference, a line each."""

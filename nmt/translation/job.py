@@ -2,80 +2,144 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from nmt.atomic import write_json
+from nmt.atomic import flush, write_json
 from nmt.bounded import read_json
 from nmt.errors import DataError
+from nmt.output import direct_output, is_direct, keep_mode, locked, output_errors, place_of
 
-NOTE_SUFFIX = ".job.json"
-"""Of the note beside an unfinished file: what it is the translation of, and by what."""
+PART_SUFFIX = ".part"
+"""Of the file beside an output that has its lines until the last of them is there."""
+
+NOTE_SUFFIX = ".part.json"
+"""Of the note beside that: what it is the translation of, and by what."""
+
+Write = Callable[[bytes], None]
 
 
 @contextlib.contextmanager
 def job_output(
     out: Path, job: Mapping[str, object] | None, resume: bool = False, unit: int = 1
-) -> Iterator[tuple[BinaryIO, int]]:
-    """A stream into the file `out`, and how many lines are in it already.
+) -> Iterator[tuple[Write, int]]:
+    """A way to write lines to the file `out`, and how many lines are there already.
 
-    `job` is all that the lines depend on, fit for JSON; it is noted beside `out` until the block
-    ends without an error (None: nothing is noted, and nothing can be resumed). With `resume` a
-    multiple of `unit` complete lines is kept, the rest cut off; without, `out` begins anew.
-    Raises DataError where `out` is not an unfinished file of the same job.
+    The lines go to a file beside `out`, which takes its place when the block ends without an
+    error; until then `out` is as it was. `job` is all that the lines depend on, fit for JSON; it
+    is noted beside them (None: nothing is noted, and nothing can be resumed). With `resume` a
+    multiple of `unit` complete lines is kept, the rest cut off; without, they begin anew. What is
+    no regular file (nmt/output.py) is written directly. Raises DataError where `out` is not an
+    unfinished file of the same job, cannot be written, or is being written by another command.
     """
-    note = out.with_name(out.name + NOTE_SUFFIX)
-    try:
-        kept_bytes, n_lines = _kept(out, note, job, unit) if resume and job else (0, 0)
-        if job is not None and not n_lines:
-            write_json(note, dict(job))
+    with output_errors(out):
+        if is_direct(out):
+            with direct_output(out) as stream:
+                yield _Lines(stream).write, 0
+            return
+        place = place_of(out)
+        part = place.with_name(place.name + PART_SUFFIX)
+        if resume and not part.exists() and place.exists():
+            raise DataError(
+                f"{out}: cannot be resumed: {part.name} is not beside it, so it is finished, or "
+                "another command wrote it"
+            )
+        with locked(part, out) as descriptor, os.fdopen(descriptor, "r+b", closefd=False) as stream:
+            note = _Note(place.with_name(place.name + NOTE_SUFFIX), job)
+            try:
+                kept_bytes, n_lines = note.kept(stream, out, unit) if resume else (0, 0)
+                lines = _Lines(stream, note, kept_bytes)
+                yield lines.write, n_lines
+                lines.begin()
+                keep_mode(descriptor, place)
+                os.fsync(descriptor)
+            except BaseException:
+                if part.stat().st_size == 0:
+                    part.unlink()
+                    note.remove()
+                raise
+            os.replace(part, place)
+            note.remove()
+            flush(place.parent)
+
+
+@dataclass
+class _Note:
+    """What an unfinished file is the translation of; `job` None: it is not noted."""
+
+    path: Path
+    job: Mapping[str, object] | None
+
+    def write(self) -> None:
+        """Note the job, or that there is none."""
+        if self.job is None:
+            self.remove()
+        else:
+            write_json(self.path, dict(self.job))
+
+    def remove(self) -> None:
+        """Take the note away."""
+        self.path.unlink(missing_ok=True)
+
+    def kept(self, stream: BinaryIO, out: Path, unit: int) -> tuple[int, int]:
+        """The bytes and the lines of an unfinished file that stay.
+
+        Raises DataError where they are of another job.
+        """
+        if os.fstat(stream.fileno()).st_size == 0:
+            return 0, 0
         try:
-            opened = out.open("r+b" if n_lines else "wb")
-        except OSError:
-            if job is not None and not n_lines:
-                note.unlink()
-            raise
-        with opened as stream:
-            if n_lines:
-                stream.truncate(kept_bytes)
-                stream.seek(kept_bytes)
-            yield stream, n_lines
-            stream.flush()
-            if out.is_file():  # and no pipe
-                os.fsync(stream.fileno())
-    except OSError as error:
-        if error.filename not in (None, str(out), out, str(note)):
-            raise
-        goes_on = job is not None and note.exists()
-        how = "; the same command with --resume goes on there" if goes_on else ""
-        raise DataError(f"cannot write {out}: {error.strerror}{how}") from error
-    if job is not None:
-        note.unlink()
-
-
-def _kept(out: Path, note: Path, job: Mapping[str, object], unit: int) -> tuple[int, int]:
-    """The bytes and the lines of `out` that stay."""
-    if not out.exists():
-        return 0, 0
-    try:
-        noted = read_json(note, DataError)
-    except FileNotFoundError:
-        raise DataError(
-            f"{out}: cannot be resumed: {note.name} is not beside it, so it is finished, or "
-            "another command wrote it"
-        ) from None
-    noted = cast(dict[str, object], noted if isinstance(noted, dict) else {})
-    changed = [name for name in {**noted, **job} if noted.get(name) != job.get(name)]
-    if changed:
-        raise DataError(
-            f"{out}: cannot be resumed: it was begun with another {', '.join(sorted(changed))}"
-        )
-    place = kept_bytes = n_lines = 0
-    with out.open("rb") as stream:
+            noted = read_json(self.path, DataError)
+        except FileNotFoundError:
+            raise DataError(
+                f"{out}: cannot be resumed: {self.path.name} is not beside it, which says of what "
+                "it is the translation"
+            ) from None
+        before = cast(dict[str, object], noted if isinstance(noted, dict) else {})
+        now = self.job or {}
+        changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        if changed:
+            raise DataError(
+                f"{out}: cannot be resumed: it was begun with another {', '.join(sorted(changed))}"
+            )
+        place = kept_bytes = n_lines = 0
         for line in stream:
             place += len(line)
             n_lines += line.endswith(b"\n")
             if line.endswith(b"\n") and n_lines % unit == 0:
                 kept_bytes = place
-    return kept_bytes, n_lines // unit * unit
+        return kept_bytes, n_lines // unit * unit
+
+
+@dataclass
+class _Lines:
+    """Lines on their way into `stream`, which is left as it is until the first of them comes."""
+
+    stream: BinaryIO
+    note: _Note | None = None
+    kept_bytes: int = 0
+    has_begun: bool = False
+
+    def write(self, lines: bytes) -> None:
+        """Write lines, and have them in the file at once."""
+        self.begin()
+        self.stream.write(lines)
+        self.stream.flush()
+
+    def begin(self) -> None:
+        """Cut off what does not stay, before the first line.
+
+        What was cut off is off the disk before the note says whose the rest is: after a power cut
+        no line of an older output counts as one of this job.
+        """
+        if self.has_begun:
+            return
+        self.has_begun = True
+        if self.note is not None:
+            self.stream.seek(self.kept_bytes)
+            self.stream.truncate()
+            os.fsync(self.stream.fileno())
+            if not self.kept_bytes:
+                self.note.write()

@@ -140,15 +140,27 @@ class Translator:
 
         A chunk is 16 batches, within which texts are sorted; with batch_size 1 every text is
         answered before the next is read. Raises TypeError at once for one str, and for another
-        text that is no str where it is read.
+        text that is no str where it is read. Where reading the next text raises an error, those
+        before it are answered first.
         """
         return self._streamed(_str_by_str(texts), n_best, restore)
 
     def _streamed(
         self, texts: Iterator[str], n_best: int | None, restore: bool
     ) -> Iterator[Translation]:
-        while part := list(islice(texts, self.chunk_size)):
-            yield from self.translate(part, n_best, restore)
+        fault: Exception | None = None
+        while fault is None:
+            part: list[str] = []
+            try:
+                for text in islice(texts, self.chunk_size):
+                    part.append(text)
+            except Exception as error:
+                fault = error
+            if part:
+                yield from self.translate(part, n_best, restore)
+            elif fault is None:
+                return
+        raise fault
 
     @property
     def chunk_size(self) -> int:

@@ -407,3 +407,31 @@ def test_the_command_line_starts_without_torch_or_matplotlib() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout in ("set()\n", "{'numpy'}\n")  # numpy comes with nmt.schema
+
+
+def test_an_input_is_no_output(run: Run) -> None:
+    Path("a.en").write_text("the cat\n")
+    Path("link.txt").symlink_to("a.en")
+    for out in ("a.en", "link.txt"):
+        error = error_of(run("--file", "a.en", "--format", "text", "--out", out, fails=True))
+        assert error.startswith(f"--out: {out} is read as well (--file: a.en)")
+    assert Path("a.en").read_text() == "the cat\n"
+    Path("t.en").write_text("the cat\n")
+    Path("t.fr").write_text("le chat\n")
+    error = error_of(run("--split", "test", "--format", "text", "--out", "t.fr", fails=True))
+    assert error.startswith("--out: t.fr is read as well (--split: ")
+
+
+def test_a_dash_is_stdout(run: Run) -> None:
+    for format in ("jsonl", "text", "pharaoh", "png", "npz"):
+        result = run("the cat", "--out", "-", "--format", format)
+        assert not Path("-").exists()
+        starts = {"png": b"\x89PNG\r\n", "npz": b"PK\x03\x04"}
+        if format in starts:
+            assert result.stdout_bytes.startswith(starts[format])
+            assert not result.stdout_bytes.endswith(b"-\n")
+        else:
+            assert result.stdout == run("the cat", "--format", format).stdout
+    assert "for 2 pictures; name a folder" in error_of(
+        run("a", "b", "--format", "png", "--out", "-", fails=True)
+    )

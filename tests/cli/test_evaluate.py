@@ -141,9 +141,72 @@ def test_int8_is_kept_apart(nmt_eval, tiny_run):
 
 
 def test_json_on_stdout_is_what_the_run_keeps(nmt_eval, tiny_run):
+    (tiny_run / "eval" / "test.json").unlink(missing_ok=True)
     result = nmt_eval("--json", "--chrf", "--no-bootstrap")
     assert json.loads(result.stdout) == json.loads((tiny_run / "eval/test.json").read_text("utf-8"))
     assert list(json.loads(result.stdout)["scores"]) == ["chrf"]
+
+
+def kept_of(tiny_run: Path) -> dict:
+    return json.loads((tiny_run / "eval" / "test.json").read_text("utf-8"))
+
+
+def test_other_scores_of_the_same_translations_stay(nmt_eval, tiny_run, tmp_path):
+    (tmp_path / "old").write_text("".join(f"{line}\n" for line in FRENCH), encoding="utf-8")
+    nmt_eval("--bleu", "--ter", "--baseline", tmp_path / "old")
+    first = kept_of(tiny_run)
+    result = nmt_eval("--bleu", "--chrf", "--no-bootstrap")
+    second = kept_of(tiny_run)
+    assert set(second["scores"]) == {"bleu", "chrf", "ter"}
+    assert second["scores"]["ter"] == first["scores"]["ter"]
+    assert second["scores"]["bleu"]["low"] is None
+    assert second["against_baseline"] == first["against_baseline"]
+    assert second["baseline"] == str(tmp_path / "old")
+    assert "dropped" not in result.stderr
+    nmt_eval("--bleu", "--baseline", tmp_path / "old")
+    assert set(kept_of(tiny_run)["against_baseline"]) == {"bleu", "ter"}
+    (tmp_path / "old").write_text("x\n" * len(FRENCH), encoding="utf-8")
+    nmt_eval("--bleu", "--baseline", tmp_path / "old")
+    assert set(kept_of(tiny_run)["against_baseline"]) == {"bleu"}
+
+
+def test_scores_of_other_translations_are_dropped_and_named(nmt_eval, tiny_run):
+    (tiny_run / "eval" / "test.json").unlink(missing_ok=True)
+    nmt_eval("--bleu", "--chrf", "--no-bootstrap")
+    run = RunDirectory(tiny_run)
+    try:
+        run.point("best", 5)
+        result = nmt_eval("--bleu", "--no-bootstrap")
+    finally:
+        run.point("best", 3)
+    assert list(kept_of(tiny_run)["scores"]) == ["bleu"]
+    assert "dropped there: chrf, of translations that have changed since" in result.stderr
+    (tiny_run / "eval" / "test.json").write_text("{")
+    nmt_eval("--chrf", "--no-bootstrap")
+    assert list(kept_of(tiny_run)["scores"]) == ["chrf"]
+
+
+def test_what_is_read_is_never_written(nmt_eval, tiny_run, tmp_path):
+    for name in ("ref", "src"):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in FRENCH), encoding="utf-8")
+    (tmp_path / "link").hardlink_to(tmp_path / "ref")
+    for out, read in (("src", "src"), ("link", "ref")):
+        files = ["--src", tmp_path / "src", "--ref", tmp_path / "ref", "--out", tmp_path / out]
+        with pytest.raises(
+            ConfigError, match=rf"^--out: .*{out} is read as well \(--{read}: .*/{read}\)"
+        ):
+            nmt_eval(*files)
+        assert (tmp_path / read).read_text("utf-8").splitlines() == FRENCH
+    with pytest.raises(ConfigError, match=r"--out: fr is read as well \(--split: .*/fr\)"):
+        nmt_eval("--out", "fr")
+    with pytest.raises(ConfigError, match=r"--out: .*/config.yaml is read as well \(the run: "):
+        nmt_eval("--out", tiny_run / "config.yaml")
+    nmt_eval("--no-bootstrap")
+    own = tiny_run / "eval" / "test.txt"
+    with pytest.raises(
+        ConfigError, match=r"the run's own evaluation: .*/test.txt is read as well \(--baseline: "
+    ):
+        nmt_eval("--baseline", own)
 
 
 def test_files_with_two_references_are_translated_and_written(nmt_eval, tmp_path, tiny_run):
@@ -312,6 +375,7 @@ def test_scores_that_cannot_be_kept_are_given_all_the_same(nmt_eval, tiny_run, m
             "--multi30k-style: the target language is not known; give --lang",
         ),
         (["--out", "nowhere/x"], ConfigError, "--out: no such folder: nowhere"),
+        (["--out", "-"], ConfigError, "--out: got -, allowed: a file; stdout is for the scores"),
         (["--hyp", "fr", "--out", "x"], ConfigError, "--out: no translation is made with --hyp"),
         (
             ["--split", "valid"],

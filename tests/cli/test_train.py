@@ -1,6 +1,8 @@
 """`nmt train` as it is typed: in a process of its own, with signals."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -32,7 +34,7 @@ def _nmt(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_the_same_command_goes_on(folder: Path, number: int) -> None:
     command = ("train", "--config", "toy.yaml", "--epochs", "400")
     process = _nmt(folder, *command)
@@ -47,19 +49,77 @@ def test_a_signal_saves_and_the_same_command_goes_on(folder: Path, number: int) 
     assert "the same command again continues this run" in err
     assert "Traceback" not in err
     saved = max(_steps(folder))
+    assert _log(folder)[-1] == (
+        f"stopped: saved at step {saved:,}; the same command again continues this run"
+    )
 
     process = _nmt(folder, *command[:-1], str(1 + saved // 7))
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert f"resuming after step {saved:,}" in err
     assert "finished at step" in err
+    assert _log(folder)[-1].startswith("finished at step")
     steps = _steps(folder)
     assert steps == list(range(1, 7 * (1 + saved // 7) + 1))
+
+
+def _log(folder: Path) -> list[str]:
+    """The lines of train.log without their times."""
+    text = (folder / "runs/toy/train.log").read_text(encoding="utf-8")
+    return [line[20:] for line in text.splitlines()]
 
 
 def _steps(folder: Path) -> list[int]:
     lines = (folder / "runs/toy/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [r["step"] for r in map(json.loads, lines) if r["type"] == "train"]
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_terminal_that_closes_ends_it_saved_unless_nohup_says_no(
+    folder: Path, ignored: bool
+) -> None:
+    """Its streams are gone as well, and the signal comes twice: by the system and by the shell."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nmt", "train", "toy.yaml", "--epochs", "400"],
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL
+        ),
+    )
+    os.close(theirs)
+    while not (folder / "runs/toy/checkpoints/last").exists():
+        assert os.read(ours, 4096)
+    os.close(ours)
+    for _ in range(2):
+        process.send_signal(signal.SIGHUP)
+    if ignored:
+        before = max(_steps(folder))
+        while max(_steps(folder)) < before + 20:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 128 + (signal.SIGTERM if ignored else signal.SIGHUP)
+    assert _log(folder)[-1].startswith(f"stopped: saved at step {max(_steps(folder)):,}; ")
+    assert "stderr: Input/output error: going on, and said here only" in _log(folder)
+
+
+def test_a_reader_of_its_messages_that_leaves_costs_no_update(folder: Path) -> None:
+    process = _nmt(folder, "train", "--config", "toy.yaml")
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.stderr.close()
+    assert process.stdout is not None
+    assert process.stdout.read() == "runs/toy\n"
+    assert process.wait(timeout=60) == 0
+    process.stdout.close()
+    assert _steps(folder) == list(range(1, 15))
+    log = _log(folder)
+    assert log.count("stderr: Broken pipe: going on, and said here only") == 1
+    assert log[-1].startswith("finished at step 14: 2 epochs done; best BLEU")
 
 
 def test_results_on_stdout_and_the_rest_on_stderr_without_a_bar(folder: Path) -> None:

@@ -313,8 +313,10 @@ def test_a_stopped_file_is_continued_at_a_chunk(run: Run, tmp_path: Path) -> Non
         patch.setattr(Translator, "translate", stopping)
         stopped = run(*args, fails=True)
     assert f"{out}: stopped after line 32; the same command with --resume goes" in stopped.stderr
-    assert whole.startswith(out.read_text(encoding="utf-8"))
-    with out.open("a", encoding="utf-8") as file:
+    assert out.read_text(encoding="utf-8") == whole
+    part = tmp_path / "a.fr.part"
+    assert whole.startswith(part.read_text(encoding="utf-8"))
+    with part.open("a", encoding="utf-8") as file:
         file.write("a line that was not finis")
     resumed = run(*args, "--resume")
     assert f"{out}: going on after line 32" in resumed.stderr
@@ -327,16 +329,20 @@ def test_a_stopped_file_is_continued_at_a_chunk(run: Run, tmp_path: Path) -> Non
 QUICK = ("--run", "runs/tiny", "--batch-size", "1", "--beam", "1", "--set", "search.max_length=3")
 
 
-def translating(home: Path, *args: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "nmt", "translate", *QUICK, *args],
-        cwd=home,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # As at a terminal: who starts the tests in the background has Ctrl-C ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+def translating(
+    home: Path, *args: str, stdin: Path = Path(os.devnull)
+) -> "subprocess.Popen[bytes]":
+    with stdin.open("rb") as given:
+        return subprocess.Popen(
+            [sys.executable, "-m", "nmt", "translate", *QUICK, *args],
+            cwd=home,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # As at a terminal: who starts the tests in the background has Ctrl-C ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
 
 
 def test_ctrl_c_at_any_moment_then_resume_gives_the_same_file(
@@ -345,16 +351,18 @@ def test_ctrl_c_at_any_moment_then_resume_gives_the_same_file(
     source, whole, out = tmp_path / "a.en", tmp_path / "whole.fr", tmp_path / "a.fr"
     lines = [f"{' the cat!' * (i % 7)} A dog\n" for i in range(120)]
     source.write_text("".join(lines), encoding="utf-8")
+    part = tmp_path / "a.fr.part"
     rng, n_done = random.Random(7), 0
     for more in ((), ("--resume",)):
         process = translating(tiny_runs, "--file", str(source), "--out", str(out), *more)
         stop_at = n_done + rng.randrange(1, 30)
-        while not out.exists() or out.read_bytes().count(b"\n") < stop_at:
+        while not part.exists() or part.read_bytes().count(b"\n") < stop_at:
             assert process.poll() is None, process.communicate()
             time.sleep(0.001)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-        n_done = out.read_bytes().count(b"\n")
+        assert not out.exists()
+        n_done = part.read_bytes().count(b"\n")
         assert process.returncode == 130
         said = f"{out}: stopped after line {n_done}; the same command with --resume goes on there"
         assert err.decode().splitlines()[-1] == said
@@ -390,14 +398,71 @@ def test_a_reader_that_leaves_ends_it_quietly(tiny_runs: Path, tmp_path: Path) -
 
 def test_what_was_begun_otherwise_is_not_continued(run: Run, tmp_path: Path) -> None:
     source, out = tmp_path / "a.en", tmp_path / "a.fr"
-    source.write_text("a\nb\n")
-    args = ["--file", str(source), "--out", str(out)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Translator, "translate", lambda *_, **__: 1 / 0)
-        run(*args, fails=True)
+    source.write_bytes(b"a\nb\n\xff\n")
+    args = ["--file", str(source), "--out", str(out), "--batch-size", "1"]
+    stopped = run(*args, fails=True)
+    assert f"{out}: stopped after line 2; these lines are in {out}.part" in stopped.stderr
     source.write_text("a\nc\n")
     error = error_of(run(*args, "--resume", "--beam", "2", fails=True), DataError)
     assert error.endswith("it was begun with another input, search")
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\n", b"\x1f\x8b\n"])
+def test_an_input_that_cannot_be_read_leaves_the_old_output(
+    run: Run, tmp_path: Path, content: bytes | None
+) -> None:
+    source, out = tmp_path / "a.en", tmp_path / "a.fr"
+    out.write_text("precious\n")
+    if content is not None:
+        source.write_bytes(content)
+    for name in (source, tmp_path):
+        error_of(run("--file", str(name), "--out", str(out), fails=True), DataError)
+        assert out.read_text() == "precious\n"
+        assert not list(tmp_path.glob("a.fr?*"))
+
+
+def test_an_input_is_no_output(run: Run, tiny_runs: Path, tmp_path: Path) -> None:
+    source, link, lexicon = tmp_path / "a.en", tmp_path / "link", tmp_path / "l.tsv"
+    source.write_text("a\n")
+    lexicon.write_text("a\tun\n")
+    link.hardlink_to(source)
+    config = Path("runs/tiny/config.yaml")
+    for out, flag, read in (
+        (source, "--file", source),
+        (link, "--file", source),
+        (lexicon, "--lexicon", lexicon),
+        (config, "the run", config),
+    ):
+        before = out.read_bytes()
+        args = ["--file", str(source), "--replace-unk", "--lexicon", str(lexicon)]
+        error = error_of(run(*args, "--out", str(out), fails=True), ConfigError)
+        assert error.startswith(f"--out: {out} is read as well ({flag}: {read}); one of the two")
+        assert out.read_bytes() == before
+    process = translating(tiny_runs, "--out", str(source), stdin=source)
+    assert b"is read as well (--file: -)" in process.communicate()[1]
+    assert source.read_text() == "a\n"
+
+
+def test_a_dash_is_stdout(run: Run, expected: list[Translation]) -> None:
+    assert lines_of(run(*SENTENCES, "--out", "-")) == [t.text for t in expected]
+    assert not Path("-").exists()
+    result = run("--file", "runs/tiny/config.yaml", "--out", "-", "--resume", fails=True)
+    assert "allowed with --file FILE --out FILE only" in error_of(result, ConfigError)
+
+
+def test_what_comes_before_a_bad_line_is_answered_whatever_the_batch(
+    run: Run, expected: list[Translation], tmp_path: Path
+) -> None:
+    """With 64 sentences a batch all of these are read before the first is answered."""
+    source, out = tmp_path / "a.en", tmp_path / "a.fr"
+    good = "".join(f"{sentence}\n" for sentence in SENTENCES)
+    source.write_bytes(good.encode() + b"\xff\n" + b"after\n")
+    result = run("--file", str(source), fails=True)
+    assert error_of(result, DataError).startswith(f"{source}:{len(SENTENCES) + 1}: byte 0xff")
+    assert lines_of(result) == [t.text for t in expected]
+    run("--file", str(source), "--out", str(out), fails=True)
+    assert (tmp_path / "a.fr.part").read_text("utf-8") == result.stdout
+    assert not out.exists()
 
 
 def test_an_unknown_word_is_copied_on_request(

@@ -293,6 +293,15 @@ def test_a_file_of_another_name_is_taken_where_only_one_is_meant(
     assert report.pairs["train"] + report.pairs["valid"] + report.pairs["test"] == 200
 
 
+def test_the_file_that_is_written_first_is_no_source(fetch_zip: Fetch, tmp_path: Path) -> None:
+    (tmp_path / "data" / "zipped").mkdir(parents=True)
+    path = make_zip(tmp_path / "data" / "zipped" / "x.zip.part", {"fra.txt": LINES})
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match=r"x.zip.part is read as well \(--from: "):
+        fetch_zip(from_path=path)
+    assert path.read_bytes() == before
+
+
 def test_two_different_files_without_checksum_are_not_guessed_between(
     fetch_zip: Fetch, tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ def test_the_other_lines():
 
 def test_translations_are_kept_only_where_they_were_made(tmp_path):
     report = EvalReport("test_2016.flickr", TRANSLATED, {}, {"checkpoint": "best"})
-    path = report.keep(tmp_path)
+    path = report.keep(tmp_path).path
     assert path == tmp_path / "eval" / "test_2016.flickr.json"
     assert json.loads(path.read_text("utf-8")) == report.as_json()
     assert json.loads(path.read_text("utf-8"))["scores"]["bleu"]["high"] == 62.71

@@ -10,11 +10,12 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
-from nmt.errors import ConfigError, NMTError
+from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.models.base import Seq2Seq
 from nmt.run import RunDirectory
-from nmt.training.guards import is_out_of_memory
+from nmt.training.guards import DivergenceWatch, is_out_of_memory
 from nmt.training.loop import Outcome, train
+from nmt.training.runlog import RunLog
 from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translator
 
@@ -166,3 +167,157 @@ def test_deterministic_runs_are_the_same(corpus: Path) -> None:
         found.append(RunDirectory(corpus / "run").load_state().model_tensors)
         (corpus / "run").rename(corpus / f"done-{len(found)}")
     assert all(torch.equal(tensor, found[1][name]) for name, tensor in found[0].items())
+
+
+def _states(corpus: Path, one: str, two: str) -> None:
+    """Raise unless two runs have the same last checkpoint, but for what tells the time."""
+    a, b = (RunDirectory(corpus / name).load_state() for name in (one, two))
+    assert a.step == b.step
+    assert all(torch.equal(t, b.model_tensors[n]) for n, t in a.model_tensors.items())
+    # The type checks of the tests draw from Python's generator.
+    names = a.state_tensors.keys() - {"rng.python"}
+    assert all(torch.equal(a.state_tensors[n], b.state_tensors[n]) for n in names)
+
+
+def _records(run: Path) -> list[tuple[object, ...]]:
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [(r["type"], r["step"], r["loss"]) for r in map(json.loads, lines)]
+
+
+OPTIONS: dict[str, Any] = {
+    "train": {"epochs": 2, "log_every": 2, "batch_size": 25},
+    "model": {"dropout": 0.3},
+}
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("a fault"), KeyboardInterrupt()])
+@pytest.mark.parametrize("half_way", [False, True], ids=["before the step", "within the step"])
+def test_an_error_in_an_update_loses_none_before_it(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, half_way: bool
+) -> None:
+    """And the run that goes on is the one that never failed; unless weights were half changed."""
+    _train(corpus, **OPTIONS)
+    (corpus / "run").rename(corpus / "whole")
+    calls = itertools.count(1)
+    kind, name = (torch.optim.Adam, "step") if half_way else (Seq2Seq, "forward")
+    real = getattr(kind, name)
+
+    def failing(self: Any, *args: Any, **options: Any) -> Any:
+        result = real(self, *args, **options)
+        training = half_way or self.training
+        if training and next(calls) == 3:
+            raise error
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, name, failing)
+        with pytest.raises((type(error), NMTError)):
+            _train(corpus, **OPTIONS)
+    saved = RunDirectory(corpus / "run").checkpoint_folder.steps()
+    assert saved == ([] if half_way else [2])
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8").splitlines()
+    assert ("saved at step 2, before an error" in log[-2]) is not half_way
+    assert f"stopped: {'NMTError' if isinstance(error, MemoryError) else ''}" in log[-1]
+    _train(corpus, **OPTIONS)
+    _states(corpus, "whole", "run")
+    assert _records(corpus / "whole") == _records(corpus / "run")
+
+
+@pytest.mark.parametrize(("at", "step"), [(1, 2), (2, 4), (3, 4)])
+def test_a_record_that_cannot_be_written_loses_no_update_and_is_written_later(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, at: int, step: int
+) -> None:
+    """The disk refuses one record, of an update or a validation, and takes it a moment later."""
+    _train(corpus, **OPTIONS)
+    (corpus / "run").rename(corpus / "whole")
+    calls = itertools.count(1)
+    real = RunLog.record
+
+    def failing(self: RunLog, record: Any) -> None:
+        if next(calls) != at:
+            real(self, record)
+            return
+        self._metrics.write(json.dumps(record) + "\n")  # it waits in the stream's buffer
+        raise OSError(28, "No space left on device", "metrics.jsonl")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunLog, "record", failing)
+        with pytest.raises(
+            CheckpointError, match=rf"at step {(2, 4, 4)[at - 1]}; step \d is the last"
+        ):
+            _train(corpus, **OPTIONS)
+    assert RunDirectory(corpus / "run").checkpoint_folder.steps() == [(2, 4, 4)[at - 1]]
+    _train(corpus, **OPTIONS)
+    _states(corpus, "whole", "run")
+    assert _records(corpus / "whole") == _records(corpus / "run")
+
+
+def test_weights_that_are_no_numbers_are_not_saved_and_cost_no_checkpoint(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"epochs": 1, "batch_size": 25, "save_every": 1, "keep_last": 1}
+    with monkeypatch.context() as patch:
+        asked = itertools.count(1)
+        config = toy_config(corpus, train=sizes)
+        train(config, corpus / "run", ["nmt"], lambda: next(asked) > 2, quiet=True)
+        before = RunDirectory(corpus / "run").load_state()
+        real = torch.optim.Adam.step
+
+        def poisoned(self: Any, *args: Any, **options: Any) -> None:
+            real(self, *args, **options)
+            self.param_groups[0]["params"][0].data[0] = torch.nan
+
+        patch.setattr(torch.optim.Adam, "step", poisoned)
+        message = (
+            r"^the weights: \S+: 16 of \d+ numbers are NaN or infinite after step 3; earlier "
+            r"checkpoints are intact: .* go on from the last one, of step 2$"
+        )
+        with pytest.raises(NMTError, match=message):
+            _train(corpus, train=sizes)
+        with pytest.raises(NMTError, match=r"after step 1; nothing was saved yet: lower train.lr"):
+            train(config, corpus / "new", ["nmt"], quiet=True)
+    after = RunDirectory(corpus / "run").load_state()
+    assert before.step == after.step == 2
+    assert all(torch.equal(t, after.model_tensors[n]) for n, t in before.model_tensors.items())
+    assert _train(corpus, train=sizes).step == 4
+
+
+def test_a_validation_of_weights_that_are_no_numbers_is_not_recorded(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = torch.optim.Adam.step
+
+    def poisoned(self: Any, *args: Any, **options: Any) -> None:
+        real(self, *args, **options)
+        self.param_groups[0]["params"][0].data[0] = torch.inf
+
+    monkeypatch.setattr(torch.optim.Adam, "step", poisoned)
+    with pytest.raises(NMTError, match="numbers are NaN or infinite after step 1"):
+        _train(corpus, valid={"every": 1}, train={"epochs": 1, "log_every": 99})
+    assert _records(corpus / "run") == []
+
+
+def test_a_loss_that_diverges_is_said_once(corpus: Path) -> None:
+    rates = {"epochs": 3, "lr": 30.0, "optimizer": {"kind": "sgd"}, "clip_norm": None}
+    _train(corpus, train=rates, valid={"every": 2, "patience": None})
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    assert log.count("the loss has diverged: ") == 1
+    assert "with a lower train.lr or more train.schedule.warmup" in log
+
+
+@pytest.mark.parametrize(
+    ("losses", "valid_loss", "says"),
+    [
+        ((6.0, 50.0), 50.0, True),
+        ((6.0, 1.0), 50.0, False),  # overfitting
+        ((40.0, 45.0), 45.0, False),  # large weights at the start
+        ((6.0, 50.0), 6.0, False),  # one odd batch
+        ((6.0, 11.0), 11.0, False),
+    ],
+)
+def test_what_is_a_divergence(losses: tuple[float, ...], valid_loss: float, says: bool) -> None:
+    watch = DivergenceWatch(tgt_vocab_size=500)  # a guess has 6.2 nats
+    for loss in losses:
+        watch.update(loss)
+    assert (watch.words(valid_loss) is not None) is says
+    assert watch.words(valid_loss) is None or not says

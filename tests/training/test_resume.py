@@ -161,6 +161,50 @@ def test_a_config_of_the_users_own_is_not_written_over(corpus: Path) -> None:
     assert own.read_text(encoding="utf-8") == text
 
 
+def _tree(folder: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() if p.is_file() else b"" for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"thesis.tex": "x"}, "not a run, and not empty: it holds 'thesis.tex'; name another"),
+        ({"a": "x", "b": "y"}, "it holds 'a' and 1 more; name another --run"),
+        ({".tmp-draft": "x"}, "it holds '.tmp-draft'; name another --run"),
+        ({"run.json": '{"name": "an experiment"}'}, "run.json is not nmt's; name another --run"),
+        ({"run.json": "{"}, "run.json is not nmt's; name another --run"),
+        ({"run.json": "{}", "config.yaml": None}, "run.json is not nmt's; name another --run"),
+        ({"config.yaml": None, ".tmp-draft": "x"}, "it holds '.tmp-draft'; name another --run"),
+        ({"checkpoints/.tmp-mine": "x"}, "it holds 'checkpoints'; name another --run"),
+    ],
+)
+def test_a_folder_that_is_no_run_is_left_as_it_is(
+    corpus: Path, files: dict[str, str | None], said: str
+) -> None:
+    config = dump_config(toy_config(corpus, train={"epochs": 2}))
+    for name, text in files.items():
+        path = corpus / "run" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(config if text is None else text, encoding="utf-8")
+    before = _tree(corpus)
+    with pytest.raises(CheckpointError) as caught:
+        _train(corpus)
+    assert str(caught.value).startswith(f"{corpus / 'run'}: not a run")
+    assert said in str(caught.value)
+    assert _tree(corpus) == before
+
+
+@pytest.mark.parametrize(
+    "names", [[], ["run.lock"], ["run.lock", ".tmp-run.json"], ["run.lock", ".tmp-config.yaml"]]
+)
+def test_what_a_killed_start_left_becomes_a_run(corpus: Path, names: list[str]) -> None:
+    (corpus / "run").mkdir()
+    for name in names:
+        (corpus / "run" / name).write_text("{")
+    assert _train(corpus).reason == "2 epochs done"
+    assert not list((corpus / "run").glob(".tmp-*"))
+
+
 def test_labels_that_a_killed_save_did_not_set_are_set(corpus: Path) -> None:
     outcome = _train(corpus, train={"epochs": 1})
     checkpoints = RunDirectory(corpus / "run").checkpoint_folder
