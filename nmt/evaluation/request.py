@@ -268,7 +268,7 @@ def _name(request: EvalRequest, split: str, search: SearchConfig | None) -> str:
     ]
     for key in dict.fromkeys([*keys, *request.search]):
         if key != "batch_size":  # which changes no translation
-            parts.append(f"{'alpha' if key == 'length_penalty' else key}{search[key]}")
+            parts.append(f"{'alpha' if key == 'length_penalty' else key}{getattr(search, key)}")
     if request.int8:
         parts.append("int8")
     return "-".join(parts)
