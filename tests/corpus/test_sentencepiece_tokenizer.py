@@ -2,6 +2,7 @@ import time
 
 import pytest
 
+from nmt.corpus import sentencepiece_model
 from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig, word_spans
 from nmt.corpus.vocab import RESERVED
 from nmt.errors import ConfigError, DataError
@@ -89,7 +90,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _trained() -> bytes:
-    return SentencePieceConfig(vocab_size=12).train(["abcab cab"] * 9, "en", seed=1)
+    return SentencePieceConfig(vocab_size=8).train(["abcab cab"] * 9, "en", seed=1)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +102,16 @@ def _trained() -> bytes:
             "with text rules of its own, allowed: none",
         ),
         (_field(5, _field(2, b"\4\0\0\0abcd")), "text rules of its own, allowed: none"),
-        (_field(1, b"") * 1_000_000, "more than the 1,000,000 pieces that a vocabulary may have"),
+        (_field(1, b"") * 100, "more than the 100 pieces that a vocabulary may have"),
         (b"\x0a\x7f", "not a SentencePiece model"),
         (b"\x0a" + b"\xff" * 20, "not a SentencePiece model"),
         (b"\x0b", "not a SentencePiece model"),
     ],
 )
-def test_a_forged_model_is_refused(added: bytes, reason: str) -> None:
+def test_a_forged_model_is_refused(
+    added: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentencepiece_model, "MAX_SIZE", 100)
     config = SentencePieceConfig()
     assert config.build(_trained(), "en").encode("abc").ids
     with pytest.raises(DataError, match=reason):
