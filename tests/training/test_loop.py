@@ -180,7 +180,7 @@ def test_accumulation_is_exact_in_tokens(corpus: Path) -> None:
     [
         ({"epochs": None, "steps": 5}, "5 steps done"),
         ({"epochs": None, "max_minutes": 0.02}, "0.02 minutes are over"),
-        ({"epochs": 1, "steps": 500}, "1 epochs done"),
+        ({"epochs": 1, "steps": 500}, "1 epoch done"),
     ],
 )
 def test_the_first_limit_ends_the_run(corpus: Path, limits: dict[str, Any], words: str) -> None:
@@ -255,7 +255,7 @@ def test_a_corpus_without_a_fit_pair_is_an_error(corpus: Path) -> None:
 def test_options_train(corpus: Path, options: dict[str, Any]) -> None:
     options = {"train": {"epochs": 1}, **options}
     outcome = _train(corpus, **options)
-    assert outcome.reason == "1 epochs done"
+    assert outcome.reason == "1 epoch done"
     losses = [float(r["loss"]) for r in _records(corpus / "run", "valid")]
     assert all(np.isfinite(losses))
     assert Translator.load(corpus / "run").translate(["a b c"])[0].src_text == "a b c"

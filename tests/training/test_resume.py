@@ -319,7 +319,7 @@ def test_a_finished_run_that_goes_on_is_the_longer_run(corpus: Path, valid: dict
     sections = {"valid": {**valid, "patience": 9}}
     _train(corpus, train={"epochs": 3}, **sections)
     (corpus / "run").rename(corpus / "whole")
-    assert _train(corpus, train={"epochs": 1}, **sections).reason == "1 epochs done"
+    assert _train(corpus, train={"epochs": 1}, **sections).reason == "1 epoch done"
     _train(corpus, train={"epochs": 3}, **sections)
     _assert_same(corpus / "whole", corpus / "run")
 
