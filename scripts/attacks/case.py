@@ -26,7 +26,10 @@ class Expected(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """`prepare` is called in the scratch folder; `about` are names that a warning would say."""
+    """`prepare` is called in the scratch folder, which FOLDER means in a value of `environment`.
+
+    `about` are names that a warning would say.
+    """
 
     what: str
     command: tuple[str, ...]

@@ -32,7 +32,7 @@ def case(chance: random.Random) -> Case:
     command = chance.choice((TRAIN, TRANSLATE, EVAL))
     if file == "library":
         # Compiling it again would take longer than everything else.
-        environment = {"XDG_CACHE_HOME": "cache", "CXX": "false"}
+        environment = {"XDG_CACHE_HOME": "FOLDER/cache", "CXX": "false"}
         expected = Expected.NOTHING if command == TRAIN else Expected.SAME
         prepare = partial(_damage_library, how, again)
         return Case(f"library {how}", command, prepare, expected, (), kind, b"", environment)

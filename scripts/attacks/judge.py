@@ -14,7 +14,7 @@ from attacks.process import Outcome, run
 
 LISTED = {"links": links.cases, "bombs": bombs.cases, "escapes": escapes.cases}
 DRAWN = {"forged": forged.case, "damage": damage.case}
-COUNTS = {"forged": 2000, "links": 404, "damage": 1000, "bombs": 20, "escapes": 50}
+COUNTS = {"forged": 2000, "links": len(links.cases()), "damage": 1000, "bombs": 20, "escapes": 50}
 """Attempts of a whole attack, by kind."""
 
 FAULTS = ("crash", "traceback", "hang", "outside", "silent", "memory", "escape")
@@ -57,7 +57,7 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
         outcome = run(
             case.command,
             folder,
-            {**material.environment, **case.environment},
+            {**material.environment, **_placed(case.environment, folder)},
             case.stdin,
             terminal=case.expected is Expected.ESCAPED,
         )
@@ -72,6 +72,10 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
         print(outcome.stdout + outcome.stderr)
     what = f"nmt {case.command[0]}: {case.what}"
     return Verdict(kind, number, what, faults, outcome.code)
+
+
+def _placed(environment: dict[str, str], folder: Path) -> dict[str, str]:
+    return {name: value.replace("FOLDER", str(folder)) for name, value in environment.items()}
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:

@@ -112,7 +112,7 @@ def test_a_case_is_its_number_and_seed(kind: str) -> None:
 
 def test_every_listed_case_is_tried_before_one_is_again() -> None:
     whats = [(case.what, case.command) for case in links.cases()]
-    assert len(set(whats)) == len(whats) == COUNTS["links"]
+    assert len(set(whats)) == len(whats)
     assert len(bombs.cases()) == COUNTS["bombs"]
     n_doors = len(escapes.DOORS)
     assert len({case.what for case in escapes.cases()[:n_doors]}) == n_doors <= COUNTS["escapes"]
