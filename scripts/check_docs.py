@@ -46,7 +46,7 @@ class Made(BaseModel):
     same: dict[str, Path] = Field(default={})
     page: Path | None = None
     json_file: str | None = Field(default=None, alias="json")
-    stdout: list[str] = []
+    output: list[str] = []
     says: list[str] = []
     lines_of: str | None = None
     slow: bool = False
@@ -121,21 +121,25 @@ def check(made: Made, root: Path) -> Iterator[str]:
     """What is stale, a line each."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        output = ""
+        printed = output = ""
         for command in made.run:
             done = _perform(command, folder, root)
             if done.returncode:
                 last = (done.stderr.strip() or "no message").splitlines()[-1]
                 yield f"{command}: exit code {done.returncode}: {last}"
                 return
-            output += done.stdout
-        (folder / "stdout").write_text(output, encoding="utf-8")
+            printed += done.stdout
+            output += done.stderr + done.stdout
+        (folder / "stdout").write_text(printed, encoding="utf-8")
         for new, kept in made.same.items():
             yield from _compare(folder / new, root / kept, kept)
         if made.page is not None:
             text = (root / made.page).read_text(encoding="utf-8")
-            for wanted in _wanted(made, folder, output):
-                yield from _said(wanted, text, made.page)
+            try:
+                for wanted in _wanted(made, folder, output):
+                    yield from _said(wanted, text, made.page)
+            except LookupError as error:
+                yield f"{made.page}: {error.args[0]}"
 
 
 def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProcess[str]:
@@ -181,26 +185,31 @@ def _differing(one: Path, other: Path) -> float | None:
     return float((np.abs(pixels[0] - pixels[1]).max(axis=-1) > LEVELS).mean())
 
 
-def _wanted(made: Made, folder: Path, output: str) -> Iterator[str]:
-    """What the page must say: the lines of a file, and `says` with the figures in their places."""
+def _wanted(made: Made, folder: Path, output: str) -> list[str]:
+    """What the page must say: the lines of a file, and `says` with the figures in their places.
+
+    Raises LookupError where the output or the JSON has not the figures.
+    """
+    wanted: list[str] = []
     if made.lines_of is not None:
-        yield from filter(None, (folder / made.lines_of).read_text(encoding="utf-8").splitlines())
-    figures: dict[str, object] = {}
+        lines = (folder / made.lines_of).read_text(encoding="utf-8").splitlines()
+        wanted += filter(None, lines)
+    figures: dict[str | int, object] = {}
     if made.json_file is not None:
         text = (folder / made.json_file).read_text(encoding="utf-8")
         found = json.loads(text, object_pairs_hook=_with_numbers)
         figures |= found.get("numbers", found)
-    for pattern in made.stdout:
+    for pattern in made.output:
         match = re.search(pattern, output)
         if match is None:
-            yield f"(the output has nothing like {pattern})"
-        else:
-            figures |= {name: _number(text) for name, text in match.groupdict().items()}
+            raise LookupError(f"the output has nothing like {pattern!r}")
+        figures |= {name: _number(text) for name, text in match.groupdict().items()}
     for line in made.says:
         try:
-            yield PageFormat().vformat(line, (), figures)
-        except (KeyError, IndexError) as error:
-            yield f"(the figures have no {error}, for {line})"
+            wanted.append(PageFormat().vformat(line, (), figures))  # type: ignore[arg-type]
+        except LookupError as error:
+            raise LookupError(f"the figures have no {error}, for {line}") from error
+    return wanted
 
 
 def _with_numbers(pairs: Sequence[tuple[str, object]]) -> dict[str | int, object]:

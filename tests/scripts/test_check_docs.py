@@ -24,7 +24,7 @@ LIST = {
         "run": ["cp {root}/figures.json figures.json", "N=3 python -c 'print(\"has words 7.0\")'"],
         "page": "docs/page.md",
         "json": "figures.json",
-        "stdout": ["has (?P<what>[a-z]+) (?P<number>[0-9.]+)"],
+        "output": ["has (?P<what>[a-z]+) (?P<number>[0-9.]+)"],
         "says": [
             "| x | {a[b c][0]:.2f} | * | {a[b c][1]:.1fM} |",
             "{what} are {number:.2f} and {share:.1%}, {far[2]:.1fpow}",
@@ -118,7 +118,11 @@ def test_a_figure_that_is_gone_or_a_command_that_fails_is_stale(
     (root / "figures.json").write_text(json.dumps({"numbers": {"a": {}}}), encoding="utf-8")
     code, said = run(root, capsys, "figures")
     assert code == 1
-    assert "(the figures have no 'b c', for | x | {a[b c][0]" in said
+    assert "docs/page.md: the figures have no 'b c', for | x | {a[b c][0]" in said
+    text = (root / "docs" / "made.yaml").read_text(encoding="utf-8")
+    (root / "docs" / "made.yaml").write_text(text.replace("has (?P", "had (?P"), encoding="utf-8")
+    code, said = run(root, capsys, "figures")
+    assert "docs/page.md: the output has nothing like 'had (?P<what>" in said
     code, said = run(root, capsys, "late")
     assert (code, said) == (1, "late: stale\n  false: exit code 1: no message\n")
 

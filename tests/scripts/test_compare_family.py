@@ -95,20 +95,33 @@ def test_an_update_keeps_the_other_kinds_and_the_maps(home: Path) -> None:
     maps.write_bytes(b"as it was")
     assert run(home, "--seeds", "1", "--update", "none") == 0
     found = json.loads(path.read_text())
-    assert found["kinds"]["none"] == whole["kinds"]["none"]
-    assert found["kinds"]["additive"] == {
-        **whole["kinds"]["additive"],
-        "bleus": {"1": 12.5},
-        "bleu": 12.5,
-    }
+    additive = {**whole["kinds"]["additive"], "bleus": {"1": 12.5}, "bleu": 12.5}
+    assert found["kinds"]["additive"] == additive
+    assert found["kinds"]["none"] == {**whole["kinds"]["none"], "difference": None}
     assert found["speed"] == whole["speed"]
     assert maps.read_bytes() == b"as it was"
     assert "| additive | 1 | 12.50 |" in (home / "out" / "table.md").read_text()
+    assert run(home, "--seeds", "1", "--update", "additive", "none") == 0
+    assert json.loads(path.read_text()) == whole
 
 
-def test_an_update_of_nothing_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (home / "out" / "family.json").unlink()
-    assert run(home, "--seeds", "1", "--update", "none") == 2
+def test_what_is_kept_is_shown_without_any_run(home: Path) -> None:
+    assert run(home, "--seeds", "1", "--measure-only") == 0
+    out = home / "out"
+    names = ("table.md", "bleu.png", "bleu-by-length.png")
+    before = [(out / name).read_bytes() for name in names]
+    for name in names:
+        (out / name).unlink()
+    assert run(home, "--kept", "--runs", str(home / "nothing")) == 0
+    assert [(out / name).read_bytes() for name in names] == before
+
+
+@pytest.mark.parametrize("words", [("--seeds", "1", "--update", "none"), ("--kept",)])
+def test_nothing_kept_is_a_line(
+    home: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "out" / "family.json").unlink(missing_ok=True)
+    assert run(home, *words) == 2
     assert "family.json is missing; compare all kinds first" in capsys.readouterr().err
 
 
