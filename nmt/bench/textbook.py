@@ -125,7 +125,8 @@ def textbook_of(
 ) -> TextbookSeq2Seq:
     """The textbook's form of an RNNSeq2Seq of `config`, with the same weights."""
     own = plain.state_dict()
-    model = TextbookSeq2Seq(config, src_vocab, tgt_vocab)
+    dtype = own["decoder.output.weight"].dtype  # weights in fp64 would be rounded to fp32
+    model = TextbookSeq2Seq(config, src_vocab, tgt_vocab).to(dtype)
     gates = [own[f"decoder.cell.{part}_gates.weight"] for part in ("embedding", "context")]
     weights = {
         "src_embedding.weight": own["encoder.embedding.weight"][:src_vocab],

@@ -26,7 +26,7 @@ def pair() -> Pair:
     with torch.no_grad():
         for parameter in plain.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return plain, textbook_of(plain, CONFIG, SRC, TGT).double()
+    return plain, textbook_of(plain, CONFIG, SRC, TGT)
 
 
 @pytest.fixture

@@ -292,7 +292,7 @@ def test_pharaoh_links_of_a_head_are_its_own(run: Run) -> None:
         (["x", "--level", "char"], "--level: got 'char', allowed: piece, word"),
         ([], "a source must be given in one way: got none, allowed: one of SENTENCE, --file, --sp"),
         (["x", "--split", "test"], "a source must be given in one way: got SENTENCE, --split"),
-        (["x", "y", "--target", "z"], "--target: got 1 translations for 2 sentences; give one"),
+        (["x", "y", "--target", "z"], "--target: got 1 translation for 2 sentences; give one"),
         (["x", "--target", "y", "--beam", "2"], "--target gives the translation: --beam and --n-b"),
         (["x", "--target", "y", "--target-file", "f"], "the translations must be given in one way"),
         (["x", "--n-best", "4"], "--n-best: got 4, allowed: 1 to 3, the beam; give --beam too"),
