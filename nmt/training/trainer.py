@@ -193,7 +193,7 @@ class Trainer:
         words = ""
         if memory is not None:
             peak = memory.peak_for(self.parts.batcher.max_positions, self._most_positions)
-            words = f", about {peak / 2**30:.1f} GiB of memory with the largest batch"
+            words = f", about {peak / 2**30:.2f} GiB of memory with the largest batch"
         self.log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{words}")
 
     def _record(self, kind: str, measured: Record) -> None:

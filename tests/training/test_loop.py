@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from training.toy import toy_config, write_reversal
 from nmt.corpus.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.models.kernels import ways
+from nmt.process_memory import process_bytes
 from nmt.run import RunDirectory
 from nmt.training.loop import Outcome, train
+from nmt.training.meter import MemoryUse
 from nmt.translation.translator import Translator
 
 COMMAND = ["nmt", "train"]
@@ -274,3 +277,21 @@ def test_an_empty_side_in_validation_is_said(corpus: Path) -> None:
     _train(corpus, train={"steps": 1})
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     assert "21 sentences for validation (1 pairs with an empty side" in log
+
+
+def test_memory_is_estimated_for_the_largest_batch() -> None:
+    use = MemoryUse(now=100, peak=150)
+    assert use.peak_for(n_positions=300, n_seen=200) == 100 + 1.5 * 50
+    assert use.peak_for(n_positions=100, n_seen=200) == 150
+
+
+@pytest.mark.skipif(process_bytes("VmHWM") is None, reason="needs Linux' /proc")
+def test_time_and_memory_are_said_after_the_first_updates(corpus: Path) -> None:
+    _train(corpus, train={"steps": 21, "batch_size": 10})
+    said = re.findall(
+        r" about [0-9,]+ s an epoch, about ([0-9.]+) GiB of memory with the largest batch$",
+        (corpus / "run" / "train.log").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert len(said) == 1
+    assert 0.1 < float(said[0]) < 100
