@@ -219,6 +219,7 @@ class Trainer:
             progress.validated_step = progress.step
             return True
         started = time.monotonic()
+        release_freed_memory()  # a search and an update have no sizes of blocks in common
         try:
             result = self.parts.validator.run(self.parts.model, self.parts.device, interrupted)
         except (MemoryError, RuntimeError) as error:
@@ -226,6 +227,7 @@ class Trainer:
                 raise
             self._save()
             raise memory_for_validation(progress.step, self.config) from error
+        release_freed_memory()
         if result is None:
             return False
         self.schedule.after_validation(result.loss)
