@@ -133,7 +133,7 @@ class Batcher:
         """An upper bound of `n_positions` of its batches."""
         longest = sum(int(lengths.max(initial=0)) for lengths in self._lengths)
         if self.unit == "sentences":
-            return self.size * longest
+            return min(self.size, len(self.corpus)) * longest
         return max(2 * self.size, longest)
 
     def plan(self, epoch: int, done: Rows | None = None) -> Plan:

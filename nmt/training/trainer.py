@@ -242,7 +242,7 @@ class Trainer:
         words = ""
         if memory is not None:
             peak = memory.peak_for(self.parts.batcher.max_positions, self._most_positions)
-            words = f", about {peak / 2**30:.1f} GiB of memory with the largest batch"
+            words = f", about {peak / 2**30:.2f} GiB of memory with the largest batch"
         self.log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{words}")
 
     def _record(self, kind: str, measured: Record) -> None:
@@ -269,6 +269,7 @@ class Trainer:
             return True
         self._refuse_bad_weights()
         started = time.monotonic()
+        release_freed_memory()  # a search and an update have no sizes of blocks in common
         try:
             result = self.parts.validator.run(self.parts.model, self.parts.device, interrupted)
         except (MemoryError, RuntimeError) as error:
@@ -276,6 +277,7 @@ class Trainer:
                 raise
             self._save()
             raise memory_for_validation(progress.step, self.config) from error
+        release_freed_memory()
         if result is None:
             return False
         self._is_whole = False  # until the schedule and the counters both know of it

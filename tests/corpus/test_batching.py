@@ -40,6 +40,20 @@ def test_every_row_once_an_epoch_within_the_size(unit: str, size: int) -> None:
         assert len(rows) <= size if unit == "sentences" else len(rows) * widest <= size
 
 
+@pytest.mark.parametrize(
+    ("unit", "size"), [("sentences", 17), ("sentences", 2000), ("tokens", 500), ("tokens", 20)]
+)
+def test_no_batch_has_more_positions_than_is_said(unit: str, size: int) -> None:
+    corpus = _corpus()
+    batcher = Batcher(corpus, size, unit, seed=1)  # type: ignore[arg-type]
+    batches = [corpus.batch(rows) for rows in batcher.plan(0)]
+    assert [b.n_positions for b in batches] == [
+        len(b.src_ids) * (b.src_ids.shape[1] + b.tgt_in.shape[1]) for b in batches
+    ]
+    largest = max(batch.n_positions for batch in batches)
+    assert largest <= batcher.max_positions <= 1.2 * largest
+
+
 def test_the_order_depends_on_seed_and_epoch_only() -> None:
     corpus = _corpus()
     first = Batcher(corpus, 16, "sentences", seed=1)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from nmt.maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
 from nmt.maps.heatmap import write_heatmap
 from nmt.maps.record import records
 from nmt.models.kernels import ways
+from nmt.process_memory import process_bytes
 from nmt.run import RunDirectory
 from nmt.training.loop import Outcome, train
+from nmt.training.meter import MemoryUse
 from nmt.translation.translator import Translator
 
 COMMAND = ["nmt", "train"]
@@ -347,3 +350,21 @@ def test_paths_may_be_text_and_the_command_untold(corpus: Path) -> None:
     assert (corpus / "map.png").is_file()
     for path, read in (("map.npz", read_npz), ("map.jsonl", read_jsonl)):
         assert [record.sentence for record in read(str(corpus / path))] == [0]
+
+
+def test_memory_is_estimated_for_the_largest_batch() -> None:
+    use = MemoryUse(now=100, peak=150)
+    assert use.peak_for(n_positions=300, n_seen=200) == 100 + 1.5 * 50
+    assert use.peak_for(n_positions=100, n_seen=200) == 150
+
+
+@pytest.mark.skipif(process_bytes("VmHWM") is None, reason="needs Linux' /proc")
+def test_time_and_memory_are_said_after_the_first_updates(corpus: Path) -> None:
+    _train(corpus, train={"steps": 21, "batch_size": 10})
+    said = re.findall(
+        r" about [0-9,]+ s an epoch, about ([0-9.]+) GiB of memory with the largest batch$",
+        (corpus / "run" / "train.log").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert len(said) == 1
+    assert 0.1 < float(said[0]) < 100
