@@ -49,6 +49,12 @@ class Flag(NamedTuple):
     value: object
     shown: str
 
+    @classmethod
+    def named(cls, key: str, value: object) -> "Flag":
+        """The flag called like the last part of its key: `search.n_best` is set by `--n-best`."""
+        name = key.rpartition(".")[2].replace("_", "-")
+        return cls(key, value, f"--{name} {value}")
+
 
 Override = str | Flag
 """What takes the place of a key's value in the file: `a.b=value`, its value in YAML, or a Flag."""

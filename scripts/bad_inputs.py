@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from forging import forge_config
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
@@ -29,7 +30,6 @@ from nmt.corpus.word_tokenizer import WordConfig
 from nmt.models.catalog import build_model
 from nmt.models.rnn import RNNConfig
 from nmt.run import RunDirectory
-from nmt.run_config import sealed
 from nmt.schema import SentencePair
 from nmt.translation.search import SearchConfig
 
@@ -242,9 +242,7 @@ def run_cases() -> Iterator[Case]:
     yield Case("run: a link out of it", translate, outside)
 
     def larger() -> None:
-        path = RUN / "config.yaml"
-        _, _, text = path.read_text().partition("\n")
-        path.write_text(sealed(text.replace("hidden: 7", "hidden: 700000")))
+        forge_config(RUN, lambda text: text.replace("hidden: 7", "hidden: 700000"))
 
     yield Case("run: config.yaml asks for terabytes", translate, larger)
     tokenizer = RUN / "tokenizer" / "src.vocab.txt"

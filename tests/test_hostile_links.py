@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from training.toy import toy_config, write_reversal
+from training.toy import copy_begun, toy_config, write_reversal
 
 from nmt.errors import CheckpointError, NMTError
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.report import EvalReport
+from nmt.evaluation.typography import Comparable
 from nmt.run import load_model
 from nmt.run_tree import WRITTEN, check_tree
 from nmt.training.loop import train
@@ -31,7 +32,7 @@ def go_on(folder: Path, steps: int) -> int:
 
 def keep(run: Path) -> None:
     """As `nmt eval` does."""
-    EvalReport("test", Evaluation(("a",), {}, (), "plain", 0.5), {}, {}).keep(run)
+    EvalReport("test", Evaluation(Comparable(("a",), ()), {}, (), 0.5), {}, {}).keep(run)
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +49,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(begun: Path, tmp_path: Path) -> Path:
     """The same, to be changed."""
-    for path in begun.glob("*.tsv"):
-        shutil.copy(path, tmp_path)
-    shutil.copytree(begun / "run", tmp_path / "run", symlinks=True)
-    return tmp_path
+    return copy_begun(begun, tmp_path)
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from forging import forge_tensors, seal
+from forging import forge_config, forge_manifest, forge_tensors, seal, write_state
 from test_run import CPU, make_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.run import RunDirectory, load_model
-from nmt.run_config import sealed
 
 Forge = Callable[[Path], object]
 """Changes the run in a folder."""
@@ -61,12 +60,11 @@ def as_one(name: str, twin: str) -> Forge:
 
 
 def with_config(old: str, new: str) -> Forge:
-    def forge(run: Path) -> None:
-        _, _, text = (run / "config.yaml").read_text().partition("\n")
+    def change(text: str) -> str:
         assert old in text
-        (run / "config.yaml").write_text(sealed(text.replace(old, new)))
+        return text.replace(old, new)
 
-    return forge
+    return lambda run: forge_config(run, change)
 
 
 def linked(name: str) -> Forge:
@@ -82,22 +80,15 @@ def linked(name: str) -> Forge:
 
 def with_tokenizer(content: bytes) -> Forge:
     def forge(run: Path) -> None:
-        folder = run / "tokenizer"
-        (folder / "joint.vocab.txt").write_bytes(content)
-        manifest = json.loads((folder / "tokenizer.json").read_text())
-        digest = hashlib.sha256(content).hexdigest()
-        manifest["src"]["sha256"] = manifest["tgt"]["sha256"] = digest
-        (folder / "tokenizer.json").write_text(json.dumps(manifest))
+        (run / "tokenizer" / "joint.vocab.txt").write_bytes(content)
+        side = {"name": "joint.vocab.txt", "sha256": hashlib.sha256(content).hexdigest()}
+        forge_manifest(run, src=side, tgt=side)
 
     return forge
 
 
 def with_manifest(**changes: object) -> Forge:
-    def forge(run: Path) -> None:
-        path = run / "tokenizer" / "tokenizer.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-    return forge
+    return lambda run: forge_manifest(run, **changes)
 
 
 def first(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -197,12 +188,8 @@ def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
         file.truncate(8 + len(header) + 4 * n_numbers)
-    state = json.loads((path.parent / "state.json").read_text())
-    state.pop("seal")
-    state["aliases"] = ALIASES
-    text = json.dumps(state, sort_keys=True).encode()
-    sealed_state = {**state, "seal": hashlib.sha256(text).hexdigest()}
-    (path.parent / "state.json").write_text(json.dumps(sealed_state))
+    state = path.parent / "state.json"
+    write_state(state, {**json.loads(state.read_text()), "aliases": ALIASES})
     with pytest.raises(CheckpointError, match=r"does not fit config\.yaml and tokenizer: "):
         load_model(run, "last", CPU)
 

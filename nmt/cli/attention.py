@@ -1,6 +1,6 @@
 """`nmt attention`: where the model looked, as data, picture or text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -8,7 +8,7 @@ import typer
 
 from nmt.cli.attention_formats import WRITERS, Job
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import search_of
+from nmt.cli.search_flags import config_of_run
 from nmt.cli.sentences import check_out, checked_arguments, file_lines
 from nmt.counts import counted
 from nmt.errors import ConfigError
@@ -102,15 +102,16 @@ def attention(
         if beam is not None or n_best is not None:
             raise ConfigError("--target gives the translation: --beam and --n-best do not apply")
 
-    from nmt.run import RunDirectory, find_run
+    from nmt.run import find_run
 
     folder = find_run(run)
     if run is None:
         typer.echo(f"run: {folder}", err=True)
     source = None if sentences or split else file
-    check_out(out, folder, split, **{"file": source, "target-file": target_file})
-    config = RunDirectory(folder).load_config()
-    search = _search(folder, beam, n_best, chosen, set_ or ())
+    config = config_of_run(folder, {"beam": beam, "n_best": n_best}, set_ or ())
+    texts = {"--file": source, "--target-file": target_file}
+    check_out(out, folder, config.data, texts, split)
+    search = _search(config.search, n_best, chosen)
     given = _texts(sentences, file)
     sources = _split_sources(config, split or "") if given is None else given
     targets = _texts(target, target_file)
@@ -169,10 +170,8 @@ def _texts(given: list[str] | None, file: Path | None) -> list[str] | None:
     return None if file is None else list(file_lines(file))
 
 
-def _search(
-    folder: Path, beam: int | None, n_best: int | None, chosen: str, overrides: Sequence[str]
-) -> "SearchConfig":
-    """The run's search with --set and the flags over it. Raises ConfigError for what does not fit.
+def _search(search: "SearchConfig", n_best: int | None, chosen: str) -> "SearchConfig":
+    """`search`, with as many hypotheses as the format shows. Raises ConfigError for too many.
 
     Data has the whole beam, and the other formats the best of it, unless told otherwise.
     """
@@ -180,7 +179,6 @@ def _search(
         raise ConfigError(
             f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
         )
-    search = search_of(folder, {"beam": beam, "n_best": n_best}, overrides)
     shown = n_best or (search.beam if chosen in ("jsonl", "npz") else 1)
     return search.model_copy(update={"n_best": shown})
 

@@ -9,27 +9,27 @@ import typer
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.translation.search import SearchConfig
-
+    from nmt.config import RunConfig
 
 _USUAL_BEAMS = "5 to 12"
 _WIDE_BEAM = 100  # from here on a search may take minutes without a word
 
 
 def check_search_keys(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a --set whose key is none of the search's."""
+    """Raise ConfigError for a --set whose key is outside `search`."""
     for override in overrides:
         if not override.startswith("search."):
             raise ConfigError(f"--set {override}: got another key, allowed here: search.*")
 
 
-def search_of(
+def config_of_run(
     run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
-) -> "SearchConfig":
-    """The run's search with `--set` and then the flags that are given over it, by their keys.
+) -> "RunConfig":
+    """The run's config, where `--set` and then the flags that are given, by their keys, set its
+    search.
 
-    A beam that is too small for the run's own `n_best` lowers that. Raises ConfigError for what
-    the config would not allow, and for a key that is none of the search's.
+    A beam that is too small for the run's own `n_best` lowers that. Raises ConfigError for a value
+    that the config does not allow, and for a key outside `search`.
     """
     check_search_keys(overrides)
 
@@ -45,15 +45,12 @@ def search_of(
         )
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
-    flagged = [
-        Flag(f"search.{key}", value, f"--{key.replace('_', '-')} {value}")
-        for key, value in given.items()
-    ]
-    found = RunDirectory(run).load_config([*overrides, *flagged]).search
-    if found.beam > _WIDE_BEAM:
+    flagged = [Flag.named(f"search.{key}", value) for key, value in given.items()]
+    found = RunDirectory(run).load_config([*overrides, *flagged])
+    if found.search.beam > _WIDE_BEAM:
         typer.echo(
-            f"beam {found.beam:,}: time and memory grow with it; translation gains little beyond "
-            f"{_USUAL_BEAMS}",
+            f"beam {found.search.beam:,}: time and memory grow with it; translation gains little "
+            f"beyond {_USUAL_BEAMS}",
             err=True,
         )
     return found

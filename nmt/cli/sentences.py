@@ -2,41 +2,42 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from nmt.errors import DataError
 from nmt.terminal import one_line
 
-_PACKED = (".gz", ".zip")
+if TYPE_CHECKING:
+    from nmt.corpus.sources import DataConfig
+
 _Item = TypeVar("_Item")
 
 
-def check_out(out: Path | None, run: Path, split: str | None = None, **inputs: Path | None) -> None:
+def check_out(
+    out: Path | None,
+    run: Path,
+    data: "DataConfig",
+    texts: Mapping[str, Path | None],
+    split: str | None = None,
+) -> None:
     """Raise ConfigError where `out`, or stdout, is a file of `run` or one that is read.
 
-    `inputs` are files by the names of their flags; `split` is one of the run's data.
+    `texts` are files by the names of their options; `split` is one of `data`, the run's.
     """
-    from nmt.corpus.text_files import archive_of
+    from nmt.evaluation.examples import files_read
     from nmt.output import STDIN_OR_STDOUT, check_output
     from nmt.run import RunDirectory
 
-    directory = RunDirectory(run)
-    read = {f"--{name}": [archive_of(path)] for name, path in inputs.items() if path is not None}
-    if split is not None:
-        from nmt.corpus.catalog import split_files
-        from nmt.evaluation.examples import split_named
-
-        data = directory.load_config().data
-        read["--split"] = split_files(split_named(data, split), data)
-    check_output(out or STDIN_OR_STDOUT, {**read, "the run": directory.own_files})
+    read = files_read({option: [path] for option, path in texts.items()}, data, split)
+    check_output(out or STDIN_OR_STDOUT, {**read, "the run": RunDirectory(run).own_files})
 
 
 def checked_arguments(sentences: Sequence[str]) -> list[str]:
-    """The lines of `sentences`; DataError for one whose bytes were no UTF-8 on the command line."""
+    """The lines of `sentences`; DataError for one that was not UTF-8 on the command line."""
     for number, sentence in enumerate(sentences, start=1):
         try:
             sentence.encode("utf-8")
@@ -46,7 +47,7 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
 
 
 def file_lines(path: Path) -> Iterator[str]:
-    """The lines of a file, read as they are needed; `-` is stdin, .gz and .zip are unpacked.
+    """The lines of a file, read as they are needed; `-` is stdin; packed files are unpacked.
 
     Raises DataError (name:line) where one is not UTF-8.
     """
@@ -97,8 +98,10 @@ def with_progress(
         return
     from tqdm import tqdm
 
+    from nmt.corpus.packed import PACKED
+
     total = None
-    if path is not None and path.is_file() and path.suffix.lower() not in _PACKED:
+    if path is not None and path.is_file() and path.suffix.lower() not in (*PACKED, ".zip"):
         with path.open("rb") as stream:
             total = sum(1 for _ in stream)
     yield from tqdm(translations, total=total, initial=n_done, unit=" sentences", desc="translated")

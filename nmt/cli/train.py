@@ -67,9 +67,7 @@ def train(
 
     given = {"device": device, "epochs": epochs, "steps": steps}
     flags = [
-        Flag(f"train.{name}", value, f"--{name} {value}")
-        for name, value in given.items()
-        if value is not None
+        Flag.named(f"train.{name}", value) for name, value in given.items() if value is not None
     ]
     if deterministic:
         flags.append(Flag("train.deterministic", True, "--deterministic"))

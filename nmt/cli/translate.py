@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import search_of
+from nmt.cli.search_flags import config_of_run
 from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
 from nmt.cli.translations import Form, answering, job_of, writer
 from nmt.errors import ConfigError
@@ -114,22 +114,22 @@ def translate(
         "batch_size": batch_size,
     }
 
-    from nmt.run import RunDirectory, find_run
+    from nmt.run import find_run
 
     folder = find_run(run)
-    search = search_of(folder, flags, set_ or ())
+    config = config_of_run(folder, flags, set_ or ())
     if run is None:
         typer.echo(f"run: {folder}", err=True)
-    check_out(out, folder, file=source, lexicon=lexicon)
+    check_out(out, folder, config.data, {"--file": source, "--lexicon": lexicon})
 
     from nmt.process_memory import configure_memory
     from nmt.translation.translator import Translator
 
     configure_memory()
     translator = Translator.load(
-        folder, device=device, checkpoint=checkpoint, search=search, int8=int8
+        folder, device=device, checkpoint=checkpoint, search=config.search, int8=int8
     )
-    longest = RunDirectory(folder).load_config().data.max_pieces
+    longest = config.data.max_pieces
     form = Form(scores, as_json, show_attention, several=translator.search.n_best > 1)
     if resume and form.is_block:
         raise ConfigError("--resume: allowed where each sentence has one line")

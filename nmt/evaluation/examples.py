@@ -1,13 +1,14 @@
 """What is scored: the split of a run, or files; each line checked against each other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.corpus.catalog import resolve_split
+from nmt.corpus.catalog import resolve_split, split_files
 from nmt.corpus.entries import RUN_SPLITS
 from nmt.corpus.packed import PACKED
 from nmt.corpus.sources import DataConfig, SplitConfig, read_lines, read_references
+from nmt.corpus.text_files import archive_of
 from nmt.errors import ConfigError, DataError
 from nmt.schema import EvalExample
 
@@ -34,6 +35,22 @@ def split_named(data: DataConfig, name: str) -> SplitConfig:
             "(the run reads no named corpus, which might have others)"
         )
     return SplitConfig(corpus=corpus, split=name)
+
+
+def files_read(
+    texts: Mapping[str, Iterable[Path | None]], data: DataConfig, split: str | None
+) -> dict[str, list[Path]]:
+    """The files on disk that texts, and a split of `data`, are read from, by their option's name.
+
+    Raises ConfigError where there is no such split, DataError where a file of it is missing.
+    """
+    files = {
+        option: [archive_of(path) for path in paths if path is not None]
+        for option, paths in texts.items()
+    }
+    if split is not None:
+        files["--split"] = split_files(split_named(data, split), data)
+    return files
 
 
 def language_of(path: Path) -> str:

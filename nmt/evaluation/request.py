@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nmt.config import RunConfig
 from nmt.config_file import Flag
-from nmt.corpus.catalog import read_examples, split_files
+from nmt.corpus.catalog import read_examples
 from nmt.corpus.sources import DataConfig
-from nmt.corpus.text_files import archive_of
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Evaluation, Scoring, evaluate, score_translations
 from nmt.evaluation.examples import (
     examples_from_files,
+    files_read,
     language_of,
     read_translations,
     split_named,
@@ -102,17 +101,15 @@ def perform(request: EvalRequest, say: Say) -> EvalReport:
     folder = find_run(request.run)
     if request.run is None:
         say(f"run: {folder}")
-    flags = [
-        Flag(f"search.{name}", value, f"--{name.replace('_', '-')} {value}")
-        for name, value in {**request.search, "n_best": 1}.items()
-    ]
+    searched = {**request.search, "n_best": 1}
+    flags = [Flag.named(f"search.{name}", value) for name, value in searched.items()]
     config = RunDirectory(folder).load_config([*request.overrides, *flags])
     data = config.data
     scoring = _scoring(request, request.lang or data.tgt_lang, config.valid.bleu_tokenize)
     examples, about = _from_files(request) if request.src else _from_split(request, data)
     about["run"] = str(folder)
     name = _name(request, str(about["split"]), config.search)
-    _check_outputs(request, folder, config, name)
+    _check_outputs(request, folder, data, name)
     if request.hyp:
         evaluation = _scored(request.hyp, examples, scoring, about)
     else:
@@ -134,22 +131,15 @@ def _scoring(request: EvalRequest, tgt_lang: str, of_run: str | None) -> Scoring
     return scoring
 
 
-def _check_outputs(request: EvalRequest, folder: Path, config: RunConfig, name: str) -> None:
+def _check_outputs(request: EvalRequest, folder: Path, data: DataConfig, name: str) -> None:
     """Raise ConfigError where the report `name`, or `out`, is one of the files that are read."""
-    given = {
+    texts = {
         "--src": [request.src],
         "--ref": request.refs,
         "--hyp": [request.hyp],
         "--baseline": [request.baseline],
     }
-    inputs = {
-        flag: [archive_of(path) for path in paths if path is not None]
-        for flag, paths in given.items()
-    }
-    if not request.src:
-        inputs["--split"] = split_files(
-            split_named(config.data, request.split or "test"), config.data
-        )
+    inputs = files_read(texts, data, None if request.src else request.split or "test")
     kept = report_path(folder, name)
     for path in (kept, kept.with_suffix(".txt")):
         check_output(path, inputs, "the run's own evaluation")
@@ -214,7 +204,7 @@ def _finish(
 ) -> EvalReport:
     """The report `name`, with the comparison to a baseline where one is asked for."""
     examples = evaluation.compared.examples
-    # A model writes as its run was told to, so its typography is no news.
+    # A run's own translations are always put into this typography: only given ones get a note.
     compared = evaluation.compared if request.hyp else replace(evaluation.compared, n_retyped=0)
     for note in compared.notes():
         say(f"{request.hyp or about['corpus']}: {note}; --as-is leaves both sides as they are")

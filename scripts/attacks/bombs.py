@@ -1,7 +1,5 @@
 """Small files that would become large, deep or endless."""
 
-import hashlib
-import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,15 +7,15 @@ from pathlib import Path
 import safetensors.torch
 import torch
 from bad_inputs import billion_words, bomb
+from forging import forge_config, forge_vocabulary, seal
 
 from attacks.case import CHECKPOINT, TRAIN, TRANSLATE, Case
-from attacks.material import reseal
 from nmt.config import load_config
 from nmt.models.catalog import build_model
 
 DEEP = 100_000
 MODEL = "model.safetensors"
-CONFIG = Path("run/config.yaml")
+RUN = Path("run")
 
 
 def cases() -> list[Case]:
@@ -70,12 +68,12 @@ def _writer(path: Path, text: str) -> Callable[[], object]:
 
 
 def _searcher(keys: str) -> Callable[[], object]:
-    def change() -> None:
-        head, _, rest = CONFIG.read_text().partition("\nsearch:")
+    def change(text: str) -> str:
+        head, _, rest = text.partition("\nsearch:")
         after = [line for line in rest.split("\n")[1:] if not line.startswith(" ")]
-        CONFIG.write_text("\n".join([head, f"search: {keys}", *after]))
+        return "\n".join([head, f"search: {keys}", *after])
 
-    return change
+    return lambda: forge_config(RUN, change)
 
 
 def _zip(packing: int) -> None:
@@ -86,22 +84,19 @@ def _zip(packing: int) -> None:
 
 def _huge_vocabulary() -> None:
     """80 MB of pieces, with the right checksum."""
-    folder = Path("run/tokenizer")
-    raw = (folder / "tgt.vocab.txt").read_bytes()
-    raw += b"".join(b"%x\n" % number for number in range(11_000_000))
-    (folder / "tgt.vocab.txt").write_bytes(raw)
-    manifest = json.loads((folder / "tokenizer.json").read_text())
-    manifest["tgt"]["sha256"] = hashlib.sha256(raw).hexdigest()
-    (folder / "tokenizer.json").write_text(json.dumps(manifest))
+    raw = (RUN / "tokenizer" / "tgt.vocab.txt").read_bytes()
+    more = b"".join(b"%x\n" % number for number in range(11_000_000))
+    forge_vocabulary(RUN, "tgt", raw + more)
 
 
 def _aliases() -> None:
     """A model of gigabytes, whose tensors of one shape are all one tensor of the file."""
-    CONFIG.write_text(
-        CONFIG.read_text().replace("hidden: 8", "hidden: 1024").replace("layers: 1", "layers: 40")
+    forge_config(
+        RUN,
+        lambda text: text.replace("hidden: 8", "hidden: 1024").replace("layers: 1", "layers: 40"),
     )
     with torch.device("meta"):
-        tensors = build_model(load_config(CONFIG).model, 12, 12).state_dict()
+        tensors = build_model(load_config(RUN / "config.yaml").model, 12, 12).state_dict()
     first: dict[tuple[int, ...], str] = {}
     aliases = {}
     for name, tensor in tensors.items():
@@ -109,5 +104,4 @@ def _aliases() -> None:
             aliases[name] = first[tuple(tensor.shape)]
     kept = {name: torch.zeros(shape) for shape, name in first.items()}
     (CHECKPOINT / MODEL).write_bytes(safetensors.torch.save(kept))
-    state = json.loads((CHECKPOINT / "state.json").read_text())
-    reseal(CHECKPOINT, aliases={**state["aliases"], MODEL: aliases})
+    seal(CHECKPOINT, lambda content: content["aliases"].update({MODEL: aliases}))

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from forging import forge_manifest, forge_vocabulary
+
 from attacks.case import ATTENTION, EVAL, TRAIN, TRANSLATE, Case, Expected
 
 SEQUENCES = (
@@ -15,6 +17,7 @@ SEQUENCES = (
     *("\u202e", "\u2066", "\x1bc", "\x85"),
 )
 RAW = b"a\tb\n"
+RUN = Path("run")
 CATALOG = {
     "src_lang": "en",
     "tgt_lang": "de",
@@ -47,17 +50,9 @@ def _case(
 
 def _vocabulary(side: str, evil: str) -> None:
     """Every word of a side gets it, with the right checksum."""
-    folder = Path("run/tokenizer")
-    path = folder / f"{side}.vocab.txt"
-    words = path.read_bytes().decode().split("\n")
+    words = (RUN / "tokenizer" / f"{side}.vocab.txt").read_bytes().decode().split("\n")
     text = "\n".join([*words[:4], *(word and f"{word}{evil}" for word in words[4:])])
-    path.write_bytes(text.encode())
-    _manifest(**{side: {"name": path.name, "sha256": hashlib.sha256(text.encode()).hexdigest()}})
-
-
-def _manifest(**changes: object) -> None:
-    path = Path("run/tokenizer/tokenizer.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    forge_vocabulary(RUN, side, text.encode())
 
 
 def _write(name: str, text: str) -> None:
@@ -117,7 +112,7 @@ DOORS: tuple[Make, ...] = (
     lambda evil: _case(
         "a language, as a prompt",
         ("translate", "--run", "run"),
-        partial(_manifest, src_lang=evil),
+        partial(forge_manifest, RUN, src_lang=evil),
         b"a\n\n",
     ),
     lambda evil: _case(

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
+from forging import forge_tensors, seal
 
 from attacks.case import CHECKPOINT, TRAIN, TRANSLATE, Case, Expected
-from attacks.material import reseal
 
 Tensors = dict[str, torch.Tensor]
 DTYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
@@ -44,13 +43,14 @@ def case(chance: random.Random) -> Case:
 def _forge_tensors(
     name: str, change: Callable[[Tensors, str, random.Random], None], chance: random.Random
 ) -> None:
+    def apply(tensors: Tensors) -> None:
+        change(tensors, chance.choice(sorted(tensors)), chance)
+
     path = CHECKPOINT / name
-    tensors = safetensors.torch.load(path.read_bytes())
-    change(tensors, chance.choice(sorted(tensors)), chance)
-    path.write_bytes(safetensors.torch.save(tensors))
+    forge_tensors(CHECKPOINT, path.stem, apply)
     if change is _header:
         _forge_header(path, chance)
-    reseal(CHECKPOINT)
+        seal(CHECKPOINT)
 
 
 def _shape(tensors: Tensors, name: str, chance: random.Random) -> None:
@@ -116,12 +116,13 @@ _CHANGES: dict[str, Callable[[Tensors, str, random.Random], None]] = {
 
 
 def _forge_json(chance: random.Random) -> None:
-    content = json.loads((CHECKPOINT / "state.json").read_text())
-    for key in ("seal", "sha256"):
-        content.pop(key)
-    for _ in range(chance.choice((1, 1, 1, 2))):
-        _change_json(content, chance)
-    reseal(CHECKPOINT, **content)
+    def apply(content: dict[str, Any]) -> None:
+        checksums = content.pop("sha256")  # so that what is behind them is reached
+        for _ in range(chance.choice((1, 1, 1, 2))):
+            _change_json(content, chance)
+        content["sha256"] = checksums
+
+    seal(CHECKPOINT, apply)
 
 
 def _change_json(content: Any, chance: random.Random) -> None:

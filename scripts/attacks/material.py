@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib
-import json
 import os
 import shutil
 from pathlib import Path
@@ -130,16 +129,3 @@ def snapshot(folder: Path) -> dict[str, str]:
                 what = "folder" if at.is_dir() else "special"
             found[str(at.relative_to(folder))] = what
     return found
-
-
-def reseal(checkpoint: Path, **changes: object) -> None:
-    """Write state.json anew, with the right checksums of what lies beside it and the right seal."""
-    path = checkpoint / "state.json"
-    content = json.loads(path.read_text())
-    content.pop("seal", None)
-    content.update(changes)
-    for name in content["sha256"] if isinstance(content.get("sha256"), dict) else ():
-        if (checkpoint / name).is_file():
-            content["sha256"][name] = hashlib.sha256((checkpoint / name).read_bytes()).hexdigest()
-    text = json.dumps(content, sort_keys=True).encode()
-    path.write_text(json.dumps({**content, "seal": hashlib.sha256(text).hexdigest()}))

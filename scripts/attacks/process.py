@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.cli import app
+from nmt.process_memory import process_bytes
 
 CPU_SECONDS = 40
 WALL_SECONDS = 60
@@ -56,7 +57,7 @@ def run(
         shown = _read_all(ours)
     code, usage, hangs = _wait(child)
     out, err = (b"", b"") if terminal else (log.read_bytes() for log in logs[1:])
-    texts = [(part).decode("utf-8", "surrogateescape") for part in (shown or out, err)]
+    texts = [part.decode("utf-8", "surrogateescape") for part in (shown or out, err)]
     return Outcome(code, texts[0], texts[1], usage.ru_maxrss * 1024, hangs)
 
 
@@ -90,7 +91,7 @@ def _be(
         os.environ.update(environment)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        data = _data_bytes() + DATA_BYTES
+        data = (process_bytes("VmData") or 0) + DATA_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (data, data))
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (the parent's is closed)
         sys.argv = ["nmt", *command]
@@ -104,11 +105,6 @@ def _be(
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
-
-
-def _data_bytes() -> int:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmData:")) << 10
 
 
 def _read_all(terminal: int) -> bytes:

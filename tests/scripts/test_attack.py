@@ -8,15 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attacks import bombs, escapes, links
+from attacks.case import CHECKPOINT, TRANSLATE, Case, Expected
+from attacks.judge import COUNTS, FAULTS, case_of, faults_of
+from attacks.material import Material, snapshot
+from attacks.process import Outcome, run
+from forging import write_state
+from training.toy import toy_config
+
+from nmt.run import RunDirectory
+from nmt.run_config import sealed
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-sys.path.insert(0, str(SCRIPTS))
-
-from attacks import bombs, escapes, links  # noqa: E402
-from attacks.case import TRANSLATE, Case, Expected  # noqa: E402
-from attacks.judge import COUNTS, FAULTS, case_of, faults_of  # noqa: E402
-from attacks.material import Material, snapshot  # noqa: E402
-from attacks.process import Outcome, run  # noqa: E402
 
 NOTHING = Case("nothing", TRANSLATE, lambda: None)
 
@@ -102,6 +105,24 @@ def test_a_change_outside_is_seen_and_one_in_the_run_is_none(
     after = snapshot(folder)
     changed = {name for name in before if before[name] != after.get(name)}
     assert changed == {"outside/victim.txt", "outside/folder/.tmp-mine.txt"}
+
+
+@pytest.mark.parametrize("what", ["search: {beam: 1000000000}", "a model of aliases"])
+def test_forged_settings_are_behind_the_right_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Else the attack would be refused for the checksum, whatever the settings are."""
+    checkpoint = tmp_path / CHECKPOINT
+    checkpoint.mkdir(parents=True)
+    write_state(checkpoint / "state.json", {"aliases": {}, "sha256": {}})
+    run = RunDirectory(tmp_path / "run")
+    run.write_config(toy_config(tmp_path, model={"hidden": 8}))
+    before = run.config_path.read_text().partition("\n")[2]
+    monkeypatch.chdir(tmp_path)
+    next(case for case in bombs.cases() if case.what == what).prepare()
+    text = run.config_path.read_text()
+    assert text.partition("\n")[2] != before
+    assert text == sealed(text.partition("\n")[2])
 
 
 @pytest.mark.parametrize("kind", COUNTS)

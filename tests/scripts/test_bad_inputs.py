@@ -1,12 +1,6 @@
 """The page's table of bad inputs is what the commands answer."""
 
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import bad_inputs  # noqa: E402
+import bad_inputs
 
 
 def test_the_page_says_what_nmt_says() -> None:

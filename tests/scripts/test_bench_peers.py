@@ -7,20 +7,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pytest
-import yaml
-
-from nmt.config import load_config
-from nmt.config_keys import KeyPath
-from nmt.corpus.tokenizer import train_tokenizers
-from nmt.corpus.vocab import RESERVED
-from nmt.errors import NMTError
-from nmt.schema import SentencePair
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-
 import bench_peers
 import peers.rounds
+import pytest
+import yaml
 from peers.data import Counts, Exported, bleu_of, export, text_of
 from peers.environments import CONSTRAINTS, install_commands, python_of
 from peers.joeynmt import JoeyNMT
@@ -31,6 +21,13 @@ from peers.rounds import Measured, Place, train_in_turn, translate_in_turn
 from peers.settings import Settings
 from peers.table import decoding_table, training_table
 from peers.toolkit import Job, Toolkit, Window, steady_rate
+
+from nmt.config import load_config
+from nmt.config_keys import KeyPath
+from nmt.corpus.tokenizer import train_tokenizers
+from nmt.corpus.vocab import RESERVED
+from nmt.errors import NMTError
+from nmt.schema import SentencePair
 
 SETTINGS = Settings(hidden=24, embedding=12, vocabulary=300, batch=5, steps=40, report_every=2)
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from starter import actions, corpus, english, french, lexicon, words
+from starter import french_verbs as verbs
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from starter import actions, corpus, english, french, lexicon, words  # noqa: E402
-from starter import french_verbs as verbs  # noqa: E402
 
 FOLDER = ROOT / "data" / "starter"
 SPLITS = ("train", "valid", "test")

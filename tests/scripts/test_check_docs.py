@@ -2,19 +2,15 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from check_docs import ROOT, main, read_list
 from PIL import Image
 
 from nmt.lab.catalog import EXPERIMENTS
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-
-from check_docs import ROOT, main, read_list
 
 FIGURES = {"numbers": {"a": {"b c": [0.5, 1234567]}, "far": {"2": 2.4e-7}, "share": 0.968}}
 LIST = {

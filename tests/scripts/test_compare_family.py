@@ -5,23 +5,20 @@ import math
 import sys
 from pathlib import Path
 
-import numpy as np
-import pytest
-from training.toy import toy_config, write_reversal
-
-from nmt.config import dump_config
-from nmt.evaluation.metrics import corpus_bleu
-from nmt.schema import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-
 import compare_family
 import comparison.speed
+import numpy as np
+import pytest
 from comparison.measures import FILE, Looks, Measured, looks_of, measure
 from comparison.members import read_members, run_path, state_of
 from comparison.results import results_of
 from comparison.speed import Speed, Timed, material_of, memory_of
 from comparison.table import markdown
+from training.toy import toy_config, write_reversal
+
+from nmt.config import dump_config
+from nmt.evaluation.metrics import corpus_bleu
+from nmt.schema import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
 
 STEPS = 12
 

@@ -1,12 +1,6 @@
 """The long fuzzing run in short."""
 
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import fuzz_readers  # noqa: E402
+import fuzz_readers
 
 
 def test_it_runs_and_finds_nothing() -> None:

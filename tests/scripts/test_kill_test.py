@@ -1,28 +1,15 @@
 """scripts/kill_test.py, short: it finds nothing, and it finds what it is for."""
 
-import importlib.util
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
+import kill_test
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_test.py"
-
-
-@pytest.fixture(scope="module")
-def kill_test() -> ModuleType:
-    """The script as a module."""
-    spec = importlib.util.spec_from_file_location("kill_test", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kill_test"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +57,7 @@ def _repeat_record(run: Path) -> None:
         (lambda run: (run / "tokenizer" / "src.model").write_bytes(b""), "tokenizer/src.model"),
     ],
 )
-def test_a_difference_is_found(
-    kill_test: ModuleType, work: Path, tmp_path: Path, damage: object, words: str
-) -> None:
+def test_a_difference_is_found(work: Path, tmp_path: Path, damage: object, words: str) -> None:
     run = tmp_path / "run"
     shutil.copytree(work / "killed-1", run, symlinks=True)
     assert list(kill_test._differences(work / "whole", run)) == []
@@ -81,7 +66,7 @@ def test_a_difference_is_found(
     assert words in "\n".join(kill_test._differences(work / "whole", run))
 
 
-def test_what_cannot_be_read_is_found(kill_test: ModuleType, work: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_found(work: Path, tmp_path: Path) -> None:
     run = kill_test.Killed(tmp_path / "run")
     shutil.copytree(work / "killed-1", run.folder, symlinks=True)
     assert list(kill_test._unreadable(run)) == []

@@ -1,7 +1,6 @@
 """Training goes on from what this run would have saved, or says in a line what it is not."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from forging import forge_tensors, seal
-from training.toy import toy_config, write_reversal
+from training.toy import copy_begun, toy_config, write_reversal
 
 from nmt.errors import CheckpointError
 from nmt.run import RunDirectory
@@ -42,10 +41,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(begun: Path, tmp_path: Path) -> Path:
     """The same, to be changed."""
-    for path in begun.glob("*.tsv"):
-        shutil.copy(path, tmp_path)
-    shutil.copytree(begun / "run", tmp_path / "run", symlinks=True)
-    return tmp_path
+    return copy_begun(begun, tmp_path)
 
 
 def checkpoint(folder: Path) -> Path:

@@ -1,6 +1,7 @@
 """Small tasks that a whole run learns in seconds."""
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ def write_reversal(folder: Path, n_train: int = 2000, n_test: int = 100) -> None
         lines = [f"{s}\t{' '.join(reversed(s.split()))}\n" for s in sources[start:end]]
         (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
         start = end
+
+
+def copy_begun(begun: Path, folder: Path) -> Path:
+    """Copy what `write_reversal` and a training left in `begun`, to be changed; gives `folder`."""
+    for path in begun.glob("*.tsv"):
+        shutil.copy(path, folder)
+    shutil.copytree(begun / "run", folder / "run", symlinks=True)
+    return folder
 
 
 def toy_config(folder: Path, **sections: Any) -> RunConfig:

@@ -1,0 +1,65 @@
+"""Forged runs: files that are changed and given the right checksums and the right seal.
+
+Shared by the tests, scripts/attack.py and scripts/bad_inputs.py.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from nmt.run_config import sealed
+
+Change = Callable[[Any], object]
+"""Changes a value in place."""
+
+
+def write_state(path: Path, content: dict[str, Any]) -> None:
+    """Write a state.json with the seal of its content."""
+    content = {key: value for key, value in content.items() if key != "seal"}
+    text = json.dumps(content, sort_keys=True).encode()
+    path.write_text(json.dumps({**content, "seal": hashlib.sha256(text).hexdigest()}))
+
+
+def seal(checkpoint: Path, change: Change = lambda content: None) -> None:
+    """Change state.json, and write it with checksums of what now lies beside it."""
+    path = checkpoint / "state.json"
+    content = json.loads(path.read_text())
+    del content["seal"]
+    for name in content["sha256"]:
+        content["sha256"][name] = hashlib.sha256((checkpoint / name).read_bytes()).hexdigest()
+    change(content)
+    write_state(path, content)
+
+
+def forge_tensors(checkpoint: Path, name: str, change: Change) -> None:
+    """Change the tensors, by name, of the checkpoint's file `name`.safetensors."""
+    path = checkpoint / f"{name}.safetensors"
+    tensors: dict[str, torch.Tensor] = safetensors.torch.load(path.read_bytes())
+    change(tensors)
+    path.write_bytes(safetensors.torch.save(tensors))
+    seal(checkpoint)
+
+
+def forge_config(run: Path, change: Callable[[str], str]) -> None:
+    """Give the run's config.yaml another text, below its checksum."""
+    path = run / "config.yaml"
+    _, _, text = path.read_text().partition("\n")
+    path.write_text(sealed(change(text)))
+
+
+def forge_manifest(run: Path, **changes: object) -> None:
+    """Change keys of the run's tokenizer.json."""
+    path = run / "tokenizer" / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def forge_vocabulary(run: Path, side: str, content: bytes) -> None:
+    """Give a side of a word tokenizer, src or tgt, another vocabulary."""
+    name = f"{side}.vocab.txt"
+    (run / "tokenizer" / name).write_bytes(content)
+    forge_manifest(run, **{side: {"name": name, "sha256": hashlib.sha256(content).hexdigest()}})
