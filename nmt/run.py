@@ -97,7 +97,7 @@ class RunDirectory:
     def load_config(self, overrides: Sequence[Override] = ()) -> RunConfig:
         """The config of the run, with `overrides` on top (see load_config).
 
-        Raises CheckpointError where its file is not as it was written, or lies elsewhere.
+        Raises CheckpointError where its file was changed since, or lies outside of the run.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
         return load_sealed(self.config_path, overrides)

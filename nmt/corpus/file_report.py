@@ -1,4 +1,4 @@
-"""What a text file is like, line by line: what reading takes away, and what is easy to overlook."""
+"""The odd lines of a text file: those that reading alters, and those that are easily overlooked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class FileReport:
-    """A file with its odd lines; `longest` is the number of the line of `longest_chars`."""
+    """A file with its odd lines; line number `longest` has `longest_chars` characters, the most."""
 
     path: str
     lines: int
