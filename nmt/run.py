@@ -167,8 +167,8 @@ def load_model(run: FilePath, checkpoint: str | int, device: torch.device) -> Lo
         for name, twin in twins.items():
             if ties[name] != ties[twin]:
                 raise CheckpointError(
-                    f"{folder}: does not fit config.yaml: its {name} is its {twin}, which are two "
-                    "in the model"
+                    f"{folder}: does not fit config.yaml: its {name} and {twin} are one tensor, "
+                    "and two in the model"
                 )
 
     step, tensors = directory.checkpoint_folder.load_weights(str(checkpoint), fits)

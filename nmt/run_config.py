@@ -32,9 +32,8 @@ def load_sealed(path: Path, overrides: Sequence[Override] = ()) -> RunConfig:
     head, _, below = text.partition("\n")
     if head.startswith(_SEAL) and sealed(below) != text:
         raise CheckpointError(
-            f"{path}: changed since nmt wrote it; for other settings give them to the command "
-            "(--set search.beam=3), or, to keep an edit by hand, delete the first line (the "
-            "checksum)"
+            f"{path}: changed since nmt wrote it; give other settings to the command "
+            "(--set search.beam=3), or delete the first line, the checksum, to keep the edit"
         )
     return parse_tree(text, path, overrides, RunConfig)
 

@@ -63,8 +63,8 @@ def file_report(path: Path, is_tsv: bool = False) -> FileReport:
 def file_lines(report: FileReport) -> Iterator[str]:
     """The report in words, a line for each thing."""
     found: list[tuple[Lines, str]] = [
-        (report.empty, "empty, on a side at least"),
-        (report.not_nfc, "not in Unicode's NFC (models read them in NFC)"),
+        (report.empty, "have an empty side"),
+        (report.not_nfc, "are not in Unicode's NFC (models read them in NFC)"),
     ]
     if report.has_byte_order_mark:
         yield f"{report.path}: begins with a byte order mark, which is left out when it is read"

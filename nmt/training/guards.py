@@ -115,6 +115,6 @@ class DivergenceWatch:
         self._is_said = True
         return (
             f"the loss has diverged: {self._last:,.1f} nats per target token in training, where a "
-            f"guess among all pieces has {self._guessing:.1f}; stop (Ctrl-C) and begin in another "
+            f"uniform guess has {self._guessing:.1f}; stop (Ctrl-C) and begin in another "
             "--run with a lower train.lr or more train.schedule.warmup"
         )

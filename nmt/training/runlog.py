@@ -145,7 +145,7 @@ class RunLog:
             self._quiet = True
             if self._bar is not None:
                 self._bar.disable = True
-            self._write_log(f"stderr: {error.strerror}: going on, and said here only")
+            self._write_log(f"stderr: {error.strerror}: messages are kept here only")
 
     def _write_log(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")

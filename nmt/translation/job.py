@@ -94,8 +94,8 @@ class _Note:
             noted = read_json(self.path, DataError)
         except FileNotFoundError:
             raise DataError(
-                f"{out}: cannot be resumed: {self.path.name} is not beside it, which says of what "
-                "it is the translation"
+                f"{out}: cannot be resumed: {self.path.name}, which says what is translated "
+                "and how, is not beside it"
             ) from None
         before = cast(dict[str, object], noted if isinstance(noted, dict) else {})
         now = self.job or {}
