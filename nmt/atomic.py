@@ -80,7 +80,7 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 
 
 def appending(path: Path) -> TextIO:
-    """A text file, made if need be, to whose end is written."""
+    """A text stream that appends to a file, which is made if need be."""
     return os.fdopen(
         os.open(path, _OWN_FILE | os.O_APPEND, 0o666),
         "a",
@@ -90,9 +90,9 @@ def appending(path: Path) -> TextIO:
 
 
 def utf8(text: str) -> bytes:
-    """`text` in UTF-8; a byte of a file's name that is none is written as JSON and YAML escape it.
+    """`text` in UTF-8, its lone surrogates escaped as in JSON and YAML: `\\udce9`.
 
-    Python holds such a byte as a lone surrogate, which UTF-8 has no bytes for: `\\udce9`.
+    Python holds a byte of a file's name that is not UTF-8 as such a surrogate.
     """
     return text.encode("utf-8", "backslashreplace")
 

@@ -1,5 +1,7 @@
-"""Files read within limits: what is too large, no file, leads elsewhere or is no JSON is one line,
-not a machine without memory or a process that waits for ever.
+"""Files read within limits: a bad one is an error of one line.
+
+A file that is too large, not regular, outside of its folder or not JSON must neither exhaust the
+memory nor keep the process waiting.
 """
 
 import errno

@@ -115,16 +115,15 @@ def read_state(path: Path) -> StateFile:
 
 
 Fits = Callable[[Specs, Mapping[str, str]], None]
-"""Told the specs of all names and which names are further ones of which, it raises what is wrong
-with them."""
+"""Takes the specs of all tensors, and for each alias the tensor that it names; raises an error
+where they do not fit."""
 
 
 def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Tensors:
     """The tensors of the file `path`, checked against the checksum that `content` has of it.
 
-    `fits` is told what there is before any of it is loaded, and raises what it has to say.
-    Raises DamagedCheckpointError, also for a weight that is no number; CheckpointError for a
-    link out of the run.
+    `fits` is called before any tensor is loaded. Raises DamagedCheckpointError, also for a weight
+    that is NaN or infinite; CheckpointError for a link out of the run.
     """
     stay_inside(path, _run_of(path), CheckpointError)
     twins = content.aliases[path.name]

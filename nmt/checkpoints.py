@@ -197,7 +197,7 @@ class CheckpointFolder:
         return target
 
     def _absent(self, which: str, target: str | None = None) -> CheckpointError:
-        """There is no checkpoint `which`; as a label it points to `target`."""
+        """The error that there is no `which`; a label that is left dangling points to `target`."""
         steps = [f"step-{step:06d}" for step in self.steps()]
         reason = " (no validation has chosen one that is here)" if which == "best" else ""
         if target is not None:
@@ -221,7 +221,7 @@ class CheckpointFolder:
     def load_weights(self, which: str, fits: Fits | None = None) -> tuple[int, Tensors]:
         """The step and the model's tensors alone, which is all that translation needs.
 
-        `fits` is told what there is before any of it is loaded (read_tensors). Raises as `load`
+        `fits` is called before any tensor is loaded (read_tensors). Raises as `load`
         does. What a label points to is never replaced by another checkpoint here: a result must
         come from the model that was asked for.
         """

@@ -22,7 +22,7 @@ Places = dict[KeyPath, Place]
 """The place of every key; of `()`, the file as a whole."""
 
 MAX_FAULTS = 20
-"""More faults than these are told by their number: it is another kind of file, most likely."""
+"""Faults beyond these are only counted: most likely it is another kind of file."""
 
 _ALLOWED = {
     "int_type": "a whole number",
@@ -73,8 +73,8 @@ def explain(
             problem = _problem(error)
             doubts.wrong.add(path)
         faults.setdefault(path, []).append(problem)
-    # pydantic finds only those in sections where nothing else is wrong. What the faults that are
-    # not looked at put in doubt is not known.
+    # pydantic finds only those in sections where nothing else is wrong. They are left out where
+    # faults are only counted, since it is not known then which keys are in doubt.
     if len(found) <= MAX_FAULTS:
         for path, problem in contradictions(root, tree, doubts):
             faults.setdefault(path, []).append(problem)

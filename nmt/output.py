@@ -20,7 +20,7 @@ def atomic_output(path: Path) -> Iterator[BinaryIO]:
     """A stream whose bytes become the file `path` when the block ends without an error.
 
     Folders are made if need be; after an error or Ctrl-C `path` is as it was. A link is followed,
-    and what is no regular file (a pipe, a device, `-` for stdout) is written directly. Raises
+    and what is not a regular file (a pipe, a device, `-` for stdout) is written directly. Raises
     DataError where `path` cannot be written, or another command is writing it: before the block
     begins if that can be known then.
     """
@@ -67,7 +67,7 @@ def place_of(path: Path) -> Path:
 
 @contextlib.contextmanager
 def direct_output(path: Path) -> Iterator[BinaryIO]:
-    """A stream into what `is_direct`; stdout stays open after it."""
+    """A stream into a path that `is_direct`; stdout stays open after it."""
     if path == STDIN_OR_STDOUT:
         sys.stdout.flush()
         yield sys.stdout.buffer
@@ -78,9 +78,9 @@ def direct_output(path: Path) -> Iterator[BinaryIO]:
 
 
 def give_up(stream: TextIO) -> None:
-    """Lead a standard stream whose reader is gone to nowhere: Python flushes it once more at exit.
+    """Lead a standard stream whose reader is gone to /dev/null, for Python flushes it at exit.
 
-    A stream that is no file of the system stays as it is.
+    A stream without a descriptor stays as it is.
     """
     with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
@@ -171,5 +171,5 @@ def _status(path: Path, standard: TextIO) -> os.stat_result | None:
         if path == STDIN_OR_STDOUT:
             return os.fstat(standard.fileno())
         return path.stat()
-    except (OSError, ValueError):  # absent; a stream that is no file
+    except (OSError, ValueError):  # absent; a stream without a descriptor
         return None

@@ -97,7 +97,7 @@ class RunDirectory:
     def load_config(self, overrides: Sequence[Override] = ()) -> RunConfig:
         """The config of the run, with `overrides` on top (see load_config).
 
-        Raises CheckpointError where its file is not as it was written, or lies elsewhere.
+        Raises CheckpointError where its file was changed since, or lies outside of the run.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
         return load_sealed(self.config_path, overrides)
@@ -167,8 +167,8 @@ def load_model(run: FilePath, checkpoint: str | int, device: torch.device) -> Lo
         for name, twin in twins.items():
             if ties[name] != ties[twin]:
                 raise CheckpointError(
-                    f"{folder}: does not fit config.yaml: its {name} is its {twin}, which are two "
-                    "in the model"
+                    f"{folder}: does not fit config.yaml: its {name} and {twin} are one tensor, "
+                    "and two in the model"
                 )
 
     step, tensors = directory.checkpoint_folder.load_weights(str(checkpoint), fits)

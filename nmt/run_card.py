@@ -14,7 +14,7 @@ from nmt.atomic import digest
 from nmt.config import RunConfig
 
 CARD = "run.json"
-"""The file of a run that says so. It is the first that a run gets."""
+"""The file that marks a folder as a run; it is written first."""
 
 
 def run_card(

@@ -1,4 +1,4 @@
-"""The config.yaml of a run, under its checksum: what is not as it was written is known."""
+"""The config.yaml of a run, below its checksum, by which any change is noticed."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ _SEAL = "# sha256 of the lines below: "
 
 
 def sealed(text: str) -> str:
-    """`text`, under its checksum."""
+    """`text` below its checksum."""
     return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def load_sealed(path: Path, overrides: Sequence[Override] = ()) -> RunConfig:
-    """`load_config` of a run's config.yaml; CheckpointError where it is not as it was written.
+    """`load_config` of a run's config.yaml; CheckpointError where it was changed since.
 
-    Without the first line it is taken as it is: versions before had none, and who edits the file
-    by hand takes the line away.
+    A file without the first line is not checked: earlier versions wrote none, and a user who edits
+    the file deletes it.
     """
     try:
         text = read_text(path, regular=True)
@@ -32,9 +32,8 @@ def load_sealed(path: Path, overrides: Sequence[Override] = ()) -> RunConfig:
     head, _, below = text.partition("\n")
     if head.startswith(_SEAL) and sealed(below) != text:
         raise CheckpointError(
-            f"{path}: changed since nmt wrote it; for other settings give them to the command "
-            "(--set search.beam=3), or, to keep an edit by hand, delete the first line (the "
-            "checksum)"
+            f"{path}: changed since nmt wrote it; give other settings to the command "
+            "(--set search.beam=3), or delete the first line, the checksum, to keep the edit"
         )
     return parse_tree(text, path, overrides, RunConfig)
 

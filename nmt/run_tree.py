@@ -1,4 +1,4 @@
-"""What of a run directory is written to: nothing in it leads its writer out of it."""
+"""The files that are written in a run directory, of which no link may lead out of it."""
 
 import os
 import re

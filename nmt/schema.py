@@ -42,7 +42,7 @@ def _expanded(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:  # no home, or no such user
-        raise ValueError(f"got '{path}', and there is no such home") from None
+        raise ValueError(f"got '{path}', no such home directory") from None
 
 
 UserPath = Annotated[Path, AfterValidator(_expanded)]

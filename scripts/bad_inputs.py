@@ -175,7 +175,7 @@ def text_cases() -> Iterator[Case]:
     score = ("eval", "--run", "run", "--src", "a.en", "--ref", "a.en", "--no-bootstrap")
     yield Case("the same", score, write("a.en", lines))
     translate = ("translate", "--run", "run")
-    yield Case("text: bytes that are no UTF-8", (*translate, "the cat", "caf\udce9"))
+    yield Case("text: bytes that are not UTF-8", (*translate, "the cat", "caf\udce9"))
     yield Case("the same", translate, stdin=b"the cat\ncaf\xe9\n")
     yield Case("the same", (*translate, "--file", "a.en"), write("a.en", b"the cat\ncaf\xe9\n"))
     yield Case("the same", align[:-2], write("a.en", b"the cat\ncaf\xe9\n"))

@@ -273,7 +273,7 @@ def tensor_differences(one: Path, two: Path) -> Iterator[str]:
 
 
 def timeless(path: Path) -> Any:
-    """What state.json says, without what hangs on the time that the run took."""
+    """What state.json says, without what depends on the time that the run took."""
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["state"]["progress"]["seconds"], content["seal"]
     del content["sha256"]  # of the tensors, which are compared one by one

@@ -29,7 +29,7 @@ class Group(TyperGroup):
     Ctrl-C ends with 130 (Typer's doing), a closed pipe with 141; both say nothing.
     """
 
-    # Which class a context is (click's, or Typer's own copy of it) hangs on Typer's version.
+    # Which class a context is (click's, or Typer's own copy of it) depends on Typer's version.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options that stand before the command's name."""
         try:
@@ -152,10 +152,10 @@ for _group in (app, corpus.app, vocab.app, config.app):
 
 
 def _have_three_streams() -> None:
-    """Streams to which text from files can be written as it is (nmt.terminal), in UTF-8.
+    """Make stdout and stderr UTF-8 streams that escape control characters (nmt.terminal).
 
-    One that was closed (`>&-`, some daemons) leads nowhere. Else its number would be that of the
-    next file that is opened, and what is said would be written into that.
+    A stream that was closed (`>&-`, some daemons) is opened to /dev/null. Otherwise the next file
+    to be opened would take its number, and messages would be written into that file.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

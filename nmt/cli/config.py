@@ -36,9 +36,10 @@ def list_recipes() -> None:
 def check(
     files: Annotated[list[Path], typer.Argument(help="Configs, YAML files.", show_default=False)],
 ) -> None:
-    """Say of each config whether it is right; exit code 2 if one is not.
+    """Check configs; exit code 2 if one is wrong.
 
-    Its files are looked for and, up to 50 MB, read: what `nmt train` would refuse at once is told.
+    The text files that a config names must exist, and those of up to 50 MB are read: all that
+    `nmt train` would refuse at its start is reported.
     """
     from nmt.config import load_config
     from nmt.corpus.readable import check_corpora

@@ -1,4 +1,4 @@
-"""How commands are told which config they are about, and which keys to set in it."""
+"""The options by which commands take a config, and keys to set in it."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ ConfigOption = Annotated[
 
 
 def set_option(what: str, example: str) -> Any:
-    """The option --set, in the words that every command has for it."""
+    """The option --set, described alike in every command."""
     help_text = f"Set {what}, as in {example}; may be repeated."
     return typer.Option("--set", metavar="KEY=VALUE", help=help_text, show_default=False)
 
@@ -34,7 +34,7 @@ SetSearch = Annotated[
 
 
 def one_config(argument: Path | None, option: Path | None) -> Path:
-    """The config, given with `--config` or without. Raises ConfigError for none, or two."""
+    """The config that is given, with or without `--config`. Raises ConfigError for none, or two."""
     chosen = option or argument
     if chosen is None:
         from nmt.config import recipes

@@ -138,7 +138,7 @@ def check(
 
 
 def _file_reports(data: "DataConfig") -> "list[FileReport]":
-    """Of every file that a split is read from, in order, each once."""
+    """A report on every file that a split is read from, in order, each once."""
     from nmt.corpus.catalog import resolve_split, text_paths
     from nmt.corpus.entries import RUN_SPLITS
     from nmt.corpus.file_report import file_report

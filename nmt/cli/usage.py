@@ -8,7 +8,7 @@ from typing import Any
 
 def is_usage_error(error: Exception) -> bool:
     """Whether the command line was wrong; asking for help by typing nothing is not."""
-    # By name: which class it is (click's, or Typer's own copy of it) hangs on Typer's version.
+    # By name: which class it is (click's, or Typer's own copy of it) depends on Typer's version.
     names = {kind.__name__ for kind in type(error).__mro__}
     return "UsageError" in names and "NoArgsIsHelpError" not in names
 

@@ -1,4 +1,4 @@
-"""What a text file is like, line by line: what reading takes away, and what is easy to overlook."""
+"""The odd lines of a text file: those that reading alters, and those that are easily overlooked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class FileReport:
-    """A file with its odd lines; `longest` is the number of the line of `longest_chars`."""
+    """A file with its odd lines; line number `longest` has `longest_chars` characters, the most."""
 
     path: str
     lines: int
@@ -63,8 +63,8 @@ def file_report(path: Path, is_tsv: bool = False) -> FileReport:
 def file_lines(report: FileReport) -> Iterator[str]:
     """The report in words, a line for each thing."""
     found: list[tuple[Lines, str]] = [
-        (report.empty, "empty, on a side at least"),
-        (report.not_nfc, "not in Unicode's NFC (models read them in NFC)"),
+        (report.empty, "have an empty side"),
+        (report.not_nfc, "are not in Unicode's NFC (models read them in NFC)"),
     ]
     if report.has_byte_order_mark:
         yield f"{report.path}: begins with a byte order mark, which is left out when it is read"

@@ -1,4 +1,4 @@
-"""Whether a run's corpora can be read, found out in a moment and without training."""
+"""Whether the corpora of a config can be read, checked without training."""
 
 from nmt.corpus.catalog import read_examples, resolve_split, split_files, stream_split
 from nmt.corpus.entries import RUN_SPLITS
@@ -12,8 +12,8 @@ MAX_READ_BYTES = 50 << 20
 def check_corpora(data: DataConfig) -> list[str]:
     """Raise ConfigError, a line for each fault, for what a training would refuse of its corpora.
 
-    Files are read to their ends up to MAX_READ_BYTES a split. A named corpus that is not on the
-    disk is no fault of the config: a line for each is returned.
+    Files of up to MAX_READ_BYTES a split are read to their ends. A named corpus that is not on the
+    disk is not an error: a line for each is returned.
     """
     faults: list[str] = []
     absent: list[str] = []

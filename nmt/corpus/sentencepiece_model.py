@@ -16,8 +16,8 @@ _FIXED_BYTES = {1: 8, 5: 4}
 def check_model(content: bytes) -> None:
     """Raise DataError for more pieces than a vocabulary may have, or rules that alter the text.
 
-    nmt normalises text itself, and its models have no such rules; those of another model may
-    make bytes that are no text.
+    nmt normalises text itself, so its own models have no such rules. Those of a forged model may
+    produce bytes that are not UTF-8.
     """
     n_pieces = 0
     try:
@@ -35,7 +35,7 @@ def check_model(content: bytes) -> None:
 
 
 def _fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Each field's number, and where its value begins and ends. IndexError where it is none."""
+    """Each field's number, and where its value begins and ends. Raises IndexError."""
     while start < end:
         tag, start = _varint(content, start)
         kind = tag & 7

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nmt.schema import SentencePair
 
 MANY_COPIES = 0.1
-"""A share of pairs with the same text on both sides that no translation has."""
+"""Share of pairs with the same text on both sides; translations have fewer."""
 
 BLOCK = 100
 """Pairs whose lengths are compared at a time, so that a line lost in the middle is found."""
@@ -42,7 +42,7 @@ _WORDS = {
     "sv": "och det är jag inte att som på en",
     "tr": "bir ve bu ne için çok o da de",
 }
-"""Words of every other sentence of a language. What two languages share is told from neither."""
+"""Frequent words of a language. A word that both languages have counts for neither."""
 
 _SCRIPTS = {
     **dict.fromkeys(("ru", "uk", "bg", "sr", "be", "mk"), ("CYRILLIC",)),
@@ -53,7 +53,7 @@ _SCRIPTS = {
 
 
 def suspicions(pairs: Sequence[SentencePair], src_lang: str, tgt_lang: str) -> list[str]:
-    """A line for each sign that `pairs` are no translations from the one language to the other."""
+    """A line for each sign that `pairs` are not translations between these languages."""
     return [*_copies(pairs), *_shifted(pairs), *_languages(pairs, src_lang, tgt_lang)]
 
 
@@ -67,7 +67,7 @@ def _copies(pairs: Sequence[SentencePair]) -> Iterator[str]:
 
 
 def _shifted(pairs: Sequence[SentencePair]) -> Iterator[str]:
-    """Where lengths go together better with another line's: a line is missing, or too many."""
+    """Blocks whose lengths correlate better with those of other lines: one is missing or added."""
     src, tgt = (
         _jumps([len(text) for text in side])
         for side in ([p.src_text for p in pairs], [p.tgt_text for p in pairs])
@@ -87,7 +87,7 @@ def _shifted(pairs: Sequence[SentencePair]) -> Iterator[str]:
 
 
 def _jumps(lengths: Sequence[int]) -> npt.NDArray[np.float64]:
-    """How far each line's length is from its neighbours': a sorted corpus has no trend left."""
+    """Each line's log length less the mean of its neighbours', so that no trend remains."""
     logs = np.log1p(np.array([0, *lengths, 0], dtype=np.float64))
     return logs[1:-1] - (logs[:-2] + logs[2:]) / 2
 
@@ -126,7 +126,7 @@ def _languages(pairs: Sequence[SentencePair], src_lang: str, tgt_lang: str) -> I
 
 
 def _is_other(texts: Sequence[str], given: str, other: str) -> bool:
-    """Whether far more lines have a mark of `other` than of `given`; False where one is unknown."""
+    """Whether far more lines are marked as `other` than as `given`; False if either is unknown."""
     given, other = (lang.lower().replace("_", "-").partition("-")[0] for lang in (given, other))
     if given == other or not all(lang in _WORDS or lang in _SCRIPTS for lang in (given, other)):
         return False
@@ -135,7 +135,7 @@ def _is_other(texts: Sequence[str], given: str, other: str) -> bool:
 
 
 def _n_marked(texts: Sequence[str], lang: str, other: str) -> int:
-    """How many of the texts have a letter or a word of `lang` that is none of `other`."""
+    """How many of the texts have a letter or a word of `lang` that `other` lacks."""
     if lang in _SCRIPTS:
         scripts = _SCRIPTS[lang]
         return sum(any(unicodedata.name(c, "").startswith(scripts) for c in t) for t in texts)

@@ -163,7 +163,7 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
 
 
 def missing(path: Path) -> str:
-    """What is said of a file that is not there, with the folder that a relative path starts in."""
+    """The message for a missing file, with the folder in which a relative path starts."""
     where = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
     return f"{path}: no such file{where}"
 

@@ -16,7 +16,7 @@ from nmt.run_tree import check_tree
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where a report was written, and the metrics there that were of other translations."""
+    """Where a report was written, and the metrics of other translations that were dropped there."""
 
     path: Path
     dropped: tuple[str, ...]

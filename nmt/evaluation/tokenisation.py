@@ -1,4 +1,4 @@
-"""Which of sacreBLEU's tokenisations BLEU counts in; not every language parts words by spaces."""
+"""Which of sacreBLEU's tokenisations BLEU counts in; not all languages have spaces."""
 
 from typing import get_args
 

@@ -51,7 +51,7 @@ def memory_for_validation(step: int, config: RunConfig) -> NMTError:
 
 
 class DivergedError(NMTError):
-    """A loss, a gradient or weights that are NaN or infinite: nothing of it may be saved."""
+    """A loss, a gradient or a weight is NaN or infinite: such a state may not be saved."""
 
 
 def refuse_nan(
@@ -88,11 +88,11 @@ def _way_out(saved: int | None) -> str:
 
 
 class DivergenceWatch:
-    """Says once that the loss has diverged, which training itself survives.
+    """Reports once that the loss has diverged; training goes on.
 
-    It has where the loss of the training and that of the validation are both twice as high as a
-    guess among all pieces has it, and as the first update had it. Overfitting raises only the
-    second, and large weights at the start the first update's too.
+    It has where the losses of training and validation are both at least twice that of a uniform
+    guess, and twice that of the first update. Overfitting raises the validation loss alone, and
+    large initial weights raise the loss of the first update too.
     """
 
     def __init__(self, tgt_vocab_size: int) -> None:
@@ -108,13 +108,13 @@ class DivergenceWatch:
             self._first = loss
 
     def words(self, valid_loss: float) -> str | None:
-        """What to say after a validation; None where there is nothing, or it was said."""
+        """The report due after a validation, or None."""
         limit = 2 * max(self._guessing, self._first or 0.0)
         if self._is_said or min(self._last, valid_loss) < limit:
             return None
         self._is_said = True
         return (
             f"the loss has diverged: {self._last:,.1f} nats per target token in training, where a "
-            f"guess among all pieces has {self._guessing:.1f}; stop (Ctrl-C) and begin in another "
+            f"uniform guess has {self._guessing:.1f}; stop (Ctrl-C) and begin in another "
             "--run with a lower train.lr or more train.schedule.warmup"
         )

@@ -13,7 +13,7 @@ from nmt.schema import Config
 Parameters = Iterable[torch.nn.Parameter]
 
 MAX_LR = 1e6
-"""The highest learning rate, of which no optimiser makes any use."""
+"""The highest learning rate allowed; no optimiser needs as much."""
 
 
 def clip_gradients(parameters: Parameters, max_norm: float) -> float:
@@ -156,7 +156,7 @@ _COUNTERS = {
     "num_bad_epochs",
     "cooldown_counter",
 }
-"""What of a schedule's state is no setting."""
+"""The keys of a schedule's state that are not settings."""
 
 
 class Schedule:

@@ -38,7 +38,7 @@ class Progress:
     validation included.
     `validated_step` is the last step that was measured, `kept_steps` are those whose checkpoints
     stay. A checkpoint that only a stop made is not among these: the run that goes on is to
-    leave what the unbroken one leaves. The types are what a checkpoint may say (saved.py).
+    leave what the unbroken one leaves. The types are what a checkpoint may hold (saved.py).
     """
 
     step: Count = 0

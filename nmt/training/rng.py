@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError
 Json = dict[str, Any]
 
 N_WORDS = 624
-"""The state of a Mersenne Twister is so many words of 32 bits and a place among them."""
+"""Words of 32 bits in the state of a Mersenne Twister, beside its position among them."""
 
 
 def seed_all(seed: int) -> None:
@@ -41,7 +41,7 @@ def torch_rng(device: torch.device) -> dict[str, Tensor]:
 
 
 def set_torch_rng(tensors: Mapping[str, Tensor], device: torch.device) -> None:
-    """Put `torch_rng`'s result back. A device that it has nothing of keeps its seed."""
+    """Put `torch_rng`'s result back. A device without a saved state keeps its seed."""
     torch.set_rng_state(tensors["rng.cpu"].cpu())
     if device.type == "cuda" and "rng.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["rng.cuda"].cpu(), device)
@@ -68,7 +68,7 @@ def pack_rng(device: torch.device) -> tuple[dict[str, Tensor], Json]:
 
 
 def check_words(tensors: Mapping[str, Tensor]) -> None:
-    """Raise CheckpointError where a word or a place is none: NumPy reads where the place says."""
+    """Raise CheckpointError for a word or a position out of range; NumPy does not check them."""
     python = tensors["rng.python"]
     for name, words in (("rng.python", python[:-1]), ("rng.numpy", tensors["rng.numpy"])):
         if int(words.min()) < 0 or int(words.max()) >= 2**32:
@@ -80,7 +80,7 @@ def check_words(tensors: Mapping[str, Tensor]) -> None:
 def unpack_rng(tensors: Mapping[str, Tensor], numbers: Json, device: torch.device) -> None:
     """Put `pack_rng`'s result back.
 
-    Raises RuntimeError for a state of torch's that is none; of the others see saved.py.
+    Raises RuntimeError for a malformed state of torch; saved.py checks the other generators'.
     """
     set_torch_rng(tensors, device)
     words = tuple(tensors["rng.python"].tolist())

@@ -20,7 +20,7 @@ from nmt.output import give_up
 from nmt.terminal import escape_controls
 
 _MAX_METRICS_BYTES = 256 << 20
-"""A million and more records."""
+"""Room for more than a million records."""
 
 Record = dict[str, float | int | str | None]
 
@@ -96,7 +96,7 @@ class RunLog:
         """Drop the records that a resumed run writes again: those after `step`, and without
         `validated` that of the validation there. So each step stands there once.
 
-        Call it once before the first record. Raises CheckpointError where the file is none.
+        Call it once before the first record. Raises CheckpointError where the file cannot be read.
         """
         self._metrics.close()
         n_damaged = _truncate_metrics(self._path, step, validated)
@@ -137,7 +137,7 @@ class RunLog:
 
     @contextlib.contextmanager
     def _progress(self) -> Iterator[None]:
-        """Write to stderr, or never again where it is gone: no update is lost for its sake."""
+        """Ignore an error of stderr, and write nothing to it afterwards: training must go on."""
         try:
             yield
         except OSError as error:
@@ -145,7 +145,7 @@ class RunLog:
             self._quiet = True
             if self._bar is not None:
                 self._bar.disable = True
-            self._write_log(f"stderr: {error.strerror}: going on, and said here only")
+            self._write_log(f"stderr: {error.strerror}: messages are kept here only")
 
     def _write_log(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
@@ -156,7 +156,7 @@ class RunLog:
 
 
 def _truncate_metrics(path: Path, step: int, validated: bool) -> int:
-    """How many lines are no records; not counted is a last one, cut short by a kill."""
+    """Drop records, and return how many lines were damaged, but for a last one that a kill cut."""
     kept, n_damaged = [], 0
     content = read_bytes(path, _MAX_METRICS_BYTES, CheckpointError)
     lines = content.decode("utf-8", errors="replace").split("\n")

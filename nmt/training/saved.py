@@ -1,7 +1,7 @@
-"""What a checkpoint says of training, held against what this run would have saved.
+"""The training state of a checkpoint, checked against what this run would have saved.
 
-A fused optimiser takes shapes and number formats on trust, and so do the generators: nothing that
-a checkpoint says reaches them before it is known to be of their form.
+Fused optimisers and random generators do not check shapes and number formats, so everything is
+checked here before it reaches them.
 """
 
 import inspect
@@ -27,14 +27,14 @@ _RNG_OF_DEVICES = ("rng.cuda", "rng.mps")
 
 
 class _Group(BaseModel):
-    """Of an optimiser's group; its hyperparameters are the config's."""
+    """What is read of an optimiser's group; its hyperparameters come from the config."""
 
     params: list[Count]
     lr: Annotated[Finite, Field(ge=0, le=MAX_LR)]
 
 
 class _Schedule(BaseModel):
-    """Where a schedule is; its settings are the config's."""
+    """What is read of a schedule; its settings come from the config."""
 
     last_epoch: Count
     step_count: Count = Field(default=1, alias="_step_count")
@@ -70,7 +70,7 @@ class Saved(BaseModel):
 
 
 def read_values(values: Mapping[str, object]) -> Saved:
-    """The plain values of a checkpoint. Raises CheckpointError: the key, what it is, allowed."""
+    """The plain values of a checkpoint. Raises CheckpointError: the key, and what is wrong."""
     try:
         return Saved.model_validate(values)
     except ValidationError as error:

@@ -295,7 +295,7 @@ class Trainer:
         return True
 
     def _refuse_bad_weights(self) -> None:
-        """Before a validation and a save: what is NaN is worth neither."""
+        """Raise DivergedError for weights that are NaN or infinite."""
         refuse_bad_weights(self.parts.model, self.progress.step, self.saved_step)
 
     def _save(self) -> None:

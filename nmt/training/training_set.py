@@ -19,7 +19,7 @@ from nmt.schema import SentencePair
 _SAMPLED_PAIRS = 1000
 
 _MANY_UNKNOWN = 0.2
-"""A share of unknown words that textbooks' corpora stay well under."""
+"""Share of unknown tokens in the training text above which a line says so."""
 
 
 def training_set(
@@ -54,7 +54,7 @@ def training_set(
 
 
 def vocabulary_notes(tokenizers: Tokenizers, corpus: EncodedCorpus) -> list[str]:
-    """What of the vocabularies is worth a line: smaller than usual, or without many a word."""
+    """A line for each vocabulary that is smaller than the default, or that lacks many words."""
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
     for side, ids in ((tokenizers.src, corpus.src_ids), (tokenizers.tgt, corpus.tgt_ids)):

@@ -106,7 +106,7 @@ class Validator:
 
     @property
     def scoring(self) -> Scoring:
-        """What BLEU is taken by."""
+        """The language and the tokenisation that BLEU is computed with."""
         return Scoring(tgt_lang=self.tokenizers.tgt.lang, tokenize=self.config.bleu_tokenize)
 
     @property

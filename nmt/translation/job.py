@@ -13,10 +13,10 @@ from nmt.errors import DataError
 from nmt.output import direct_output, is_direct, keep_mode, locked, output_errors, place_of
 
 PART_SUFFIX = ".part"
-"""Of the file beside an output that has its lines until the last of them is there."""
+"""Suffix of the file that has an output's lines until the last of them is written."""
 
 NOTE_SUFFIX = ".part.json"
-"""Of the note beside that: what it is the translation of, and by what."""
+"""Suffix of the note beside it, which says what is translated, and how."""
 
 Write = Callable[[bytes], None]
 
@@ -67,7 +67,7 @@ def job_output(
 
 @dataclass
 class _Note:
-    """What an unfinished file is the translation of; `job` None: it is not noted."""
+    """The note on an unfinished file; there is none where `job` is None."""
 
     path: Path
     job: Mapping[str, object] | None
@@ -94,8 +94,8 @@ class _Note:
             noted = read_json(self.path, DataError)
         except FileNotFoundError:
             raise DataError(
-                f"{out}: cannot be resumed: {self.path.name} is not beside it, which says of what "
-                "it is the translation"
+                f"{out}: cannot be resumed: {self.path.name}, which says what is translated "
+                "and how, is not beside it"
             ) from None
         before = cast(dict[str, object], noted if isinstance(noted, dict) else {})
         now = self.job or {}
@@ -115,7 +115,7 @@ class _Note:
 
 @dataclass
 class _Lines:
-    """Lines on their way into `stream`, which is left as it is until the first of them comes."""
+    """Writes lines into `stream`, which stays as it is until the first of them."""
 
     stream: BinaryIO
     note: _Note | None = None

@@ -32,7 +32,7 @@ from nmt.schema import Config, Hypothesis, conflict_error
 from nmt.translation.trail import Chosen, Step, Trail, length_penalty, scored
 
 MAX_PIECES = 100_000
-"""No sentence is longer: a search that may go on for ever is nobody's wish."""
+"""The highest bound of a translation's length, so that every search ends."""
 
 
 class SearchConfig(Config):

@@ -124,7 +124,7 @@ def verb_group(forms: tuple[str, str, str], tense: str, person: int, middle: str
 def finish(text: str) -> str:
     """Return the sentence as printed: one spacing, capitals, and in some the short forms.
 
-    Whether a sentence has short forms (don't, she's) hangs on a hash of the sentence alone.
+    Whether a sentence has short forms (don't, she's) depends on a hash of the sentence alone.
     """
     text = re.sub(r" +", " ", text).replace(" ,", ",").strip()
     draw = hashlib.sha256(text.encode()).digest()

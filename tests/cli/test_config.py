@@ -98,7 +98,7 @@ def test_a_home_folder_is_spelt_with_a_tilde(
     assert f"tsv: {tmp_path}/home/a.tsv\n" in nmt_config("show", file).stdout
     Path(file).write_text("name: x\ndata: {train: {tsv: ~no_such_user/a}}\ntrain: {epochs: 1}\n")
     assert (
-        "data.train.tsv: got '~no_such_user/a', and there is no such home"
+        "data.train.tsv: got '~no_such_user/a', no such home directory"
         in nmt_config("check", file).stderr
     )
 

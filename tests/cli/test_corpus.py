@@ -171,8 +171,8 @@ def test_check_tells_of_odd_lines_and_of_a_corpus_that_is_not_what_it_should_be(
     )
     result = run_without_error(["check", "own.yaml"])
     for line in (
-        "a.en: 1 of 31 lines empty, on a side at least: 31",
-        "a.fr: 1 of 31 lines not in Unicode's NFC (models read them in NFC): 31",
+        "a.en: 1 of 31 lines have an empty side: 31",
+        "a.fr: 1 of 31 lines are not in Unicode's NFC (models read them in NFC): 31",
         "a.fr: 30 of 31 lines end in CRLF, and the others do not: the CR stays in them: 1, 2, 3, "
         "4, 5, ...",
         "a.en: longest line: 11 (16 characters)",

@@ -104,7 +104,7 @@ def test_a_terminal_that_closes_ends_it_saved_unless_nohup_says_no(
         process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 128 + (signal.SIGTERM if ignored else signal.SIGHUP)
     assert _log(folder)[-1].startswith(f"stopped: saved at step {max(_steps(folder)):,}; ")
-    assert "stderr: Input/output error: going on, and said here only" in _log(folder)
+    assert "stderr: Input/output error: messages are kept here only" in _log(folder)
 
 
 def test_a_reader_of_its_messages_that_leaves_costs_no_update(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_reader_of_its_messages_that_leaves_costs_no_update(folder: Path) -> N
     process.stdout.close()
     assert _steps(folder) == list(range(1, 15))
     log = _log(folder)
-    assert log.count("stderr: Broken pipe: going on, and said here only") == 1
+    assert log.count("stderr: Broken pipe: messages are kept here only") == 1
     assert log[-1].startswith("finished at step 14: 2 epochs done; best BLEU")
 
 

@@ -16,8 +16,8 @@ def test_every_odd_line_has_its_number(tmp_path: Path) -> None:
     assert (report.longest, report.longest_chars) == (4, 9)
     assert list(file_lines(report)) == [
         f"{path}: begins with a byte order mark, which is left out when it is read",
-        f"{path}: 2 of 6 lines empty, on a side at least: 2, 6",
-        f"{path}: 2 of 6 lines not in Unicode's NFC (models read them in NFC): 3, 5",
+        f"{path}: 2 of 6 lines have an empty side: 2, 6",
+        f"{path}: 2 of 6 lines are not in Unicode's NFC (models read them in NFC): 3, 5",
         f"{path}: 2 of 6 lines end in CRLF, and the others do not: the CR stays in them: 1, 5",
         f"{path}: longest line: 4 (9 characters)",
     ]
@@ -30,7 +30,7 @@ def test_of_many_lines_the_first_are_named_and_all_are_counted(tmp_path: Path) -
     assert report.empty == Lines(1000, (2, 3, 4, 5, 6))
     assert list(file_lines(report))[:2] == [
         f"{path}: every line ends in CRLF, which is read as a line's end",
-        f"{path}: 1,000 of 1,001 lines empty, on a side at least: 2, 3, 4, 5, 6, ...",
+        f"{path}: 1,000 of 1,001 lines have an empty side: 2, 3, 4, 5, 6, ...",
     ]
 
 

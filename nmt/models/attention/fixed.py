@@ -37,8 +37,8 @@ class FixedConfig(Config):
 class FixedContext(Attention):
     """context = `Memory.final` of the top layer, whatever the weights.
 
-    All the weight stands on the last kept position, which is no word but the end of the
-    sentence: no word is looked at, so that alignments have no links.
+    All the weight stands on the last kept position, the end of the sentence, so that alignments
+    have no links.
     """
 
     def __init__(self, memory_size: int) -> None:

@@ -31,7 +31,7 @@ _SECONDS = 120
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _SCRATCH = "making-"
-"""What the name of the folder of a compilation begins with."""
+"""How the name of a compilation's folder begins."""
 
 SWITCH = "NMT_CPU_KERNELS"
 """The environment variable that, set to `off`, keeps anything from being compiled or loaded."""
@@ -100,7 +100,7 @@ def _found(
 
 
 def _loaded(path: Path, functions: tuple[str, ...]) -> ctypes.CDLL | None:
-    """None where there is no such library, or one that is not as it was written."""
+    """None where there is no such library, or it was changed since it was written."""
     try:
         content = path.read_bytes()
         if hashlib.sha256(content[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
@@ -142,7 +142,7 @@ def _compiled(
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """What compilations left that were killed: longer ago than one may take."""
+    """Remove what killed compilations left: folders older than any compilation takes."""
     for scratch in folder.glob(f"{_SCRATCH}*"):
         with contextlib.suppress(OSError):
             if time.time() - scratch.stat().st_mtime > 2 * _SECONDS:
@@ -150,7 +150,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _private_cache() -> Path | None:
-    """The folder for what is kept; None where it can not be made or others may write to it.
+    """The folder for what is kept; None where it cannot be made or others may write to it.
 
     A relative `$XDG_CACHE_HOME` counts as none, as its specification asks: what is loaded must not
     depend on the folder that one works in.

@@ -21,5 +21,5 @@ def steps_for(x: Tensor) -> Steps:
 
 
 def prepare_cpu() -> str:
-    """Compile what trainings in the dtypes of here, and searches, use; why not, in words, or ""."""
+    """Compile what trainings in these dtypes, and searches, use; why not, in words, or ""."""
     return why_not_compiled(dtypes_for(torch.empty(0))) or compile_search()
