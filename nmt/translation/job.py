@@ -10,13 +10,16 @@ from typing import BinaryIO, cast
 from nmt.atomic import flush, write_json
 from nmt.bounded import read_json
 from nmt.errors import DataError
-from nmt.output import direct_output, is_direct, keep_mode, locked, output_errors, place_of
-
-PART_SUFFIX = ".part"
-"""Of the file beside an output that has its lines until the last of them is there."""
-
-NOTE_SUFFIX = ".part.json"
-"""Of the note beside that: what it is the translation of, and by what."""
+from nmt.output import (
+    NOTE_SUFFIX,
+    PART_SUFFIX,
+    direct_output,
+    is_direct,
+    keep_mode,
+    locked,
+    output_errors,
+    place_of,
+)
 
 Write = Callable[[bytes], None]
 
