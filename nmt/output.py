@@ -14,6 +14,12 @@ from nmt.errors import ConfigError, DataError
 STDIN_OR_STDOUT = Path("-")
 """What `--file -` and `--out -` mean."""
 
+PART_SUFFIX = ".part"
+"""Of the file beside a long output that has its lines until the last of them is there."""
+
+NOTE_SUFFIX = ".part.json"
+"""Of the note beside that: what it is the translation of, and by what."""
+
 
 @contextlib.contextmanager
 def atomic_output(path: Path) -> Iterator[BinaryIO]:
@@ -97,16 +103,32 @@ def output_errors(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.filename is not None and not _is_about(Path(os.fsdecode(error.filename)), path):
+        name = None if error.filename is None else Path(os.fsdecode(error.filename))
+        if name is not None and not _is_about(name, path):
             raise
-        raise DataError(f"cannot write {path}: {error.strerror}") from error
+        in_the_way = name is not None and _is_beside(name, path) and os.path.lexists(name)
+        where = f"{name.name}: " if name is not None and in_the_way else ""
+        raise DataError(f"cannot write {path}: {where}{error.strerror}") from error
 
 
 def _is_about(name: Path, path: Path) -> bool:
     """Whether `name` is `path`, a folder of it, or a file beside it that becomes it."""
     place = Path(os.path.realpath(path))
-    beside = name.parent == place.parent and name.name.removeprefix(ASIDE).startswith(place.name)
-    return name in (path, place, *path.parents, *place.parents) or beside
+    return name in (path, place, *path.parents, *place.parents) or _is_beside(name, path)
+
+
+def _is_beside(name: Path, path: Path) -> bool:
+    """Whether `name` is a file beside `path` that becomes it, or that is about that file."""
+    return name in written_first(path)
+
+
+def written_first(path: Path) -> tuple[Path, ...]:
+    """The files beside `path` that are written, and taken away, before it is there."""
+    place = Path(os.path.realpath(path))
+    part, note = (f"{place.name}{suffix}" for suffix in (PART_SUFFIX, NOTE_SUFFIX))
+    return tuple(
+        place.with_name(name) for name in (f"{ASIDE}{place.name}", part, note, f"{ASIDE}{note}")
+    )
 
 
 @contextlib.contextmanager
@@ -126,6 +148,9 @@ def _open_locked(aside: Path, path: Path) -> int:
     while True:
         descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.close(descriptor)
+                raise DataError(f"cannot write {path}: {aside.name} is not a plain file")
             with contextlib.suppress(ImportError):  # Windows has no such locks
                 lock(descriptor)
             # Between the two calls another command may have moved the file to its place.
@@ -146,11 +171,19 @@ def keep_mode(descriptor: int, place: Path) -> None:
 
 
 def check_output(out: Path, inputs: Mapping[str, Iterable[Path]], flag: str = "--out") -> None:
-    """Raise ConfigError where `out` is one of the files that a command reads.
+    """Raise ConfigError where `out`, or a file written first, is one that a command reads.
 
     `inputs` are these files by what the user knows them by (`--file`). Files are compared, not
     names: a link to an input is that input.
     """
+    _check_apart(out, inputs, flag)
+    if out == STDIN_OR_STDOUT or out.is_dir() or is_direct(out):
+        return
+    for path in written_first(out):
+        _check_apart(path, inputs, f"{flag}: the file that is written first")
+
+
+def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], flag: str) -> None:
     found = _status(out, sys.stdout)
     if found is None or not stat.S_ISREG(found.st_mode):
         return

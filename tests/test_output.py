@@ -169,3 +169,26 @@ def test_other_files_and_devices_may_be_outputs(tmp_path: Path) -> None:
     inputs = {"--file": [tmp_path / "read", tmp_path / "absent", Path("/dev/null")]}
     for out in (tmp_path / "alike", tmp_path / "absent", Path("/dev/null"), Path("-")):
         check_output(out, inputs)
+
+
+@pytest.mark.parametrize("name", [".tmp-x", "x.part", "x.part.json", ".tmp-x.part.json"])
+def test_an_input_is_no_file_that_is_written_before_the_output(name: str, tmp_path: Path) -> None:
+    read = tmp_path / name
+    read.write_text("input")
+    (tmp_path / "link").symlink_to("x")
+    for out in (tmp_path / "x", tmp_path / "link"):
+        with pytest.raises(ConfigError, match=rf"written first: .*{name} is read as well"):
+            check_output(out, {"--file": [read]})
+    check_output(tmp_path / "y", {"--file": [read]})
+
+
+def test_what_stands_where_the_file_is_written_first_is_named(tmp_path: Path) -> None:
+    out, aside = tmp_path / "x", tmp_path / ".tmp-x"
+    aside.mkdir()
+    with pytest.raises(DataError, match=r"cannot write .*x: \.tmp-x: "):
+        write_lines(["a"], out)
+    aside.rmdir()
+    os.mkfifo(aside)
+    with pytest.raises(DataError, match=r"cannot write .*x: \.tmp-x is not a plain file"):
+        write_lines(["a"], out)
+    assert list(tmp_path.iterdir()) == [aside]

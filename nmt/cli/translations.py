@@ -106,8 +106,8 @@ def writer(
         written = Writer(form, longest, typer.echo)
         yield written
     else:
-        from nmt.output import is_direct
-        from nmt.translation.job import PART_SUFFIX, job_output
+        from nmt.output import PART_SUFFIX, is_direct
+        from nmt.translation.job import job_output
 
         with job_output(out, job, resume, unit) as (write, n_done):
             if n_done:

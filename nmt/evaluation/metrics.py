@@ -6,17 +6,21 @@ bootstrap of Koehn 2004 (W04-3250).
 """
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, cast
 
-from nmt.errors import DataError
+import numpy as np
+from jaxtyping import Float
+
+from nmt.errors import ConfigError, DataError
 from nmt.evaluation import multi30k
 from nmt.evaluation.tokenisation import DEFAULT_TOKENISATION, bleu_tokenisation
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
+    from sacrebleu.metrics.base import Metric, Score
 
 DEFAULT_BOOTSTRAP = 1000
 
@@ -71,13 +75,30 @@ def _bleu(tokenize: str) -> "Metric":
 def _chrf(_: str) -> "Metric":
     from sacrebleu.metrics.chrf import CHRF
 
-    return CHRF()
+    return _in_floats(CHRF())
 
 
 def _ter(_: str) -> "Metric":
     from sacrebleu.metrics.ter import TER
 
-    return TER()
+    return _in_floats(TER())
+
+
+def _in_floats(metric: "Metric") -> "Metric":
+    """`metric`, whose resamples all score in Python's floats.
+
+    Those of sacreBLEU score in NumPy's float32, but in a float where nothing matched, and
+    `statistics.mean`, which it calls on them, refuses a mixture.
+    """
+    compute = metric._compute_score_from_stats
+
+    def computed(stats: Sequence[int] | Sequence[float] | Float[np.ndarray, " n"]) -> "Score":
+        result = compute(cast("list[int]", stats))
+        result.score = float(result.score)
+        return result
+
+    metric._compute_score_from_stats = computed  # type: ignore[method-assign]
+    return metric
 
 
 def _tokenised_bleu(_: str) -> "Metric":
@@ -115,7 +136,7 @@ def score(
     Every line may have its own number of references. `n_bootstrap` of 0 leaves the interval
     out. sacreBLEU draws the resamples from a fixed seed (SACREBLEU_SEED, 12345), so the
     interval is reproducible. Raises DataError where the two sides differ in length, are empty,
-    or a line has no reference.
+    or a line has no reference, and ConfigError for a SACREBLEU_SEED that is no seed.
     """
     spec = METRICS[metric]
     hyps, streams = comparable(spec, hyps, refs, tgt_lang)
@@ -159,8 +180,9 @@ def comparable(
 ) -> tuple[Sequence[str], list[tuple[str | None, ...]]]:
     """Both sides as sacreBLEU is to read them: prepared, the references in streams.
 
-    Raises DataError as `score` does.
+    Raises DataError and ConfigError as `score` does.
     """
+    _check_seed()
     streams = reference_streams(refs, len(hyps))
     if spec.prepare is None:
         return hyps, streams
@@ -186,6 +208,12 @@ def reference_streams(
         if not line_refs:
             raise DataError(f"score: line {index} has no reference, it must have at least one")
     return list(zip_longest(*refs))
+
+
+def _check_seed() -> None:
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not (seed.isascii() and seed.isdecimal()):
+        raise ConfigError(f"SACREBLEU_SEED: got '{seed}', allowed: a whole number >= 0, or none")
 
 
 def _prepare_stream(

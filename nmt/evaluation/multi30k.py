@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from nmt.errors import DataError
+from nmt.evaluation.tokenisation import language_code
 
 
 def tokenise(lines: Sequence[str], lang: str) -> list[str]:
@@ -23,10 +24,11 @@ def tokenise(lines: Sequence[str], lang: str) -> list[str]:
         raise DataError(
             "the Multi30k papers' BLEU needs sacremoses; get it with: pip install 'nmt[moses]'"
         ) from None
+    code = language_code(lang)  # FR would be a language without rules
     # Parity with the script includes its oddity: a U+2019 that is not between two letters of
     # a-z becomes a quotation mark, so `d’œil` is three tokens in the published references.
-    normaliser = MosesPunctNormalizer(lang=lang, perl_parity=True)
-    tokenizer = MosesTokenizer(lang=lang)
+    normaliser = MosesPunctNormalizer(lang=code, perl_parity=True)
+    tokenizer = MosesTokenizer(lang=code)
     # The newline belongs to the line, as it does for the scripts: one of their rules moves a
     # full stop out of the quotation marks before it, if any character follows.
     normalised = (normaliser.normalize(line.lower() + "\n") for line in lines)
@@ -35,4 +37,4 @@ def tokenise(lines: Sequence[str], lang: str) -> list[str]:
 
 def signature(lang: str) -> str:
     """What the tokenisation adds to sacreBLEU's signature: steps, language, sacremoses' version."""
-    return f"prep:lc.norm.tok.{lang}|sacremoses:{version('sacremoses')}"
+    return f"prep:lc.norm.tok.{language_code(lang)}|sacremoses:{version('sacremoses')}"

@@ -20,8 +20,12 @@ _OF_LANGUAGE = {
 
 def bleu_tokenisation(tgt_lang: str, asked: str | None = None) -> str:
     """`asked`, or else the tokenisation for a language, such as `zh`, `zh-CN` or `fr`."""
-    code = tgt_lang.lower().replace("_", "-").partition("-")[0]
-    return asked or _OF_LANGUAGE.get(code, DEFAULT_TOKENISATION)
+    return asked or _OF_LANGUAGE.get(language_code(tgt_lang), DEFAULT_TOKENISATION)
+
+
+def language_code(lang: str) -> str:
+    """The ISO 639 code in a language's name: `fr` of `FR` and `fr-CA`, `zh` of `zh_TW`."""
+    return lang.lower().replace("_", "-").partition("-")[0]
 
 
 def check_tokenisation(name: str, where: str) -> None:

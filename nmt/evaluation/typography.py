@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nmt.corpus.text import APOSTROPHE, NBSP, NNBSP, composed, has_typography, normalise, restore
+from nmt.evaluation.tokenisation import language_code
 from nmt.schema import EvalExample
 
 Typography = Literal["plain", "printed"]
@@ -61,6 +62,7 @@ def comparable_texts(
 
     No character of a reference changes for another: NFC spells the same text in other code points.
     """
+    lang = language_code(lang)
     refs = [ref for example in examples for ref in example.ref_texts]
     typography = typography_of(refs, lang)
     given = [composed(text) for text in hyp_texts]

@@ -10,13 +10,16 @@ from typing import BinaryIO, cast
 from nmt.atomic import flush, write_json
 from nmt.bounded import read_json
 from nmt.errors import DataError
-from nmt.output import direct_output, is_direct, keep_mode, locked, output_errors, place_of
-
-PART_SUFFIX = ".part"
-"""Suffix of the file that has an output's lines until the last of them is written."""
-
-NOTE_SUFFIX = ".part.json"
-"""Suffix of the note beside it, which says what is translated, and how."""
+from nmt.output import (
+    NOTE_SUFFIX,
+    PART_SUFFIX,
+    direct_output,
+    is_direct,
+    keep_mode,
+    locked,
+    output_errors,
+    place_of,
+)
 
 Write = Callable[[bytes], None]
 

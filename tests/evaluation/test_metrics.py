@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import METRICS, corpus_bleu, reference_streams, score
 
 # Two sentences by hand. Hypothesis 1, "the cat sat on the mat" (6 words), against
@@ -109,6 +109,14 @@ def test_the_interval_surrounds_the_score_and_is_reproducible():
     assert "|bs:1000|seed:12345|" in first.signature
 
 
+@pytest.mark.parametrize("metric", ["chrf", "ter"])
+def test_resamples_in_which_nothing_can_be_counted_have_their_place_in_the_interval(metric):
+    """Where every line of a resample is empty, sacreBLEU scores in another type of number."""
+    result = score(metric, ["", "le chat", "z"], [("",), ("le chat",), ("",)], n_bootstrap=100)
+    assert result.low < result.score
+    assert result.low < result.high
+
+
 def test_an_interval_never_leaves_the_scale():
     hyps = [*MANY_REFS[:39], "rien"]
     result = score("chrf", hyps, [(ref,) for ref in MANY_REFS[:40]], n_bootstrap=100)
@@ -133,3 +141,19 @@ def test_every_metric_of_the_table_scores_an_empty_translation():
     for name in METRICS:
         worst = 100.0 if name == "ter" else 0.0
         assert score(name, [""], [("un chat",)], n_bootstrap=0).score == worst
+
+
+@pytest.mark.parametrize("seed", ["abc", "-1", "1.5", ""])
+def test_a_seed_of_the_bootstrap_that_is_none_is_one_line(seed, monkeypatch):
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    with pytest.raises(ConfigError, match=f"SACREBLEU_SEED: got '{seed}', allowed: a whole"):
+        score("bleu", HYPS, REFS)
+
+
+@pytest.mark.parametrize("lang", ["FR", "fr-CA", "fr_CA"])
+@pytest.mark.parametrize("metric", ["bleu", "multi30k"])
+def test_a_language_is_known_by_its_code_however_it_is_written(metric, lang):
+    """sacremoses parts `l'` from its noun in French only, and has no language FR."""
+    pytest.importorskip("sacremoses")
+    hyps, refs = ["l'été est là, c'est sûr"], [("l'hiver est là, c'est sûr",)]
+    assert score(metric, hyps, refs, lang, 0) == score(metric, hyps, refs, "fr", 0)

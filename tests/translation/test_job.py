@@ -10,7 +10,8 @@ import pytest
 from disk import watched
 
 from nmt.errors import DataError
-from nmt.translation.job import NOTE_SUFFIX, PART_SUFFIX, job_output
+from nmt.output import NOTE_SUFFIX, PART_SUFFIX
+from nmt.translation.job import job_output
 
 JOB: dict[str, object] = {"input": "abc", "search": {"beam": 5}}
 
