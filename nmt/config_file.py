@@ -121,10 +121,26 @@ def load_values(
     values: Mapping[str, object], config_class: type[AnyConfig], where: str
 ) -> AnyConfig:
     """The config of nested dicts; raises ConfigError likewise, with `where` before each fault."""
-    tree: Tree = json.loads(
-        json.dumps(dict(values), default=os.fspath)
-    )  # a copy, its paths as text
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where}: got {reprlib.repr(values)}, allowed: a dict of keys")
+    try:
+        tree: Tree = json.loads(json.dumps(dict(values), default=_as_said))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: {error}") from None
     return _load(tree, (), {(): Place(where, 0)}, config_class)
+
+
+def _as_said(value: object) -> object:
+    """What YAML would say for a value of Python: a path, a config, a scalar of numpy."""
+    if isinstance(value, Config):
+        return value.model_dump(mode="json")
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    raise TypeError(
+        f"got {reprlib.repr(value)}, allowed: text, a number, true, false, null, a list or a dict"
+    )
 
 
 def _load(

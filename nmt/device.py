@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -19,8 +20,8 @@ and read again at once can stay."""
 _AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def resolve_device(name: str) -> torch.device:
-    """The torch device for `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+def resolve_device(name: str | torch.device) -> torch.device:
+    """The torch device for `auto`, `cpu`, `cuda`, `cuda:N` or `mps`, or of a torch.device.
 
     `auto` prefers CUDA, then MPS, then the CPU. Raises ConfigError where the named device
     does not exist on this machine: nothing falls back silently.
@@ -29,9 +30,10 @@ def resolve_device(name: str) -> torch.device:
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    kind, _, index = name.partition(":")
-    if kind not in ("cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdecimal())):
+    name = str(name)
+    if not re.fullmatch(r"cpu|mps|cuda(:[0-9]+)?", name):
         raise ConfigError(f"device: got '{name}', allowed: auto, cpu, cuda, cuda:N, mps")
+    kind, _, index = name.partition(":")
     if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if int(index or 0) >= count:

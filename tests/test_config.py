@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from nmt.corpus.sources import DataConfig, SplitConfig
 from nmt.corpus.word_tokenizer import WordConfig
 from nmt.errors import ConfigError
 from nmt.training.optim import AdadeltaConfig, CosineConfig
+from nmt.translation.search import SearchConfig
 
 MINIMAL = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
@@ -254,6 +256,36 @@ def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
     assert said == before
     with pytest.raises(ConfigError, match=r"^config: tokenizer\.vocab_siz: unknown key; did you"):
         config_of({**said, "tokenizer": {"vocab_siz": 500}})
+
+
+@pytest.mark.parametrize("wrong", [b"x", {"x"}, object()])
+def test_what_no_yaml_can_say_is_refused_in_a_line(wrong: object) -> None:
+    with pytest.raises(ConfigError, match=r"^config: got .*, allowed: text, a number, true.*dict$"):
+        config_of({"name": wrong})
+
+
+def test_a_dict_within_itself_is_refused_in_a_line() -> None:
+    endless: dict[str, object] = {"name": "x"}
+    endless["data"] = endless
+    with pytest.raises(ConfigError, match=r"^config: Circular reference detected$"):
+        config_of(endless)
+
+
+def test_values_of_numpy_and_configs_say_what_they_are() -> None:
+    said = {"name": "x", "data": {"corpus": "starter"}, "train": {"epochs": 1}}
+    config = config_of({**said, "seed": np.int64(3), "search": SearchConfig(beam=2)})
+    assert (config.seed, config.search) == (3, SearchConfig(beam=2))
+
+
+def test_recipes_are_near_by_letters_not_by_case_and_a_folder_of_them_is_listed() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^STARTER: no such file.* \(did you mean 'starter'\?\): "
+    ):
+        load_config("STARTER")
+    with pytest.raises(
+        ConfigError, match=r"^family: no such file.* nmt: family/additive, .*coverage"
+    ):
+        load_config("family")
 
 
 def test_a_flag_is_named_as_it_was_typed(tmp_path: Path) -> None:

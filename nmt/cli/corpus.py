@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, NMTError
 
 if TYPE_CHECKING:
     from nmt.corpus.file_report import FileReport
@@ -124,7 +124,7 @@ def check(
             tokenizers = train_tokenizers(
                 loaded.tokenizer, splits["train"], *languages, loaded.seed
             )
-        except ConfigError as error:  # of its size: all else can be told
+        except NMTError as error:  # of its size, or there is no text: all else can be told
             fault = error
         else:
             for note in size_notes(tokenizers):

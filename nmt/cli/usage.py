@@ -32,7 +32,7 @@ def _problem(error: Any) -> str:
         return f"{error.option_name}: {'needs a' if 'requires' in message else 'takes no'} value"
     commands = list(getattr(error.ctx and error.ctx.command, "commands", ()))
     if found := re.match(r"No such command '(.*?)'", message):
-        near = _nearest(found[1], commands)
+        near = _nearest(found[1], [*commands, "--help"])
         return f"no command '{found[1]}'; " + (near or f"allowed: {', '.join(commands)}")
     if commands and message.startswith("Missing command"):
         return f"a command is missing; allowed: {', '.join(commands)}"
@@ -76,7 +76,7 @@ def _bad_value(error: Any) -> str:
 def _nearest(name: str, names: Iterable[str]) -> str:
     # Two options are no nearer for their dashes.
     by_word = {other.lstrip("-"): other for other in names}
-    near = difflib.get_close_matches(name.lstrip("-"), list(by_word), n=1)
+    near = difflib.get_close_matches(name.lstrip("-").lower(), list(by_word), n=1)
     return f"did you mean {by_word[near[0]]}?" if near else ""
 
 

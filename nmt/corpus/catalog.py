@@ -178,6 +178,7 @@ class _Located:
 
     def stream(self) -> Iterator[SentencePair]:
         """The pairs in file order, in constant memory."""
+        self.on_disk()  # a FIFO would be waited for
         for pair in self._whole():
             if self.cut is not None and part_of(pair.src_text, self.cut[0]) != self.cut[1]:
                 continue
@@ -202,6 +203,7 @@ class _Located:
         if self.files.tsv is not None:
             return group_by_source(list(self.stream()))
         if self.files.src is not None and len(self.tgts) > 1 and not self.cut and not self.swapped:
+            self.on_disk()
             return read_references(self.files.src, self.tgts)
         return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
 

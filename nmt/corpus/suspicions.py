@@ -18,7 +18,7 @@ MANY_COPIES = 0.1
 BLOCK = 100
 """Pairs whose lengths are compared at a time, so that a line lost in the middle is found."""
 
-_SHIFTS = (-3, -2, -1, 1, 2, 3)
+_SHIFTS = tuple(k for k in range(-10, 11) if k)
 _SAMPLED = 2000
 """Pairs, at equal distances, whose languages are looked at."""
 

@@ -67,20 +67,20 @@ class Translator:
     def load(
         cls,
         run: FilePath,
-        device: str = "auto",
+        device: str | torch.device = "auto",
         checkpoint: str = "best",
-        search: SearchConfig | None = None,
+        search: SearchConfig | Mapping[str, object] | None = None,
         int8: bool = False,
     ) -> "Translator":
-        """The translator of a run directory; without `search`, as the run's config says.
+        """The translator of a run directory; what `search` leaves out is as the run's config says.
 
         `checkpoint` is `best`, `last` or `step-N`. Raises CheckpointError where the run or the
         checkpoint is missing or damaged, and ConfigError for a device that is not there.
         """
         chosen = resolve_device(device)
         loaded = load_model(Path(run), checkpoint=checkpoint, device=chosen)
-        search = search or loaded.config.search
-        translator = cls(loaded.model, loaded.tokenizers, chosen, search, int8)
+        searching = _search_of(loaded.config.search, search)
+        translator = cls(loaded.model, loaded.tokenizers, chosen, searching, int8)
         translator.origin = f"{Path(run)}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 
@@ -101,17 +101,19 @@ class Translator:
         n_best: int | None = None,
         restore: bool = True,
         with_heads: bool = False,
-        search: Mapping[str, object] | None = None,
+        search: SearchConfig | Mapping[str, object] | None = None,
     ) -> list[Translation]:
         """The translation of every text, in order; a text without any piece gets an empty one.
 
         `n_best` hypotheses each (default: the search's); `restore` writes them in the typography
         of the language; `with_heads` gives the weights of every head of the attention; `search`
-        has keys of SearchConfig that this call sets, such as {"beam": 1}. Raises ConfigError for
-        values that SearchConfig does not allow, and where `n_best` is over the beam; TypeError for
-        texts that are not str.
+        is that of this call, or has the keys of it that this call sets, such as {"beam": 1}. Raises
+        ConfigError for values that SearchConfig does not allow, and where `n_best` is over the
+        beam; TypeError for texts that are not str.
         """
-        config = self._config(n_best, search or {})
+        config = _search_of(self.search, search)
+        if n_best is not None:
+            config = _search_of(config, {"n_best": n_best})
         texts = _checked(texts)
         sources = [self.tokenizers.src.encode(text) for text in texts]
         vocab_size = len(self.tokenizers.tgt.vocab)
@@ -224,16 +226,6 @@ class Translator:
             )
             yield from zip(chosen, forced, strict=True)
 
-    def _config(self, n_best: int | None, changes: Mapping[str, object]) -> SearchConfig:
-        config = self.search
-        if changes:
-            config = load_values({**config.model_dump(), **changes}, SearchConfig, "search")
-        if n_best is None:
-            return config
-        if not 1 <= n_best <= config.beam:
-            raise ConfigError(f"n_best: got {n_best}, allowed: 1 to the beam, {config.beam}")
-        return config.model_copy(update={"n_best": n_best})
-
     def _batches(
         self, sizes: Sequence[int], by_area: bool = False, n_parts: int = 1
     ) -> Iterator[list[int]]:
@@ -266,14 +258,29 @@ class Translator:
         )
 
 
+def _search_of(
+    base: SearchConfig, given: SearchConfig | Mapping[str, object] | None
+) -> SearchConfig:
+    """`given`; or `base` with the keys set that `given` has."""
+    if isinstance(given, SearchConfig):
+        return given
+    if not given:
+        return base
+    if not isinstance(given, Mapping):
+        got = reprlib.repr(given)
+        raise TypeError(f"search: got {got}, allowed: a SearchConfig, or a dict of its keys")
+    return load_values({**base.model_dump(), **given}, SearchConfig, "search")
+
+
 def _checked(texts: Iterable[str], name: str = "texts") -> list[str]:
     return list(_str_by_str(texts, name))
 
 
 def _str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
-    """`texts`, each of which is checked as it is read; one str would be read letter by letter."""
-    if isinstance(texts, str):
-        raise TypeError(f"{name}: got one str, allowed: several, such as [text]")
+    """`texts`, each of which is checked as it is read; one would be read letter by letter."""
+    if isinstance(texts, str | bytes):
+        got = type(texts).__name__
+        raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
     return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
 
 

@@ -17,6 +17,8 @@ from nmt.cli.usage import is_usage_error
     [
         # the command
         ("trian", "nmt: no command 'trian'; did you mean train?"),
+        ("TRAIN", "nmt: no command 'TRAIN'; did you mean train?"),
+        ("help", "nmt: no command 'help'; did you mean --help?"),
         ("config chek x", "nmt config: no command 'chek'; did you mean check?"),
         ("vocab frob", "nmt vocab: no command 'frob'; allowed: build, show"),
         # an option's name

@@ -255,6 +255,18 @@ def test_a_folder_is_no_corpus_file(tmp_path: Path) -> None:
         split_files(split, data)
 
 
+@pytest.mark.parametrize("n_references", [0, 1, 2])
+def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(
+    tmp_path: Path, n_references: int
+) -> None:
+    pipe = tmp_path / "a"
+    os.mkfifo(pipe)
+    split = SplitConfig(src=pipe, tgt=(pipe,) * n_references) if n_references else None
+    read = read_split if n_references < 2 else read_examples
+    with pytest.raises(DataError, match=rf"^{pipe}: not a plain file$"):
+        read(split or SplitConfig(tsv=pipe), DataConfig())
+
+
 def test_a_corpus_not_on_disk_says_how_to_get_it(data: DataConfig) -> None:
     split = SplitConfig(corpus="multi30k-en-fr", split="train")
     english = DataConfig(folder=data.folder)

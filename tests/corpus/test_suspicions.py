@@ -96,3 +96,11 @@ def test_a_packed_corpus_is_the_same(tmp_path: Path, pairs: list[SentencePair]) 
     lines = "".join(f"{pair.src_text}\t{pair.tgt_text}\n" for pair in without_a_target(pairs, 0))
     (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(lines.encode()))
     assert len(suspicions(read_tsv(tmp_path / "a.tsv.gz"), "en", "fr")) == 1
+
+
+def test_several_lost_lines_are_noticed(pairs: list[SentencePair]) -> None:
+    found = pairs
+    for _ in range(8):
+        found = without_a_target(found, 150)
+    (line,) = suspicions(found, "en", "fr")
+    assert "line n fits line n-8 of the other side" in line

@@ -4,6 +4,7 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -259,7 +260,7 @@ def test_a_stream_is_answered_in_order_and_by_chunks(translator: Translator) -> 
 
 
 def test_n_best_over_the_beam(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match=r"^n_best: got 6, allowed: 1 to the beam, 5$"):
+    with pytest.raises(ConfigError, match=r"^search: n_best: got 6, allowed: 1 to beam \(5\)$"):
         translator.translate(["Is"], n_best=6)
 
 
@@ -269,6 +270,20 @@ def test_one_string_is_no_list_of_texts(translator: Translator) -> None:
             each("He is tired.")
     with pytest.raises(TypeError, match=r"^target_texts: got one str"):
         translator.force(["Is"], "Est")
+
+
+def test_bytes_are_no_list_of_texts(translator: Translator) -> None:
+    with pytest.raises(TypeError, match=r"^texts: got one bytes, allowed: several, such as "):
+        translator.translate(cast("list[str]", b"He is tired."))
+
+
+def test_a_search_may_be_a_config_or_some_of_its_keys(translator: Translator) -> None:
+    expected = translator.translate(TEXTS, search={"beam": 1})
+    greedy = translator.search.model_copy(update={"beam": 1})
+    for search in (greedy, {"beam": np.int64(1)}, {"beam": torch.tensor(1)}):
+        assert translator.translate(TEXTS, search=search) == expected
+    with pytest.raises(ConfigError, match=r"^search: got <object.*>, allowed: text, a number"):
+        translator.translate(TEXTS, search={"beam": object()})
 
 
 def test_texts_may_come_from_any_iterable(translator: Translator) -> None:

@@ -1,0 +1,17 @@
+"""device.py: the device that is meant, or one line why there is none."""
+
+import pytest
+import torch
+
+from nmt.device import resolve_device
+from nmt.errors import ConfigError
+
+
+def test_a_device_is_named_or_given() -> None:
+    assert resolve_device("cpu") == resolve_device(torch.device("cpu")) == torch.device("cpu")
+
+
+@pytest.mark.parametrize("wrong", ["", "gpu", "cpu:", "cpu:0", "cuda:", "cuda:-1", "mps:0", "CPU"])
+def test_what_names_no_device_is_refused_in_a_line(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=f"^device: got '{wrong}', allowed: auto, cpu, cuda"):
+        resolve_device(wrong)
