@@ -93,7 +93,7 @@ def _in_floats(metric: "Metric") -> "Metric":
     compute = metric._compute_score_from_stats
 
     def computed(stats: Sequence[int] | Sequence[float] | Float[np.ndarray, " n"]) -> "Score":
-        result = compute(cast("list[int]", stats))
+        result: Score = compute(cast("list[int]", stats))
         result.score = float(result.score)
         return result
 
