@@ -207,12 +207,12 @@ def _recipe(path: Path) -> Path:
     if path.is_dir() and (path.suffix or not path.name or inside.is_file()):
         hint = f"; did you mean '{inside}'?" if inside.is_file() else ""
         raise ConfigError(f"{path}: a folder, and a config is a YAML file{hint}")
-    names = [name for name in known if path in Path(name).parents and path != Path()]
-    names = names or [name for name in known if Path(name).parent == path.parent]
+    below = [name for name in known if path in Path(name).parents and path != Path()]
+    names = below or [name for name in known if Path(name).parent == path.parent]
     if not names:
         return path
     problem = "a folder" if path.is_dir() else "no such file"
-    near = difflib.get_close_matches(path.as_posix().lower(), names, n=1)
+    near = [] if below else difflib.get_close_matches(path.as_posix().lower(), names, n=1)
     hint = f" (did you mean '{near[0]}'?)" if near else ""
     raise ConfigError(
         f"{path}: {problem}, and no recipe that comes with nmt{hint}: {', '.join(names)}"

@@ -297,7 +297,7 @@ def test_a_flag_is_named_as_it_was_typed(tmp_path: Path) -> None:
     for value, words in (
         (0, "got 0, allowed: >= 1"),
         (10**30, f"got {10**30}, allowed: less than 2^63"),
-        (99999, "got 99999, allowed: at most the vocabulary's size"),
+        (9999, "got 9999, allowed: at most the vocabulary's size"),
     ):
         flag = Flag("search.beam", value, f"--beam {value}")
         with pytest.raises(ConfigError, match=re.escape(f"--beam {value}: search.beam: {words}")):

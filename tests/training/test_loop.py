@@ -300,7 +300,7 @@ def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> 
     said: list[str] = []
     request = EvalRequest(run=run, src=folder / "x.en", refs=(folder / "x.de",))
     kept = perform(request, said.append).keep(run)
-    assert json.loads(kept.read_text(encoding="utf-8"))["refs"] == [str(folder / "x.de")]
+    assert json.loads(kept.path.read_text(encoding="utf-8"))["refs"] == [str(folder / "x.de")]
 
 
 def test_references_that_bleu_alters_are_told(corpus: Path) -> None:
