@@ -4,7 +4,7 @@
         --set train.precision=bf16
 
 trains in a process of its own and prints its resident memory and processor time by update. Below
-the table stands what the run said of its memory after the first batches.
+the table stands what the run said of its memory after 200 updates.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from nmt.process_memory import process_bytes
 
-SAID = re.compile(r"([0-9.]+) GiB of memory")
+SAID = re.compile(r"([0-9.]+) GiB of memory with")
 
 
 def start(given: argparse.Namespace, run: Path) -> subprocess.Popen[bytes]:
@@ -69,7 +69,7 @@ def main() -> None:
                 print("|", " | ".join(f"{cell:,.0f}" for cell in cells), "|", flush=True)
         said = SAID.search((run / "train.log").read_text(encoding="utf-8"))
         if said:
-            print(f"\nsaid after the first batches: {float(said[1]) * 1024:,.0f} MiB")
+            print(f"\nsaid after 200 updates: {float(said[1]) * 1024:,.0f} MiB")
         raise SystemExit(process.returncode)
 
 

@@ -38,10 +38,11 @@ from nmt.training.state import Engine, pack, unpack
 from nmt.training.validation import Validator
 
 _ESTIMATE_AFTER = 20
-"""Updates of this process before time and memory are estimated from them."""
+"""Updates of this process before the time of an epoch is estimated from them."""
 
 _RELEASE_EVERY = 200
-"""Updates until freed memory goes back to the system (docs/benchmarks.md)."""
+"""Updates until freed memory goes back to the system (docs/benchmarks.md). After the first of
+these releases memory is estimated: by then most shapes of products have been seen and cached."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,8 @@ class Trainer:
             self._say_estimate(math.ceil(n_batches / train.accumulate))
         if n_updates % _RELEASE_EVERY == 0:
             release_freed_memory()
+        if n_updates == _RELEASE_EVERY:
+            self._say_memory()
         if progress.step % train.log_every == 0:
             measured: Record = {
                 "loss": self.meter.loss,
@@ -237,13 +240,15 @@ class Trainer:
 
     def _say_estimate(self, updates_per_epoch: int) -> None:
         seconds = (time.monotonic() - self._first_time) / _ESTIMATE_AFTER
-        release_freed_memory()
         memory = MemoryUse.of(self.parts.device)
-        words = ""
+        in_use = "" if memory is None else f", {memory.peak / 2**30:.2f} GiB of memory so far"
+        self.log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{in_use}")
+
+    def _say_memory(self) -> None:
+        memory = MemoryUse.of(self.parts.device)
         if memory is not None:
             peak = memory.peak_for(self.parts.batcher.max_positions, self._most_positions)
-            words = f", about {peak / 2**30:.2f} GiB of memory with the largest batch"
-        self.log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{words}")
+            self.log.say(f"about {peak / 2**30:.2f} GiB of memory with the largest batch")
 
     def _record(self, kind: str, measured: Record) -> None:
         progress = self.progress
