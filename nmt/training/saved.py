@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import torch
-from pydantic import BaseModel, Field, Strict, ValidationError
+from pydantic import BaseModel, Field, Strict, ValidationError, field_validator
 from torch import Tensor
 
 from nmt.errors import CheckpointError
@@ -67,6 +67,14 @@ class Saved(BaseModel):
     param_groups: list[_Group]
     lr: Annotated[Positive, Field(le=MAX_LR)] | None = None
     rng: _Rng | None = None
+
+    @field_validator("progress")
+    @classmethod
+    def _best_is_whole(cls, progress: Progress) -> Progress:
+        best = (progress.best_bleu, progress.best_loss, progress.best_step)
+        if len({value is None for value in best}) > 1:
+            raise ValueError("best_bleu, best_loss and best_step: some are there, not all")
+        return progress
 
 
 def read_values(values: Mapping[str, object]) -> Saved:

@@ -271,3 +271,13 @@ def test_what_each_optimiser_and_schedule_saves_is_taken(
     assert go_on(tmp_path, train={**kinds, "steps": 3}) == 3
     names = json.loads((tmp_path / "run/checkpoints/last/state.json").read_text())["state"]
     assert names["progress"]["step"] == 3
+
+
+@pytest.mark.parametrize("name", ["best_bleu", "best_loss", "best_step"])
+def test_the_best_validation_is_there_with_all_its_numbers_or_not_at_all(name: str) -> None:
+    tensors, values = saved()
+    best: dict[str, object] = {"best_bleu": 9.5, "best_loss": 1.5, "best_step": 1}
+    values["progress"] |= best
+    unpack(tensors, values, engine())
+    values["progress"][name] = None
+    refused_state(tensors, values)
