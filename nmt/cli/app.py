@@ -39,6 +39,7 @@ class Group(TyperGroup):
             if not lines:
                 raise
             _say(lines)
+            _leave_full_output(error)
             raise typer.Exit(2) from error
         return rest
 
@@ -57,8 +58,15 @@ class Group(TyperGroup):
             if ctx.params.get("debug"):
                 traceback.print_exc()
             _say(lines)
+            _leave_full_output(error)
             raise typer.Exit(2) from error
         return result
+
+
+def _leave_full_output(error: Exception) -> None:
+    """Give stdout up where it was full: Python would complain a second time at exit."""
+    if isinstance(error, OSError) and error.filename is None:
+        give_up(sys.stdout)
 
 
 def _say(lines: list[str]) -> None:

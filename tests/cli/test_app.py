@@ -173,6 +173,21 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert result.stderr == b""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a Linux device")
+@pytest.mark.parametrize("command", ["--version", "config list"])
+def test_a_full_output_is_one_line(command: str) -> None:
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "nmt", *command.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+            cwd=ROOT,
+        )
+    assert (result.returncode, result.stderr) == (2, b"error: No space left on device\n")
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_stream_that_is_closed_leads_nowhere(tmp_path: Path, closed: str) -> None:
     """And into no file: the first one opened would get its number."""
