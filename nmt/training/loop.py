@@ -86,7 +86,7 @@ def train(
             lines = [f"changed       {change}" for change in opened.changed]
             lines += _go_on(trainer, run) if begun(run) else []
             done = trainer.progress
-            log.rewind(done.step, done.is_validated)
+            done.n_records = log.rewind(done.step, done.is_validated, done.n_records)
             log.say("\n".join([summary, *lines]))
             reason = _fit(trainer, interrupted)
             done = trainer.progress

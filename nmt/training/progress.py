@@ -36,6 +36,7 @@ class Progress:
 
     `window_*` sum over the updates since the last line of the log; times are seconds of training,
     validation included.
+    `n_records` counts the lines of metrics.jsonl up to here.
     `validated_step` is the last step that was measured, `kept_steps` are those whose checkpoints
     stay. A checkpoint that only a stop made is not among these: the run that goes on is to
     leave what the unbroken one leaves. The types are what a checkpoint may hold (saved.py).
@@ -56,6 +57,7 @@ class Progress:
     best_step: Count | None = None
     bad_validations: Count = 0
     validated_step: Count | None = None
+    n_records: Count = 0
     kept_steps: list[Count] = field(default_factory=list)
 
     @property

@@ -92,19 +92,22 @@ class RunLog:
             self._metrics.flush()
             os.fsync(self._metrics.fileno())
 
-    def rewind(self, step: int, validated: bool = True) -> None:
+    def rewind(self, step: int, validated: bool = True, n_records: int = 0) -> int:
         """Drop the records that a resumed run writes again: those after `step`, and without
         `validated` that of the validation there. So each step stands there once.
 
+        Returns how many are left, and reports in a line if damage left fewer than `n_records`.
         Call it once before the first record. Raises CheckpointError where the file cannot be read.
         """
         self._metrics.close()
-        n_damaged = _truncate_metrics(self._path, step, validated)
-        if n_damaged:
-            self.say(f"{self._path}: {n_damaged} damaged lines were left out")
+        n_kept = _truncate_metrics(self._path, step, validated)
+        if n_kept < n_records:
+            lost = f"{n_records - n_kept:,} of {n_records:,} records are missing or damaged"
+            self.say(f"{self._path}: {lost}")
         self._metrics = appending(self._path)
         if self._new_board is not None:
             self._board = self._new_board(self._folder / "tensorboard", purge_step=step + 1)
+        return n_kept
 
     def open_bar(self, epoch: int, total: int, done: int) -> None:
         """A bar over the batches of one epoch."""
@@ -156,22 +159,20 @@ class RunLog:
 
 
 def _truncate_metrics(path: Path, step: int, validated: bool) -> int:
-    """Drop records, and return how many lines were damaged, but for a last one that a kill cut."""
-    kept, n_damaged = [], 0
+    """Drop records as `rewind` does, and what is damaged; return how many are left."""
+    kept = []
     content = read_bytes(path, _MAX_METRICS_BYTES, CheckpointError)
-    lines = content.decode("utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines, start=1):
+    for line in content.decode("utf-8", errors="replace").split("\n"):
         try:
             record = json.loads(line)
             at, kind = record["step"], record["type"]
             is_before = at < step or (at == step and (validated or kind != "valid"))
         except (ValueError, KeyError, TypeError, RecursionError):
-            n_damaged += number < len(lines)
             continue
         if is_before:
             kept.append(line + "\n")
     write_text(path, "".join(kept))
-    return n_damaged
+    return len(kept)
 
 
 def _finite(value: float | int | str | None) -> float | int | str | None:

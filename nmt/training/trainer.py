@@ -252,6 +252,7 @@ class Trainer:
 
     def _record(self, kind: str, measured: Record) -> None:
         progress = self.progress
+        progress.n_records += 1
         self.log.record(
             {
                 "type": kind,

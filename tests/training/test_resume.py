@@ -121,6 +121,19 @@ def _records(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def test_a_resumed_run_says_which_records_are_missing(corpus: Path) -> None:
+    settings = {"epochs": 2, "log_every": 1}
+    _train(corpus, stop_after=3, train=settings)
+    path = corpus / "run" / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert len(lines) == 3
+    path.write_text(lines[0], encoding="utf-8")
+    _train(corpus, train=settings)
+    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    assert f"{path}: 2 of 3 records are missing or damaged\n" in log
+    assert log.count("missing or damaged") == 1
+
+
 def test_a_run_that_failed_before_its_first_checkpoint_may_be_mended(corpus: Path) -> None:
     with pytest.raises(ConfigError, match="vocab_size"):
         _train(corpus, tokenizer={"kind": "sentencepiece", "vocab_size": 9999})

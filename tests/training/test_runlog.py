@@ -35,18 +35,18 @@ def test_rewind_drops_later_steps_and_a_line_cut_short(tmp_path: Path) -> None:
     assert [record["step"] for record in _metrics(tmp_path)] == [1, 2, 3]
 
 
-def test_damaged_lines_are_counted_and_said(tmp_path: Path) -> None:
+def test_missing_and_damaged_records_are_counted_and_said(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     good = [f'{{"type": "train", "step": {step}}}\n' for step in (1, 2)]
     bad = ["[\n", "{}\n", '{"step": "x", "type": 1}\n', "\n", "[" * 100_000 + "\n"]
     path.write_text(good[0] + "".join(bad) + good[1] + '{"type": "tr', encoding="utf-8")
     with RunLog(tmp_path, quiet=True) as log:
-        log.rewind(2)
+        assert log.rewind(2, n_records=7) == 2
     assert [record["step"] for record in _metrics(tmp_path)] == [1, 2]
     said = (tmp_path / "train.log").read_text(encoding="utf-8")
-    assert said[20:] == f"{path}: 5 damaged lines were left out\n"
+    assert said[20:] == f"{path}: 5 of 7 records are missing or damaged\n"
     with RunLog(tmp_path, quiet=True) as log:
-        log.rewind(2)
+        assert log.rewind(2, n_records=2) == 2
     assert (tmp_path / "train.log").read_text(encoding="utf-8") == said
 
 
