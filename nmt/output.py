@@ -71,6 +71,12 @@ def place_of(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def part_of(path: Path) -> Path:
+    """The file beside `path` that holds the lines of an unfinished output."""
+    place = place_of(path)
+    return place.with_name(place.name + PART_SUFFIX)
+
+
 @contextlib.contextmanager
 def direct_output(path: Path) -> Iterator[BinaryIO]:
     """A stream into a path that `is_direct`; stdout stays open after it."""

@@ -106,7 +106,7 @@ def writer(
         written = Writer(form, longest, typer.echo)
         yield written
     else:
-        from nmt.output import PART_SUFFIX, is_direct
+        from nmt.output import PART_SUFFIX, is_direct, part_of
         from nmt.translation.job import job_output
 
         with job_output(out, job, resume, unit) as (write, n_done):
@@ -116,13 +116,19 @@ def writer(
             try:
                 yield written
             except BaseException as error:
-                if written.n_written and not is_direct(out):
+                # Ctrl-C may come between a line and its count: the file's lines are counted.
+                if not is_direct(out) and (n_lines := _count_lines(part_of(out))):
                     how = f"these lines are in {out}{PART_SUFFIX}"
                     if job and not isinstance(error, NMTError):  # that has to be mended first
                         how = "the same command with --resume goes on there"
-                    typer.echo(f"{out}: stopped after line {written.n_written:,}; {how}", err=True)
+                    typer.echo(f"{out}: stopped after line {n_lines:,}; {how}", err=True)
                 raise
     written.report()
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 @dataclass

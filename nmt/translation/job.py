@@ -12,12 +12,12 @@ from nmt.bounded import read_json
 from nmt.errors import DataError
 from nmt.output import (
     NOTE_SUFFIX,
-    PART_SUFFIX,
     direct_output,
     is_direct,
     keep_mode,
     locked,
     output_errors,
+    part_of,
     place_of,
 )
 
@@ -43,7 +43,7 @@ def job_output(
                 yield _Lines(stream).write, 0
             return
         place = place_of(out)
-        part = place.with_name(place.name + PART_SUFFIX)
+        part = part_of(out)
         if resume and not part.exists() and place.exists():
             raise DataError(
                 f"{out}: cannot be resumed: {part.name} is not beside it, so it is finished, or "
