@@ -12,19 +12,20 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from nmt.config_conflicts import agree
-from nmt.config_file import Override, dump_tree, load_tree, load_values
-from nmt.corpus.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
-from nmt.corpus.sources import DataConfig
-from nmt.corpus.tokenizer import TokenizerConfig
-from nmt.corpus.vocab import RESERVED
+from nmt.data.sources import DataConfig
+from nmt.decoding.search import SearchConfig
 from nmt.device import Precision
 from nmt.errors import ConfigError
 from nmt.models.catalog import ModelConfig
-from nmt.models.rnn import RNNConfig
-from nmt.schema import Config, Conflict, FilePath
-from nmt.training.optim import MAX_LR, AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
-from nmt.translation.search import SearchConfig
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.optim.optimizers import MAX_LR, AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
+from nmt.settings.base import Config, Conflict
+from nmt.settings.config_file import Override, dump_tree, load_tree, load_values
+from nmt.settings.conflicts import agree
+from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
+from nmt.text.tokenizer import TokenizerConfig
+from nmt.text.vocabulary import RESERVED
+from nmt.types import FilePath
 
 
 class TrainConfig(Config):

@@ -8,8 +8,7 @@ from typing import Literal
 
 import torch
 
-from nmt.counts import counted
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, counted
 
 Precision = Literal["fp32", "bf16", "fp16"]
 

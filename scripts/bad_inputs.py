@@ -24,14 +24,14 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.config import RunConfig, TrainConfig
-from nmt.corpus.sources import DataConfig, SplitConfig
-from nmt.corpus.tokenizer import train_tokenizers
-from nmt.corpus.word_tokenizer import WordConfig
+from nmt.data.sources import DataConfig, SplitConfig
+from nmt.decoding.search import SearchConfig
 from nmt.models.catalog import build_model
-from nmt.models.rnn import RNNConfig
-from nmt.run import RunDirectory
-from nmt.schema import SentencePair
-from nmt.translation.search import SearchConfig
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.runs.directory import RunDirectory
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.word_tokenizer import WordConfig
+from nmt.types import SentencePair
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
 BEGIN, END = "<!-- bad inputs: begin -->\n", "<!-- bad inputs: end -->\n"

@@ -30,10 +30,10 @@ from peers.settings import Settings
 from peers.table import decoding_table, training_table
 from peers.toolkit import Toolkit
 
-from nmt.atomic import write_json
-from nmt.bench.report import machine_card
-from nmt.config_file import load_overrides
+from nmt.bench.speed_report import machine_card
 from nmt.errors import ConfigError, NMTError
+from nmt.settings.config_file import load_overrides
+from nmt.storage.atomic import write_json
 
 _DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
 

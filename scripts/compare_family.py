@@ -25,12 +25,12 @@ from comparison.results import Result, in_order, kept_results, results_of
 from comparison.speed import Speed, Timed, load_of_others, material_of, measure_speed
 from comparison.table import as_json, markdown
 
-from nmt.atomic import write_json, write_text
+from nmt.attention_maps.heatmap import write_map
 from nmt.errors import ConfigError, DataError, NMTError
+from nmt.inference.translator import Translator
 from nmt.lab.figure import house_style, write_png
-from nmt.maps.heatmap import write_map
-from nmt.schema import Translation
-from nmt.translation.translator import Translator
+from nmt.storage.atomic import write_json, write_text
+from nmt.types import Translation
 
 MAPPED_SENTENCE = 370  # two black dogs, a black puppy and a white dog: order, and four of a kind
 NAMED = ("additive", "none", "transformer", "multi-head", "hard")

@@ -22,7 +22,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.corpus import sources, text_files
+from nmt.data import sources, text_files
 from nmt.errors import DataError
 
 PARTS = [
@@ -44,7 +44,7 @@ PARTS = [
 
 
 def lines_of(content: bytes) -> list[str]:
-    """The definition at the head of nmt/corpus/text_files.py."""
+    """The definition at the head of nmt/data/text_files.py."""
     text = content.removeprefix(b"\xef\xbb\xbf").decode()
     ends = text.count("\n")
     lines = text.split("\r\n" if ends and text.count("\r\n") == ends else "\n")
@@ -101,7 +101,7 @@ def by_hypothesis(seconds: float) -> int:
 def by_atheris(minutes: float, one: Callable[[bytes], None]) -> None:
     """Let atheris choose the bytes; it ends the process."""
     atheris = importlib.import_module("atheris")
-    with atheris.instrument_imports(include=["nmt.corpus.text_files", "nmt.corpus.sources"]):
+    with atheris.instrument_imports(include=["nmt.data.text_files", "nmt.data.sources"]):
         importlib.reload(text_files)
         importlib.reload(sources)
     atheris.Setup([sys.argv[0], f"-max_total_time={60 * minutes:.0f}"], one)

@@ -31,10 +31,10 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
-from nmt.checkpoint_files import fault
-from nmt.checkpoints import CheckpointFolder
 from nmt.cli import app
 from nmt.errors import CheckpointError
+from nmt.runs.checkpoint_files import fault
+from nmt.runs.checkpoints import CheckpointFolder
 
 SYMBOLS = "abcdefgh"
 WALL_CLOCK = ("seconds", "tokens_per_second")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.schema import Encoded, Hypothesis, TranslatedHypothesis, Translation
+from nmt.types import Encoded, Hypothesis, TranslatedHypothesis, Translation
 
 # One thread: the tests' products are small, and two threads wait for each other ten times longer
 # than they work wherever another process is busy. Child processes inherit it.

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_config
-from nmt.config_file import Flag
-from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
-from nmt.corpus.sources import DataConfig, SplitConfig
-from nmt.corpus.word_tokenizer import WordConfig
+from nmt.data.sources import DataConfig, SplitConfig
+from nmt.decoding.search import SearchConfig
 from nmt.errors import ConfigError
-from nmt.training.optim import AdadeltaConfig, CosineConfig
-from nmt.translation.search import SearchConfig
+from nmt.optim.optimizers import AdadeltaConfig, CosineConfig
+from nmt.settings.config_file import Flag
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.word_tokenizer import WordConfig
 
 MINIMAL = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))

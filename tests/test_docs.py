@@ -10,8 +10,8 @@ import typer.main
 
 from nmt.cli.app import app
 from nmt.config import load_config
-from nmt.config_file import load_overrides
-from nmt.lab.catalog import EXPERIMENTS, find
+from nmt.lab.experiments import EXPERIMENTS, find
+from nmt.settings.config_file import load_overrides
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

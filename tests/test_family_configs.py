@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nmt.config import load_config
-from nmt.corpus.sources import DataConfig
+from nmt.data.sources import DataConfig
 from nmt.models.catalog import build_model
 
 FOLDER = Path(__file__).parents[1] / "configs" / "family"

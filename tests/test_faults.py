@@ -10,7 +10,7 @@ import pytest
 import torch
 from disk import Recorder, failing
 
-from nmt.checkpoints import CheckpointFolder
+from nmt.runs.checkpoints import CheckpointFolder
 
 ERRORS = {
     "full": errno.ENOSPC,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 from forging import forge_config, forge_manifest, forge_tensors, seal, write_state
-from test_run import CPU, make_run
+from runs.test_directory import CPU, make_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
-from nmt.run import RunDirectory, load_model
+from nmt.runs.directory import RunDirectory, load_model
 
 Forge = Callable[[Path], object]
 """Changes the run in a folder."""

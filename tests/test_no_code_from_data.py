@@ -37,8 +37,8 @@ KEYWORDS = {
 
 ALLOWED = {
     "nmt/bench/trained.py": ["subprocess"],
-    "nmt/models/kernels/build.py": ["subprocess", "ctypes.CDLL", "ctypes.CDLL"],
-    "nmt/process_memory.py": ["ctypes.CDLL"],
+    "nmt/ops/build.py": ["subprocess", "ctypes.CDLL", "ctypes.CDLL"],
+    "nmt/storage/process_memory.py": ["ctypes.CDLL"],
 }
 """The benchmark starts `nmt` anew, by a list of its own words, to time its start; mallopt
 and malloc_trim are asked of the C library that this process runs on already; and a C++ file of this

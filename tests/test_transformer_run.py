@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.config import dump_config, load_config
-from nmt.models.transformer import TransformerConfig
-from nmt.run import RunDirectory
+from nmt.models.transformer.transformer import TransformerConfig
+from nmt.runs.directory import RunDirectory
 
 MODEL = {
     "kind": "transformer",

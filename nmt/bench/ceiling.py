@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nmt.bench.timing import in_turn
 from nmt.device import Precision
-from nmt.models.kernels.products import product
+from nmt.ops.products import product
 
 _SIZES = (1024, 2048)
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -8,15 +8,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.load import Watch
 from nmt.bench.material import Material, fixed_shape
-from nmt.bench.plan import Plan, Variant
-from nmt.bench.report import Row, Section
+from nmt.bench.speed_report import Row, Section
 from nmt.bench.timing import Timed, Work, in_turn, ratio
-from nmt.corpus.vocab import EOS_ID
+from nmt.decoding.search import SearchConfig, search
 from nmt.device import Precision, autocast
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
-from nmt.translation.search import SearchConfig, search
+from nmt.text.vocabulary import EOS_ID
 
 
 def _without_end_(logits: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:

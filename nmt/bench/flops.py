@@ -9,10 +9,10 @@ is what an implementation does more than once.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.corpus.batching import Batch
-from nmt.corpus.vocab import PAD_ID, padded_rows
+from nmt.data.batching import Batch
 from nmt.models.attention.scores import AdditiveConfig
-from nmt.models.rnn import RNNConfig
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.text.vocabulary import PAD_ID, padded_rows
 
 BACKWARD = 2
 """Backward's products by forward's."""

@@ -8,13 +8,13 @@ import torch
 
 from nmt.bench.flops import Amount
 from nmt.bench.sizes import Sizes
-from nmt.corpus.batching import Batch, Batcher, EncodedCorpus, encode_pairs, make_batch
-from nmt.corpus.catalog import read_split, readable_splits
-from nmt.corpus.entries import data_folder
-from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
-from nmt.corpus.sources import DataConfig, SplitConfig
-from nmt.corpus.tokenizer import train_tokenizers
-from nmt.corpus.vocab import RESERVED
+from nmt.data.batching import Batch, Batcher, EncodedCorpus, encode_pairs, make_batch
+from nmt.data.corpora import read_split, readable_splits
+from nmt.data.entries import data_folder
+from nmt.data.sources import DataConfig, SplitConfig
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.vocabulary import RESERVED
 
 REAL_CORPUS = "multi30k-en-fr"
 FALLBACK = "starter"

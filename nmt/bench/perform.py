@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 
+from nmt.bench.bench_plan import Plan
 from nmt.bench.decoding import measure_decoding, measure_latency
 from nmt.bench.material import Material, fixed_shape, real_lengths
 from nmt.bench.memory import measure_memory
-from nmt.bench.plan import Plan
 from nmt.bench.profile import profile_update
-from nmt.bench.report import Report, Section, machine_card
 from nmt.bench.sizes import sizes_of
+from nmt.bench.speed_report import Report, Section, machine_card
 from nmt.bench.trained import measure_start, measure_test_set
 from nmt.bench.training import measure_growth, measure_training
 from nmt.device import Precision, resolve_device

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from torch.profiler import ProfilerActivity, profile
 
+from nmt.bench.bench_plan import Plan
 from nmt.bench.load import Watch
 from nmt.bench.material import Material
-from nmt.bench.plan import Plan
-from nmt.bench.report import Profile, ProfileRow
+from nmt.bench.speed_report import Profile, ProfileRow
 from nmt.bench.training import Learner
 
 _UPDATES = 3

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from nmt.config_file import load_overrides
 from nmt.errors import ConfigError
-from nmt.models.rnn import RNNConfig
-from nmt.schema import Config
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.settings.base import Config
+from nmt.settings.config_file import load_overrides
 
 
 class Sizes(Config):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nmt.bench.load import describe_load
-from nmt.bench.report import Profile, Report, Row, Section
+from nmt.bench.speed_report import Profile, Report, Row, Section
 
 
 def as_text(report: Report) -> list[str]:

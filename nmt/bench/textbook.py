@@ -14,10 +14,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.corpus.vocab import PAD_ID
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
-from nmt.models.masks import softmax_where
-from nmt.models.rnn import RNNConfig
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.ops.masks import softmax_where
+from nmt.text.vocabulary import PAD_ID
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 
 from nmt.bench.load import Watch
-from nmt.bench.report import Row, Section
+from nmt.bench.speed_report import Row, Section
 from nmt.bench.timing import Timed, Work, in_turn
-from nmt.corpus.catalog import read_examples, resolve_split
+from nmt.data.corpora import read_examples, resolve_split
 from nmt.errors import ConfigError, NMTError
-from nmt.run import load_model
-from nmt.translation.translator import Translator
+from nmt.inference.translator import Translator
+from nmt.runs.directory import load_model
 
 SENTENCE = "Two dogs are playing in the snow."
 _IMPORT = "python -c 'import torch'"

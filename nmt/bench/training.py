@@ -6,20 +6,20 @@ from functools import partial
 
 import torch
 
+from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.ceiling import Ceiling, ceiling
 from nmt.bench.flops import Amount, training_flops
 from nmt.bench.load import Watch
 from nmt.bench.material import Material, fixed_shape
-from nmt.bench.plan import Plan, Variant
-from nmt.bench.report import Row, Section
+from nmt.bench.speed_report import Row, Section
 from nmt.bench.textbook import TextbookSeq2Seq, textbook_loss
 from nmt.bench.timing import Timed, Work, in_turn, median_of_quotients, ratio
 from nmt.config import TrainConfig
-from nmt.corpus.batching import Batch
+from nmt.data.batching import Batch
 from nmt.device import Precision, autocast
-from nmt.models.masks import keep_from_lengths
+from nmt.ops.masks import keep_from_lengths
+from nmt.optim.optimizers import clip_gradients
 from nmt.training.loss import cross_entropy
-from nmt.training.optim import clip_gradients
 
 _TRAIN = TrainConfig(epochs=1)
 """The optimiser, the rate and the clipping of a run that says nothing of them."""

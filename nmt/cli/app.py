@@ -16,8 +16,8 @@ from nmt.cli import attention, bench, config, corpus, evaluate, lab, train, tran
 from nmt.cli.command import Command
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
-from nmt.output import give_up
-from nmt.terminal import one_line, terminal_stream
+from nmt.storage.output import give_up
+from nmt.storage.terminal import one_line, terminal_stream
 
 BROKEN_PIPE = 128 + 13
 """What a shell reports for a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""
@@ -160,7 +160,7 @@ for _group in (app, corpus.app, vocab.app, config.app):
 
 
 def _have_three_streams() -> None:
-    """Make stdout and stderr UTF-8 streams that escape control characters (nmt.terminal).
+    """Make stdout and stderr UTF-8 streams that escape control characters (nmt.storage.terminal).
 
     A stream that was closed (`>&-`, some daemons) is opened to /dev/null. Otherwise the next file
     to be opened would take its number, and messages would be written into that file.

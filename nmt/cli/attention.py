@@ -10,15 +10,14 @@ from nmt.cli.attention_formats import WRITERS, Job
 from nmt.cli.config_option import SetSearch
 from nmt.cli.search_flags import config_of_run
 from nmt.cli.sentences import check_out, checked_arguments, file_lines
-from nmt.counts import counted
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
+    from nmt.attention_maps.words import Level
     from nmt.config import RunConfig
-    from nmt.maps.words import Level
-    from nmt.schema import Translation
-    from nmt.translation.search import SearchConfig
-    from nmt.translation.translator import Translator
+    from nmt.decoding.search import SearchConfig
+    from nmt.inference.translator import Translator
+    from nmt.types import Translation
 
 _SUFFIXES = {".jsonl": "jsonl", ".npz": "npz", ".png": "png", ".txt": "text"}
 _CHUNK = 256  # sentences translated before their records are written, over the number of heads
@@ -102,7 +101,7 @@ def attention(
         if beam is not None or n_best is not None:
             raise ConfigError("--target gives the translation: --beam and --n-best do not apply")
 
-    from nmt.run import find_run
+    from nmt.runs.directory import find_run
 
     folder = find_run(run)
     if run is None:
@@ -122,8 +121,8 @@ def attention(
             "give one for each, in the same order"
         )
 
-    from nmt.maps.heads import choose_heads
-    from nmt.translation.translator import Translator
+    from nmt.attention_maps.heads import choose_heads
+    from nmt.inference.translator import Translator
 
     translator = Translator.load(folder, device=device, checkpoint=checkpoint, search=search)
     sources = sources[:first]
@@ -185,7 +184,7 @@ def _search(search: "SearchConfig", n_best: int | None, chosen: str) -> "SearchC
 
 def _split_sources(config: "RunConfig", name: str) -> list[str]:
     """The distinct source sentences of a split of the run's corpus."""
-    from nmt.corpus.catalog import read_examples
+    from nmt.data.corpora import read_examples
     from nmt.evaluation.examples import split_named
 
     split = split_named(config.data, name)

@@ -10,10 +10,10 @@ import typer
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.maps.heads import Head
-    from nmt.maps.record import AttentionRecord
-    from nmt.maps.words import Level
-    from nmt.schema import Translation
+    from nmt.attention_maps.heads import Head
+    from nmt.attention_maps.record import AttentionRecord
+    from nmt.attention_maps.words import Level
+    from nmt.types import Translation
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Job:
 
 
 def _records(translations: Iterable["Translation"], job: Job) -> Iterator["AttentionRecord"]:
-    from nmt.maps.record import records
+    from nmt.attention_maps.record import records
 
     for number, translation in enumerate(translations):
         yield from records(translation, number, job.level or "piece", job.forced, job.heads)
@@ -36,7 +36,7 @@ def _records(translations: Iterable["Translation"], job: Job) -> Iterator["Atten
 
 def _emit(lines: Iterable[str], out: Path | None) -> None:
     """Lines to stdout, or to the file `out`, whose name then goes to stdout."""
-    from nmt.output import write_lines
+    from nmt.storage.output import write_lines
 
     if out is None or str(out) == "-":
         for line in lines:
@@ -53,13 +53,13 @@ def _name(path: Path) -> None:
 
 
 def _write_jsonl(translations: Iterable["Translation"], job: Job) -> None:
-    from nmt.maps.dump import to_json
+    from nmt.attention_maps.dump import to_json
 
     _emit(map(to_json, _records(translations, job)), job.out)
 
 
 def _write_npz(translations: Iterable["Translation"], job: Job) -> None:
-    from nmt.maps.dump import write_npz
+    from nmt.attention_maps.dump import write_npz
 
     assert job.out is not None  # checked with the format
     write_npz(_records(translations, job), job.out)
@@ -68,8 +68,8 @@ def _write_npz(translations: Iterable["Translation"], job: Job) -> None:
 
 def _write_png(translations: Iterable["Translation"], job: Job) -> None:
     """One picture into the file --out, or any number into the folder --out."""
-    from nmt.maps.heatmap import write_heatmap
-    from nmt.output import is_direct
+    from nmt.attention_maps.heatmap import write_heatmap
+    from nmt.storage.output import is_direct
 
     out = job.out or Path("attention.png" if job.n_maps == 1 else "attention")
     as_file = (out.suffix.lower() == ".png" or is_direct(out)) and not out.is_dir()
@@ -87,8 +87,8 @@ def _write_text(translations: Iterable["Translation"], job: Job) -> None:
 
 
 def _text_lines(translations: Iterable["Translation"], job: Job) -> Iterator[str]:
-    from nmt.maps.labels import label
-    from nmt.maps.terminal import legend, render_terminal
+    from nmt.attention_maps.labels import label
+    from nmt.attention_maps.terminal import legend, render_terminal
 
     for number, translation in enumerate(translations):
         for rank, chosen in enumerate(translation.hypotheses):

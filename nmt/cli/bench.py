@@ -72,7 +72,7 @@ def bench(
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform
     from nmt.bench.text import as_text
-    from nmt.process_memory import configure_memory
+    from nmt.storage.process_memory import configure_memory
 
     configure_memory()  # as nmt train does
     report = perform(

@@ -42,7 +42,7 @@ def check(
     `nmt train` would refuse at its start is reported.
     """
     from nmt.config import load_config
-    from nmt.corpus.readable import check_corpora
+    from nmt.data.readable_splits import check_corpora
     from nmt.evaluation.tokenisation import check_scoring
 
     faults = []
@@ -66,14 +66,16 @@ def check(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a config, for editors that check YAML."""
-    from nmt.config_docs import json_schema
+    from nmt.config import RunConfig
+    from nmt.settings.documents import json_schema
 
-    typer.echo(json_schema(), nl=False)
+    typer.echo(json_schema(RunConfig), nl=False)
 
 
 @app.command()
 def docs() -> None:
     """Print the reference of all keys in Markdown (docs/configuration.md)."""
-    from nmt.config_docs import reference
+    from nmt.config import RunConfig
+    from nmt.settings.documents import reference
 
-    typer.echo(reference(), nl=False)
+    typer.echo(reference(RunConfig), nl=False)

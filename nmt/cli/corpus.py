@@ -11,9 +11,9 @@ from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_con
 from nmt.errors import ConfigError, NMTError
 
 if TYPE_CHECKING:
-    from nmt.corpus.file_report import FileReport
-    from nmt.corpus.sources import DataConfig
-    from nmt.schema import SentencePair
+    from nmt.data.file_report import FileReport
+    from nmt.data.sources import DataConfig
+    from nmt.types import SentencePair
 
 app = typer.Typer(help="List and fetch corpora; check what a run would read.", no_args_is_help=True)
 
@@ -27,8 +27,8 @@ Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 @app.command("list")
 def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
     """Show the corpora that a config can name, and whether they are on disk."""
-    from nmt.corpus.catalog import readable_splits
-    from nmt.corpus.entries import load_catalog
+    from nmt.data.corpora import readable_splits
+    from nmt.data.entries import load_catalog
 
     entries = load_catalog(data)
     readable = {name: readable_splits(name, data) for name in entries}
@@ -78,7 +78,7 @@ def fetch(
 
     A cut download is continued by the same command.
     """
-    from nmt.corpus.fetch import fetch_corpus
+    from nmt.data.fetch import fetch_corpus
 
     report = fetch_corpus(name, data, lambda line: typer.echo(line, err=True), from_, source, force)
     pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
@@ -103,8 +103,8 @@ def check(
     """
     # Imported here because they bring torch and sentencepiece along.
     from nmt.config import load_config
-    from nmt.corpus.report import corpus_report
-    from nmt.corpus.report_text import render_report
+    from nmt.data.corpus_report import corpus_report
+    from nmt.data.corpus_report_text import render_report
 
     chosen = one_config(config_argument, config)
     loaded = load_config(chosen, set_ or ())
@@ -116,7 +116,7 @@ def check(
         )
     tokenizers, fault = None, None
     if not no_pieces and "train" in splits:
-        from nmt.corpus.tokenizer import size_notes, train_tokenizers
+        from nmt.text.tokenizer import size_notes, train_tokenizers
 
         typer.echo(f"training the {loaded.tokenizer.kind} tokenizer on train ...", err=True)
         languages = loaded.data.src_lang, loaded.data.tgt_lang
@@ -139,9 +139,9 @@ def check(
 
 def _file_reports(data: "DataConfig") -> "list[FileReport]":
     """A report on every file that a split is read from, in order, each once."""
-    from nmt.corpus.catalog import resolve_split, text_paths
-    from nmt.corpus.entries import RUN_SPLITS
-    from nmt.corpus.file_report import file_report
+    from nmt.data.corpora import resolve_split, text_paths
+    from nmt.data.entries import RUN_SPLITS
+    from nmt.data.file_report import file_report
 
     paths = {}
     for name in RUN_SPLITS:
@@ -154,9 +154,9 @@ def _file_reports(data: "DataConfig") -> "list[FileReport]":
 
 def _read_splits(data: "DataConfig") -> "dict[str, list[SentencePair]]":
     """The pairs of every split that the run has; several references are so many pairs."""
-    from nmt.corpus.catalog import read_examples, read_split, resolve_split
-    from nmt.corpus.entries import RUN_SPLITS
-    from nmt.corpus.sources import pairs_of
+    from nmt.data.corpora import read_examples, read_split, resolve_split
+    from nmt.data.entries import RUN_SPLITS
+    from nmt.data.sources import pairs_of
 
     splits: dict[str, list[SentencePair]] = {}
     for name in RUN_SPLITS:

@@ -11,7 +11,7 @@ from nmt.cli.search_flags import check_search_keys
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.evaluation.report import EvalReport
+    from nmt.evaluation.score_report import EvalReport
 
 
 def evaluate(
@@ -105,8 +105,8 @@ def evaluate(
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
     from nmt.evaluation.request import EvalRequest, perform
-    from nmt.output import write_lines
-    from nmt.process_memory import configure_memory
+    from nmt.storage.output import write_lines
+    from nmt.storage.process_memory import configure_memory
 
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
@@ -146,7 +146,7 @@ def _check_out(out: Path, hyp: Path | None) -> None:
 
 def _show(report: "EvalReport", as_json: bool) -> None:
     """Scores on stdout, what else there is to say on stderr."""
-    from nmt.evaluation.report import comparison_line, length_line, score_line, speed_line
+    from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
 
     if as_json:
         typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))

@@ -40,7 +40,7 @@ def lab(
     if name is None or list_:
         _print_names()
         return
-    from nmt.lab.catalog import check_name
+    from nmt.lab.experiments import check_name
 
     check_name(name)
     from nmt.lab.perform import describe_options, perform
@@ -57,7 +57,7 @@ def lab(
 
 
 def _print_names() -> None:
-    from nmt.lab.catalog import EXPERIMENTS
+    from nmt.lab.experiments import EXPERIMENTS
 
     width = max(map(len, EXPERIMENTS))
     for name, line in EXPERIMENTS.items():

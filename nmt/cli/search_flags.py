@@ -33,8 +33,8 @@ def config_of_run(
     """
     check_search_keys(overrides)
 
-    from nmt.config_file import Flag
-    from nmt.run import RunDirectory
+    from nmt.runs.directory import RunDirectory
+    from nmt.settings.config_file import Flag
 
     given = {key: value for key, value in flags.items() if value is not None}
     default = RunDirectory(run).load_config().search

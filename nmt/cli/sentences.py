@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from nmt.errors import DataError
-from nmt.terminal import one_line
+from nmt.storage.terminal import one_line
 
 if TYPE_CHECKING:
-    from nmt.corpus.sources import DataConfig
+    from nmt.data.sources import DataConfig
 
 _Item = TypeVar("_Item")
 
@@ -29,8 +29,8 @@ def check_out(
     `texts` are files by the names of their options; `split` is one of `data`, the run's.
     """
     from nmt.evaluation.examples import files_read
-    from nmt.output import STDIN_OR_STDOUT, check_output
-    from nmt.run import RunDirectory
+    from nmt.runs.directory import RunDirectory
+    from nmt.storage.output import STDIN_OR_STDOUT, check_output
 
     read = files_read({option: [path] for option, path in texts.items()}, data, split)
     check_output(out or STDIN_OR_STDOUT, {**read, "the run": RunDirectory(run).own_files})
@@ -51,7 +51,7 @@ def file_lines(path: Path) -> Iterator[str]:
 
     Raises DataError (name:line) where one is not UTF-8.
     """
-    from nmt.corpus.text_files import Text, stream_lines
+    from nmt.data.text_files import Text, stream_lines
 
     if str(path) != "-":
         yield from stream_lines(path)
@@ -98,7 +98,7 @@ def with_progress(
         return
     from tqdm import tqdm
 
-    from nmt.corpus.packed import PACKED
+    from nmt.data.compressed_files import PACKED
 
     total = None
     if path is not None and path.is_file() and path.suffix.lower() not in (*PACKED, ".zip"):

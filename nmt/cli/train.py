@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
-from nmt.output import give_up
+from nmt.storage.output import give_up
 
 _HANGUP = getattr(signal, "SIGHUP", None)
 _SIGNALS = [number for number in (signal.SIGINT, signal.SIGTERM, _HANGUP) if number is not None]
@@ -61,8 +61,8 @@ def train(
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from nmt.config import load_config
-    from nmt.config_file import Flag
-    from nmt.process_memory import configure_memory
+    from nmt.settings.config_file import Flag
+    from nmt.storage.process_memory import configure_memory
     from nmt.training import loop
 
     given = {"device": device, "epochs": epochs, "steps": steps}

@@ -14,7 +14,7 @@ from nmt.cli.search_flags import config_of_run
 from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
 from nmt.cli.translations import Form, answering, job_of, writer
 from nmt.errors import ConfigError
-from nmt.output import is_direct
+from nmt.storage.output import is_direct
 
 
 def translate(
@@ -114,7 +114,7 @@ def translate(
         "batch_size": batch_size,
     }
 
-    from nmt.run import find_run
+    from nmt.runs.directory import find_run
 
     folder = find_run(run)
     config = config_of_run(folder, flags, set_ or ())
@@ -122,8 +122,8 @@ def translate(
         typer.echo(f"run: {folder}", err=True)
     check_out(out, folder, config.data, {"--file": source, "--lexicon": lexicon})
 
-    from nmt.process_memory import configure_memory
-    from nmt.translation.translator import Translator
+    from nmt.inference.translator import Translator
+    from nmt.storage.process_memory import configure_memory
 
     configure_memory()
     translator = Translator.load(

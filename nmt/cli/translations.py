@@ -14,9 +14,9 @@ import nmt
 from nmt.errors import NMTError
 
 if TYPE_CHECKING:
-    from nmt.schema import TranslatedHypothesis, Translation
-    from nmt.translation.translator import Translator
-    from nmt.translation.unknown import Lexicon
+    from nmt.inference.translator import Translator
+    from nmt.inference.unknown_words import Lexicon
+    from nmt.types import TranslatedHypothesis, Translation
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Answering:
         if self.lexicon is None:
             yield from made
             return
-        from nmt.translation.unknown import replace_unknown
+        from nmt.inference.unknown_words import replace_unknown
 
         for translation in made:
             yield replace_unknown(
@@ -60,7 +60,7 @@ def answering(
     translator: "Translator", restore: bool, replace_unk: bool, lexicon: Path | None
 ) -> Answering:
     """The translator with what the flags say. Raises DataError for a malformed lexicon."""
-    from nmt.translation.unknown import read_lexicon
+    from nmt.inference.unknown_words import read_lexicon
 
     entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
     return Answering(translator, restore, entries if replace_unk else None)
@@ -70,10 +70,10 @@ def job_of(
     answering: Answering, form: Form, file: Path, run: Path, checkpoint: str
 ) -> dict[str, object]:
     """All that the lines of output depend on."""
-    from nmt.atomic import digest
-    from nmt.checkpoint_files import MODEL
-    from nmt.corpus.text_files import archive_of
-    from nmt.run import RunDirectory
+    from nmt.data.text_files import archive_of
+    from nmt.runs.checkpoint_files import MODEL
+    from nmt.runs.directory import RunDirectory
+    from nmt.storage.atomic import digest
 
     model = RunDirectory(run).checkpoint_folder.find(checkpoint) / MODEL
     lexicon = json.dumps(dict(answering.lexicon)) if answering.lexicon is not None else None
@@ -106,8 +106,8 @@ def writer(
         written = Writer(form, longest, typer.echo)
         yield written
     else:
-        from nmt.output import PART_SUFFIX, is_direct, part_of
-        from nmt.translation.job import job_output
+        from nmt.inference.job import job_output
+        from nmt.storage.output import PART_SUFFIX, is_direct, part_of
 
         with job_output(out, job, resume, unit) as (write, n_done):
             if n_done:
@@ -157,7 +157,7 @@ class Writer:
     def report(self) -> None:
         """Says what the shades of a map mean, what the length bound cut, what was too long."""
         if self.form.attention:
-            from nmt.maps.terminal import legend
+            from nmt.attention_maps.terminal import legend
 
             typer.echo(legend(), err=True)
         if self.n_cut:
@@ -188,7 +188,7 @@ class Writer:
             score = f"{found.hypothesis.score:.4f}\t" if with_score else ""
             lines.append(number + score + found.text)
             if self.form.attention:
-                from nmt.maps.terminal import render_terminal
+                from nmt.attention_maps.terminal import render_terminal
 
                 lines += [render_terminal(translation, which), ""]
         return lines

@@ -68,7 +68,7 @@ def _bad_value(error: Any) -> str:
     details = getattr(error.__cause__, "errors", None)
     if details is None:
         return _small(error.message)
-    from nmt.config_errors import value_problem
+    from nmt.settings.messages import value_problem
 
     return value_problem(details(include_url=False)[0])
 

@@ -10,7 +10,7 @@ from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_con
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.corpus.tokenizer import Tokenizer, Tokenizers
+    from nmt.text.tokenizer import Tokenizer, Tokenizers
 
 app = typer.Typer(no_args_is_help=True, help="Learn vocabularies, and look into them.")
 
@@ -32,8 +32,8 @@ def build(
     They are read from the config's training pairs; the sizes are printed.
     """
     from nmt.config import load_config
-    from nmt.corpus.catalog import read_split, resolve_split
-    from nmt.corpus.tokenizer import MANIFEST_NAME, size_notes, train_tokenizers
+    from nmt.data.corpora import read_split, resolve_split
+    from nmt.text.tokenizer import MANIFEST_NAME, size_notes, train_tokenizers
 
     chosen = one_config(config_argument, config)
     loaded = load_config(chosen, overrides or ())
@@ -79,7 +79,7 @@ def show(
     Pieces are shown in the order of their ids. Four reserved ones come first; the others go from
     the most frequent to the rarest, those of BPE in the order in which they were merged.
     """
-    from nmt.corpus.tokenizer import Tokenizers
+    from nmt.text.tokenizer import Tokenizers
 
     tokenizers = Tokenizers.load(_folder(run))
     if text is None:
@@ -90,12 +90,12 @@ def show(
 
 def _folder(run: Path | None) -> Path:
     """Where the vocabularies are. A path that is given may be a run that has no checkpoint yet."""
-    from nmt.corpus.tokenizer import MANIFEST_NAME
+    from nmt.text.tokenizer import MANIFEST_NAME
 
     if run is not None and (run / MANIFEST_NAME).is_file():
         return run
     if run is None or not run.is_dir():
-        from nmt.run import find_run
+        from nmt.runs.directory import find_run
 
         found = find_run(run)
         typer.echo(f"using {found}", err=True)
@@ -140,8 +140,8 @@ def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, json_:
 
 
 def _show_text(tokenizer: "Tokenizer", text: str, json_: bool) -> None:
-    from nmt.corpus.text import normalise
-    from nmt.corpus.vocab import UNK_ID
+    from nmt.text.normalisation import normalise
+    from nmt.text.vocabulary import UNK_ID
 
     encoded = tokenizer.encode(text)
     shown = {

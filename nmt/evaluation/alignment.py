@@ -1,8 +1,8 @@
 """Hard word alignments read off attention, in the Pharaoh format that alignment tools share."""
 
-from nmt.maps.heads import MEAN, Head
-from nmt.maps.words import AttentionTable, Level, attention_table
-from nmt.schema import Translation
+from nmt.attention_maps.heads import MEAN, Head
+from nmt.attention_maps.words import AttentionTable, Level, attention_table
+from nmt.types import Translation
 
 Link = tuple[int, int]
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, MetricResult, corpus_bleu, score
 from nmt.evaluation.tokenisation import DEFAULT_TOKENISATION, bleu_tokenisation
 from nmt.evaluation.typography import Comparable, comparable_texts
-from nmt.schema import EvalExample, Translation
+from nmt.types import EvalExample, Translation
 
 BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
 """The longest source, in words parted by spaces, of each bucket but the last."""

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.corpus.catalog import resolve_split, split_files
-from nmt.corpus.entries import RUN_SPLITS
-from nmt.corpus.packed import PACKED
-from nmt.corpus.sources import DataConfig, SplitConfig, read_lines, read_references
-from nmt.corpus.text_files import archive_of
+from nmt.data.compressed_files import PACKED
+from nmt.data.corpora import resolve_split, split_files
+from nmt.data.entries import RUN_SPLITS
+from nmt.data.sources import DataConfig, SplitConfig, read_lines, read_references
+from nmt.data.text_files import archive_of
 from nmt.errors import ConfigError, DataError
-from nmt.schema import EvalExample
+from nmt.types import EvalExample
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nmt.config_file import Flag
-from nmt.corpus.catalog import read_examples
-from nmt.corpus.sources import DataConfig
+from nmt.data.corpora import read_examples
+from nmt.data.sources import DataConfig
+from nmt.decoding.search import SearchConfig
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Evaluation, Scoring, evaluate, score_translations
@@ -19,14 +19,14 @@ from nmt.evaluation.examples import (
     read_translations,
     split_named,
 )
-from nmt.evaluation.report import EvalReport, report_path
+from nmt.evaluation.score_report import EvalReport, report_path
 from nmt.evaluation.significance import compare
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
-from nmt.output import check_output
-from nmt.run import RunDirectory, find_run, load_model
-from nmt.schema import EvalExample
-from nmt.translation.search import SearchConfig
-from nmt.translation.translator import Translator
+from nmt.inference.translator import Translator
+from nmt.runs.directory import RunDirectory, find_run, load_model
+from nmt.settings.config_file import Flag
+from nmt.storage.output import check_output
+from nmt.types import EvalExample
 
 Say = Callable[[str], None]
 

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from nmt.config import BleuTokenisation, RunConfig
-from nmt.corpus.catalog import resolve_split
+from nmt.data.corpora import resolve_split
 from nmt.errors import ConfigError
 
 TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)

@@ -1,9 +1,9 @@
 """Translations written the way their references are: metrics compare characters, not meaning.
 
-A model reads and writes normalised text (corpus/text.py); print wants `l’été`, while most corpora
-have `l'été`, and to BLEU these are two different words. So before scoring, translations, never a
-reference, are put into the one of the two forms that the references are in. A letter with an
-accent may be one code point or two; for scoring, both sides are brought to NFC.
+A model reads and writes normalised text (text/normalisation.py); print wants `l’été`, while most
+corpora have `l'été`, and to BLEU these are two different words. So before scoring, translations,
+never a reference, are put into whichever of the two forms the references are in. A letter with
+an accent may be one code point or two; for scoring, both sides are brought to NFC.
 """
 
 import re
@@ -11,9 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nmt.corpus.text import APOSTROPHE, NBSP, NNBSP, composed, has_typography, normalise, restore
 from nmt.evaluation.tokenisation import language_code
-from nmt.schema import EvalExample
+from nmt.text.normalisation import (
+    APOSTROPHE,
+    NBSP,
+    NNBSP,
+    composed,
+    has_typography,
+    normalise,
+    restore,
+)
+from nmt.types import EvalExample
 
 Typography = Literal["plain", "printed"]
 

@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.lab.figure import heat, new_figure
 from nmt.lab.numbers import columns
-from nmt.models.layers import initialise
-from nmt.models.masks import masked_softmax
-from nmt.models.positions import sinusoids
-from nmt.models.transformer_layers import MultiHead
-from nmt.schema import conflict_error
+from nmt.models.transformer.layers import MultiHead
+from nmt.models.transformer.positions import sinusoids
+from nmt.models.vocabulary import initialise
+from nmt.ops.masks import masked_softmax
+from nmt.settings.base import conflict_error
 
 BARE = "softmax(X Xᵀ) X"
 ATTENTION = "self-attention"

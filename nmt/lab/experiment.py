@@ -1,7 +1,7 @@
 """What every experiment of the laboratory is: options, a run that gives numbers, a picture.
 
 To add one: its file, nmt/lab/NAME.py with `EXPERIMENT`, and its name with a line in
-nmt/lab/catalog.py.
+nmt/lab/experiments.py.
 """
 
 import abc
@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from nmt.schema import Config
+from nmt.settings.base import Config
 
 
 class Options(Config):

@@ -14,8 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from nmt.maps.heatmap import COLOUR_MAP
-from nmt.output import atomic_output
+from nmt.attention_maps.heatmap import COLOUR_MAP
+from nmt.storage.output import atomic_output
 
 DPI = 110
 

@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from nmt.corpus.vocab import EOS_ID, RESERVED
 from nmt.lab.costs import one_thread
 from nmt.lab.experiment import Experiment, Result, seeded
 from nmt.lab.figure import BLUE, GREEN, ORANGE, RED, heat, new_figure
@@ -37,6 +36,7 @@ from nmt.models.attention.weighting import (
     SoftConfig,
     WeightingConfig,
 )
+from nmt.text.vocabulary import EOS_ID, RESERVED
 
 SHOWN = translate("my big green house follows the small black mouse")
 TRAINED: dict[str, WeightingConfig] = {

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 import nmt
-from nmt.config_file import load_overrides
 from nmt.errors import DataError
-from nmt.lab.catalog import EXPERIMENTS, find
+from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import house_style, write_png
 from nmt.lab.numbers import columns, readable_json
-from nmt.output import write_lines
+from nmt.settings.config_file import load_overrides
+from nmt.storage.output import write_lines
 
 
 @dataclass(frozen=True)

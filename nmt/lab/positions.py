@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from nmt.lab.experiment import Experiment, Options, Result, some
 from nmt.lab.figure import GREY, ORANGE, new_figure
 from nmt.lab.numbers import columns
-from nmt.models.positions import rotation, sinusoids
+from nmt.models.transformer.positions import rotation, sinusoids
 
 _COUNT = 16  # numbers that the binary counter counts
 _BITS = 4

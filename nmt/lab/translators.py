@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from nmt.corpus.vocab import BOS_ID, EOS_ID, PAD_ID, RESERVED
+from nmt.decoding.search import SearchConfig, search
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.lab.experiment import Options
 from nmt.lab.small_language import ENGLISH, FRENCH, Pair, draw_pair
@@ -26,10 +26,10 @@ from nmt.models.attention.weighting import (
     one_hot_where,
 )
 from nmt.models.catalog import build_model
-from nmt.models.masks import keep_from_lengths, keep_like
-from nmt.models.rnn import RNNConfig, RNNSeq2Seq
+from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
+from nmt.ops.masks import keep_from_lengths, keep_like
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED
 from nmt.training.loss import cross_entropy
-from nmt.translation.search import SearchConfig, search
 
 _SEARCH = SearchConfig(beam=1, length_penalty=0, max_length_factor=1, max_length_extra=2)
 _SRC_WORDS, _TGT_WORDS = (*RESERVED, *ENGLISH), (*RESERVED, *FRENCH)

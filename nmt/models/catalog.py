@@ -7,9 +7,9 @@ from pydantic import Field
 from torch.overrides import TorchFunctionMode
 
 from nmt.models.base import Seq2Seq
-from nmt.models.layers import initialise
-from nmt.models.rnn import RNNConfig
-from nmt.models.transformer import TransformerConfig
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.models.transformer.transformer import TransformerConfig
+from nmt.models.vocabulary import initialise
 
 ModelConfig = Annotated[RNNConfig | TransformerConfig, Field(discriminator="kind")]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from nmt.config import RunConfig, TrainConfig
-from nmt.corpus.batching import Batch
+from nmt.data.batching import Batch
 from nmt.errors import NMTError
 from nmt.models.base import Seq2Seq
-from nmt.tensor_file import check_finite
+from nmt.storage.tensor_file import check_finite
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -3,8 +3,8 @@
 import math
 
 from nmt.config import RunConfig, TrainConfig
-from nmt.corpus.batching import Batcher
-from nmt.counts import counted
+from nmt.data.batching import Batcher
+from nmt.errors import counted
 from nmt.training.progress import Progress
 
 

@@ -8,24 +8,24 @@ from pathlib import Path
 import torch
 
 from nmt.config import RunConfig
-from nmt.corpus.batching import Batcher, EncodedCorpus, encode_pairs
-from nmt.corpus.catalog import read_examples, resolve_split, split_files
-from nmt.corpus.sources import pairs_of
-from nmt.corpus.tokenizer import Tokenizers
+from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
+from nmt.data.corpora import read_examples, resolve_split, split_files
+from nmt.data.sources import pairs_of
 from nmt.device import Precision, autocast, describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
-from nmt.models.kernels.ways import prepare_cpu
-from nmt.run import RunDirectory
-from nmt.run_lock import run_lock
-from nmt.schema import FilePath
+from nmt.ops.ways import prepare_cpu
+from nmt.runs.directory import RunDirectory
+from nmt.runs.lock import run_lock
+from nmt.text.tokenizer import Tokenizers
 from nmt.training.resume import begun, check_place, open_run, settle
 from nmt.training.rng import seed_all
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Parts, Trainer
 from nmt.training.training_set import training_set, vocabulary_notes
 from nmt.training.validation import Validator
+from nmt.types import FilePath
 
 _NO_LIMIT = 10**9
 """Validation pairs are never left out for their length."""

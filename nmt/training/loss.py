@@ -5,9 +5,9 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nmt.corpus.vocab import PAD_ID
 from nmt.models.base import DecoderOutput
-from nmt.models.kernels.linear_cross_entropy import linear_cross_entropy
+from nmt.ops.linear_cross_entropy import linear_cross_entropy
+from nmt.text.vocabulary import PAD_ID
 
 
 class LossSum(NamedTuple):

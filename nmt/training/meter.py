@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from nmt.process_memory import process_bytes
+from nmt.storage.process_memory import process_bytes
 from nmt.training.progress import Progress
 
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from nmt.atomic import ASIDE, digest, remove_leftovers
-from nmt.bounded import read_json
 from nmt.config import RunConfig
-from nmt.corpus.tokenizer import MANIFEST_NAME
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.run import RunDirectory
-from nmt.run_card import CARD, run_card
-from nmt.run_lock import LOCK_NAME
-from nmt.run_tree import check_tree
+from nmt.runs.card import CARD, run_card
+from nmt.runs.directory import RunDirectory
+from nmt.runs.lock import LOCK_NAME
+from nmt.runs.tree import check_tree
+from nmt.storage.atomic import ASIDE, digest, remove_leftovers
+from nmt.storage.bounded import read_json
+from nmt.text.tokenizer import MANIFEST_NAME
 from nmt.training.changes import Change, Verdict, changes
 from nmt.training.progress import Progress
 

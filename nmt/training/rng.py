@@ -1,6 +1,6 @@
 """Every random generator that training may draw from: seeded together, saved, brought back.
 
-The batch order has generators of its own, made from the seed and the epoch (corpus/batching.py),
+The batch order has generators of its own, made from the seed and the epoch (data/batching.py),
 and no tokenizer samples: there is nothing else to save.
 """
 

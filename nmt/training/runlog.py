@@ -13,11 +13,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from nmt.atomic import appending, named_errors, write_text
-from nmt.bounded import read_bytes
 from nmt.errors import CheckpointError
-from nmt.output import give_up
-from nmt.terminal import escape_controls
+from nmt.storage.atomic import appending, named_errors, write_text
+from nmt.storage.bounded import read_bytes
+from nmt.storage.output import give_up
+from nmt.storage.terminal import escape_controls
 
 _MAX_METRICS_BYTES = 256 << 20
 """Room for more than a million records."""

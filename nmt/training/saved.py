@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field, Strict, ValidationError, field_validator
 from torch import Tensor
 
 from nmt.errors import CheckpointError
-from nmt.tensor_file import Spec, Specs, check_finite, specs_of
-from nmt.training.optim import MAX_LR
+from nmt.optim.optimizers import MAX_LR
+from nmt.storage.tensor_file import Spec, Specs, check_finite, specs_of
 from nmt.training.progress import Count, Finite, Progress
 from nmt.training.rng import N_WORDS, check_words, pack_rng
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmt.errors import CheckpointError
-from nmt.training.optim import Schedule
+from nmt.optim.optimizers import Schedule
 from nmt.training.progress import Progress
 from nmt.training.rng import pack_rng, unpack_rng
 from nmt.training.saved import Saved, check_tensors, read_values

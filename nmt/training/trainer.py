@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import torch
 
-from nmt.checkpoints import CheckpointState
 from nmt.config import RunConfig
-from nmt.corpus.batching import Batch, Batcher
+from nmt.data.batching import Batch, Batcher
 from nmt.device import autocast
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
-from nmt.models.masks import keep_from_lengths
-from nmt.process_memory import release_freed_memory
-from nmt.run import RunDirectory, check_fit
+from nmt.ops.masks import keep_from_lengths
+from nmt.optim.optimizers import Schedule, clip_gradients
+from nmt.runs.checkpoints import CheckpointState
+from nmt.runs.directory import RunDirectory, check_fit
+from nmt.storage.process_memory import release_freed_memory
 from nmt.training.guards import (
     DivergedError,
     DivergenceWatch,
@@ -29,12 +30,11 @@ from nmt.training.guards import (
 from nmt.training.limits import end_reason, total_steps
 from nmt.training.loss import cross_entropy
 from nmt.training.meter import MemoryUse, Meter
-from nmt.training.optim import Schedule, clip_gradients
-from nmt.training.plan import groups, plan_of
 from nmt.training.progress import Progress
 from nmt.training.rng import set_torch_rng, torch_rng
 from nmt.training.runlog import Record, RunLog
 from nmt.training.state import Engine, pack, unpack
+from nmt.training.update_plan import groups, plan_of
 from nmt.training.validation import Validator
 
 _ESTIMATE_AFTER = 20

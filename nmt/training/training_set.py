@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from nmt.config import RunConfig
-from nmt.corpus.batching import EncodedCorpus, encode_pairs
-from nmt.corpus.catalog import resolve_split, split_files, split_part, stream_split
-from nmt.corpus.encoded_cache import DataSet, cached_corpus
-from nmt.corpus.sources import SplitConfig
-from nmt.corpus.tokenizer import MANIFEST_NAME, Tokenizers, size_notes, train_tokenizers
-from nmt.corpus.vocab import UNK_ID
-from nmt.corpus.word_tokenizer import WordConfig
+from nmt.data.batching import EncodedCorpus, encode_pairs
+from nmt.data.corpora import resolve_split, split_files, split_part, stream_split
+from nmt.data.encoded_cache import DataSet, cached_corpus
+from nmt.data.sources import SplitConfig
 from nmt.errors import ConfigError, DataError
-from nmt.run import RunDirectory
-from nmt.schema import SentencePair
+from nmt.runs.directory import RunDirectory
+from nmt.text.tokenizer import MANIFEST_NAME, Tokenizers, size_notes, train_tokenizers
+from nmt.text.vocabulary import UNK_ID
+from nmt.text.word_tokenizer import WordConfig
+from nmt.types import SentencePair
 
 _SAMPLED_PAIRS = 1000
 

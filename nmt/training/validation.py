@@ -8,16 +8,16 @@ from typing import TypeVar
 import torch
 
 from nmt.config import ValidConfig
-from nmt.corpus.batching import EncodedCorpus
-from nmt.corpus.tokenizer import Tokenizers
+from nmt.data.batching import EncodedCorpus
+from nmt.decoding.search import SearchConfig
 from nmt.evaluation.evaluate import Scoring, bleu_of
+from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
-from nmt.models.masks import keep_from_lengths
-from nmt.schema import EvalExample, Translation
+from nmt.ops.masks import keep_from_lengths
+from nmt.text.tokenizer import Tokenizers
 from nmt.training.loss import cross_entropy
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.translation.search import SearchConfig
-from nmt.translation.translator import Translator
+from nmt.types import EvalExample, Translation
 
 _BATCH_SIZE = 64
 _Item = TypeVar("_Item")

@@ -99,12 +99,22 @@ def warm() -> None:
         *(
             "torch.optim.adam",
             "nmt.training.loop",
-            "nmt.translation.translator",
-            "nmt.maps.heatmap",
+            "nmt.inference.translator",
+            "nmt.attention_maps.heatmap",
         ),
-        *("nmt.evaluation.request", "nmt.corpus.fetch", "nmt.corpus.report", "nmt.maps.dump"),
-        *("nmt.translation.job", "nmt.corpus.report_text", "nmt.config_docs", "sacrebleu"),
-        *("nmt.maps.heatmap", "nmt.maps.terminal", "nmt.models.kernels.compiled_search"),
+        *(
+            "nmt.evaluation.request",
+            "nmt.data.fetch",
+            "nmt.data.corpus_report",
+            "nmt.attention_maps.dump",
+        ),
+        *(
+            "nmt.inference.job",
+            "nmt.data.corpus_report_text",
+            "nmt.settings.documents",
+            "sacrebleu",
+        ),
+        *("nmt.attention_maps.heatmap", "nmt.attention_maps.terminal", "nmt.ops.compiled_search"),
     ):
         importlib.import_module(name)
     import torch

@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from nmt.corpus.batching import encode_pairs
-from nmt.corpus.catalog import read_examples
-from nmt.corpus.sources import pairs_of
+from nmt.data.batching import encode_pairs
+from nmt.data.corpora import read_examples
+from nmt.data.sources import pairs_of
 from nmt.errors import CheckpointError
 from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
-from nmt.run import RunDirectory
-from nmt.schema import EvalExample, Translation
+from nmt.inference.translator import Translator
+from nmt.runs.directory import RunDirectory
 from nmt.training.validation import mean_loss
-from nmt.translation.translator import Translator
+from nmt.types import EvalExample, Translation
 
 FILE = "comparison.json"
 _FORMAT = 1

@@ -9,7 +9,7 @@ from typing import Literal
 
 from nmt.config import RunConfig, load_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.run import RunDirectory
+from nmt.runs.directory import RunDirectory
 from nmt.training.loop import train
 
 State = Literal["missing", "unfinished", "finished"]

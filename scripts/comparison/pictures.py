@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from comparison.results import Result
+from nmt.attention_maps.heatmap import draw_grid
+from nmt.attention_maps.words import attention_table
 from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, RED, new_figure
-from nmt.maps.heatmap import draw_grid
-from nmt.maps.words import attention_table
-from nmt.schema import Translation
+from nmt.types import Translation
 
 _COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE)
 _MIN_GAP = 0.042

@@ -12,7 +12,7 @@ from comparison.measures import Looks, Measured
 from nmt.errors import DataError
 from nmt.evaluation.evaluate import LengthBucket, bleu_by_length
 from nmt.evaluation.significance import Difference, difference
-from nmt.schema import EvalExample
+from nmt.types import EvalExample
 
 EDGES = (7, 9, 11, 13, 16, 20)
 """The longest source, in words, of each bucket but the last: about equally many captions."""

@@ -18,17 +18,17 @@ import torch
 
 from comparison.members import Member
 from nmt.config import RunConfig
-from nmt.corpus.batching import Batch, Batcher, encode_pairs
-from nmt.corpus.catalog import read_split, resolve_split
-from nmt.corpus.tokenizer import Tokenizers, train_tokenizers
-from nmt.corpus.vocab import BOS_ID, EOS_ID
+from nmt.data.batching import Batch, Batcher, encode_pairs
+from nmt.data.corpora import read_split, resolve_split
+from nmt.decoding.search import SearchConfig, search_from
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
-from nmt.models.masks import keep_from_lengths
-from nmt.process_memory import process_bytes
+from nmt.ops.masks import keep_from_lengths
+from nmt.storage.process_memory import process_bytes
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
+from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.training.loss import cross_entropy
-from nmt.translation.search import SearchConfig, search_from
 
 N_BATCHES = 2
 _LENGTH_FACTOR = 1.2

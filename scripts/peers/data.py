@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.atomic import write_json
-from nmt.corpus.batching import Ids
-from nmt.corpus.catalog import read_examples, read_split
-from nmt.corpus.sentencepiece_tokenizer import SPACE_MARK, SentencePieceConfig
-from nmt.corpus.sources import DataConfig, SplitConfig
-from nmt.corpus.text import restore
-from nmt.corpus.tokenizer import Tokenizer, Tokenizers, train_tokenizers
-from nmt.corpus.vocab import RESERVED
+from nmt.data.batching import Ids
+from nmt.data.corpora import read_examples, read_split
+from nmt.data.sources import DataConfig, SplitConfig
 from nmt.evaluation.metrics import corpus_bleu
-from nmt.output import write_lines
-from nmt.schema import SentencePair
+from nmt.storage.atomic import write_json
+from nmt.storage.output import write_lines
+from nmt.text.normalisation import restore
+from nmt.text.sentencepiece_tokenizer import SPACE_MARK, SentencePieceConfig
+from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+from nmt.text.vocabulary import RESERVED
+from nmt.types import SentencePair
 
 
 @dataclass(frozen=True)

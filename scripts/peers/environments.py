@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nmt.atomic import write_text
 from nmt.errors import NMTError
+from nmt.storage.atomic import write_text
 from peers.toolkit import Environment, Toolkit
 
 CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from nmt.atomic import write_text
-from nmt.output import write_lines
+from nmt.storage.atomic import write_text
+from nmt.storage.output import write_lines
 from peers.data import Exported
 from peers.settings import LENGTH_PENALTY, Settings
 from peers.toolkit import Environment, Job, Toolkit, Window

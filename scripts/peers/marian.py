@@ -10,9 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from nmt.atomic import write_text
-from nmt.corpus.sources import DataConfig
-from nmt.corpus.vocab import EOS_ID, RESERVED, UNK_ID
+from nmt.data.sources import DataConfig
+from nmt.storage.atomic import write_text
+from nmt.text.vocabulary import EOS_ID, RESERVED, UNK_ID
 from peers.data import Exported
 from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
 from peers.toolkit import Environment, Job, Toolkit, Window

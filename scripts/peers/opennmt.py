@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from nmt.atomic import write_text
+from nmt.storage.atomic import write_text
 from peers.data import Exported
 from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
 from peers.toolkit import Environment, Job, Toolkit, Window

@@ -7,8 +7,8 @@ from typing import Literal
 
 import yaml
 
-from nmt.atomic import write_text
 from nmt.device import Precision
+from nmt.storage.atomic import write_text
 from peers.data import Exported
 from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
 from peers.toolkit import Job, Toolkit, Window

@@ -13,7 +13,7 @@ from typing import IO
 
 from nmt.bench.load import Watch
 from nmt.errors import NMTError
-from nmt.output import write_lines
+from nmt.storage.output import write_lines
 from peers.data import Exported, bleu_of, text_of
 from peers.environments import python_of
 from peers.settings import Settings

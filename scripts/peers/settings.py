@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from nmt.schema import Config
+from nmt.settings.base import Config
 
 LENGTH_PENALTY = 0.6
 """The power of a hypothesis' length that its score is divided by."""

@@ -7,10 +7,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from nmt.bench.flops import Amount, products, training_flops
 from nmt.bench.material import fixed_shape
 from nmt.bench.sizes import Sizes, sizes_of
-from nmt.corpus.batching import make_batch
+from nmt.data.batching import make_batch
 from nmt.errors import ConfigError
 from nmt.models.catalog import build_model
-from nmt.models.masks import keep_from_lengths
+from nmt.ops.masks import keep_from_lengths
 
 SIZES = Sizes(batch=3, src=5, tgt=7, embedding=11, hidden=13, vocabulary=129)
 

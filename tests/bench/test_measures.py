@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from nmt.bench import ceiling as ceiling_module
+from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.ceiling import ceiling, has_bf16
 from nmt.bench.decoding import Decoder, measure_decoding, measure_latency
 from nmt.bench.material import fixed_shape, real_corpus, real_lengths
 from nmt.bench.memory import use_of_update
-from nmt.bench.plan import Plan, Variant
 from nmt.bench.profile import profile_update
-from nmt.bench.report import Report, Row, Section
 from nmt.bench.sizes import sizes_of
+from nmt.bench.speed_report import Report, Row, Section
 from nmt.bench.text import as_text
 from nmt.bench.training import Learner, measure_growth, measure_training
 

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from nmt.bench.textbook import TextbookSeq2Seq, textbook_loss, textbook_of
-from nmt.corpus.batching import Batch, make_batch
+from nmt.data.batching import Batch, make_batch
+from nmt.decoding.search import SearchConfig, search
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
-from nmt.models.masks import keep_from_lengths
-from nmt.models.rnn import RNNConfig
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.ops.masks import keep_from_lengths
 from nmt.training.loss import cross_entropy
-from nmt.translation.search import SearchConfig, search
 
 SRC, TGT = 37, 41
 CONFIG = RNNConfig(embedding=7, hidden=11, dropout=0.0)

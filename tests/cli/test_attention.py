@@ -18,17 +18,17 @@ from click.testing import Result
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
+from nmt.attention_maps.dump import read_jsonl, read_npz
 from nmt.cli.attention import attention
 from nmt.config import RunConfig, TrainConfig
-from nmt.corpus.sources import DataConfig, SplitConfig
-from nmt.corpus.tokenizer import WordConfig, train_tokenizers
+from nmt.data.sources import DataConfig, SplitConfig
+from nmt.decoding.search import SearchConfig
 from nmt.errors import ConfigError, DataError, NMTError
-from nmt.maps.dump import read_jsonl, read_npz
 from nmt.models.catalog import build_model
-from nmt.models.rnn import RNNConfig
-from nmt.run import RunDirectory
-from nmt.schema import SentencePair, Translation
-from nmt.translation.search import SearchConfig
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.runs.directory import RunDirectory
+from nmt.text.tokenizer import WordConfig, train_tokenizers
+from nmt.types import SentencePair, Translation
 
 Run = Callable[..., Result]
 
@@ -85,8 +85,8 @@ def stub(make_translation, tmp_path: Path, monkeypatch) -> SimpleNamespace:
         seen.loaded.append((run, device, checkpoint, search))
         return StubTranslator(make_translation, search)
 
-    monkeypatch.setattr("nmt.translation.translator.Translator.load", load)
-    monkeypatch.setattr("nmt.run.find_run", lambda run: run or Path("runs/newest"))
+    monkeypatch.setattr("nmt.inference.translator.Translator.load", load)
+    monkeypatch.setattr("nmt.runs.directory.find_run", lambda run: run or Path("runs/newest"))
     monkeypatch.chdir(tmp_path)
     return seen
 
@@ -406,7 +406,7 @@ def test_the_command_line_starts_without_torch_or_matplotlib() -> None:
         "print({'torch', 'matplotlib', 'numpy', 'sacrebleu'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout in ("set()\n", "{'numpy'}\n")  # numpy comes with nmt.schema
+    assert done.stdout in ("set()\n", "{'numpy'}\n")  # numpy comes with nmt.types
 
 
 def test_an_input_is_no_output(run: Run) -> None:

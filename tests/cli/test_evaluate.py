@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from nmt.cli.evaluate import evaluate
 from nmt.config import load_config
-from nmt.corpus.sources import read_aligned
-from nmt.corpus.tokenizer import train_tokenizers
+from nmt.data.sources import read_aligned
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.models.catalog import build_model
-from nmt.run import RunDirectory
+from nmt.runs.directory import RunDirectory
+from nmt.text.tokenizer import train_tokenizers
 
 ENGLISH = [
     "the man sleeps",

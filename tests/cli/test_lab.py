@@ -10,7 +10,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.lab.catalog import EXPERIMENTS
+from nmt.lab.experiments import EXPERIMENTS
 
 
 @pytest.fixture(autouse=True)

@@ -19,21 +19,21 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
+from nmt.attention_maps.terminal import render_terminal
 from nmt.cli.translate import translate
 from nmt.config import RunConfig, TrainConfig
-from nmt.corpus.sources import DataConfig, SplitConfig
-from nmt.corpus.text import normalise
-from nmt.corpus.tokenizer import WordConfig, train_tokenizers
-from nmt.corpus.vocab import EOS_ID, UNK_ID
+from nmt.data.sources import DataConfig, SplitConfig
+from nmt.decoding.search import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
-from nmt.maps.terminal import render_terminal
+from nmt.inference.translator import Translator
 from nmt.models.base import Vocabulary
 from nmt.models.catalog import build_model
-from nmt.models.rnn import RNNConfig
-from nmt.run import RunDirectory
-from nmt.schema import SentencePair, Translation
-from nmt.translation.search import SearchConfig
-from nmt.translation.translator import Translator
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.runs.directory import RunDirectory
+from nmt.text.normalisation import normalise
+from nmt.text.tokenizer import WordConfig, train_tokenizers
+from nmt.text.vocabulary import EOS_ID, UNK_ID
+from nmt.types import SentencePair, Translation
 
 Run = Callable[..., Result]
 
@@ -500,7 +500,7 @@ def test_undecodable_input_names_its_line(run: Run, tmp_path: Path) -> None:
 _PROGRAM = (
     "import sys, typer; from nmt.cli.translate import translate; "
     "app = typer.Typer(); app.command()(translate); app(standalone_mode=False); "
-    "heavy = {'sacrebleu', 'matplotlib', 'nmt.maps.terminal', 'torch._dynamo'}; "
+    "heavy = {'sacrebleu', 'matplotlib', 'nmt.attention_maps.terminal', 'torch._dynamo'}; "
     "print(sorted(heavy & set(sys.modules)))"
 )
 

@@ -8,8 +8,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from nmt.cli.vocab import app
-from nmt.corpus.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.text.tokenizer import Tokenizers
 
 CONFIG = """
 name: small

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.attention_maps.heads import Head
+from nmt.attention_maps.words import AttentionTable
 from nmt.evaluation.alignment import hard_alignment, pharaoh
-from nmt.maps.heads import Head
-from nmt.maps.words import AttentionTable
 
 
 @given(st.permutations(range(7)))

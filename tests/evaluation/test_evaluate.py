@@ -16,7 +16,7 @@ from nmt.evaluation.evaluate import (
     score_translations,
 )
 from nmt.evaluation.metrics import corpus_bleu
-from nmt.schema import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
+from nmt.types import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
 
 ENGLISH = ["The man is in the garden.", "Summer has come!", ""]
 FRENCH_PLAIN = ["L'homme est dans le jardin.", "C'est l'été qui est venu !", "Rien du tout ici ."]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from nmt.corpus.sources import DataConfig, SplitConfig
+from nmt.data.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.examples import examples_from_files, read_translations, split_named
-from nmt.schema import EvalExample
+from nmt.types import EvalExample
 
 OWN = SplitConfig(src=Path("en"), tgt=Path("fr"))
 

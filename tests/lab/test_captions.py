@@ -8,7 +8,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from nmt.corpus.vocab import EOS_ID, UNK_ID
 from nmt.lab.captioning.examining import Answer, accuracy, looks, places
 from nmt.lab.captioning.learning import learn
 from nmt.lab.captioning.model import GRID, Captioner
@@ -31,6 +30,7 @@ from nmt.lab.captioning.strip import draw_strips
 from nmt.lab.captioning.words import LANGUAGES, Language, Lexicon, caption
 from nmt.lab.captions import CaptionsResult, draw, run
 from nmt.models.base import Memory
+from nmt.text.vocabulary import EOS_ID, UNK_ID
 
 RED_CIRCLE, BLUE_STAR = Thing("circle", "red", True), Thing("star", "blue", False)
 

@@ -21,7 +21,7 @@ from nmt.lab.translators import (
     weighted_by,
 )
 from nmt.models.attention.weighting import HardConfig, SoftConfig
-from nmt.models.rnn import RNNSeq2Seq
+from nmt.models.recurrent.rnn import RNNSeq2Seq
 
 PAIRS = [translate("the dog sees a cow"), translate("my red car follows the big cat")]
 TINY = TranslatorOptions(embedding=5, hidden=6, updates=2, batch=3)

@@ -7,7 +7,7 @@ from itertools import product
 
 from pydantic import TypeAdapter
 
-from nmt.models.attention.catalog import AttentionConfig
+from nmt.models.attention.kinds import AttentionConfig
 
 QUERY, MEMORY = 7, 11
 """Kinds that need one size for both take MEMORY; see `query_size`."""

@@ -7,7 +7,7 @@ from laws.family import MEMORY, QUERY
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import DotAttention, GaussianAttention
 from nmt.models.base import Memory
-from nmt.models.masks import keep_from_lengths
+from nmt.ops.masks import keep_from_lengths
 
 B, Q, S = 3, 5, 13
 

@@ -6,10 +6,10 @@ from dataclasses import fields, is_dataclass
 import torch
 from laws.family import SRC_VOCAB, TGT_VOCAB
 
-from nmt.corpus.batching import pad_ids
-from nmt.corpus.vocab import BOS_ID, EOS_ID
+from nmt.data.batching import pad_ids
 from nmt.models.base import DecoderOutput, Seq2Seq, State
-from nmt.models.masks import keep_from_lengths
+from nmt.ops.masks import keep_from_lengths
+from nmt.text.vocabulary import BOS_ID, EOS_ID
 
 LENGTHS = (11, 2, 5, 1, 7)
 T = 3

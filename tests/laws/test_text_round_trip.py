@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nmt.corpus.sentencepiece_tokenizer import SentencePieceConfig
-from nmt.corpus.sources import read_lines
-from nmt.corpus.text import normalise
-from nmt.corpus.tokenizer import Tokenizer, TokenizerConfig, train_tokenizers
-from nmt.corpus.vocab import UNK_ID
-from nmt.corpus.word_tokenizer import WordConfig
-from nmt.schema import SentencePair
+from nmt.data.sources import read_lines
+from nmt.text.normalisation import normalise
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizers
+from nmt.text.vocabulary import UNK_ID
+from nmt.text.word_tokenizer import WordConfig
+from nmt.types import SentencePair
 
 CORPORA = os.environ.get("NMT_CORPORA")
 pytestmark = pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")

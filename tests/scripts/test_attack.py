@@ -16,8 +16,8 @@ from attacks.process import Outcome, run
 from forging import write_state
 from training.toy import toy_config
 
-from nmt.run import RunDirectory
-from nmt.run_config import sealed
+from nmt.runs.directory import RunDirectory
+from nmt.runs.sealed_config import sealed
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 

@@ -23,11 +23,11 @@ from peers.table import decoding_table, training_table
 from peers.toolkit import Job, Toolkit, Window, steady_rate
 
 from nmt.config import load_config
-from nmt.config_keys import KeyPath
-from nmt.corpus.tokenizer import train_tokenizers
-from nmt.corpus.vocab import RESERVED
 from nmt.errors import NMTError
-from nmt.schema import SentencePair
+from nmt.settings.keys import KeyPath
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.vocabulary import RESERVED
+from nmt.types import SentencePair
 
 SETTINGS = Settings(hidden=24, embedding=12, vocabulary=300, batch=5, steps=40, report_every=2)
 

@@ -10,7 +10,7 @@ import yaml
 from check_docs import ROOT, main, read_list
 from PIL import Image
 
-from nmt.lab.catalog import EXPERIMENTS
+from nmt.lab.experiments import EXPERIMENTS
 
 FIGURES = {"numbers": {"a": {"b c": [0.5, 1234567]}, "far": {"2": 2.4e-7}, "share": 0.968}}
 LIST = {

@@ -18,7 +18,7 @@ from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
 from nmt.evaluation.metrics import corpus_bleu
-from nmt.schema import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
+from nmt.types import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
 
 STEPS = 12
 

@@ -11,9 +11,9 @@ from forging import forge_tensors, seal
 from training.toy import copy_begun, toy_config, write_reversal
 
 from nmt.errors import CheckpointError
-from nmt.run import RunDirectory
+from nmt.optim.optimizers import AdamConfig, InverseSqrtConfig, Schedule
+from nmt.runs.directory import RunDirectory
 from nmt.training.loop import train
-from nmt.training.optim import AdamConfig, InverseSqrtConfig, Schedule
 from nmt.training.progress import Progress
 from nmt.training.state import Engine, pack, unpack
 

@@ -11,13 +11,13 @@ import torch
 from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError, ConfigError, NMTError
+from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
-from nmt.run import RunDirectory
+from nmt.runs.directory import RunDirectory
 from nmt.training.guards import DivergenceWatch, is_out_of_memory
 from nmt.training.loop import Outcome, train
 from nmt.training.runlog import RunLog
 from nmt.training.trainer import Trainer
-from nmt.translation.translator import Translator
 
 CPU_WORDS = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you"
 

@@ -12,20 +12,20 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
+from nmt.attention_maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
+from nmt.attention_maps.heatmap import write_heatmap
+from nmt.attention_maps.record import records
 from nmt.config import dump_config, load_config
-from nmt.corpus.sources import read_tsv
+from nmt.data.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.evaluation.request import EvalRequest, perform
-from nmt.maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
-from nmt.maps.heatmap import write_heatmap
-from nmt.maps.record import records
-from nmt.models.kernels import ways
-from nmt.process_memory import process_bytes
-from nmt.run import RunDirectory
+from nmt.inference.translator import Translator
+from nmt.ops import ways
+from nmt.runs.directory import RunDirectory
+from nmt.storage.process_memory import process_bytes
 from nmt.training import trainer
 from nmt.training.loop import Outcome, train
 from nmt.training.meter import MemoryUse
-from nmt.translation.translator import Translator
 
 COMMAND = ["nmt", "train"]
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.corpus.vocab import PAD_ID
 from nmt.models.base import DecoderOutput
-from nmt.models.layers import VocabLinear
+from nmt.models.vocabulary import VocabLinear
+from nmt.text.vocabulary import PAD_ID
 from nmt.training.loss import cross_entropy
 
 VOCAB = 29

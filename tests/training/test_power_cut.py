@@ -14,8 +14,8 @@ from disk import Recorder, failing
 from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
-from nmt.models.kernels.ways import prepare_cpu
-from nmt.run import RunDirectory
+from nmt.ops.ways import prepare_cpu
+from nmt.runs.directory import RunDirectory
 from nmt.training.loop import Outcome, train
 
 NEVER = 10**6

@@ -10,13 +10,13 @@ import torch
 from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
-from nmt.corpus.tokenizer import train_tokenizers
-from nmt.corpus.word_tokenizer import WordConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
-from nmt.run import RunDirectory
-from nmt.run_lock import run_lock
-from nmt.schema import SentencePair
+from nmt.runs.directory import RunDirectory
+from nmt.runs.lock import run_lock
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.word_tokenizer import WordConfig
 from nmt.training.loop import Outcome, train
+from nmt.types import SentencePair
 
 WALL_CLOCK = {"seconds", "tokens_per_second"}
 """What of metrics.jsonl a run and its resumed twin do not share."""

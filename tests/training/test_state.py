@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nmt.errors import CheckpointError
-from nmt.training.optim import AdamConfig, InverseSqrtConfig, Schedule
+from nmt.optim.optimizers import AdamConfig, InverseSqrtConfig, Schedule
 from nmt.training.progress import Progress
 from nmt.training.state import Engine, pack, unpack
 

@@ -9,10 +9,10 @@ import torch
 from training.toy import toy_config, write_reversal
 
 from nmt.errors import DataError
-from nmt.run import RunDirectory
-from nmt.schema import SentencePair
+from nmt.runs.directory import RunDirectory
 from nmt.training import training_set as module
 from nmt.training.loop import train
+from nmt.types import SentencePair
 
 COMMAND = ["nmt", "train"]
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
-from nmt.corpus.batching import encode_pairs
-from nmt.corpus.catalog import read_examples
-from nmt.corpus.sources import SplitConfig, pairs_of
-from nmt.run import load_model
+from nmt.data.batching import encode_pairs
+from nmt.data.corpora import read_examples
+from nmt.data.sources import SplitConfig, pairs_of
+from nmt.runs.directory import load_model
 from nmt.training import rng
 from nmt.training.loop import train
 from nmt.training.validation import Validator, evenly

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from nmt.decoding.search import SearchConfig, search_from
 from nmt.lab.captioning.model import GRID, Captioner
 from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.scenes import SIDE, Arrangement, Scene, masks, paint, place, with_noise
 from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon, Word, caption
-from nmt.translation.search import SearchConfig, search_from
 
 _LONGEST = 20  # words, eos included; the longest right caption has 13
 _TOGETHER = 64  # pictures searched at a time

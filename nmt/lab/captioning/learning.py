@@ -8,14 +8,14 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from tqdm import trange
 
-from nmt.corpus.batching import pad_ids
-from nmt.corpus.vocab import EOS_ID, PAD_ID
+from nmt.data.batching import pad_ids
 from nmt.lab.captioning.model import Captioner
 from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.scenes import Arrangement, paint, place, with_noise
 from nmt.lab.captioning.words import LANGUAGES, Lexicon
+from nmt.optim.optimizers import AdamConfig, CosineConfig, Schedule
+from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.loss import cross_entropy
-from nmt.training.optim import AdamConfig, CosineConfig, Schedule
 
 _BETA2 = 0.98  # a run of 1,000 updates is too short for a mean over 1,000
 _WARMUP = 0.05  # share of the updates

@@ -3,10 +3,10 @@
 from pydantic import Field, model_validator
 
 from nmt.lab.experiment import Options
-from nmt.models.attention.catalog import AttentionConfig
+from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
-from nmt.models.rnn_decoder import RNNDecoderConfig
-from nmt.schema import conflict_error
+from nmt.models.recurrent.rnn_decoder import RNNDecoderConfig
+from nmt.settings.base import conflict_error
 
 
 class CaptionsOptions(Options):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from nmt.corpus.vocab import EOS_ID, Vocab
 from nmt.lab.captioning.scenes import COLOURS, Arrangement, Relation, Thing
 from nmt.lab.captioning.shapes import SHAPES
+from nmt.text.vocabulary import EOS_ID, Vocab
 
 Language = Literal["en", "fr"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.schema import Config
+from nmt.settings.base import Config
 
 
 class Coverage(nn.Module, abc.ABC):

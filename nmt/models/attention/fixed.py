@@ -11,8 +11,8 @@ from torch import Tensor
 from nmt.models.attention.base import Attention, AttentionState
 from nmt.models.attention.weighting import Weighted, Weighting, one_hot_where
 from nmt.models.base import Memory
-from nmt.models.masks import keep_like
-from nmt.schema import Config, Conflict
+from nmt.ops.masks import keep_like
+from nmt.settings.base import Config, Conflict
 
 
 class FixedConfig(Config):

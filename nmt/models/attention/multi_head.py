@@ -18,7 +18,7 @@ from nmt.models.attention.scores import (
     GeneralConfig,
     ScaledDotConfig,
 )
-from nmt.schema import Conflict, conflict_error
+from nmt.settings.base import Conflict, conflict_error
 
 ScoreConfig = Annotated[
     AdditiveConfig | DotConfig | ScaledDotConfig | GeneralConfig | ConcatConfig | GaussianConfig,

@@ -9,7 +9,7 @@ from nmt.models.attention.base import Attention
 from nmt.models.attention.coverage import CoverageConfig, NoCoverageConfig
 from nmt.models.attention.span import GlobalConfig, SpanConfig
 from nmt.models.attention.weighting import SoftConfig, WeightingConfig
-from nmt.schema import Config, Conflict
+from nmt.settings.base import Config, Conflict
 
 
 class AttentionOptions(Config, abc.ABC):

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.schema import Config
+from nmt.settings.base import Config
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from nmt.models.base import Surrogate
 from nmt.models.beams import Beams
-from nmt.models.masks import keep_like, softmax_where
-from nmt.schema import Config
+from nmt.ops.masks import keep_like, softmax_where
+from nmt.settings.base import Config
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from nmt.models.attention.base import Attention
-from nmt.models.attention.catalog import AttentionConfig
+from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.multi_head import MultiHeadAttention, join_heads, split_heads
 from nmt.models.attention.scores import DotAttention
 from nmt.models.base import Memory
-from nmt.models.masks import keep_from_lengths
+from nmt.ops.masks import keep_from_lengths
 
 QUERY, MEMORY = 7, 11
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from nmt.models.attention.catalog import AttentionConfig
+from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import (
     AdditiveAttention,
     ConcatAttention,
@@ -15,7 +15,7 @@ from nmt.models.attention.scores import (
     GeneralAttention,
 )
 from nmt.models.base import Memory
-from nmt.models.rnn import RNNConfig
+from nmt.models.recurrent.rnn import RNNConfig
 
 QUERY, MEMORY, SIZE = 3, 5, 7
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from nmt.models.attention.catalog import AttentionConfig
+from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.attention.span import MonotonicSpan, PredictiveSpan
 from nmt.models.base import Memory
-from nmt.models.masks import keep_from_lengths
+from nmt.ops.masks import keep_from_lengths
 
 
 def test_a_monotonic_window_moves_with_the_target_and_waits_at_the_end() -> None:

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.corpus.vocab import PAD_ID
 from nmt.models.attention.weighting import (
     Choice,
     HardConfig,
@@ -17,7 +16,8 @@ from nmt.models.attention.weighting import (
     sparsemax_where,
 )
 from nmt.models.base import DecoderOutput
-from nmt.models.layers import VocabLinear
+from nmt.models.vocabulary import VocabLinear
+from nmt.text.vocabulary import PAD_ID
 from nmt.training.loss import cross_entropy
 
 

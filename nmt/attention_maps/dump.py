@@ -1,0 +1,198 @@
+"""Attention records as files for other programs: JSON Lines and NumPy's npz.
+
+docs/attention-dump.md describes both, field by field.
+"""
+
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from nmt.attention_maps.record import AttentionRecord
+from nmt.errors import DataError
+from nmt.storage.output import atomic_output, write_lines
+from nmt.types import Encoded, FilePath
+
+FORMAT = "nmt-attention"
+VERSION = 1
+AXES = ("target", "source")
+
+
+def to_json(record: AttentionRecord) -> str:
+    """The record as one line of JSON, without the newline.
+
+    Weights are written with the fewest digits that give the same float32 back.
+    """
+    header = {"format": FORMAT, "version": VERSION, "axes": AXES}
+    arrays: dict[str, object] = {"weights": _rows(record.weights)}
+    if record.heads is not None:
+        arrays["heads"] = [_rows(weights) for weights in record.heads]
+    return _dumps({**header, **_fields(record), **arrays})
+
+
+def write_jsonl(made: Iterable[AttentionRecord], path: FilePath) -> None:
+    """Write a line per record, as they come. Raises DataError where `path` cannot be written."""
+    write_lines(map(to_json, made), Path(path))
+
+
+def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
+    """The records of a JSON Lines dump, one by one.
+
+    Raises DataError naming file and line where a line is not a record of this format.
+    """
+    try:
+        with open(path, "rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                where = f"{path}:{number}"
+                fields = _loads(line, where)
+                yield _record(fields, fields.get("weights"), fields.get("heads"), where)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+
+
+def write_npz(made: Iterable[AttentionRecord], path: FilePath) -> None:
+    """Write the arrays of each record, `weights` and perhaps `heads`, and a JSON `index` of them.
+
+    Only one record's weights are held in memory at a time, and the same records give the same
+    bytes. Raises DataError where `path` cannot be written.
+    """
+    index = []
+    with (
+        atomic_output(Path(path)) as stream,
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for record in made:
+            arrays = {"weights": record.weights}
+            if record.heads is not None:
+                arrays["heads"] = record.heads
+            for name, array in arrays.items():
+                _write_member(archive, record.key(name), array)
+            index.append({**_fields(record), **{name: record.key(name) for name in arrays}})
+        text = _dumps({"format": FORMAT, "version": VERSION, "axes": AXES, "records": index})
+        _write_member(archive, "index", np.frombuffer(text.encode(), dtype=np.uint8))
+
+
+def read_npz(path: FilePath) -> Iterator[AttentionRecord]:
+    """The records of an npz dump, one by one. Raises DataError where it is not one."""
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as dump:
+            header = _loads(dump["index"].tobytes(), str(path))
+            for fields in header["records"]:
+                heads = dump[fields["heads"]] if "heads" in fields else None
+                where = f"{path}: {fields['weights']}"
+                yield _record(fields, dump[fields["weights"]], heads, where)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    except (KeyError, TypeError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: not an npz of {FORMAT}: {error}") from error
+
+
+def _rows(weights: Float32[np.ndarray, "T S"]) -> list[list[float]]:
+    # str of a float32 is the shortest decimal that is that float32 and no other.
+    return [[float(str(weight)) for weight in row] for row in weights]
+
+
+def _fields(record: AttentionRecord) -> dict[str, object]:
+    """All of a record but the arrays, as JSON has it."""
+    names = {"head_names": record.head_names} if record.head_names else {}
+    return {
+        "sentence": record.sentence,
+        "rank": record.rank,
+        "forced": record.forced,
+        "level": record.level,
+        "score": _finite(record.score),
+        "finished": record.finished,
+        "source": _side(record.source_text, record.source),
+        "target": _side(record.target_text, record.target),
+        "log_probs": [_finite(value) for value in record.log_probs],
+        **names,
+    }
+
+
+def _side(text: str, encoded: Encoded) -> dict[str, object]:
+    return {
+        "text": text,
+        "pieces": encoded.pieces,
+        "ids": encoded.ids,
+        "words": encoded.words,
+        "word_spans": encoded.word_spans,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: a log-probability of minus infinity is written as null."""
+    return value if math.isfinite(value) else None
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _loads(text: bytes, where: str) -> dict[str, Any]:
+    """The JSON object in `text`, whose format and version are ours."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{where}: not JSON: {error}") from error
+    found = (value.get("format"), value.get("version")) if isinstance(value, dict) else (None, None)
+    if found != (FORMAT, VERSION):
+        raise DataError(
+            f"{where}: got format {found[0]}, version {found[1]}; "
+            f"this nmt reads {FORMAT}, version {VERSION}"
+        )
+    return dict(value)
+
+
+def _record(fields: dict[str, Any], weights: object, heads: object, where: str) -> AttentionRecord:
+    """The record of JSON `fields`. Raises DataError where they are not whole or do not fit."""
+    try:
+        record = AttentionRecord(
+            sentence=int(fields["sentence"]),
+            rank=int(fields["rank"]),
+            forced=bool(fields["forced"]),
+            level=fields["level"],
+            source_text=str(fields["source"]["text"]),
+            source=_encoded(fields["source"]),
+            target_text=str(fields["target"]["text"]),
+            target=_encoded(fields["target"]),
+            weights=np.array(weights, dtype=np.float32, ndmin=2),
+            log_probs=tuple(-math.inf if p is None else float(p) for p in fields["log_probs"]),
+            score=-math.inf if fields["score"] is None else float(fields["score"]),
+            finished=bool(fields["finished"]),
+            head_names=tuple(map(str, fields.get("head_names", ()))),
+            heads=None if heads is None else np.array(heads, dtype=np.float32, ndmin=3),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{where}: not a record of {FORMAT}: {error!r}") from error
+    sides = (record.target, record.source)
+    expected = tuple(len(s.words if record.level == "word" else s.pieces) for s in sides)
+    if record.weights.shape != expected:
+        raise DataError(f"{where}: weights have shape {record.weights.shape}, not {expected}")
+    found = (0,) if record.heads is None else record.heads.shape
+    expected = (len(record.head_names), *expected) if record.head_names else (0,)
+    if found != expected:
+        raise DataError(f"{where}: heads have shape {found}, not {expected}")
+    return record
+
+
+def _encoded(side: dict[str, Any]) -> Encoded:
+    return Encoded(
+        pieces=tuple(side["pieces"]),
+        ids=tuple(side["ids"]),
+        words=tuple(side["words"]),
+        word_spans=tuple((start, end) for start, end in side["word_spans"]),
+    )
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    """Add an array as numpy does, but with a constant date, so that bytes do not change."""
+    member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    member.compress_type = zipfile.ZIP_DEFLATED
+    with archive.open(member, "w", force_zip64=True) as stream:
+        np.lib.format.write_array(stream, array, allow_pickle=False)

@@ -1,0 +1,85 @@
+"""What is known of one hypothesis' attention: the weights and all that names rows and columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32
+
+from nmt.attention_maps.heads import Head
+from nmt.attention_maps.words import Level, attention_table, axes
+from nmt.types import Encoded, Translation
+
+
+@dataclass(frozen=True)
+class AttentionRecord:
+    """Where one hypothesis looked, with everything that names its rows and columns.
+
+    `weights[t, s]`: of what row t had to give, the part that column s got. At level "piece" rows
+    and columns are `target.pieces` and `source.pieces`, at level "word" `target.words` and
+    `source.words`. `source` ends with eos, `target` does where `finished`. `log_probs` has an
+    entry per target piece at both levels. `sentence` counts from 0, `rank` 0 is the best.
+    `weights` are the mean over the model's heads; `heads`, if there are any, the weights of
+    those named in `head_names`, in that order.
+    """
+
+    sentence: int
+    rank: int
+    forced: bool
+    level: Level
+    source_text: str
+    source: Encoded
+    target_text: str
+    target: Encoded
+    weights: Float32[np.ndarray, "T S"]
+    log_probs: tuple[float, ...]
+    score: float
+    finished: bool
+    head_names: tuple[str, ...] = ()
+    heads: Float32[np.ndarray, "N T S"] | None = None
+
+    def key(self, of: str = "weights") -> str:
+        """The name of an array in an npz file, such as `weights_SENTENCE_RANK`."""
+        return f"{of}_{self.sentence:06d}_{self.rank}"
+
+
+def records(
+    translation: Translation,
+    sentence: int = 0,
+    level: Level = "piece",
+    forced: bool = False,
+    heads: Sequence[Head] = (),
+) -> list[AttentionRecord]:
+    """A record per hypothesis, best first; none for an empty source.
+
+    Each has the mean over the heads, and besides the weights of `heads`.
+    """
+    single = [head for head in heads if head.index is not None]
+    made = []
+    for rank, chosen in enumerate(translation.hypotheses):
+        source, target = axes(translation, rank)
+        made.append(
+            AttentionRecord(
+                sentence=sentence,
+                rank=rank,
+                forced=forced,
+                level=level,
+                source_text=translation.src_text,
+                source=source,
+                target_text=chosen.text,
+                target=target,
+                weights=attention_table(translation, rank, level).weights,
+                log_probs=chosen.hypothesis.log_probs,
+                score=chosen.hypothesis.score,
+                finished=chosen.hypothesis.finished,
+                head_names=tuple(head.name for head in single),
+                heads=_stacked(translation, rank, level, single) if single else None,
+            )
+        )
+    return made
+
+
+def _stacked(
+    translation: Translation, rank: int, level: Level, heads: Sequence[Head]
+) -> Float32[np.ndarray, "N T S"]:
+    return np.stack([attention_table(translation, rank, level, head).weights for head in heads])

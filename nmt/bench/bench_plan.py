@@ -1,0 +1,75 @@
+"""What is measured, how often, and in which forms of the model."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from nmt.bench.sizes import Sizes
+from nmt.bench.textbook import textbook_of
+from nmt.device import Precision
+from nmt.models.base import Seq2Seq
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig
+
+Form = Literal["nmt", "plain", "textbook"]
+"""The model as it is configured by default, its readable path, and the textbook's loop."""
+
+FUSED = "fused"
+"""The field of the model's config that chooses the fast path, where there is one."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A form of the model in one precision."""
+
+    form: Form
+    precision: Precision
+
+    @property
+    def name(self) -> str:
+        """What its row is called."""
+        return self.form if self.precision == "fp32" else f"{self.form} {self.precision}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of one call. `rounds` are those that count; `data` is the corpora's folder."""
+
+    sizes: Sizes
+    device: torch.device
+    precision: Precision = "fp32"
+    rounds: int = 7
+    n_batches: int = 8
+    ceiling_sizes: tuple[int, ...] = (1024, 2048)
+    data: Path = Path("data")
+    seed: int = 1
+
+    def variants(self) -> list[Variant]:
+        """Those that are measured side by side; the last is what the others are held against."""
+        forms: list[Form] = ["nmt", "textbook"]
+        if FUSED in RNNConfig.model_fields:
+            forms.insert(1, "plain")
+        faster: list[Variant] = []
+        if self.precision != "fp32":
+            faster = [Variant("nmt", self.precision)]
+        return [*faster, *(Variant(form, "fp32") for form in forms)]
+
+    def precisions(self) -> Iterator[Precision]:
+        """Those whose ceiling is needed."""
+        yield "fp32"
+        if self.precision != "fp32":
+            yield self.precision
+
+    def build(self, variant: Variant, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
+        """The model in this form, with weights that are the same for every form."""
+        config = self.sizes.model()
+        torch.manual_seed(self.seed)
+        if variant.form == "plain":
+            config = RNNConfig.model_validate({**config.model_dump(), FUSED: False})
+        model = build_model(config, src_vocab, tgt_vocab)
+        if variant.form == "textbook":
+            model = textbook_of(model, config, src_vocab, tgt_vocab)
+        return model.to(self.device)

@@ -1,0 +1,42 @@
+"""Whether a file is the one that the catalogue means."""
+
+import gzip
+import zipfile
+from pathlib import Path
+
+from nmt.data.entries import Source
+from nmt.errors import DataError
+from nmt.storage.atomic import digest
+
+
+def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) -> Source:
+    """The source whose file `path` is: by checksum, else one without any that it can be.
+
+    Raises DataError with what was got and what is allowed; of an unchecked file it asks at
+    least that its name does not lie about its kind (an error page saved as .zip).
+    """
+    shown = shown or str(path)
+    for source in sources:
+        if source.checked and all(
+            digest(path, kind) == wanted
+            for kind, wanted in (("sha256", source.sha256), ("sha1", source.sha1))
+            if wanted is not None
+        ):
+            return source
+    loose = [source for source in sources if not source.checked]
+    if not loose:
+        wanted = [f"{s.name}: {s.sha256 or s.sha1}" for s in sources]
+        kind = "sha256" if sources[0].sha256 else "sha1"
+        raise DataError(
+            f"{shown}: wrong checksum: {kind} {digest(path, kind)}, allowed {', '.join(wanted)}"
+        )
+    name = path.name.removesuffix(".part").lower()
+    if name.endswith(".zip") and not zipfile.is_zipfile(path):
+        raise DataError(f"{shown}: not a zip file")
+    if name.endswith(".gz"):
+        try:
+            with gzip.open(path) as file:
+                file.read(1)
+        except (OSError, EOFError):
+            raise DataError(f"{shown}: not a gzip file") from None
+    return loose[0]

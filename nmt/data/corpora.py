@@ -1,0 +1,288 @@
+"""The one door through which splits are read: `read_split`, `read_examples`.
+
+A named corpus lives in `<data folder>/<name>/` as the files that its entry (entries.py) lists,
+exactly as they were downloaded; nothing is unpacked.
+"""
+
+import contextlib
+import hashlib
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from nmt.data.entries import (
+    RUN_SPLITS,
+    CorpusEntry,
+    HashSplit,
+    SplitName,
+    corpus_folder,
+    data_folder,
+    find_entry,
+)
+from nmt.data.sources import (
+    DataConfig,
+    SplitConfig,
+    group_by_source,
+    read_references,
+    stream_aligned,
+    stream_tsv,
+)
+from nmt.data.text_files import archive_of, missing
+from nmt.errors import ConfigError, DataError
+from nmt.text.normalisation import composed
+from nmt.types import EvalExample, SentencePair
+
+
+def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
+    """What the run reads as its `name` split, fully said; None where it has none.
+
+    Raises ConfigError for an unknown corpus or split.
+    """
+    given: SplitConfig | None = getattr(data, name)
+    folder = data_folder(data.folder)
+    if given is None:
+        if data.corpus is None or name not in find_entry(data.corpus, folder).split_names:
+            return None
+        return SplitConfig(corpus=data.corpus, split=name)
+    if given.corpus is not None and given.split is None:
+        given = given.model_copy(update={"split": name})
+    if given.corpus is not None:
+        _check_split(given.corpus, given.split, find_entry(given.corpus, folder))
+    return given
+
+
+def read_split(split: SplitConfig, data: DataConfig) -> list[SentencePair]:
+    """The pairs of a split in file order, every one of them, for training.
+
+    Raises DataError where a file is missing, malformed or without pairs, or has several targets.
+    """
+    return list(stream_split(split, data))
+
+
+def stream_split(split: SplitConfig, data: DataConfig) -> Iterator[SentencePair]:
+    """The pairs that `read_split` gives, one after another in constant memory.
+
+    Raises as `read_split` does, when it comes to what is wrong.
+    """
+    located = _locate(split, data)
+    pair = None
+    for pair in islice(located.stream(), split.first):
+        yield pair
+    if pair is None:
+        raise DataError(f"{located.shown}: no sentence pairs")
+
+
+def split_part(split: SplitConfig, data: DataConfig) -> str:
+    """In words, which pairs of its files a split has, and which way round."""
+    located = _locate(split, data)
+    paths = (located.files.tsv, located.files.src, *located.tgts)
+    members = [path.name for path in paths if path is not None]
+    cut = f", {located.cut[1]} by {located.cut[0]!r}" if located.cut else ""
+    swapped = ", target first" if located.swapped else ""
+    return f"{' '.join(members)}, first {split.first}{cut}{swapped}"
+
+
+def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:
+    """The source sentences of a split with their references, for evaluation; nothing is dropped.
+
+    Aligned files give an example a line; a TSV one for each distinct source text, in order of
+    first appearance, with all its targets. Raises DataError as `read_split` does.
+    """
+    located = _locate(split, data)
+    examples = located.examples()[: split.first]
+    if not examples:
+        raise DataError(f"{located.shown}: no sentence pairs")
+    return examples
+
+
+def read_corpus(corpus: str, name: str, folder: Path) -> list[EvalExample]:
+    """Split `name` of the corpus in `folder`, in the direction that its entry gives.
+
+    Raises DataError as `read_split` does.
+    """
+    entry = find_entry(corpus, folder)
+    return _locate_named(corpus, name, folder, (entry.src_lang, entry.tgt_lang)).examples()
+
+
+def readable_splits(corpus: str, folder: Path) -> list[str]:
+    """The splits of the corpus whose files are all on disk."""
+    entry, readable = find_entry(corpus, folder), []
+    for name in entry.split_names:
+        with contextlib.suppress(DataError):
+            _locate_named(corpus, name, folder, (entry.src_lang, entry.tgt_lang))
+            readable.append(name)
+    return readable
+
+
+def text_paths(split: SplitConfig, data: DataConfig) -> list[Path]:
+    """The texts of a split, each as `stream_lines` takes it. Raises as `split_files` does."""
+    located = _locate(split, data)
+    paths = (located.files.tsv, located.files.src, *located.tgts)
+    return [path for path in paths if path is not None]
+
+
+def split_files(split: SplitConfig, data: DataConfig) -> list[Path]:
+    """The files on disk that a split is read from. Raises DataError where one is missing."""
+    return _locate(split, data).on_disk()
+
+
+def sentence_key(text: str) -> str:
+    """What two sentences share that differ only in case, spacing, punctuation or encoding.
+
+    NFKC, case-folded, letters, marks and digits only; a text without any is its own key.
+    """
+    if text.isascii():  # the same answer, at a fifth of the cost
+        return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
+    folded = composed(composed(text, "NFKC").casefold(), "NFKC")
+    return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()
+
+
+def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
+    """The split that a source sentence belongs to, whatever file and line it stands in.
+
+    u = first 8 bytes of sha256(sentence_key) / 2^64, uniform in [0, 1): test below
+    `test`, then valid for as much as `valid`, else train. Growing or reordering the file
+    moves no sentence, and near-identical sentences go together.
+    """
+    digest = hashlib.sha256(sentence_key(src_text).encode()).digest()
+    u = int.from_bytes(digest[:8], "big") / 2**64
+    if u < hash_split.test:
+        return "test"
+    return "valid" if u < hash_split.test + hash_split.valid else "train"
+
+
+@dataclass(frozen=True)
+class _Located:
+    """A split with the paths of its files, and what is left to do once they are read."""
+
+    files: SplitConfig
+    shown: str
+    max_bytes: Mapping[Path, int] = field(default_factory=dict)
+    cut: tuple[HashSplit, SplitName] | None = None
+    swapped: bool = False
+
+    @property
+    def tgts(self) -> tuple[Path, ...]:
+        tgt = self.files.tgt
+        return tgt if isinstance(tgt, tuple) else (tgt,) if tgt is not None else ()
+
+    def on_disk(self) -> list[Path]:
+        paths = [p for p in (self.files.tsv, self.files.src, *self.tgts) if p is not None]
+        archives = list(dict.fromkeys(archive_of(path) for path in paths))
+        for path in archives:
+            if not path.is_file():
+                raise DataError(f"{path}: not a plain file" if path.exists() else missing(path))
+        return archives
+
+    def stream(self) -> Iterator[SentencePair]:
+        """The pairs in file order, in constant memory."""
+        self.on_disk()  # a FIFO would be waited for
+        for pair in self._whole():
+            if self.cut is not None and part_of(pair.src_text, self.cut[0]) != self.cut[1]:
+                continue
+            yield SentencePair(pair.tgt_text, pair.src_text) if self.swapped else pair
+
+    def _whole(self) -> Iterator[SentencePair]:
+        """The pairs of the files, before any is left to another split."""
+        if self.files.tsv is not None:
+            return stream_tsv(self.files.tsv, self._limit(self.files.tsv))
+        if self.files.src is not None and len(self.tgts) == 1:
+            src, tgt = self.files.src, self.tgts[0]
+            return stream_aligned(src, tgt, (self._limit(src), self._limit(tgt)))
+        raise DataError(
+            f"{self.shown}: {len(self.tgts)} reference files, allowed 1 where sentences are "
+            "read as pairs (training, or a named corpus read the other way round)"
+        )
+
+    def _limit(self, path: Path) -> int | None:
+        return self.max_bytes.get(archive_of(path))
+
+    def examples(self) -> list[EvalExample]:
+        if self.files.tsv is not None:
+            return group_by_source(list(self.stream()))
+        if self.files.src is not None and len(self.tgts) > 1 and not self.cut and not self.swapped:
+            self.on_disk()
+            return read_references(self.files.src, self.tgts)
+        return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
+
+
+def _locate(split: SplitConfig, data: DataConfig) -> _Located:
+    if split.corpus is None:
+        return _Located(split, str(split.tsv or split.src))
+    languages = (data.src_lang, data.tgt_lang)
+    return _locate_named(split.corpus, split.split, data_folder(data.folder), languages)
+
+
+def _locate_named(
+    corpus: str, split: str | None, folder: Path, languages: tuple[str, str]
+) -> _Located:
+    entry = find_entry(corpus, folder)
+    name = _check_split(corpus, split, entry)
+    hash_split = entry.hash_split
+    files, cut = entry.splits.get(name), None
+    if files is None and hash_split is not None:
+        files = entry.splits[hash_split.of]
+        cut = (hash_split, next(part for part in RUN_SPLITS if part == name))
+    assert files is not None  # _check_split let the name through
+    home = corpus_folder(corpus, entry, folder)
+    swapped = _is_swapped(corpus, entry, languages)
+    shown = f"corpus '{corpus}', split '{name}'"
+    limits = {home / file: spec.max_text_bytes for file, spec in entry.files.items()}
+    located = _Located(_under(home, files), shown, limits, cut, swapped)
+    _check_present(corpus, entry, folder, located)
+    return located
+
+
+def _under(home: Path, files: SplitConfig) -> SplitConfig:
+    """The same split with its paths under `home`; absolute ones stay."""
+    tgt = files.tgt
+    if tgt is not None:
+        tgt = tuple(home / t for t in tgt) if isinstance(tgt, tuple) else home / tgt
+    return SplitConfig(
+        tsv=home / files.tsv if files.tsv else None,
+        src=home / files.src if files.src else None,
+        tgt=tgt,
+    )
+
+
+def _check_split(corpus: str, name: str | None, entry: CorpusEntry) -> str:
+    if name is None or name not in entry.split_names:
+        raise ConfigError(
+            f"split of corpus '{corpus}': got {name!r}, allowed: {', '.join(entry.split_names)}"
+        )
+    return name
+
+
+def _is_swapped(corpus: str, entry: CorpusEntry, wanted: tuple[str, str]) -> bool:
+    """Whether the run reads the corpus from its target to its source language."""
+    if wanted == (entry.src_lang, entry.tgt_lang):
+        return False
+    if wanted == (entry.tgt_lang, entry.src_lang):
+        return True
+    raise ConfigError(
+        f"data.src_lang, data.tgt_lang: got {wanted[0]}, {wanted[1]}, but corpus '{corpus}' is "
+        f"{entry.src_lang}, {entry.tgt_lang} (either way round)"
+    )
+
+
+def _check_present(corpus: str, entry: CorpusEntry, folder: Path, located: _Located) -> None:
+    home = corpus_folder(corpus, entry, folder)
+    try:
+        located.on_disk()
+    except DataError as error:
+        absent = str(error).partition(": no such file")[0]
+        if entry.embedded:
+            raise DataError(
+                f"corpus '{corpus}' comes with the package, but {absent} is not there; "
+                "install the package again"
+            ) from None
+        state = f"is not in {home}"
+        if home.is_dir() and any((home / name).is_file() for name in entry.files):
+            state = f"lacks {Path(absent).name} in {home}"
+        elsewhere = "" if folder == data_folder(Path("data")) else f" --data {folder}"
+        cure = f"get it with: nmt corpus fetch {corpus}{elsewhere} [--from PATH]"
+        if not entry.files:
+            cure = f"put {Path(absent).name} there (its entry names no address)"
+        raise DataError(f"corpus '{corpus}' {state}; {cure}") from None

@@ -1,0 +1,187 @@
+"""What is in a corpus, split by split: the numbers behind `nmt corpus check`."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nmt.data.corpora import sentence_key
+from nmt.data.file_report import FileReport
+from nmt.data.sources import DataConfig
+from nmt.data.suspicions import suspicions
+from nmt.text.characters import OddCharacter, odd_characters
+from nmt.text.tokenizer import Tokenizer, Tokenizers
+from nmt.text.vocabulary import UNK_ID
+from nmt.types import SentencePair
+
+TRAIN = "train"
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long the sentences are, in words or in pieces; a percentile is one of the lengths."""
+
+    total: int
+    mean: float
+    median: int
+    p90: int
+    p99: int
+    max: int
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """One side of one split. Words are what white space parts; pieces are the tokenizer's.
+
+    `unknown_pieces` counts those that the tokenizer, learned from train, has no id for.
+    """
+
+    lang: str
+    empty: int
+    distinct: int
+    word_types: int
+    words: Lengths
+    pieces: Lengths | None
+    unknown_pieces: int | None
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many pairs of a split have their source, target or both in train as well.
+
+    `src_nearly` leaves case, spacing and punctuation out of the comparison (`sentence_key`).
+    """
+
+    src: int
+    src_nearly: int
+    tgt: int
+    pair: int
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """One split; `over_limit` counts pairs longer than data.max_pieces on either side, and
+    `suspicions` are lines of suspicions.py.
+    """
+
+    name: str
+    pairs: int
+    repeated_pairs: int
+    src: SideReport
+    tgt: SideReport
+    over_limit: int | None
+    in_train: Overlap | None
+    suspicions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """Every split of a run, and the characters that deserve a look, over all of them."""
+
+    max_pieces: int
+    splits: tuple[SplitReport, ...]
+    src_characters: tuple[OddCharacter, ...]
+    tgt_characters: tuple[OddCharacter, ...]
+    files: tuple[FileReport, ...] = ()
+
+
+def corpus_report(
+    splits: Mapping[str, Sequence[SentencePair]],
+    data: DataConfig,
+    tokenizers: Tokenizers | None,
+    files: Sequence[FileReport] = (),
+) -> CorpusReport:
+    """Count everything; without `tokenizers` what is in pieces is None. Pure.
+
+    `splits` are by name, the one to train on called "train"; several references of a sentence
+    are so many pairs. `files` are what the splits are read from.
+    """
+    train = _Seen(splits[TRAIN]) if TRAIN in splits else None
+    return CorpusReport(
+        max_pieces=data.max_pieces,
+        splits=tuple(
+            _split_report(name, pairs, data, tokenizers, None if name == TRAIN else train)
+            for name, pairs in splits.items()
+        ),
+        src_characters=_characters([pair.src_text for p in splits.values() for pair in p]),
+        tgt_characters=_characters([pair.tgt_text for p in splits.values() for pair in p]),
+        files=tuple(files),
+    )
+
+
+class _Seen:
+    """What train has, to look other splits up in."""
+
+    def __init__(self, pairs: Sequence[SentencePair]) -> None:
+        self.pairs = set(pairs)
+        self.src_texts = {pair.src_text for pair in pairs}
+        self.tgt_texts = {pair.tgt_text for pair in pairs}
+        self.src_keys = set(map(sentence_key, self.src_texts))
+
+    def overlap(self, pairs: Sequence[SentencePair]) -> Overlap:
+        return Overlap(
+            src=sum(pair.src_text in self.src_texts for pair in pairs),
+            src_nearly=sum(sentence_key(pair.src_text) in self.src_keys for pair in pairs),
+            tgt=sum(pair.tgt_text in self.tgt_texts for pair in pairs),
+            pair=sum(pair in self.pairs for pair in pairs),
+        )
+
+
+def _split_report(
+    name: str,
+    pairs: Sequence[SentencePair],
+    data: DataConfig,
+    tokenizers: Tokenizers | None,
+    train: _Seen | None,
+) -> SplitReport:
+    src, src_lengths = _side_report(
+        data.src_lang, [pair.src_text for pair in pairs], tokenizers.src if tokenizers else None
+    )
+    tgt, tgt_lengths = _side_report(
+        data.tgt_lang, [pair.tgt_text for pair in pairs], tokenizers.tgt if tokenizers else None
+    )
+    longest = map(max, src_lengths, tgt_lengths)
+    return SplitReport(
+        name=name,
+        pairs=len(pairs),
+        repeated_pairs=len(pairs) - len(set(pairs)),
+        src=src,
+        tgt=tgt,
+        over_limit=sum(n > data.max_pieces for n in longest) if tokenizers else None,
+        in_train=train.overlap(pairs) if train is not None else None,
+        suspicions=tuple(suspicions(pairs, data.src_lang, data.tgt_lang)),
+    )
+
+
+def _side_report(
+    lang: str, texts: Sequence[str], tokenizer: Tokenizer | None
+) -> tuple[SideReport, list[int]]:
+    """The report of a side, and the length in pieces of each of its texts."""
+    word_types: Counter[str] = Counter()
+    n_words = []
+    for text in texts:
+        words = text.split()
+        word_types.update(words)
+        n_words.append(len(words))
+    ids = tokenizer.encode_batch(texts) if tokenizer is not None else []
+    n_pieces = [len(row) for row in ids]
+    report = SideReport(
+        lang=lang,
+        empty=sum(not text.strip() for text in texts),
+        distinct=len(set(texts)),
+        word_types=len(word_types),
+        words=lengths_of(n_words),
+        pieces=lengths_of(n_pieces) if tokenizer is not None else None,
+        unknown_pieces=sum(row.count(UNK_ID) for row in ids) if tokenizer is not None else None,
+    )
+    return report, n_pieces
+
+
+def lengths_of(values: Sequence[int]) -> Lengths:
+    """Total, mean and percentiles (the smallest value that so many per cent do not exceed)."""
+    ranked = sorted(values) or [0]
+    median, p90, p99 = (ranked[max(0, -(-len(ranked) * q // 100) - 1)] for q in (50, 90, 99))
+    return Lengths(sum(ranked), sum(ranked) / len(ranked), median, p90, p99, ranked[-1])
+
+
+def _characters(texts: Sequence[str]) -> tuple[OddCharacter, ...]:
+    return tuple(odd_characters(texts))

@@ -1,0 +1,188 @@
+"""One file over https: resumed after a cut, bounded in size, never redirected to another scheme."""
+
+import errno
+import http.client
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+import nmt
+from nmt.errors import DataError
+from nmt.storage.atomic import part_stream, write_json
+from nmt.storage.bounded import read_json
+
+TRIES = 5
+PAUSE_SECONDS = 1.0  # before the second try; doubled before each further one
+TIMEOUT_SECONDS = 30.0  # without a byte
+CHUNK_BYTES = 1 << 16
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+# Trying again cannot mend these.
+_FINAL_ERRORS = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
+_FINAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
+
+
+def download(url: str, part: Path, max_bytes: int) -> None:
+    """Leave in `part` the whole of what `url` serves; a `part` cut short earlier is continued.
+
+    A `part` is continued only where its note says that it came from the same address, and the
+    server, where it told a version (ETag, Last-Modified), that it is still the same. A server
+    that ignores Range gets a new start. Raises DataError, one line that names the address, for
+    a scheme other than https (http on this machine only), a redirect to another one, more than
+    `max_bytes`, an HTTP error, or after TRIES cut connections; `part` stays after the last.
+    """
+    check_address(url)
+    reason = ""
+    for tried in range(TRIES):
+        if tried:
+            time.sleep(PAUSE_SECONDS * 2 ** (tried - 1))
+        try:
+            if _attempt(url, part, max_bytes):
+                return
+            reason = "the connection was cut"
+        except urllib.error.HTTPError as error:
+            error.close()
+            # What urllib says of redirects in a circle has several lines.
+            reason = " ".join(f"HTTP {error.code} {error.reason}".split())
+            if error.code < 500 and error.code not in (408, 416, 429):
+                raise DataError(f"{url}: {reason}") from None
+        except (OSError, http.client.HTTPException) as error:
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+            if isinstance(cause, _FINAL_ERRORS) or getattr(cause, "errno", 0) in _FINAL_ERRNOS:
+                raise DataError(f"{url}: {reason}") from None
+        except ValueError as error:  # an address that a redirect made up
+            raise DataError(f"{url}: {error}") from None
+    raise DataError(f"{url}: {reason} (tried {TRIES} times)")
+
+
+def forget_part(part: Path) -> None:
+    """Remove a partial download and the note of where it came from."""
+    part.unlink(missing_ok=True)
+    _note(part).unlink(missing_ok=True)
+
+
+def check_address(url: str) -> None:
+    """Raise DataError unless `url` is https, or http on this machine."""
+    if not _is_allowed(url):
+        raise DataError(f"{url}: not an address to download from, allowed: https://...")
+
+
+def _is_allowed(url: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:  # half an IPv6 address
+        return False
+    local = parts.scheme == "http" and parts.hostname in LOCAL_HOSTS
+    return local or (parts.scheme == "https" and bool(parts.hostname))
+
+
+class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
+    # The base class refuses all but http, https and ftp before it comes to this.
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: Any,
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """As the base class, but the scheme may not change: https never becomes anything else."""
+        schemes = {urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl)}
+        if len(schemes) > 1 or not _is_allowed(newurl):
+            fp.close()
+            raise DataError(
+                f"{req.full_url}: redirect to {newurl} refused, allowed: the same scheme, https"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _attempt(url: str, part: Path, max_bytes: int) -> bool:
+    """One request; whether `part` is whole after it."""
+    note = _read_note(part)
+    have = part.stat().st_size if part.is_file() and note.get("url") == url else 0
+    headers = {"User-Agent": f"nmt/{nmt.__version__}", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+        if note.get("version"):
+            headers["If-Range"] = note["version"]
+    opener = urllib.request.build_opener(_CheckedRedirects)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (checked: check_address)
+    try:
+        response = opener.open(request, timeout=TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and have:
+            if error.headers.get("Content-Range") == f"bytes */{have}":
+                error.close()
+                return True  # cut between its last byte and its being moved into place
+            forget_part(part)
+        raise
+    with response:
+        answered = response.headers.get("Content-Range", "")
+        if response.status == 206 and not answered.startswith(f"bytes {have}-"):
+            forget_part(part)
+            return False
+        start = have if response.status == 206 else 0
+        if not start:
+            _write_note(part, url, response.headers)
+        return _receive(response, part, start, max_bytes)
+
+
+def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_bytes: int) -> bool:
+    """Append the body to the first `start` bytes of `part`; whether all that was told came."""
+    length = response.headers.get("Content-Length", "")
+    total = start + int(length) if length.isdecimal() else None
+    size = start
+    too_big = f"{response.url}: more than the {max_bytes} bytes that the catalogue allows"
+    if total is not None and total > max_bytes:
+        forget_part(part)
+        raise DataError(f"{too_big}: {total}")
+    name = part.name.removesuffix(".part")
+    with (
+        part_stream(part, append=start > 0) as file,
+        # disable=None: a bar on a terminal, nothing in a pipe
+        tqdm(total=total, initial=start, desc=name, unit="B", unit_scale=True, disable=None) as bar,
+    ):
+        for chunk in _chunks(response):
+            size += len(chunk)
+            if size > max_bytes:
+                file.close()
+                forget_part(part)
+                raise DataError(too_big)
+            file.write(chunk)
+            bar.update(len(chunk))
+    return total is None or size == total
+
+
+def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    while chunk := response.read1(CHUNK_BYTES):
+        yield chunk
+
+
+def _note(part: Path) -> Path:
+    return part.with_name(part.name + ".json")
+
+
+def _read_note(part: Path) -> dict[str, str]:
+    try:
+        note = read_json(_note(part), DataError)
+    except (OSError, DataError):
+        return {}  # then nothing is continued
+    return note if isinstance(note, dict) else {}
+
+
+def _write_note(part: Path, url: str, headers: Message) -> None:
+    etag = headers.get("ETag", "")
+    version = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
+    part.unlink(missing_ok=True)
+    write_json(_note(part), {"url": url, "version": version})

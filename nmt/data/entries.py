@@ -1,0 +1,210 @@
+"""What the catalogue says: one entry a corpus, from YAML into checked classes.
+
+The catalogue is catalog.yaml beside this file, with the user's own catalog.yaml in the data
+folder laid over it, entry by entry.
+"""
+
+import difflib
+import functools
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+
+from nmt.data.sources import SplitConfig
+from nmt.errors import ConfigError
+from nmt.settings.base import Config
+from nmt.settings.yaml_nodes import compose, read_text
+
+USER_CATALOG = "catalog.yaml"
+SplitName = Literal["train", "valid", "test"]
+RUN_SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+
+
+def _plain_name(name: str) -> str:
+    if name in ("", ".", "..") or any(c in name for c in "/\\:\0") or name.startswith("~"):
+        raise ValueError(f"'{name}' is not a plain file name")
+    return name
+
+
+PlainName = Annotated[str, AfterValidator(_plain_name)]
+
+
+class Source(Config):
+    """One place, or one known release, that a file may come from."""
+
+    name: str = Field(default="main", description="word to tell the sources of a file apart")
+    url: str | None = Field(
+        default=None, description="https address; none: known by its checksum only"
+    )
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="checksum, hex")
+    sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Source":
+        if self.url is None and self.sha256 is None and self.sha1 is None:
+            raise ValueError("a source needs a url, a checksum or both")
+        return self
+
+    @property
+    def checked(self) -> bool:
+        """Whether there is a checksum to hold a file against."""
+        return self.sha256 is not None or self.sha1 is not None
+
+
+class CorpusFile(Config):
+    """A file of a corpus: where to get it, in order of preference, and how big it may be."""
+
+    sources: tuple[Source, ...] = Field(min_length=1, description="tried in this order")
+    max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is refused")
+    max_text_bytes: int = Field(
+        default=4_000_000_000, ge=1, description="what unpacks to more text is refused"
+    )
+
+
+class HashSplit(Config):
+    """train/valid/test cut from one split by a hash of the source sentence (`part_of`)."""
+
+    of: str = Field(default="all", description="the split that is cut; it stays readable whole")
+    valid: float = Field(
+        default=0.01, gt=0, lt=0.5, description="share of distinct source sentences"
+    )
+    test: float = Field(
+        default=0.01, gt=0, lt=0.5, description="share of distinct source sentences"
+    )
+
+
+class CorpusEntry(Config):
+    """What the catalogue says of one corpus."""
+
+    description: str = Field(default="", description="one line for `nmt corpus list`")
+    src_lang: str = Field(description="language of the first column or `src` file")
+    tgt_lang: str = Field(description="language of the second column or `tgt` file")
+    licence: str = Field(default="unknown", description="licence, as its owners name it")
+    attribution: str = Field(default="", description="whom to name where the text is shown")
+    embedded: bool = Field(default=False, description="comes with the package, is never fetched")
+    pairs: dict[str, int] = Field(default={}, description="about how many pairs a split has")
+    splits: dict[str, SplitConfig] = Field(
+        min_length=1, description="split name -> files, relative to the corpus' folder"
+    )
+    hash_split: HashSplit | None = Field(
+        default=None, description="cut train, valid and test by hash"
+    )
+    files: dict[PlainName, CorpusFile] = Field(
+        default={}, description="file name -> where to get it"
+    )
+
+    @model_validator(mode="after")
+    def _splits_fit(self) -> "CorpusEntry":
+        for name, split in self.splits.items():
+            if split.corpus is not None or split.first is not None:
+                raise ValueError(f"splits.{name}: allowed keys: tsv, src, tgt")
+        if self.embedded and self.files:
+            raise ValueError("an embedded corpus is never fetched: files do not go with it")
+        if self.hash_split is not None:
+            if self.hash_split.of not in self.splits:
+                raise ValueError(f"hash_split.of: there is no split '{self.hash_split.of}'")
+            if taken := sorted(set(RUN_SPLITS) & set(self.splits)):
+                raise ValueError(f"hash_split would make {', '.join(taken)}, which splits has")
+        return self
+
+    @property
+    def split_names(self) -> list[str]:
+        """Every split that can be read, the three of a run first."""
+        cut = RUN_SPLITS if self.hash_split is not None else ()
+        names = [*cut, *self.splits]
+        return [n for n in RUN_SPLITS if n in names] + [n for n in names if n not in RUN_SPLITS]
+
+
+def data_folder(configured: Path) -> Path:
+    """The folder of named corpora: the environment variable NMT_DATA, else `configured`."""
+    return Path(os.environ["NMT_DATA"]) if os.environ.get("NMT_DATA") else configured
+
+
+def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
+    """The built-in entries, with those of `folder`/catalog.yaml added or put in their place.
+
+    Raises ConfigError (file:line: key) where the user's file is malformed.
+    """
+    entries = dict(_builtin_catalog())
+    path = folder / USER_CATALOG
+    if path.is_file():
+        entries.update(_parse_catalog(path))
+    return entries
+
+
+def find_entry(name: str, folder: Path) -> CorpusEntry:
+    """The entry called `name`; ConfigError with the nearest name where there is none."""
+    entries = load_catalog(folder)
+    if name not in entries:
+        near = [other for other in entries if name and other.startswith(name)]
+        near = near or difflib.get_close_matches(name, entries, n=1, cutoff=0.5)
+        meant = f"; did you mean '{near[0]}'?" if near else ""
+        raise ConfigError(
+            f"corpus: got '{name}', allowed: {', '.join(sorted(entries))} "
+            f"(or an entry of your own in {folder / USER_CATALOG}){meant}"
+        )
+    return entries[name]
+
+
+def corpus_folder(name: str, entry: CorpusEntry, folder: Path) -> Path:
+    """Where the files of a corpus lie: an embedded one in the wheel, or in a checkout's data/."""
+    if not entry.embedded:
+        return folder / name
+    installed = Path(__file__).parent / name
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "data" / name
+
+
+@functools.cache
+def _builtin_catalog() -> dict[str, CorpusEntry]:
+    return _parse_catalog(Path(__file__).with_name("catalog.yaml"))
+
+
+def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
+    # Every scalar stays text until its field says what it is: `no` is Norwegian, and a checksum
+    # of digits is no number.
+    root = compose(read_text(path), str(path))
+    values = {} if root is None else _plain(root, path)
+    try:
+        return TypeAdapter(dict[PlainName, CorpusEntry]).validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"{path}:{_line_of(root, first['loc'])}: {key}: "
+            f"{first['msg'].removeprefix('Value error, ')}"
+        ) from None
+
+
+def _plain(node: yaml.Node, path: Path) -> object:
+    """The node as dicts, lists and text."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, path) for item in node.value]
+    if not isinstance(node, yaml.MappingNode):
+        return node.value
+    values: dict[str, object] = {}
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{path}:{line}: keys are plain names")
+        if key.value in values:
+            raise ConfigError(f"{path}:{line}: {key.value}: given twice")
+        values[key.value] = _plain(value, path)
+    return values
+
+
+def _line_of(node: yaml.Node | None, loc: tuple[int | str, ...]) -> int:
+    """The line of the key that `loc` leads to, or of the last one on the way that is there."""
+    line = node.start_mark.line + 1 if node is not None else 1
+    for part in loc:
+        if isinstance(node, yaml.MappingNode):
+            child = [(k, v) for k, v in node.value if k.value == str(part)]
+            if not child:
+                break
+            line, node = child[0][0].start_mark.line + 1, child[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+    return line

@@ -1,0 +1,81 @@
+"""The odd lines of a text file: those that reading alters, and those that are easily overlooked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.data.text_files import opened
+from nmt.text.normalisation import composed
+
+SHOWN_LINES = 5
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Some lines of a file: how many, and the numbers of the first, counted from 1."""
+
+    count: int = 0
+    first: tuple[int, ...] = ()
+
+    def __add__(self, number: int) -> "Lines":
+        """These and the line of that number."""
+        return Lines(self.count + 1, (*self.first, number)[:SHOWN_LINES])
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """A file with its odd lines; line number `longest` has `longest_chars` characters, the most."""
+
+    path: str
+    lines: int
+    has_byte_order_mark: bool
+    crlf: Lines
+    empty: Lines
+    not_nfc: Lines
+    longest: int
+    longest_chars: int
+
+
+def file_report(path: Path, is_tsv: bool = False) -> FileReport:
+    """Read `path` to its end; a line of a TSV is empty where one of its two sides is.
+
+    Raises DataError as `stream_lines` does.
+    """
+    with opened(path) as text:
+        has_mark = next(text.chunks(), b"").startswith(b"\xef\xbb\xbf")
+    crlf, empty, not_nfc = Lines(), Lines(), Lines()
+    number, longest, longest_chars = 0, 0, -1
+    with opened(path) as text:
+        for number, line in enumerate(text.lines(), start=1):
+            fields = line.split("\t")[:2] if is_tsv else [line]
+            if line.endswith("\r"):
+                crlf += number
+            if not all(field.strip() for field in fields):
+                empty += number
+            if not line.isascii() and composed(line) != line:
+                not_nfc += number
+            if (n_chars := len(line.removesuffix("\r"))) > longest_chars:
+                longest, longest_chars = number, n_chars
+    shown = max(0, longest_chars)
+    return FileReport(str(path), number, has_mark, crlf, empty, not_nfc, longest, shown)
+
+
+def file_lines(report: FileReport) -> Iterator[str]:
+    """The report in words, a line for each thing."""
+    found: list[tuple[Lines, str]] = [
+        (report.empty, "have an empty side"),
+        (report.not_nfc, "are not in Unicode's NFC (models read them in NFC)"),
+    ]
+    if report.has_byte_order_mark:
+        yield f"{report.path}: begins with a byte order mark, which is left out when it is read"
+    if 0 < report.crlf.count < report.lines:
+        found.append((report.crlf, "end in CRLF, and the others do not: the CR stays in them"))
+    elif report.crlf.count:
+        yield f"{report.path}: every line ends in CRLF, which is read as a line's end"
+    for lines, what in found:
+        if lines.count:
+            numbers = ", ".join(f"{number:,}" for number in lines.first)
+            more = ", ..." if lines.count > len(lines.first) else ""
+            counts = f"{lines.count:,} of {report.lines:,} lines"
+            yield f"{report.path}: {counts} {what}: {numbers}{more}"
+    yield f"{report.path}: longest line: {report.longest:,} ({report.longest_chars:,} characters)"

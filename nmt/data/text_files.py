@@ -1,0 +1,239 @@
+"""Lines of text files, one after another in constant memory: plain, packed or inside a `.zip`.
+
+Text is UTF-8 (a byte order mark is tolerated) and a line ends at `\\n` only: U+2028, U+0085 and
+a `\\r` within a line are characters. The one exception is a file whose every line ends in
+`\\r\\n`: there the `\\r` belongs to the line end. Nothing else is altered and no line is left out.
+"""
+
+import contextlib
+import gzip
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nmt.data.compressed_files import MAGIC, PACKED, unpacked
+from nmt.errors import DataError
+
+MAX_LINE_BYTES = 16 << 20
+"""A longer line is no sentence: a file that is not text, or one without end."""
+
+MAX_RATIO = 100
+"""What is packed unpacks to at most so many times its size, or it is a bomb. Text becomes ten
+times as large; the most that deflate can do is a thousand."""
+
+ALWAYS_ALLOWED_BYTES = 64 << 20
+"""So much may be unpacked whatever the ratio: small files of equal lines pack very well."""
+
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""The methods of which zipfile unpacks no more than it is asked for: bzip2 and LZMA unpack all."""
+
+_CHUNK_BYTES = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, struct.error)
+
+
+def read_lines(path: Path) -> list[str]:
+    """All of `stream_lines`."""
+    return list(stream_lines(path))
+
+
+def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
+    """The lines of a text file, without their ends; a last line may go unended.
+
+    `path` may be plain, a pipe, `.gz`, `.bz2`, `.xz`, a `.zip` with one text, or `x.zip/member`;
+    `max_bytes` is the most that is known to be in it. Raises DataError, naming file and line
+    where there is one, when it comes to what is wrong.
+    """
+    ending = "\r\n" if _ends_in_crlf(path, max_bytes) else "\n"
+    with opened(path, max_bytes) as text:
+        yield from text.lines(ending)
+
+
+def shown_name(path: Path) -> str:
+    """`path` as errors name it: with the member that is meant, where it is an archive of one."""
+    with opened(path) as text:
+        return text.shown
+
+
+def archive_of(path: Path) -> Path:
+    """The file on disk that `path` is read from: `x.zip` for `x.zip/member`, else itself."""
+    return _split_member(path)[0]
+
+
+class Text:
+    """An opened text: its bytes in order, within the limit of what it may unpack to.
+
+    `read(n)` gives n bytes at most, and nothing only at the end; `shown` is what errors call it.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], shown: str, limit: int | None = None) -> None:
+        self.shown = shown
+        self._read = read
+        self._limit = limit
+        self._n_read = 0
+
+    def lines(self, ending: str = "\n") -> Iterator[str]:
+        """The lines without their `ending`, as soon as they are read, up to one that is no text."""
+        n_lines = 0
+        for block in self.blocks():
+            sound, fault = _decoded(block, self.shown, n_lines)
+            lines = sound.split(ending)
+            if not lines[-1]:
+                lines.pop()
+            yield from lines
+            if fault is not None:
+                raise fault
+            n_lines += len(lines)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes, some at a time. Raises DataError beyond the limit."""
+        while chunk := self._read(_CHUNK_BYTES):
+            self._n_read += len(chunk)
+            if self._limit is not None and self._n_read > self._limit:
+                raise DataError(
+                    f"{self.shown}: unpacks to more than the {self._limit:,} bytes of text "
+                    "that a file of its size may hold"
+                )
+            yield chunk
+
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes in blocks of whole lines, without a byte order mark; the last may not end."""
+        rest: list[bytes] = []
+        n_rest, is_first, n_lines = 0, True, 0
+        for chunk in self.chunks():
+            head, newline, tail = chunk.rpartition(b"\n")
+            n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
+            if n_first > MAX_LINE_BYTES:
+                raise DataError(
+                    f"{self.shown}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
+                    "expected a sentence a line"
+                )
+            if newline:
+                block = b"".join((*rest, head, newline))
+                n_lines += block.count(b"\n")
+                yield block.removeprefix(_BOM) if is_first else block
+                rest, n_rest, is_first = [], 0, False
+            rest.append(tail)
+            n_rest += len(tail)
+        block = b"".join(rest)
+        if is_first:
+            block = block.removeprefix(_BOM)
+        if block:
+            yield block
+
+
+@contextlib.contextmanager
+def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
+    """The text of `path`, read in place: nothing is ever unpacked onto the disk.
+
+    Raises DataError, then and while it is read, for whatever is wrong with the file.
+    """
+    archive, member = _split_member(path)
+    kind = archive.suffix.lower()
+    try:
+        if kind not in (".zip", *PACKED):
+            with archive.open("rb") as stream:
+                yield Text(stream.read1, str(path), max_bytes)  # of a pipe, what there is
+            return
+        by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
+        limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
+        if kind in PACKED:
+            with unpacked(archive, kind) as packed:
+                yield Text(packed.read, str(path), limit)
+            return
+        with zipfile.ZipFile(archive) as opened_zip:
+            name = _member(opened_zip, archive, member)
+            if opened_zip.getinfo(name).compress_type not in _BOUNDED:
+                raise DataError(
+                    f"{archive}/{name}: packed by a method that cannot be read within limits, "
+                    "allowed: deflate, stored"
+                )
+            with opened_zip.open(name) as stream:
+                yield Text(stream.read, f"{archive}/{name}", limit)
+    except FileNotFoundError:
+        raise DataError(missing(path)) from None
+    except _DAMAGE as error:
+        raise DataError(f"{path}: damaged or not a {kind[1:]} file: {error}") from None
+    except (OSError, RuntimeError, ValueError, NotImplementedError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(f"{path}: cannot be read: {reason}") from None
+
+
+def missing(path: Path) -> str:
+    """The message for a missing file, with the folder in which a relative path starts."""
+    where = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
+    return f"{path}: no such file{where}"
+
+
+def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
+    """Whether every line of `path` ends in `\\r\\n`; read as far as the first that does not.
+
+    Not asked of a pipe, which can be read only once.
+    """
+    archive = archive_of(path)
+    if archive.exists() and not archive.is_file():
+        return False
+    with opened(path, max_bytes) as text:
+        n_lines = 0
+        for block in text.blocks():
+            found = block.count(b"\n")
+            if found != block.count(b"\r\n"):
+                return False
+            n_lines += found
+        return n_lines > 0
+
+
+def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | None]:
+    """The text of the block's lines, or of those before the first that is none, and its fault."""
+    try:
+        return block.decode("utf-8"), None
+    except UnicodeDecodeError as error:
+        sound = block[: block.rfind(b"\n", 0, error.start) + 1].decode("utf-8")
+        number = n_before + sound.count("\n") + 1
+        byte = block[error.start]
+        hint = _hint(block) if n_before == 0 else _UTF_8
+        return sound, DataError(f"{shown}:{number}: byte 0x{byte:02x} is not UTF-8; {hint}")
+
+
+_UTF_8 = "save the file as UTF-8"
+
+
+def _hint(start: bytes) -> str:
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "the file looks like UTF-16, save it as UTF-8"
+    for magic, name, ending in MAGIC:
+        if start.startswith(magic):
+            return f"the file looks like {name}, its name should end in {ending}"
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        return f"the file looks like zstd; allowed: plain text, .zip, {', '.join(PACKED)}"
+    return _UTF_8
+
+
+def _split_member(path: Path) -> tuple[Path, str | None]:
+    for parent in path.parents:
+        if parent.suffix.lower() == ".zip" and parent.is_file():
+            return parent, path.relative_to(parent).as_posix()
+    return path, None
+
+
+def _member(opened_zip: zipfile.ZipFile, archive: Path, member: str | None) -> str:
+    """The name of the member meant: `member`, or the one text that the archive holds."""
+    names = [name for name in opened_zip.namelist() if not name.endswith("/")]
+    found = [member] if member is not None else [name for name in names if _is_text(name)]
+    if len(found) == 1 and found[0] in names:
+        return found[0]
+    what = "no such member" if member else f"holds {len(found)} .txt/.tsv files, allowed: 1"
+    held = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    raise DataError(
+        f"{archive if member is None else archive / member}: {what}; "
+        f"it holds: {held or 'nothing'}; name one as {archive}/MEMBER"
+    )
+
+
+def _is_text(name: str) -> bool:
+    """Whether a zip member is text of a corpus: not _about.txt, not what a Mac adds."""
+    base = name.rsplit("/", maxsplit=1)[-1]
+    return base.lower().endswith((".txt", ".tsv")) and not base.startswith((".", "_"))

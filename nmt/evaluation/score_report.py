@@ -1,0 +1,159 @@
+"""An evaluation in words, as JSON, and on disk."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nmt.errors import DataError
+from nmt.evaluation.evaluate import Evaluation
+from nmt.evaluation.metrics import MetricResult
+from nmt.evaluation.significance import Comparison
+from nmt.runs.tree import check_tree
+from nmt.storage.bounded import read_json
+from nmt.storage.output import write_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where a report was written, and the metrics of other translations that were dropped there."""
+
+    path: Path
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvalReport:
+    """An evaluation under a name that tells it from others of the same run.
+
+    `about` says what was scored and how it was made; `comparisons` is empty without a baseline.
+    """
+
+    name: str
+    evaluation: Evaluation
+    comparisons: dict[str, Comparison]
+    about: Mapping[str, object]
+
+    def as_json(self) -> dict[str, object]:
+        """All of it, fit for json.dumps."""
+        evaluation = self.evaluation
+        return {
+            **self.about,
+            "sentences": len(evaluation.hyp_texts),
+            "seconds": evaluation.seconds,
+            "sentences_per_second": evaluation.sentences_per_second,
+            "typography": evaluation.compared.typography,
+            "altered_for_scoring": evaluation.compared.notes(),
+            "scores": {metric: asdict(result) for metric, result in evaluation.scores.items()},
+            "bleu_by_source_words": [asdict(bucket) for bucket in evaluation.by_length],
+            "against_baseline": {
+                metric: asdict(result) for metric, result in self.comparisons.items()
+            },
+        }
+
+    def keep(self, run: Path) -> Kept:
+        """Write eval/NAME.json in the run, and the translations, if it made them, to NAME.txt.
+
+        Other scores that stand there stay if they are of the same translations and references,
+        and are dropped if not. Each file is written whole or not at all. Raises DataError where
+        it cannot be, and CheckpointError for a link in eval/.
+        """
+        check_tree(run, ("eval",))
+        path = report_path(run, self.name)
+        hyp_path = path.with_suffix(".txt")
+        content, before = self.as_json(), _read(path)
+        dropped = [
+            name for name in _section(before, "scores") if name not in self.evaluation.scores
+        ]
+        if _is_of_the_same(content, before):
+            content, dropped = _merged(content, before), []
+        if self.evaluation.seconds is not None:
+            write_lines(self.evaluation.hyp_texts, hyp_path)
+        write_lines([json.dumps(content, indent=1, ensure_ascii=False)], path)
+        return Kept(path, tuple(dropped))
+
+
+def report_path(run: Path, name: str) -> Path:
+    """Where a run keeps the report `name`; its translations are beside it, in a .txt."""
+    return run / "eval" / f"{name}.json"
+
+
+def _read(path: Path) -> dict[str, object]:
+    """What an earlier evaluation left; nothing where there is none, or it is damaged."""
+    try:
+        found = read_json(path, DataError)
+    except (FileNotFoundError, DataError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_of_the_same(content: Mapping[str, object], before: Mapping[str, object]) -> bool:
+    """Whether two reports are of the same translations, references and target language."""
+    sums, earlier = _section(content, "sha256"), _section(before, "sha256")
+    names = ("hypotheses", "references")
+    return (
+        bool(sums)
+        and [sums.get(name) for name in names] == [earlier.get(name) for name in names]
+        and content.get("tgt_lang") == before.get("tgt_lang")
+    )
+
+
+def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[str, object]:
+    """A report with what an earlier one of the same translations has besides.
+
+    Comparisons stay if they are with the same baseline, or if there is none now.
+    """
+    keys = ["scores"]
+    sums, earlier = _section(content, "sha256"), _section(before, "sha256")
+    merged = dict(content)
+    if sums.get("baseline") in (None, earlier.get("baseline")):
+        keys.append("against_baseline")
+        merged["baseline"] = content.get("baseline") or before.get("baseline")
+        merged["sha256"] = earlier
+    return {**merged, **{key: {**_section(before, key), **_section(content, key)} for key in keys}}
+
+
+def _section(content: Mapping[str, object], key: str) -> dict[str, object]:
+    found = content.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def score_line(result: MetricResult) -> str:
+    """`BLEU 61.23 [59.80, 62.71] (95 % bootstrap, n=1000)  nrefs:1|...`."""
+    interval = ""
+    if result.low is not None and result.high is not None:
+        interval = f" [{result.low:.2f}, {result.high:.2f}]"
+        interval += f" (95 % bootstrap, n={result.n_bootstrap})"
+    return f"{result.name} {result.score:.2f}{interval}  {result.signature}"
+
+
+def comparison_line(comparison: Comparison, baseline: object) -> str:
+    """`BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap, n=1000)`."""
+    return (
+        f"{comparison.name} {comparison.score - comparison.baseline:+.2f} against "
+        f"{comparison.baseline:.2f} of {baseline}, p = {comparison.p_value:.3f} "
+        f"(paired bootstrap, n={comparison.n_bootstrap})"
+    )
+
+
+def length_line(evaluation: Evaluation) -> str:
+    """BLEU by length of the source, in a line; nothing where all are of one bucket."""
+    buckets = evaluation.by_length
+    if len(buckets) < 2:
+        return ""
+    parts = [
+        f"{b.shortest}{'+' if b.longest is None else f'-{b.longest}'}: "
+        f"{b.bleu:.2f} (n={b.n_sentences})"
+        for b in buckets
+    ]
+    return "BLEU by words of the source  " + "  ".join(parts)
+
+
+def speed_line(evaluation: Evaluation) -> str:
+    """How long translating took; nothing where the translations were given."""
+    if evaluation.seconds is None:
+        return ""
+    return (
+        f"translated {len(evaluation.hyp_texts):,} sentences in {evaluation.seconds:.1f} s "
+        f"({evaluation.sentences_per_second:.1f} sentences/s)"
+    )

@@ -1,0 +1,135 @@
+"""Where a piece stands, for models that would not know: sinusoids, a learned table, or nothing."""
+
+import abc
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Float, Float64
+from pydantic import Field
+from torch import Tensor, nn
+
+from nmt.errors import ConfigError, DataError
+from nmt.settings.base import Config
+
+_LONGEST_WAVE = 10_000.0
+"""The wavelengths grow from 2 pi to this many times 2 pi positions."""
+
+
+def sinusoids(length: int, size: int, first: int = 0) -> Float64[Tensor, "T D"]:
+    """The encoding of the positions `first` to `first + length - 1`, on the CPU.
+
+    PE(i, 2j) = sin(i / 10000^(2j/D)), PE(i, 2j+1) = cos(i / 10000^(2j/D))
+    (arXiv 1706.03762, section 3.5). There is no largest position.
+
+    Raises ConfigError where `size` is odd: each sine needs its cosine.
+    """
+    positions = torch.arange(first, first + length, dtype=torch.float64)
+    angles = torch.outer(positions, _frequencies(size))
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
+    """R(d) with PE(i + d) = PE(i) R(d) for every position i, as rows: d steps are one rotation.
+
+    Each pair (sin, cos) of frequency w turns by the angle d w, whatever i is:
+    R(d) has the blocks [[cos(d w), -sin(d w)], [sin(d w), cos(d w)]] on its diagonal.
+
+    Raises ConfigError where `size` is odd.
+    """
+    angles = offset * _frequencies(size)
+    turn = torch.diag(angles.cos().repeat_interleave(2))
+    even = torch.arange(0, size, 2)
+    turn[even, even + 1] = -angles.sin()
+    turn[even + 1, even] = angles.sin()
+    return turn
+
+
+def _frequencies(size: int) -> Float64[Tensor, " half"]:
+    """1 / 10000^(2j/D) for j = 0 .. D/2 - 1, in radians per position."""
+    if size <= 0 or size % 2:
+        raise ConfigError(f"sinusoidal positions: got size {size}, allowed: an even number")
+    exponents = torch.arange(0, size, 2, dtype=torch.float64) / size
+    return _LONGEST_WAVE**-exponents
+
+
+class Positions(nn.Module, abc.ABC):
+    """Adds to each vector of a sequence what says where it stands."""
+
+    @abc.abstractmethod
+    def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
+        """`x` with its positions, the first of which is `first`."""
+
+
+class SinusoidalConfig(Config):
+    """Waves of geometrically growing length (arXiv 1706.03762, section 3.5); any length of text."""
+
+    kind: Literal["sinusoidal"] = "sinusoidal"
+
+    def build(self, size: int) -> Positions:
+        """The module for vectors of this size, which must be even."""
+        return SinusoidalPositions()
+
+
+class SinusoidalPositions(Positions):
+    """x + PE; computed for the positions at hand, in double precision, without a table."""
+
+    def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
+        """See Positions.forward."""
+        return x + sinusoids(x.shape[1], x.shape[2], first).to(x)
+
+
+class LearnedConfig(Config):
+    """A learned vector for each place (arXiv 1705.03122), up to the last one of the table."""
+
+    kind: Literal["learned"] = "learned"
+    max_length: int = Field(
+        default=1024,
+        gt=0,
+        description="places in the table; a longer sequence, bos or eos included, is an error",
+    )
+
+    def build(self, size: int) -> Positions:
+        """The module for vectors of this size."""
+        return LearnedPositions(self.max_length, size)
+
+
+class LearnedPositions(Positions):
+    """x + the table's rows; raises DataError beyond the last of them, for it learned no more."""
+
+    def __init__(self, max_length: int, size: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(max_length, size)
+
+    def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
+        """See Positions.forward."""
+        end = first + x.shape[1]
+        if end > self.embedding.num_embeddings:
+            raise DataError(
+                f"got a sequence of {end} pieces, allowed: at most "
+                f"{self.embedding.num_embeddings}, the model's model.positions.max_length"
+            )
+        table: Tensor = self.embedding.weight[first:end]
+        return x + table
+
+
+class NoPositionsConfig(Config):
+    """No positions at all: the encoder then reads a bag of pieces."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, size: int) -> Positions:
+        """The module that leaves vectors as they are."""
+        return NoPositions()
+
+
+class NoPositions(Positions):
+    """x itself."""
+
+    def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
+        """See Positions.forward."""
+        return x
+
+
+PositionsConfig = Annotated[
+    SinusoidalConfig | LearnedConfig | NoPositionsConfig, Field(discriminator="kind")
+]

@@ -1,0 +1,170 @@
+"""Building blocks that know nothing of translation: tables, readouts, initialisation."""
+
+import abc
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from nmt.models.base import Vocabulary
+from nmt.ops.linear import linear
+from nmt.settings.base import Config
+from nmt.text.vocabulary import padded_rows
+
+_IMPOSSIBLE_LOGIT = -1e4
+"""exp() of it is exactly 0 in fp32, and it is finite in every dtype and under weight decay."""
+
+
+class VocabLinear(Vocabulary):
+    """Logits over a padded vocabulary; a padding row's logit is a constant too low to matter.
+
+    `rms` is about the root mean square of what it reads in a trained model: 1 after a
+    normalisation, less for the states of a recurrent network. First weights are drawn by it.
+    """
+
+    def __init__(self, size: int, vocab_size: int, rms: float = 1.0) -> None:
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.rms = rms
+        rows = padded_rows(vocab_size)
+        self.weight: Tensor = nn.Parameter(torch.empty(rows, size))
+        self.bias = nn.Parameter(torch.zeros(rows))
+
+    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+        """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
+        weight, bias = self.affine()
+        return linear(features, weight.to(features.dtype), bias.to(features.dtype))
+
+    def reset_weight(self) -> None:
+        """First weights N(0, 1 / (R rms^2)), for logits with a variance of about 1.
+
+        A rule that counts the V outputs as well, as Xavier's does, makes them so small that what
+        lies below learns next to nothing in the first hundreds of updates.
+        """
+        nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5 / self.rms)
+
+    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+        """See Vocabulary."""
+        n_padding = len(self.bias) - self.vocab_size
+        impossible = self.bias.new_full((n_padding,), _IMPOSSIBLE_LOGIT)
+        return self.weight, torch.cat([self.bias[: self.vocab_size], impossible])
+
+
+class Readout(nn.Module, abc.ABC):
+    """From a decoder step to the vector that the vocabulary layer scores."""
+
+    reads_context = True
+
+    @abc.abstractmethod
+    def forward(
+        self,
+        hidden: Float[Tensor, "*L H"],
+        embedded: Float[Tensor, "*L D"],
+        context: Float[Tensor, "*L M"],
+    ) -> Float[Tensor, "*L R"]:
+        """R numbers per step, from the new state, the last piece and the context."""
+
+
+class PlainReadoutConfig(Config):
+    """The new hidden state alone, as in the textbook (d2l.ai, section 11.4)."""
+
+    kind: Literal["plain"] = "plain"
+
+    def width(self, hidden: int) -> int:
+        """How many numbers the vocabulary layer reads."""
+        return hidden
+
+    def build(self, hidden: int, embedding: int, context: int) -> Readout:
+        """The module for a decoder of these sizes."""
+        return PlainReadout()
+
+
+class PlainReadout(Readout):
+    """The hidden state itself."""
+
+    reads_context = False
+
+    def forward(
+        self,
+        hidden: Float[Tensor, "*L H"],
+        embedded: Float[Tensor, "*L D"],
+        context: Float[Tensor, "*L M"],
+    ) -> Float[Tensor, "*L H"]:
+        """`hidden`, unchanged."""
+        return hidden
+
+
+class DeepReadoutConfig(Config):
+    """The paper's deep output: a layer over state, last piece and context."""
+
+    kind: Literal["deep"] = "deep"
+    size: int = Field(default=500, gt=0, description="units that the vocabulary layer reads")
+    activation: Literal["maxout", "tanh"] = Field(
+        default="maxout",
+        description="maxout: the larger of each two units, as in the paper; tanh: half the cost",
+    )
+
+    def width(self, hidden: int) -> int:
+        """How many numbers the vocabulary layer reads."""
+        return self.size
+
+    def build(self, hidden: int, embedding: int, context: int) -> Readout:
+        """The module for a decoder of these sizes."""
+        return DeepReadout(self, hidden, embedding, context)
+
+
+class DeepReadout(Readout):
+    """t = maxout(U_o s + V_o e + C_o c) (arXiv 1409.0473, appendix A.2.2; arXiv 1302.4389)."""
+
+    def __init__(self, config: DeepReadoutConfig, hidden: int, embedding: int, context: int):
+        super().__init__()
+        self.maxout = config.activation == "maxout"
+        width = config.size * (2 if self.maxout else 1)
+        self.U_o = nn.Linear(hidden, width)
+        self.V_o = nn.Linear(embedding, width, bias=False)
+        self.C_o = nn.Linear(context, width, bias=False)
+
+    def forward(
+        self,
+        hidden: Float[Tensor, "*L H"],
+        embedded: Float[Tensor, "*L D"],
+        context: Float[Tensor, "*L M"],
+    ) -> Float[Tensor, "*L R"]:
+        """`size` numbers a step."""
+        total: Tensor = self.U_o(hidden) + self.V_o(embedded) + self.C_o(context)
+        if not self.maxout:
+            return torch.tanh(total)
+        return total.view(*total.shape[:-1], -1, 2).amax(dim=-1)
+
+
+ReadoutConfig = Annotated[PlainReadoutConfig | DeepReadoutConfig, Field(discriminator="kind")]
+
+
+def initialise(module: nn.Module) -> None:
+    """First weights for translation, in place.
+
+    Matrices Xavier-uniform, a GRU's gate by gate and its recurrent ones orthogonal
+    (arXiv 1409.0473, appendix B.1); biases 0; embeddings N(0, 1/D), a vocabulary layer that is
+    tied to one likewise, another by VocabLinear.reset_weight; normalisations the identity.
+    """
+    for name, parameter in module.named_parameters():
+        if parameter.dim() < 2:
+            nn.init.zeros_(parameter)
+        elif "embedding.weight" in name:
+            nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+        elif "weight_hh" in name or "hidden_gates" in name:
+            for gate in parameter.data.chunk(3):
+                nn.init.orthogonal_(gate)
+        elif "weight_ih" in name or "_gates" in name:
+            for gate in parameter.data.chunk(3):
+                nn.init.xavier_uniform_(gate)
+        else:
+            nn.init.xavier_uniform_(parameter)
+    tables = {part.weight for part in module.modules() if isinstance(part, nn.Embedding)}
+    for part in module.modules():
+        if isinstance(part, nn.LayerNorm):
+            part.reset_parameters()
+        elif isinstance(part, VocabLinear) and part.weight not in tables:
+            part.reset_weight()

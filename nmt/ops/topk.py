@@ -1,0 +1,48 @@
+"""The k best of many, fast, with ties decided: the lower position wins on every device."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from nmt.text.vocabulary import TABLE_MULTIPLE
+
+_GROUP = TABLE_MULTIPLE  # so that grouping copies nothing
+
+
+def top_k(
+    values: Float[Tensor, "R V"], k: int
+) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
+    """The k greatest fp32 values of each row and their positions, greatest first; k <= V.
+
+    The k best lie in the k groups of 64 with the greatest maxima (of equal groups the first), so
+    only those are looked into, and one more: where there are 64 times as many numbers as are
+    wanted, `torch.topk` takes half of the time that it takes for fewer.
+    """
+    if values.shape[1] % _GROUP:
+        values = pad(values, (0, -values.shape[1] % _GROUP), value=-torch.inf)
+    groups = values.view(-1, _GROUP)
+    maxima = groups.amax(dim=1).view(len(values), -1)
+    best = _positions(maxima, min(k + 1, maxima.shape[1])).sort(dim=1).values
+    starts = torch.arange(0, maxima.numel(), maxima.shape[1], device=values.device)
+    members = groups.index_select(0, (best + starts.unsqueeze(1)).flatten()).view(len(values), -1)
+    chosen = _positions(members, k)
+    return members.gather(1, chosen), best.gather(1, chosen // _GROUP) * _GROUP + chosen % _GROUP
+
+
+def _positions(values: Float[Tensor, "R N"], k: int) -> Int[Tensor, "R {k}"]:
+    """Positions of the k greatest, of equal ones the lower first.
+
+    `torch.topk` leaves ties open, but is right where the k + 1 greatest are distinct, and on a
+    CPU it costs nothing to look. Else all keys are made distinct: an fp32 number's bits, read as
+    a signed integer with the magnitude of negatives turned round, are in the numbers' order; the
+    position fills the 32 bits below.
+    """
+    if values.device.type == "cpu" and k < values.shape[1]:
+        greatest = values.topk(k + 1, dim=1)
+        if not bool((greatest.values[:, 1:] == greatest.values[:, :-1]).any()):
+            return greatest.indices[:, :k]
+    bits = (values + 0.0).view(torch.int32).long()  # + 0.0 makes -0.0 and 0.0 one
+    ordered = bits ^ ((bits >> 63) & 0x7FFFFFFF)
+    keys = (ordered << 32) - torch.arange(values.shape[1], device=values.device)
+    return keys.topk(k, dim=1).indices

@@ -1,0 +1,62 @@
+"""What run.json says of a run: enough to know, and to type again, what was done."""
+
+import datetime
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+import nmt
+from nmt.storage.atomic import digest
+from nmt.config import RunConfig
+
+CARD = "run.json"
+"""The file that marks a folder as a run; it is written first."""
+
+
+def run_card(
+    config: RunConfig, command: Sequence[str], data_files: Sequence[Path], device: str
+) -> dict[str, object]:
+    """What run.json says: what ran, on what, with which versions, from which data."""
+    return {
+        "name": config.name,
+        "command": list(command),
+        "seed": config.seed,
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "nmt": nmt.__version__,
+            "python": platform.python_version(),
+            **{name: _version(name) for name in ("torch", "sentencepiece", "sacrebleu")},
+        },
+        "hardware": {
+            "device": device,
+            "platform": platform.platform(),
+            "cpu": cpu_name(),
+            "cpu_count": os.cpu_count(),
+            "torch_threads": torch.get_num_threads(),
+        },
+        "data": [
+            {"file": str(path), "bytes": path.stat().st_size, "sha256": digest(path)}
+            for path in data_files
+        ],
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def cpu_name() -> str:
+    """The processor as the system calls it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,0 +1,205 @@
+"""The three files of one checkpoint, and how damage to any bit of them is known.
+
+model.safetensors (the weights), state.safetensors (the other tensors that training needs) and
+state.json: everything else, the checksums (SHA-256) of the two, and a seal over itself.
+"""
+
+import errno
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from nmt.storage.atomic import digest, flush, write_bytes, write_json
+from nmt.storage.bounded import read_json, stay_inside
+from nmt.errors import CheckpointError
+from nmt.storage.tensor_file import Specs, check_finite, read_checked
+
+FORMAT = 2
+"""The version of state.json that is written."""
+
+READ_FORMATS = (1, 2)
+"""The versions that are read. 1 had no seal, and less of the state of training."""
+
+Tensors = dict[str, Tensor]
+
+MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
+
+
+_KINDS = {"step": int, "sha256": dict, "aliases": dict, "state": dict}
+"""What state.json must say, besides its format."""
+
+
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint's files are not what was written: an older checkpoint may be whole."""
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """What state.json says."""
+
+    step: int
+    sha256: dict[str, str]
+    aliases: dict[str, dict[str, str]]
+    state: dict[str, object]
+
+
+def write_files(
+    folder: Path,
+    step: int,
+    model_tensors: Tensors,
+    state_tensors: Tensors,
+    state: Mapping[str, object],
+) -> None:
+    """Write the checkpoint into `folder`, which is empty, and have all of it on the disk."""
+    files, aliases = {}, {}
+    for name, tensors in ((MODEL, model_tensors), (STATE, state_tensors)):
+        unique, aliases[name] = _without_twins(tensors)
+        raw = safetensors.torch.save(unique)
+        files[name] = hashlib.sha256(raw).hexdigest()
+        write_bytes(folder / name, raw)
+    content = {
+        "format": FORMAT,
+        "step": step,
+        "sha256": files,
+        "aliases": aliases,
+        "state": dict(state),
+    }
+    write_json(folder / JSON, {**content, "seal": _seal(content)}, allow_nan=True)
+    flush(folder)
+
+
+def read_state(path: Path) -> StateFile:
+    """The checked content of a state.json.
+
+    Raises DamagedCheckpointError, or CheckpointError where another version wrote it.
+    """
+    stay_inside(path, _run_of(path), CheckpointError)
+    try:
+        content = read_json(path, DamagedCheckpointError)
+    except (OSError, DamagedCheckpointError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError):
+            raise _unreadable(path, cause) from None
+        raise
+    version = content.get("format") if isinstance(content, dict) else None
+    if isinstance(content, dict) and "seal" in content:
+        if content.pop("seal") != _seal(content):
+            raise DamagedCheckpointError(f"{path}: damaged: its content does not have its checksum")
+    elif version == FORMAT:
+        raise DamagedCheckpointError(f"{path}: damaged: it lacks 'seal'")
+    if version not in READ_FORMATS:
+        raise CheckpointError(
+            f"{path}: got format {version!r}, allowed: {', '.join(map(str, READ_FORMATS))}; "
+            "another version of nmt wrote this checkpoint"
+        )
+    assert isinstance(content, dict)  # it has a format
+    for name, kind in _KINDS.items():
+        if name not in content:
+            raise DamagedCheckpointError(f"{path}: damaged: it lacks '{name}'")
+        if type(content[name]) is not kind:
+            raise DamagedCheckpointError(f"{path}: damaged: '{name}' is no {kind.__name__}")
+    sha256, aliases = content["sha256"], content["aliases"]
+    for file in (MODEL, STATE):
+        twins = aliases.get(file)
+        if not isinstance(twins, dict) or not all(isinstance(t, str) for t in twins.values()):
+            raise DamagedCheckpointError(f"{path}: damaged: aliases: no names for {file}")
+        if not isinstance(sha256.get(file), str):
+            raise DamagedCheckpointError(f"{path}: damaged: sha256: no checksum of {file}")
+    return StateFile(content["step"], sha256, aliases, content["state"])
+
+
+Fits = Callable[[Specs, Mapping[str, str]], None]
+"""Takes the specs of all tensors, and for each alias the tensor that it names; raises an error
+where they do not fit."""
+
+
+def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Tensors:
+    """The tensors of the file `path`, checked against the checksum that `content` has of it.
+
+    `fits` is called before any tensor is loaded. Raises DamagedCheckpointError, also for a weight
+    that is NaN or infinite; CheckpointError for a link out of the run.
+    """
+    stay_inside(path, _run_of(path), CheckpointError)
+    twins = content.aliases[path.name]
+
+    def told(specs: Specs) -> None:
+        if fits is not None:
+            fits(specs, twins)
+
+    try:
+        raw = read_checked(path, twins, told, DamagedCheckpointError)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):
+        raise _wrong_checksum(path, len(raw))
+    try:
+        tensors = safetensors.torch.load(raw)
+    except SafetensorError as error:
+        raise DamagedCheckpointError(f"{path}: damaged: {error}") from None
+    if path.name == MODEL:
+        check_finite(tensors, str(path), DamagedCheckpointError)
+    tensors.update({name: tensors[twin] for name, twin in twins.items()})
+    return tensors
+
+
+def fault(folder: Path) -> str | None:
+    """What is wrong with the checkpoint in `folder`, None where it is whole; nothing is loaded."""
+    try:
+        content = read_state(folder / JSON)
+        for name in (MODEL, STATE):
+            path = folder / name
+            try:
+                right = digest(path) == content.sha256.get(name)
+            except OSError as error:
+                raise _unreadable(path, error) from None
+            if not right:
+                raise _wrong_checksum(path, path.stat().st_size)
+    except CheckpointError as error:
+        return str(error)
+    return None
+
+
+def _run_of(path: Path) -> Path:
+    """The run directory of a checkpoint's file: RUN/checkpoints/step-000123/state.json."""
+    return path.parents[2]
+
+
+def _seal(content: Mapping[str, object]) -> str:
+    """The checksum of state.json without its seal: of what it says, however it is laid out."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _wrong_checksum(path: Path, n_bytes: int) -> DamagedCheckpointError:
+    return DamagedCheckpointError(
+        f"{path}: damaged: its {n_bytes} bytes do not have the checksum in {JSON}"
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> CheckpointError:
+    if isinstance(error, FileNotFoundError):
+        return DamagedCheckpointError(f"{path}: missing; the checkpoint is damaged")
+    # A sector that is gone is damage; a file one may not read is not.
+    kind = DamagedCheckpointError if error.errno == errno.EIO else CheckpointError
+    return kind(f"{path}: cannot be read: {error.strerror}")
+
+
+def _without_twins(tensors: Tensors) -> tuple[Tensors, dict[str, str]]:
+    """The tensors without those that are another one's storage, and the name of that other."""
+    unique: Tensors = {}
+    aliases: dict[str, str] = {}
+    first: dict[object, str] = {}
+    for name, tensor in tensors.items():
+        # An empty tensor has no address to know it by.
+        view = (tensor.data_ptr() or name, tensor.dtype, tensor.shape, tensor.stride())
+        if view in first:
+            aliases[name] = first[view]
+        else:
+            first[view] = name
+            unique[name] = tensor.detach().cpu().contiguous().clone()
+    return unique, aliases

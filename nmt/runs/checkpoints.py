@@ -1,0 +1,278 @@
+"""Checkpoints on disk: each appears whole or not at all, and none is ever a pickle.
+
+A checkpoint is a folder `step-000123` of three files (runs/checkpoint_files.py). Names such as `last`
+are relative links beside it. One that is found damaged where training goes on is set aside as
+`damaged-step-000123`, for whoever wants to save something of it.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from nmt.storage.atomic import ASIDE, flush, remove
+from nmt.runs.checkpoint_files import JSON, MODEL, STATE, DamagedCheckpointError, Fits, StateFile, Tensors, fault, read_state, read_tensors, write_files
+from nmt.errors import CheckpointError
+from nmt.runs.tree import STEP_NAME
+
+_NAME = re.compile(r"\w[\w.-]*")
+_REPLACED, _DOOMED, _DAMAGED = ".old-", ".del-", "damaged-"
+
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True)
+class CheckpointState:
+    """What a checkpoint holds; tensors are on the CPU, tied ones share their storage again."""
+
+    step: int
+    model_tensors: Tensors
+    state_tensors: Tensors
+    state: dict[str, object]
+
+
+@dataclass(frozen=True)
+class CheckpointFolder:
+    """The checkpoints of one run."""
+
+    path: Path
+
+    def steps(self) -> list[int]:
+        """The steps there are checkpoints of, ascending."""
+        if not self.path.is_dir():
+            return []
+        folders = (p for p in self.path.iterdir() if p.is_dir() and not p.is_symlink())
+        found = [STEP_NAME.fullmatch(folder.name) for folder in folders]
+        return sorted(int(match[1]) for match in found if match)
+
+    def labels(self) -> list[str]:
+        """The names that point to a checkpoint: best, last."""
+        if not self.path.is_dir():
+            return []
+        return sorted(p.name for p in self.path.iterdir() if p.name[0] != "." and p.is_symlink())
+
+    def clear_leftovers(self) -> None:
+        """Remove what a killed save left behind, and bring back what it was about to replace."""
+        if not self.path.is_dir():
+            return
+        for entry in list(self.path.iterdir()):
+            original = self.path / entry.name.removeprefix(_REPLACED)
+            if entry.name.startswith(_REPLACED) and not original.exists():
+                os.rename(entry, original)
+            elif entry.name.startswith((ASIDE, _REPLACED, _DOOMED)):
+                remove(entry)
+
+    def save(
+        self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
+    ) -> Path:
+        """Write the checkpoint of `step`; `state` is fit for JSON. Returns its folder.
+
+        Written aside, flushed to the disk, then renamed: whenever the process dies, the folder
+        is whole or absent. A checkpoint of the same step is replaced. Where the disk refuses,
+        OSError with its file's name; nothing is left aside as far as the disk allows.
+        """
+        final = self.path / f"step-{step:06d}"
+        aside = self.path / f"{ASIDE}{final.name}"
+        try:
+            if aside.exists():
+                remove(aside)
+            aside.mkdir()
+            write_files(aside, step, model_tensors, state_tensors, state)
+            self._put_in_place(aside, final)
+        except OSError:
+            self._undo(aside, final)
+            raise
+        return final
+
+    def _undo(self, aside: Path, final: Path) -> None:
+        """After a save that the disk refused, as far as it lets us: as it was before."""
+        replaced = self.path / f"{_REPLACED}{final.name}"
+        with contextlib.suppress(OSError):
+            if replaced.exists() and not final.exists():
+                os.rename(replaced, final)
+        with contextlib.suppress(OSError):
+            remove(aside)
+
+    def _put_in_place(self, aside: Path, final: Path) -> None:
+        replaced = self.path / f"{_REPLACED}{final.name}"
+        if final.exists():
+            if replaced.exists():
+                remove(replaced)
+            # Killed after this rename, the older checkpoint is at `replaced`: `find` reads it
+            # there, and `clear_leftovers` brings it back.
+            os.rename(final, replaced)
+        os.rename(aside, final)
+        flush(self.path)
+        if replaced.exists():
+            remove(replaced)
+
+    def point(self, label: str, step: int) -> None:
+        """Make `label` (best, last) mean the checkpoint of `step`, in one atomic move."""
+        target = f"step-{step:06d}"
+        if not (self.path / target).is_dir():
+            raise CheckpointError(f"{self.path / target}: no such checkpoint to call '{label}'")
+        link, aside = self.path / label, self.path / f"{ASIDE}{label}"
+        if link.exists() and not link.is_symlink():
+            raise CheckpointError(
+                f"{link}: a folder stands where a link is to be (did a copy follow the links?); "
+                "remove it"
+            )
+        aside.unlink(missing_ok=True)
+        aside.symlink_to(target)
+        os.replace(aside, link)
+        flush(self.path)
+
+    def forget(self, label: str) -> None:
+        """Take the name `label` away, where it is one."""
+        link = self.path / label
+        if link.is_symlink():
+            link.unlink()
+
+    def prune(self, keep: Iterable[int]) -> None:
+        """Delete all checkpoints but those of the steps `keep` and those that a label points to."""
+        kept = {f"step-{step:06d}" for step in keep}
+        kept |= {os.readlink(self.path / label) for label in self.labels()}
+        for step in self.steps():
+            name = f"step-{step:06d}"
+            if name not in kept:
+                doomed = self.path / f"{_DOOMED}{name}"
+                if doomed.exists():
+                    remove(doomed)
+                # Renamed first: no half-deleted folder ever has a checkpoint's name.
+                os.rename(self.path / name, doomed)
+                remove(doomed)
+
+    def set_aside(self, step: int) -> Path:
+        """Give a damaged checkpoint a name that nothing looks for. Returns its folder."""
+        name = f"step-{step:06d}"
+        damaged = self.path / f"{_DAMAGED}{name}"
+        if damaged.exists():
+            remove(damaged)
+        os.rename(self.path / name, damaged)
+        flush(self.path)
+        return damaged
+
+    def find(self, which: str) -> Path:
+        """The folder of `best`, `last`, `step-000123` or `123`; CheckpointError if absent."""
+        is_number = which.isascii() and which.isdecimal() and len(which) < 20
+        name = f"step-{int(which):06d}" if is_number else which
+        if not _NAME.fullmatch(name):
+            raise self._absent(which)
+        link = self.path / name
+        target = self._target(link)
+        while True:
+            for candidate in (self.path / target, self.path / f"{_REPLACED}{target}"):
+                if candidate.is_dir() and not candidate.is_symlink():
+                    return candidate
+            # A training may have moved the label on and deleted what it pointed to before.
+            before, target = target, self._target(link)
+            if target == before:
+                raise self._absent(which, None if target == name else target)
+
+    def _target(self, link: Path) -> str:
+        """What a label points to, which is a checkpoint beside it; else the name itself."""
+        if not link.is_symlink():
+            return link.name
+        target = os.readlink(link)
+        if link.name.startswith("step-") or not STEP_NAME.fullmatch(target):
+            raise CheckpointError(
+                f"{link}: got a link to {target!r}, allowed: best and last, to a step-NNNNNN "
+                "beside them"
+            )
+        return target
+
+    def _absent(self, which: str, target: str | None = None) -> CheckpointError:
+        """The error that there is no `which`; a label that is left dangling points to `target`."""
+        steps = [f"step-{step:06d}" for step in self.steps()]
+        reason = " (no validation has chosen one that is here)" if which == "best" else ""
+        if target is not None:
+            reason = f" (it points to {target}, which is gone)"
+        elif not steps:
+            return CheckpointError(f"{self.path}: no checkpoint here yet")
+        labels = [name for name in self.labels() if os.readlink(self.path / name) in steps]
+        there = f"there are: {', '.join([*labels, *steps])}; choose one with --checkpoint"
+        return CheckpointError(
+            f"{self.path}: no checkpoint {which!r}{reason}, "
+            + (f"{there} {steps[-1]}" if steps else "and no other is here")
+        )
+
+    def load(self, which: str) -> CheckpointState:
+        """All of a checkpoint, checked against its checksums.
+
+        Raises CheckpointError, naming where it is damaged those that are whole.
+        """
+        return self._read(which, _load)
+
+    def load_weights(self, which: str, fits: Fits | None = None) -> tuple[int, Tensors]:
+        """The step and the model's tensors alone, which is all that translation needs.
+
+        `fits` is called before any tensor is loaded (read_tensors). Raises as `load`
+        does. What a label points to is never replaced by another checkpoint here: a result must
+        come from the model that was asked for.
+        """
+
+        def read(folder: Path) -> tuple[int, Tensors]:
+            content = _content(folder)
+            return content.step, read_tensors(folder / MODEL, content, fits)
+
+        return self._read(which, read)
+
+    def _read(self, which: str, read: Callable[[Path], _Read]) -> _Read:
+        """What `read` makes of the folder that `which` means.
+
+        Read again where a training moved the label on meanwhile and deleted that folder.
+        """
+        while True:
+            folder = self.find(which)
+            try:
+                return read(folder)
+            except DamagedCheckpointError as error:
+                if self.find(which) == folder:
+                    raise self._naming_others(error, folder) from None
+
+    def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
+        """The newest checkpoint that is whole, and by step what is wrong with those after it.
+
+        Raises CheckpointError where there is none, or where another version of nmt wrote it.
+        """
+        faults: dict[int, str] = {}
+        for step in reversed(self.steps()):
+            try:
+                return _load(self.path / f"step-{step:06d}"), faults
+            except DamagedCheckpointError as error:
+                faults[step] = str(error)
+        if not faults:
+            raise CheckpointError(f"{self.path}: no checkpoint here yet")
+        raise CheckpointError(
+            f"{self.path}: none of the {len(faults)} checkpoints is whole "
+            f"(the newest: {next(iter(faults.values()))}); start anew in another --run"
+        )
+
+    def _naming_others(self, error: DamagedCheckpointError, folder: Path) -> DamagedCheckpointError:
+        """`error`, about `folder`, with the names of the checkpoints that are whole."""
+        names = [f"step-{step:06d}" for step in self.steps()]
+        whole = [n for n in names if n != folder.name and fault(self.path / n) is None]
+        others = f"whole are: {', '.join(whole)}" if whole else "no other is whole"
+        return DamagedCheckpointError(f"{error}; {others}")
+
+
+def _content(folder: Path) -> StateFile:
+    """What state.json says. Raises DamagedCheckpointError where it is that of another step."""
+    content = read_state(folder / JSON)
+    name = folder.name.removeprefix(_REPLACED)  # `last`, where a copy followed the links
+    if STEP_NAME.fullmatch(name) and name != f"step-{content.step:06d}":
+        raise DamagedCheckpointError(f"{folder / JSON}: damaged: it says step {content.step}")
+    return content
+
+
+def _load(folder: Path) -> CheckpointState:
+    content = _content(folder)
+    return CheckpointState(
+        step=content.step,
+        model_tensors=read_tensors(folder / MODEL, content),
+        state_tensors=read_tensors(folder / STATE, content),
+        state=content.state,
+    )

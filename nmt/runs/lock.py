@@ -1,0 +1,71 @@
+"""One writer a run: a lock that the system lets go of when its process dies, however it dies."""
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from nmt.storage.atomic import NO_FOLLOW, lock
+from nmt.errors import CheckpointError
+
+LOCK_NAME = "run.lock"
+"""The file in the run directory that is locked; it stays there, and means nothing unlocked."""
+
+
+@contextlib.contextmanager
+def run_lock(folder: Path) -> Iterator[str | None]:
+    """Hold the run directory `folder`, which is made if need be, for this process alone.
+
+    Gives None, or in words why this file system has no locks (a network one may be mounted
+    without): then nothing guards the run. Raises CheckpointError, naming the process that trains
+    there, where there is one. flock(2): a dead process holds nothing, kill -9 included.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | NO_FOLLOW
+        descriptor = os.open(folder / LOCK_NAME, flags, 0o666)
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror
+        raise CheckpointError(f"{folder}: cannot be created or written to: {why}") from None
+    try:
+        missing = _lock(descriptor, folder)
+        owner = {"pid": os.getpid(), "host": socket.gethostname()}
+        with contextlib.suppress(OSError):  # a full disk is said where something is at stake
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, json.dumps(owner).encode())
+        yield missing
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> str | None:
+    try:
+        reason = lock(descriptor)
+    except ImportError:
+        raise CheckpointError(
+            f"{folder}: training needs file locks and links as Linux and macOS have them; "
+            "on Windows use WSL"
+        ) from None
+    except OSError:
+        raise CheckpointError(
+            f"{folder}: {_owner(descriptor)} is training in this run; wait for it, stop it "
+            "(Ctrl-C there), or give another --run"
+        ) from None
+    if reason is None:
+        return None
+    return (
+        f"{folder}: no lock is to be had on this file system ({reason}); "
+        "let no second process train in this run"
+    )
+
+
+def _owner(descriptor: int) -> str:
+    """Who holds the lock, as it wrote there itself."""
+    try:
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        pid, host = int(owner["pid"]), str(owner["host"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+    return f"process {pid}" if host == socket.gethostname() else f"process {pid} on {host}"

@@ -1,0 +1,184 @@
+"""Files that appear whole or not at all: written aside, flushed to the disk, renamed.
+
+Every change that nmt makes in a run directory goes through the functions of `os` one call at a
+time, so that the tests can stop, fail or lose each of them.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from nmt.storage.bounded import open_regular
+
+ASIDE = ".tmp-"
+"""What the name of a thing not yet in place begins with."""
+
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+"""A link planted under a name that is about to be written must not lead the bytes elsewhere."""
+
+_OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW
+_NEW_FILE = _OWN_FILE | os.O_TRUNC
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file and have its bytes on the disk; killed on the way, it holds a part of them."""
+    descriptor = os.open(path, _NEW_FILE, 0o666)
+    try:
+        with named_errors(path):
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            _sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def part_stream(path: Path, append: bool) -> BinaryIO:
+    """A stream to a file that is written in parts, to its end or anew; OSError for a link."""
+    descriptor = os.open(path, _OWN_FILE | (os.O_APPEND if append else os.O_TRUNC), 0o666)
+    return os.fdopen(descriptor, "ab" if append else "wb")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file aside which becomes `path` when the block, having written and flushed it, ends.
+
+    `path` holds the old content or the new, never a part. After an error or Ctrl-C nothing is
+    left aside, and an OSError about the file aside, or about none, is one about `path`.
+    """
+    aside = path.with_name(f"{ASIDE}{path.name}")
+    try:
+        with named_errors(path):
+            yield aside
+            os.replace(aside, path)
+    except (Exception, KeyboardInterrupt) as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        if isinstance(error, OSError) and error.filename == str(aside):
+            error.filename, error.filename2 = str(path), None
+        raise
+    with named_errors(path):
+        flush(path.parent)
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose bytes become the file `path`, as `replacing` has it."""
+    with replacing(path) as aside, os.fdopen(os.open(aside, _NEW_FILE, 0o666), "wb") as stream:
+        yield stream
+        stream.flush()
+        _sync(stream.fileno())
+
+
+def appending(path: Path) -> TextIO:
+    """A text stream that appends to a file, which is made if need be."""
+    return os.fdopen(
+        os.open(path, _OWN_FILE | os.O_APPEND, 0o666),
+        "a",
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+
+
+def utf8(text: str) -> bytes:
+    """`text` in UTF-8, its lone surrogates escaped as in JSON and YAML: `\\udce9`.
+
+    Python holds a byte of a file's name that is not UTF-8 as such a surrogate.
+    """
+    return text.encode("utf-8", "backslashreplace")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically: the old content or the new, never a part."""
+    with replacing(path) as aside:
+        write_bytes(aside, utf8(text))
+
+
+def write_json(path: Path, value: object, allow_nan: bool = False) -> None:
+    """Write JSON atomically; NaN and infinity, which JSON lacks, are a ValueError by default."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=allow_nan)
+    write_text(path, f"{text}\n")
+
+
+@contextlib.contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Give an OSError that names no file, as that of a full disk, the name of `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def flush(path: Path) -> None:
+    """Have a file, or a folder's list of names, on the disk before anything follows."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with named_errors(path):
+            _sync(descriptor)
+    except OSError as error:
+        # Some network and user-space file systems keep no list of names that could be flushed.
+        if not (error.errno in (errno.EINVAL, errno.ENOTSUP) and path.is_dir()):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    """Past the disk's own cache as well: on macOS fsync alone stops before it."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(descriptor)
+
+
+def lock(descriptor: int) -> str | None:
+    """Lock an open file for this process until it is closed, at the latest when the process dies.
+
+    Gives None, or in words why this system has no such locks (flock(2); a network file system may
+    be mounted without). Raises BlockingIOError where another process has locked the file, and
+    ImportError on Windows.
+    """
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return error.strerror
+    return None
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link or a folder with all that is in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what killed writes left aside in `folder`, which may be absent."""
+    if folder.is_dir():
+        for entry in list(folder.iterdir()):
+            if entry.name.startswith(ASIDE):
+                remove(entry)
+
+
+def digest(path: Path, kind: str = "sha256") -> str:
+    """The checksum of a regular file, in hexadecimal; `kind` is sha256 or sha1."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, kind).hexdigest()

@@ -1,0 +1,214 @@
+"""Files that the user asked for: whole or not at all, and in one line why not."""
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from nmt.errors import ConfigError, DataError
+from nmt.storage.atomic import ASIDE, NO_FOLLOW, lock, replaced, utf8
+
+STDIN_OR_STDOUT = Path("-")
+"""What `--file -` and `--out -` mean."""
+
+PART_SUFFIX = ".part"
+"""Of the file beside a long output that has its lines until the last of them is there."""
+
+NOTE_SUFFIX = ".part.json"
+"""Of the note beside that: what it is the translation of, and by what."""
+
+
+@contextlib.contextmanager
+def atomic_output(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose bytes become the file `path` when the block ends without an error.
+
+    Folders are made if need be; after an error or Ctrl-C `path` is as it was. A link is followed,
+    and what is not a regular file (a pipe, a device, `-` for stdout) is written directly. Raises
+    DataError where `path` cannot be written, or another command is writing it: before the block
+    begins if that can be known then.
+    """
+    with output_errors(path):
+        if is_direct(path):
+            with direct_output(path) as stream:
+                yield stream
+            return
+        place = place_of(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        aside = place.with_name(f"{ASIDE}{place.name}")
+        with locked(aside, path), replaced(place) as stream:
+            keep_mode(stream.fileno(), place)
+            yield stream
+
+
+def write_lines(lines: Iterable[str], path: Path) -> None:
+    """Write the lines, as they come, to a UTF-8 file that appears at the end."""
+    with atomic_output(path) as stream:
+        for line in lines:
+            stream.write(utf8(f"{line}\n"))
+
+
+def is_direct(path: Path) -> bool:
+    """Whether `path` is written to as it stands, because no file can take its place.
+
+    So are a pipe, a device, `-`, and the names that the system has for open files: `/dev/stdout`,
+    and what a shell puts for `>(command)`.
+    """
+    if path == STDIN_OR_STDOUT:
+        return True
+    folder = os.path.realpath(path.parent)
+    if folder in ("/dev", "/dev/fd") or folder.startswith("/proc/"):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def place_of(path: Path) -> Path:
+    """The file that `path` means, with its links followed. Raises DataError for a folder."""
+    if path.is_dir():
+        raise DataError(f"cannot write {path}: it is a folder; give the name of a file")
+    return Path(os.path.realpath(path))
+
+
+def part_of(path: Path) -> Path:
+    """The file beside `path` that holds the lines of an unfinished output."""
+    place = place_of(path)
+    return place.with_name(place.name + PART_SUFFIX)
+
+
+@contextlib.contextmanager
+def direct_output(path: Path) -> Iterator[BinaryIO]:
+    """A stream into a path that `is_direct`; stdout stays open after it."""
+    if path == STDIN_OR_STDOUT:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with path.open("wb") as stream:
+        yield stream
+
+
+def give_up(stream: TextIO) -> None:
+    """Lead a standard stream whose reader is gone to /dev/null, for Python flushes it at exit.
+
+    A stream without a descriptor stays as it is.
+    """
+    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+@contextlib.contextmanager
+def output_errors(path: Path) -> Iterator[None]:
+    """Raise DataError for an OSError about `path`, or about what is written in its stead.
+
+    A closed pipe is BrokenPipeError as it was, which ends a command quietly.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        name = None if error.filename is None else Path(os.fsdecode(error.filename))
+        if name is not None and not _is_about(name, path):
+            raise
+        in_the_way = name is not None and _is_beside(name, path) and os.path.lexists(name)
+        where = f"{name.name}: " if name is not None and in_the_way else ""
+        raise DataError(f"cannot write {path}: {where}{error.strerror}") from error
+
+
+def _is_about(name: Path, path: Path) -> bool:
+    """Whether `name` is `path`, a folder of it, or a file beside it that becomes it."""
+    place = Path(os.path.realpath(path))
+    return name in (path, place, *path.parents, *place.parents) or _is_beside(name, path)
+
+
+def _is_beside(name: Path, path: Path) -> bool:
+    """Whether `name` is a file beside `path` that becomes it, or that is about that file."""
+    return name in written_first(path)
+
+
+def written_first(path: Path) -> tuple[Path, ...]:
+    """The files beside `path` that are written, and taken away, before it is there."""
+    place = Path(os.path.realpath(path))
+    part, note = (f"{place.name}{suffix}" for suffix in (PART_SUFFIX, NOTE_SUFFIX))
+    return tuple(
+        place.with_name(name) for name in (f"{ASIDE}{place.name}", part, note, f"{ASIDE}{note}")
+    )
+
+
+@contextlib.contextmanager
+def locked(aside: Path, path: Path) -> Iterator[int]:
+    """Hold the file `aside`, made if need be, for this process; gives its descriptor.
+
+    `aside` becomes `path`. Raises DataError where another process holds it.
+    """
+    descriptor = _open_locked(aside, path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_locked(aside: Path, path: Path) -> int:
+    while True:
+        descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.close(descriptor)
+                raise DataError(f"cannot write {path}: {aside.name} is not a plain file")
+            with contextlib.suppress(ImportError):  # Windows has no such locks
+                lock(descriptor)
+            # Between the two calls another command may have moved the file to its place.
+            if os.path.samestat(os.fstat(descriptor), os.lstat(aside)):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise DataError(f"cannot write {path}: another command is writing it") from None
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)
+
+
+def keep_mode(descriptor: int, place: Path) -> None:
+    """Give an open file the permissions of `place`, which it replaces, if that is there."""
+    with contextlib.suppress(OSError):  # absent, or another user's
+        os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
+
+
+def check_output(out: Path, inputs: Mapping[str, Iterable[Path]], flag: str = "--out") -> None:
+    """Raise ConfigError where `out`, or a file written first, is one that a command reads.
+
+    `inputs` are these files by what the user knows them by (`--file`). Files are compared, not
+    names: a link to an input is that input.
+    """
+    _check_apart(out, inputs, flag)
+    if out == STDIN_OR_STDOUT or out.is_dir() or is_direct(out):
+        return
+    for path in written_first(out):
+        _check_apart(path, inputs, f"{flag}: the file that is written first")
+
+
+def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], flag: str) -> None:
+    found = _status(out, sys.stdout)
+    if found is None or not stat.S_ISREG(found.st_mode):
+        return
+    for name, paths in inputs.items():
+        for path in paths:
+            other = _status(path, sys.stdin)
+            if other is not None and os.path.samestat(found, other):
+                what = "stdout" if out == STDIN_OR_STDOUT else str(out)
+                raise ConfigError(
+                    f"{flag}: {what} is read as well ({name}: {path}); "
+                    "one of the two must be another file"
+                )
+
+
+def _status(path: Path, standard: TextIO) -> os.stat_result | None:
+    """The file that `path` leads to; of `-` the one that the `standard` stream is."""
+    try:
+        if path == STDIN_OR_STDOUT:
+            return os.fstat(standard.fileno())
+        return path.stat()
+    except (OSError, ValueError):  # absent; a stream without a descriptor
+        return None

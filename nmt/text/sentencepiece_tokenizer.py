@@ -1,0 +1,233 @@
+"""Sub-word pieces by SentencePiece (Kudo and Richardson 2018, arXiv 1808.06226)."""
+
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import sentencepiece
+from pydantic import Field
+
+from nmt.errors import ConfigError, DataError
+from nmt.settings.base import Config
+from nmt.text.normalisation import normalise, restore
+from nmt.text.sentencepiece_model import check_model
+from nmt.text.vocabulary import (
+    BOS_ID,
+    EOS_ID,
+    MAX_SIZE,
+    NO_SURFACES,
+    PAD_ID,
+    RESERVED,
+    UNK_ID,
+    Vocab,
+)
+from nmt.types import Encoded
+
+DEFAULT_SIZE = 8000
+"""Pieces a side where the config does not say how many, and the text allows so many."""
+
+_TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
+
+SPACE_MARK = "▁"  # U+2581, before the first piece of a word
+
+
+class SentencePieceConfig(Config):
+    """Pieces learned from the training text."""
+
+    kind: Literal["sentencepiece"] = Field(
+        default="sentencepiece", description="learned sub-word pieces"
+    )
+    model_type: Literal["unigram", "bpe"] = Field(
+        default="unigram",
+        description="how pieces are learned: unigram language model or byte-pair merges",
+    )
+    vocab_size: int | None = Field(
+        default=None,
+        gt=4,
+        le=MAX_SIZE,
+        description="number of pieces a side, the four reserved ones included; null: 8000, or as "
+        "many as the text allows where these are fewer",
+    )
+    joint: bool = Field(default=False, description="one vocabulary for both languages")
+    character_coverage: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="share of the text's characters that get a piece of their own",
+    )
+    byte_fallback: bool = Field(
+        default=False,
+        description="write a character without a piece as its UTF-8 bytes (256 pieces)",
+    )
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the file that holds the trained model."""
+        return ".model"
+
+    def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
+        """A SentencePiece model of `texts`, which are normalised; the same for the same input.
+
+        `name` says which text it is in errors. Raises DataError where there is no text and
+        ConfigError where `vocab_size` is more, or less, than the text allows.
+        """
+        if not any(texts):
+            raise DataError(f"cannot learn a vocabulary: there is no {name} text")
+        try:
+            return self._train(texts, self.vocab_size or DEFAULT_SIZE, seed)
+        except RuntimeError as error:
+            most = _TOO_MANY.search(str(error))
+            if most is None or self.vocab_size is not None:
+                raise self._training_error(str(error), name) from error
+        try:
+            return self._train(texts, int(most[1]), seed)
+        except RuntimeError as error:
+            raise self._training_error(str(error), name) from error
+
+    def _train(self, texts: Sequence[str], vocab_size: int, seed: int) -> bytes:
+        """A model of `vocab_size` pieces. Raises SentencePiece's RuntimeError."""
+        sentencepiece.set_random_generator_seed(seed)
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type=self.model_type,
+            vocab_size=vocab_size,
+            character_coverage=self.character_coverage,
+            byte_fallback=self.byte_fallback,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            pad_id=PAD_ID,
+            unk_id=UNK_ID,
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            unk_surface=RESERVED[UNK_ID],
+            # Longer lines would be skipped without a word; less than 10 is not taken.
+            max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
+            num_threads=8,  # the sums, hence the pieces, depend on it: not on the machine
+            minloglevel=2,
+        )
+        return model.getvalue()
+
+    def _training_error(self, message: str, name: str) -> Exception:
+        size = self.vocab_size or DEFAULT_SIZE
+        if most := _TOO_MANY.search(message):
+            return ConfigError(
+                f"tokenizer.vocab_size: {size} pieces are more than the {name} text "
+                f"allows; at most {most[1]}"
+            )
+        if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+            return ConfigError(
+                f"tokenizer.vocab_size: {size} pieces are too few for the characters "
+                f"of the {name} text; at least {least[1]}, or lower tokenizer.character_coverage"
+            )
+        return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
+
+    def build(self, model_bytes: bytes, lang: str) -> "SentencePieceTokenizer":
+        """The tokenizer of a trained model. Raises DataError where it is not such a model."""
+        return SentencePieceTokenizer(self, model_bytes, lang)
+
+
+class SentencePieceTokenizer:
+    """Text of `lang` to pieces and back (see Tokenizer in tokenizer.py).
+
+    `decode(encode(x).ids, restore=False) == normalise(x)` for every x without unknown pieces;
+    with `byte_fallback` nothing is unknown.
+    """
+
+    def __init__(self, config: SentencePieceConfig, model_bytes: bytes, lang: str) -> None:
+        self.config = config
+        self.model_bytes = model_bytes
+        self.lang = lang
+        check_model(model_bytes)
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+        except RuntimeError as error:
+            raise DataError("not a SentencePiece model") from error
+        try:
+            pieces = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+        except UnicodeDecodeError:
+            raise DataError("a piece of the SentencePiece model is not UTF-8") from None
+        self.vocab = Vocab(tuple(pieces))
+
+    def encode(self, text: str) -> Encoded:
+        """`text` as pieces; an unknown character keeps its surface there and has UNK_ID."""
+        normalised = normalise(text, self.lang)
+        ids: list[int] = self._processor.encode(normalised, out_type=int)
+        pieces: list[str] = self._processor.encode(normalised, out_type=str)
+        return self._encoded(pieces, ids)
+
+    def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
+        """The ids of each text, as `encode` gives them, in one call."""
+        normalised = [normalise(text, self.lang) for text in texts]
+        return [tuple(ids) for ids in self._processor.encode(normalised, out_type=int)]
+
+    def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
+        """The pieces and words of `ids`, which a model wrote; pad, bos and eos are left out."""
+        kept = self._kept(ids)
+        return self._encoded([self.vocab.piece_of(i) for i in kept], kept)
+
+    def decode(
+        self,
+        ids: Sequence[int],
+        restore: bool = True,
+        surfaces: Mapping[int, str] = NO_SURFACES,
+    ) -> str:
+        """See Tokenizer.decode."""
+        kept = self._kept(ids)
+        plain = not surfaces
+        text = self._processor.decode(kept) if plain else self._with_surfaces(kept, surfaces)
+        text = " ".join(text.split())
+        return _restore(text, self.lang) if restore else text
+
+    def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
+        """Each stretch between them decoded by itself, so that bytes of one character meet."""
+        text, start = "", 0
+        for place in sorted(surfaces):
+            text += self._stretch(ids[start:place]) + surfaces[place]
+            start = place + 1
+        return text + self._stretch(ids[start:])
+
+    def _stretch(self, ids: Sequence[int]) -> str:
+        """A part of a text, with the space before its first word, which the processor drops."""
+        begins = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
+        return " " * begins + str(self._processor.decode(list(ids)))
+
+    def _kept(self, ids: Sequence[int]) -> list[int]:
+        size = len(self.vocab)  # rows beyond it only pad the table
+        return [i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
+
+    def _encoded(self, pieces: Sequence[str], ids: Sequence[int]) -> Encoded:
+        spans = word_spans(pieces)
+        words = tuple(self._surface(pieces[a:b], ids[a:b]) for a, b in spans)
+        return Encoded(tuple(pieces), tuple(ids), words, spans)
+
+    def _surface(self, pieces: Sequence[str], ids: Sequence[int]) -> str:
+        # Bytes of one character mean something only together; the processor joins them.
+        if self.config.byte_fallback and any(self._processor.is_byte(list(ids))):
+            return str(self._processor.decode(list(ids))).strip()
+        return "".join(pieces).replace(SPACE_MARK, "")
+
+
+_restore = restore  # `decode` has a parameter of that name
+
+
+def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Which pieces make up each word: a word begins at a piece that begins with ▁.
+
+    The spans cover all pieces without gaps. A ▁ that stands alone belongs to the piece after
+    it; at the end, where none follows, to the word before.
+    """
+    if not pieces:
+        return ()
+    with_letters = [i for i, piece in enumerate(pieces) if piece != SPACE_MARK]
+    last = with_letters[-1] if with_letters else -1
+    starts = [0]
+    has_letters = False
+    for i, piece in enumerate(pieces):
+        if has_letters and i <= last and piece.startswith(SPACE_MARK):
+            starts.append(i)
+            has_letters = False
+        has_letters = has_letters or piece != SPACE_MARK
+    return tuple(zip(starts, [*starts[1:], len(pieces)], strict=True))

@@ -1,0 +1,214 @@
+"""Tokenizers: text of one language to pieces and ids, and back; trained, saved and loaded.
+
+A kind of tokenizer is its config: `train` learns the bytes of a model file from text, `build`
+makes a tokenizer of such bytes. To add a kind: one such pair of classes and one name in the
+union at the foot of this file.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+from pydantic import Field, ValidationError
+
+from nmt.errors import DataError
+from nmt.settings.base import Config
+from nmt.storage.atomic import write_bytes, write_text
+from nmt.storage.bounded import parse_json, read_bytes, stay_inside
+from nmt.text.normalisation import normalise
+from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
+from nmt.text.vocabulary import NO_SURFACES, Vocab
+from nmt.text.word_tokenizer import WordConfig
+from nmt.types import Encoded, FilePath, SentencePair
+
+TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminator="kind")]
+
+MANIFEST_NAME = "tokenizer.json"
+
+MAX_FILE_BYTES = 100 << 20
+"""A SentencePiece model of a million pieces is a quarter of it."""
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Text of one language to ids and back. Texts are normalised first; ids hold no bos or eos."""
+
+    @property
+    def config(self) -> SentencePieceConfig | WordConfig:
+        """The config it was trained by."""
+
+    @property
+    def model_bytes(self) -> bytes:
+        """The content of its model file."""
+
+    @property
+    def lang(self) -> str:
+        """The language of its texts, as the config names it ("fr")."""
+
+    @property
+    def vocab(self) -> Vocab:
+        """Its pieces by id."""
+
+    def encode(self, text: str) -> Encoded:
+        """The pieces of `text`; what the vocabulary lacks keeps its surface and has UNK_ID."""
+
+    def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
+        """`encode(text).ids` of every text, fast."""
+
+    def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
+        """The pieces and words of ids that a model wrote, without pad, bos and eos."""
+
+    def decode(
+        self,
+        ids: Sequence[int],
+        restore: bool = True,
+        surfaces: Mapping[int, str] = NO_SURFACES,
+    ) -> str:
+        """The text of ids, without pad, bos and eos; an unknown piece reads `<unk>`.
+
+        `restore` writes it in the typography of the language (text.restore). The piece at place p
+        of the ids that are left reads `surfaces[p]`, where there is one.
+        """
+
+
+class _File(Config):
+    name: str = Field(pattern=r"^\w[\w.]*$")  # inside the folder, nowhere else
+    sha256: str
+
+
+class _Manifest(Config):
+    """What tokenizer.json says."""
+
+    format: Literal[1] = 1
+    src_lang: str
+    tgt_lang: str
+    config: TokenizerConfig
+    src: _File
+    tgt: _File
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of both sides; `joint` where they share one vocabulary."""
+
+    src: Tokenizer
+    tgt: Tokenizer
+    joint: bool
+
+    def save(self, folder: FilePath) -> None:
+        """Write tokenizer.json and the model files into `folder`, which is made if need be.
+
+        The manifest comes last, so that a folder with one is whole.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        sides = {"src": self.src, "tgt": self.tgt}
+        files: dict[str, _File] = {}
+        for side, tokenizer in sides.items():
+            name = ("joint" if self.joint else side) + tokenizer.config.suffix
+            content = tokenizer.model_bytes
+            write_bytes(folder / name, content)
+            files[side] = _File(name=name, sha256=hashlib.sha256(content).hexdigest())
+        manifest = _Manifest(
+            src_lang=self.src.lang,
+            tgt_lang=self.tgt.lang,
+            config=self.src.config,
+            src=files["src"],
+            tgt=files["tgt"],
+        )
+        text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False)
+        write_text(folder / MANIFEST_NAME, text + "\n")
+
+    @classmethod
+    def load(cls, folder: FilePath) -> "Tokenizers":
+        """The tokenizers that `save` wrote into `folder`.
+
+        Raises DataError, naming the file and what is wrong with it, where one is missing,
+        unreadable, of another format, altered, or not the model of a vocabulary.
+        """
+        folder = Path(folder)
+        manifest = _read_manifest(folder / MANIFEST_NAME)
+        return cls(
+            src=_load_side(folder, manifest.src, manifest.config, manifest.src_lang),
+            tgt=_load_side(folder, manifest.tgt, manifest.config, manifest.tgt_lang),
+            joint=manifest.config.joint,
+        )
+
+
+def train_tokenizers(
+    config: TokenizerConfig,
+    pairs: Iterable[SentencePair],
+    src_lang: str,
+    tgt_lang: str,
+    seed: int,
+) -> Tokenizers:
+    """Learn the vocabularies of both sides, or one for both, from the training pairs.
+
+    The same pairs in the same order give the same tokenizers. Raises DataError for text that is
+    empty and ConfigError for a vocabulary size that the text does not allow.
+    """
+    src_texts: list[str] = []
+    tgt_texts: list[str] = []
+    for pair in pairs:
+        src_texts.append(normalise(pair.src_text, src_lang))
+        tgt_texts.append(normalise(pair.tgt_text, tgt_lang))
+    if config.joint:
+        both = config.train(src_texts + tgt_texts, f"{src_lang}+{tgt_lang}", seed)
+        return Tokenizers(config.build(both, src_lang), config.build(both, tgt_lang), joint=True)
+    src_bytes = config.train(src_texts, src_lang, seed)
+    tgt_bytes = config.train(tgt_texts, tgt_lang, seed)
+    return Tokenizers(
+        config.build(src_bytes, src_lang), config.build(tgt_bytes, tgt_lang), joint=False
+    )
+
+
+def size_notes(tokenizers: Tokenizers) -> list[str]:
+    """A line for each vocabulary that is smaller than the default because its text allows no more.
+
+    Nothing where the config says a size.
+    """
+    config = tokenizers.src.config
+    if not isinstance(config, SentencePieceConfig) or config.vocab_size is not None:
+        return []
+    sides = [tokenizers.src] if tokenizers.joint else [tokenizers.src, tokenizers.tgt]
+    return [
+        f"{len(side.vocab):,} pieces are all that the {side.lang} text allows "
+        f"(tokenizer.vocab_size: {DEFAULT_SIZE:,} by default)"
+        for side in sides
+        if len(side.vocab) < DEFAULT_SIZE
+    ]
+
+
+def _read(path: Path) -> bytes:
+    stay_inside(path, path.parent, DataError)
+    try:
+        return read_bytes(path, MAX_FILE_BYTES, DataError)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; the tokenizer is not whole") from None
+
+
+def _read_manifest(path: Path) -> _Manifest:
+    found = parse_json(_read(path), str(path), DataError)
+    version = found.get("format") if isinstance(found, dict) else None
+    if version != 1:
+        raise DataError(f"{path}: format {version!r}, this nmt reads format 1")
+    try:
+        return _Manifest.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: {key}: {first['msg']}") from error
+
+
+def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:
+    path = folder / file.name
+    content = _read(path)
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise DataError(f"{path}: its content is not what {MANIFEST_NAME} says (sha256 differs)")
+    try:
+        return config.build(content, lang)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error

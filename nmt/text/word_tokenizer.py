@@ -1,0 +1,194 @@
+"""Whole words, the textbook way: a word is what stands between spaces, punctuation apart."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from nmt.errors import ConfigError, DataError
+from nmt.settings.base import Config
+from nmt.text.normalisation import normalise, restore
+from nmt.text.vocabulary import (
+    BOS_ID,
+    EOS_ID,
+    MAX_SIZE,
+    NO_SURFACES,
+    PAD_ID,
+    RESERVED,
+    UNK_ID,
+    Vocab,
+)
+from nmt.types import Encoded
+
+# A chunk between spaces is marks, a core and marks. Only its ends are split, so 10:30, 3.2,
+# U.S.A and http://x.org stay whole; apostrophes and hyphens belong to their word, as in d2l.
+_OPENING = '"([{«“„¿¡'
+_CLOSING = '"!?‽.,;:…)]}»”'
+_MARKS = re.compile(r"\.\.+|.")  # an ellipsis in full stops is one mark
+
+_NO_SPACE_AFTER = frozenset("([{“„¿¡")
+_NO_SPACE_BEFORE = frozenset(".,…)]}”!?‽;:")
+# French sets these apart with a space, which `restore` makes unbreakable.
+_SPACED_IN = {"fr": frozenset("!?‽;:")}
+
+
+class WordConfig(Config):
+    """Whole words, counted in the training text."""
+
+    kind: Literal["word"] = Field(default="word", description="whole words, punctuation apart")
+    lower: bool = Field(default=False, description="lower-case all text")
+    min_freq: int = Field(default=2, ge=1, description="occurrences that a word needs to get an id")
+    max_size: int | None = Field(
+        default=None,
+        gt=4,
+        le=MAX_SIZE,
+        description="most words a side, the four reserved ones included; null = a million",
+    )
+    joint: bool = Field(default=False, description="one vocabulary for both languages")
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the file that holds the vocabulary, a word per line in the order of ids."""
+        return ".vocab.txt"
+
+    def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
+        """The vocabulary of `texts`, which are normalised, the most frequent word first.
+
+        Words of one count are in the order of their code points, so the order of the texts and
+        `seed` do not matter. Raises DataError, naming the text by `name`, where there is none, and
+        ConfigError where no word is frequent enough.
+        """
+        if not any(texts):
+            raise DataError(f"cannot learn a vocabulary: there is no {name} text")
+        counts = Counter(self.cased(word) for text in texts for word in split(text))
+        for reserved in RESERVED:
+            del counts[reserved]
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        words = [word for word, count in ranked if count >= self.min_freq]
+        if not words:
+            raise ConfigError(
+                f"tokenizer.min_freq: got {self.min_freq}, but no word of the {name} text is so "
+                "frequent, and the vocabulary would be empty; lower it, or take tokenizer.kind: "
+                "sentencepiece"
+            )
+        words = words[: (self.max_size or MAX_SIZE) - len(RESERVED)]
+        return "".join(f"{word}\n" for word in Vocab.of(words).pieces).encode()
+
+    def cased(self, word: str) -> str:
+        """`word`, in lower case where the config says so."""
+        return word.lower() if self.lower else word
+
+    def build(self, model_bytes: bytes, lang: str) -> "WordTokenizer":
+        """The tokenizer of a vocabulary that `train` made. Raises DataError for any other."""
+        return WordTokenizer(self, model_bytes, lang)
+
+
+class WordTokenizer:
+    """Text of `lang` to words and back (see Tokenizer in tokenizer.py).
+
+    `decode` joins words as `lang` is written, which gives the normalised text back but for
+    spacing that the language's rules do not explain: " ." or "..." after a space, a quotation
+    mark that is not paired, marks inside one chunk.
+    """
+
+    def __init__(self, config: WordConfig, model_bytes: bytes, lang: str) -> None:
+        self.config = config
+        self.model_bytes = model_bytes
+        self.lang = lang
+        if model_bytes.count(b"\n") > MAX_SIZE:
+            raise DataError(f"more than the {MAX_SIZE:,} words that a vocabulary may have")
+        try:
+            lines = model_bytes.decode().split("\n")
+        except UnicodeDecodeError as error:
+            raise DataError(f"not UTF-8 at byte {error.start}") from error
+        if lines.pop():
+            raise DataError("the last line has no line end: the file is cut short")
+        self.vocab = Vocab(tuple(lines))
+        # Without the reserved names: where a text says "<s>", it is a word like any other.
+        first = len(RESERVED)
+        self._ids = {word: i for i, word in enumerate(lines[first:], start=first)}
+
+    def encode(self, text: str) -> Encoded:
+        """`text` as words; an unknown word keeps its surface there and has UNK_ID."""
+        words = self._words(text)
+        pieces = tuple(map(self.config.cased, words))
+        spans = tuple((i, i + 1) for i in range(len(words)))
+        return Encoded(pieces, self._ids_of(pieces), words, spans)
+
+    def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
+        """The ids of each text, as `encode` gives them."""
+        return [self._ids_of(map(self.config.cased, self._words(text))) for text in texts]
+
+    def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
+        """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
+        size = len(self.vocab)
+        kept = tuple(i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID))
+        words = tuple(self.vocab.pieces[i] for i in kept)
+        return Encoded(words, kept, words, tuple((i, i + 1) for i in range(len(words))))
+
+    def decode(
+        self,
+        ids: Sequence[int],
+        restore: bool = True,
+        surfaces: Mapping[int, str] = NO_SURFACES,
+    ) -> str:
+        """See Tokenizer.decode."""
+        words = [
+            surfaces.get(place, word) for place, word in enumerate(self.encoded_from_ids(ids).words)
+        ]
+        text = join([word for word in words if word], self.lang)
+        return _restore(text, self.lang) if restore else text
+
+    def _ids_of(self, words: Iterable[str]) -> tuple[int, ...]:
+        return tuple(self._ids.get(word, UNK_ID) for word in words)
+
+    def _words(self, text: str) -> tuple[str, ...]:
+        return tuple(split(normalise(text, self.lang)))
+
+
+def core(word: str) -> str:
+    """`word` without the marks around it; one of nothing but marks as it is."""
+    return word.lstrip(_OPENING).rstrip(_CLOSING) or word
+
+
+_restore = restore  # `decode` has a parameter of that name
+
+
+def split(text: str) -> list[str]:
+    """The words and marks of a normalised text, in order."""
+    words: list[str] = []
+    for chunk in text.split():
+        core = chunk.lstrip(_OPENING)
+        opening = chunk[: len(chunk) - len(core)]
+        core = core.rstrip(_CLOSING)
+        closing = chunk[len(opening) + len(core) :]
+        words.extend(opening)
+        if core:
+            words.append(core)
+        words.extend(_MARKS.findall(closing))
+    return words
+
+
+def join(words: Sequence[str], lang: str) -> str:
+    """The text of words and marks, spaced as `lang` is written.
+
+    Straight quotation marks open and close in turn; one that ends the text closes.
+    """
+    spaced = _SPACED_IN.get(lang, frozenset())
+    text = ""
+    glue = True  # no space before the next word
+    in_quotes = False
+    previous = ""
+    for i, word in enumerate(words):
+        closes = word == '"' and (in_quotes or i == len(words) - 1)
+        if word in spaced:
+            tight = previous in spaced and previous not in ";:"
+        else:
+            tight = closes or word in _NO_SPACE_BEFORE or word.startswith("..")
+        text += word if glue or tight else f" {word}"
+        glue = word in _NO_SPACE_AFTER or (word == '"' and not closes)
+        in_quotes = in_quotes != (word == '"')
+        previous = word
+    return text

@@ -1,0 +1,136 @@
+"""The values that pass between storeys: plain, frozen, free of behaviour.
+
+Data flows one way: SentencePair -> Encoded -> Batch (data/batching.py) -> model
+-> Hypothesis -> Translation.
+"""
+
+import os
+import reprlib
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+FilePath = str | os.PathLike[str]
+"""What a function that reads or writes a file or folder takes as its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePair:
+    """A source line and its target line, exactly as the file has them (without `\\n`)."""
+
+    src_text: str
+    tgt_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvalExample:
+    """A source line with every reference translation known for it, unaltered."""
+
+    src_text: str
+    ref_texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A text as the model sees it.
+
+    `pieces` and `ids` are parallel and hold no bos/eos. Word w is `words[w]` (its surface in
+    the normalised text) and covers the pieces from `word_spans[w][0]` up to, not including,
+    `word_spans[w][1]`; the spans cover all pieces, in order, without gaps.
+    """
+
+    pieces: tuple[str, ...]
+    ids: tuple[int, ...]
+    words: tuple[str, ...]
+    word_spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One sequence that search found for one source sentence.
+
+    `ids` ends with eos where `finished`; a hypothesis cut at the length bound does not.
+    `log_probs[t]` is the natural-log probability of `ids[t]` given all before it;
+    `score` is their sum divided by the length penalty (search.py).
+    `attention` has shape (T, S): row t is where `ids[t]` looked, over all S source positions,
+    the eos position included. `heads` (N, T, S), there if asked for, are the same of each of the
+    model's heads, whose mean `attention` is. Hypotheses are equal where all of this is, the arrays
+    number by number.
+    """
+
+    ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    score: float
+    attention: npt.NDArray[np.float32] = field(hash=False)  # arrays have no hash
+    finished: bool
+    heads: npt.NDArray[np.float32] | None = field(default=None, hash=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether `other` is a Hypothesis of the same values."""
+        if not isinstance(other, Hypothesis):
+            return NotImplemented
+        ours, theirs = (
+            (each.ids, each.log_probs, each.score, each.finished) for each in (self, other)
+        )
+        if self.heads is None or other.heads is None:
+            same_heads = self.heads is other.heads
+        else:
+            same_heads = np.array_equal(self.heads, other.heads)
+        return ours == theirs and same_heads and np.array_equal(self.attention, other.attention)
+
+    def __repr__(self) -> str:
+        """Without the numbers of the arrays, which fill a screen."""
+        heads = "" if self.heads is None else f", heads {self.heads.shape}"
+        end = "" if self.finished else ", unfinished"
+        return f"<Hypothesis of {len(self.ids)} ids: {_measured(self)}{heads}{end}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedHypothesis:
+    """A Hypothesis with its text: what a user sees of one member of the beam.
+
+    `target` holds the pieces of `hypothesis.ids` without eos. `hypothesis.attention` has one
+    further row for eos where `hypothesis.finished`.
+    """
+
+    text: str
+    target: Encoded
+    hypothesis: Hypothesis
+
+    def __repr__(self) -> str:
+        """Text, score and the shape of the weights."""
+        return f"<TranslatedHypothesis {_SHORTENED.repr(self.text)}: {_measured(self.hypothesis)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The answer to one source text: the hypotheses, best first.
+
+    `source` is the encoded source without eos; attention has one further column for eos.
+    An empty source has no hypotheses and an empty `text`.
+    """
+
+    src_text: str
+    source: Encoded
+    hypotheses: tuple[TranslatedHypothesis, ...]
+
+    @property
+    def text(self) -> str:
+        """The best hypothesis' text, or nothing for an empty source."""
+        return self.hypotheses[0].text if self.hypotheses else ""
+
+    def __repr__(self) -> str:
+        """Both texts, and the score and the shape of the weights of the best hypothesis."""
+        texts = f"{_SHORTENED.repr(self.src_text)} -> {_SHORTENED.repr(self.text)}"
+        best = f": {_measured(self.hypotheses[0].hypothesis)}" if self.hypotheses else ""
+        others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
+        return f"<Translation {texts}{best}{others}>"
+
+
+_SHORTENED = reprlib.Repr()
+_SHORTENED.maxstring = 80
+
+
+def _measured(hypothesis: Hypothesis) -> str:
+    return f"score {hypothesis.score:.4f}, attention {hypothesis.attention.shape}"

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+from nmt.attention_maps.heads import Head
+from nmt.attention_maps.labels import display_width
+from nmt.attention_maps.terminal import MIN_WIDTH, SHADES, legend, render_terminal
+
+LONG = " ".join(f"m|o|t{number}" for number in range(40))
+
+
+def test_the_map_of_a_short_sentence(make_translation) -> None:
+    weights = np.array(
+        [[0.8, 0.15, 0.04, 0.01], [0.05, 0.3, 0.6, 0.05], [0, 0.25, 0.5, 0.25], [0, 0, 0, 1]],
+        dtype=np.float32,
+    )
+    translation = make_translation("the cat|s", ["les chat|s"], weights)
+    assert render_terminal(translation, width=80).split("\n") == [
+        "      _the",
+        "      │  _cat",
+        "      │  │  s",
+        "      │  │  │  </s>",
+        "_les  ██ ░░ ·  ·",
+        "_chat ░░ ▒▒ ▓▓ ░░",
+        "s     ·  ▒▒ ▓▓ ▒▒",
+        "</s>  ·  ·  ·  ██",
+    ]
+
+
+def test_wide_characters_and_accents_stay_aligned(make_translation) -> None:
+    translation = make_translation("日本 e\u0301te\u0301", ["œuvre 語 🎉"])
+    lines = render_terminal(translation, width=80).split("\n")
+    assert lines[:3] == ["       _日本", "       │  _été", "       │  │  </s>"]
+    for line in lines[3:]:
+        first_cell = next(i for i, char in enumerate(line) if char in SHADES)
+        assert display_width(line[:first_cell]) == 7
+
+
+@pytest.mark.parametrize("width", [10, MIN_WIDTH + 1, 20, 40, 60, 80, 120, 400])
+@pytest.mark.parametrize("source", ["the cat|s", LONG, "extra|ordin|ar|ily long words 日本|語日本"])
+@pytest.mark.parametrize("level", [None, "piece", "word"])
+def test_no_line_is_wider_than_asked(source: str, width: int, level, make_translation) -> None:
+    translation = make_translation(source, [source, "anticonstitutionnellement"])
+    for which in (0, 1):
+        for line in render_terminal(translation, which, width, level).split("\n"):
+            assert display_width(line) <= width
+            assert line == line.rstrip()
+
+
+@pytest.mark.parametrize("level", ["piece", "word"])
+@pytest.mark.parametrize("width", [MIN_WIDTH, 50, 400])
+def test_every_weight_is_shown(width: int, level, make_translation) -> None:
+    translation = make_translation(LONG, ["un|e phrase"])
+    text = render_terminal(translation, width=width, level=level)
+    rows = 4 if level == "piece" else 3
+    columns = 121 if level == "piece" else 41
+    blocks = text.split("\n\n")
+    assert len(blocks) > 1 or width == 400
+    shown = sum(char in SHADES for char in text)
+    doubled = shown - rows * columns
+    assert doubled >= 0
+    assert doubled == 0 or width == 400
+    for block in blocks:
+        assert len(block.split("\n")) >= rows + 1
+
+
+def test_pieces_that_do_not_fit_are_merged_into_words(make_translation) -> None:
+    translation = make_translation("a|b|c|d|e|f|g|h|i|j k|l|m|n|o|p|q|r|s", ["oui"])
+    assert "_a" in render_terminal(translation, width=80)
+    narrow = render_terminal(translation, width=30)
+    assert "abcdefghij" in narrow
+    assert "_a" not in narrow
+
+
+def test_an_overlong_label_is_cut_with_an_ellipsis(make_translation) -> None:
+    text = render_terminal(make_translation("hi", ["anticonstitutionnellement"]), width=80)
+    assert "_anticonstitutionne…" in text
+
+
+def test_the_hypothesis_asked_for_is_shown(make_translation) -> None:
+    translation = make_translation("hi", ["salut", "bonjour"])
+    assert "_bonjour" in render_terminal(translation, 1, 80)
+    assert "_bonjour" not in render_terminal(translation, 0, 80)
+
+
+def test_the_head_asked_for_is_shown(make_translation) -> None:
+    translation = make_translation("a b c", ["d e f"], n_heads=2)
+    heads = translation.hypotheses[0].hypothesis.heads
+    alone = make_translation("a b c", ["d e f"], heads[1])
+    shown = render_terminal(translation, width=80, head=Head("second", 1))
+    assert shown == render_terminal(alone, width=80)
+    assert shown != render_terminal(translation, width=80)
+
+
+def test_nothing_for_an_empty_translation(make_translation) -> None:
+    assert render_terminal(make_translation("", [])) == ""
+
+
+def test_the_terminals_width_is_taken(make_translation, monkeypatch) -> None:
+    translation = make_translation(LONG, ["une phrase"])
+    monkeypatch.setenv("COLUMNS", "50")
+    assert render_terminal(translation) == render_terminal(translation, width=50)
+    assert render_terminal(translation) != render_terminal(translation, width=60)
+
+
+def test_no_control_characters_reach_the_terminal(make_translation) -> None:
+    text = render_terminal(make_translation("\x1b[31mred\x07", ["\x9brouge"]), width=80)
+    assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text.replace("\n", ""))
+
+
+def test_the_legend_names_every_shade() -> None:
+    assert legend() == "· below; from: ░ 0.05  ▒ 0.25  ▓ 0.50  █ 0.75"

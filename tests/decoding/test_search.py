@@ -1,0 +1,341 @@
+"""Laws of the search, with tables whose best sequences can be counted out, and with a real RNN."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from decoding.table_model import ROWS, VOCAB, TableModel
+from jaxtyping import Int
+from pydantic import ValidationError
+from torch import Tensor
+
+from nmt.config import load_config
+from nmt.decoding.search import SearchConfig, force, search, search_from
+from nmt.errors import ConfigError, NMTError
+from nmt.models.base import Seq2Seq, State, StepOutput
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.ops.masks import keep_from_lengths
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.types import Hypothesis
+
+SOURCES = [[5, 3], [9, 4, 6, 8, 3], [3], [7, 7, 4, 3], [12, 6, 3], [5, 4, 11, 9, 8, 6, 3]]
+
+
+class ConstantModel(TableModel):
+    """The given probabilities at every step, whatever came before."""
+
+    def __init__(self, probabilities: dict[int, float], rows: int = ROWS) -> None:
+        super().__init__(rows, rows)
+        row = torch.full((rows,), -torch.inf)
+        for id_, probability in probabilities.items():
+            row[id_] = math.log(probability)
+        self.table = row.expand(5, 41, rows, rows)
+
+
+def rnn_model() -> Seq2Seq:
+    """A small RNN with weights large enough that its choices vary."""
+    torch.manual_seed(3)
+    model = build_model(RNNConfig(embedding=13, hidden=17, layers=2), src_vocab=19, tgt_vocab=VOCAB)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)
+    return model.eval()
+
+
+MODELS = pytest.mark.parametrize("model", [TableModel(), rnn_model()], ids=["table", "rnn"])
+
+
+def batch(sources: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
+    longest = max(map(len, sources))
+    rows = [[*source, *[PAD_ID] * (longest - len(source))] for source in sources]
+    return torch.tensor(rows), torch.tensor([len(source) for source in sources])
+
+
+def run(
+    model: Seq2Seq,
+    config: SearchConfig,
+    sources: Sequence[Sequence[int]] = SOURCES,
+    vocab_size: int = VOCAB,
+) -> list[list[Hypothesis]]:
+    return search(model, *batch(sources), config, vocab_size)
+
+
+def short(bound: int, beam: int, n_best: int = 1, alpha: float = 0.6) -> SearchConfig:
+    """A search in which every target has at most `bound` pieces."""
+    return SearchConfig(
+        beam=beam,
+        n_best=n_best,
+        length_penalty=alpha,
+        max_length_factor=0,
+        max_length_extra=bound,
+    )
+
+
+def assert_same(found: Hypothesis, expected: Hypothesis) -> None:
+    assert found.ids == expected.ids
+    assert found.finished == expected.finished
+    assert found.log_probs == pytest.approx(expected.log_probs, abs=2e-5)
+    assert found.score == pytest.approx(expected.score, abs=2e-5)
+    assert found.attention.shape == expected.attention.shape
+    np.testing.assert_allclose(found.attention, expected.attention, atol=5e-6)
+
+
+@MODELS
+@torch.no_grad()
+def test_beam_1_is_greedy(model: Seq2Seq) -> None:
+    config = SearchConfig(beam=1, allow_unk=False)
+    allowed = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, UNK_ID)]
+    for source, [found] in zip(SOURCES, run(model, config), strict=True):
+        src_ids, lengths = batch([source])
+        state = model.start(model.encode(src_ids, keep_from_lengths(lengths, len(source))))
+        ids: list[int] = []
+        while len(ids) < 2 * len(source) + 10 and ids[-1:] != [EOS_ID]:
+            out = model.step(torch.tensor(ids[-1:] or [BOS_ID]), state)
+            state = out.state
+            ids.append(max(allowed, key=lambda id_: float(out.logits[0, id_])))
+        assert found.ids == tuple(ids)
+
+
+def every_sequence(bound: int) -> list[tuple[int, ...]]:
+    """All that could be produced: finished ones up to `bound` pieces, unfinished of just that."""
+    inner = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, EOS_ID)]
+    found = list(itertools.product(inner, repeat=bound))
+    for length in range(bound):
+        found += [(*ids, EOS_ID) for ids in itertools.product(inner, repeat=length)]
+    return found
+
+
+@MODELS
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0])
+@pytest.mark.parametrize("n_best", [1, 5])
+def test_a_wide_beam_is_brute_force(model: Seq2Seq, alpha: float, n_best: int) -> None:
+    sequences = every_sequence(bound=4)
+    sources = SOURCES[:3]
+    found = run(model, short(4, len(sequences), n_best, alpha), sources)
+    for source, hypotheses in zip(sources, found, strict=True):
+        src_ids, lengths = batch([source] * len(sequences))
+        forced = force(model, src_ids, lengths, sequences, alpha)
+        best = sorted(forced, key=lambda h: (not h.finished, -h.score))[:n_best]
+        for hypothesis, expected in zip(hypotheses, best, strict=True):
+            assert_same(hypothesis, expected)
+
+
+@MODELS
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_stopping_early_changes_nothing(model: Seq2Seq, alpha: float) -> None:
+    """With all of the beam asked for, nothing is given up before the beam is full of ends."""
+    everything = run(model, SearchConfig(beam=5, n_best=5, length_penalty=alpha))
+    for n_best in (1, 2, 4):
+        some = run(model, SearchConfig(beam=5, n_best=n_best, length_penalty=alpha))
+        for few, all_ in zip(some, everything, strict=True):
+            for found, expected in zip(few, all_[:n_best], strict=True):
+                assert_same(found, expected)
+
+
+def test_it_does_stop_early() -> None:
+    class Counting(ConstantModel):
+        steps = 0
+
+        def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
+            self.steps += 1
+            return super().step(last_ids, state)
+
+    model = Counting({EOS_ID: 0.9, 4: 0.05, 5: 0.05})
+    [[best]] = run(model, short(40, beam=3), [[5, 3]])
+    assert best.ids == (EOS_ID,)
+    # 0.05^t / lp(40) has fallen below 0.9 / lp(1) at once.
+    assert model.steps == 1
+
+
+@MODELS
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_scores_log_probs_and_attention_are_those_of_forced_decoding(
+    model: Seq2Seq, beam: int
+) -> None:
+    config = SearchConfig(beam=beam, n_best=beam, length_penalty=0.8)
+    for source, hypotheses in zip(SOURCES, run(model, config), strict=True):
+        for found in hypotheses:
+            [expected] = force(model, *batch([source]), [found.ids], alpha=0.8)
+            assert_same(found, expected)
+            assert found.attention.shape == (len(found.ids), len(source))
+            assert found.attention.dtype == np.float32
+            np.testing.assert_allclose(found.attention.sum(axis=1), 1, atol=1e-5)
+            penalty = ((5 + len(found.ids)) / 6) ** 0.8
+            assert found.score == pytest.approx(sum(found.log_probs) / penalty)
+
+
+@MODELS
+def test_heads_are_given_when_asked_for_and_their_mean_is_the_attention(model: Seq2Seq) -> None:
+    targets = [(4, EOS_ID), (), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
+    without = force(model, *batch(SOURCES), targets, alpha=1.0)
+    assert all(found.heads is None for found in without)
+    [nothing] = force(model, *batch([[5, 3]]), [()], alpha=1.0, with_heads=True)
+    assert nothing.heads is not None
+    assert nothing.heads.shape == (len(model.head_names), 0, 2)
+    together = force(model, *batch(SOURCES), targets, alpha=1.0, with_heads=True)
+    for source, target, found in zip(SOURCES, targets, together, strict=True):
+        assert found.heads is not None
+        assert found.heads.shape == (len(model.head_names), len(target), len(source))
+        assert found.heads.dtype == np.float32
+        np.testing.assert_allclose(found.heads.sum(axis=2), 1, atol=1e-5)
+        np.testing.assert_allclose(found.heads.mean(axis=0), found.attention, atol=1e-6)
+        [alone] = force(model, *batch([source]), [target], alpha=1.0, with_heads=True)
+        assert alone.heads is not None
+        np.testing.assert_allclose(found.heads, alone.heads, atol=2e-6)
+
+
+@MODELS
+def test_n_best_are_sorted_and_distinct(model: Seq2Seq) -> None:
+    for hypotheses in run(model, SearchConfig(beam=7, n_best=7)):
+        assert len(hypotheses) == len({h.ids for h in hypotheses}) == 7
+        order = [(not h.finished, -h.score) for h in hypotheses]
+        assert order == sorted(order)
+
+
+@MODELS
+@pytest.mark.parametrize("beam", [1, 5])
+def test_a_batch_is_its_sentences(model: Seq2Seq, beam: int) -> None:
+    config = SearchConfig(beam=beam, n_best=beam)
+    together = run(model, config)
+    backwards = run(model, config, SOURCES[::-1])[::-1]
+    for source, *found in zip(SOURCES, together, backwards, strict=True):
+        [alone] = run(model, config, [source])
+        for hypotheses in found:
+            for one, expected in zip(hypotheses, alone, strict=True):
+                assert_same(one, expected)
+
+
+@MODELS
+@pytest.mark.parametrize("allow_unk", [True, False])
+def test_only_real_pieces_are_produced(model: Seq2Seq, allow_unk: bool) -> None:
+    config = SearchConfig(beam=6, n_best=6, allow_unk=allow_unk)
+    hypotheses = list(itertools.chain(*run(model, config)))
+    produced = set(itertools.chain(*(h.ids for h in hypotheses)))
+    assert produced <= set(range(VOCAB)) - {PAD_ID, BOS_ID}
+    assert (UNK_ID in produced) == allow_unk
+    for hypothesis in hypotheses:
+        assert hypothesis.finished == (hypothesis.ids[-1] == EOS_ID)
+        assert EOS_ID not in hypothesis.ids[:-1]
+
+
+def test_the_length_bound_follows_each_source() -> None:
+    model = ConstantModel({4: 0.6, 5: 0.4})  # never eos
+    config = SearchConfig(beam=2, max_length_factor=1.5, max_length_extra=2, max_length=9)
+    found = run(model, config)
+    assert [len(best.ids) for [best] in found] == [5, 9, 3, 8, 6, 9]
+    assert not any(best.finished for [best] in found)
+    assert all(best.ids == (4,) * len(best.ids) for [best] in found)
+
+
+def test_the_bound_is_at_least_one_piece() -> None:
+    [[best]] = run(ConstantModel({4: 0.6, 5: 0.4}), short(0, beam=2), [[3]])
+    assert best.ids == (4,)
+
+
+def test_an_end_at_the_bound_is_finished() -> None:
+    model = TableModel()
+    model.table = torch.full((5, 41, ROWS, ROWS), -torch.inf)
+    for step, id_ in enumerate([4, 5, EOS_ID]):
+        model.table[:, step, :, id_] = 0.0
+    [[best]] = run(model, short(3, beam=2), [[5, 3]])
+    assert (best.ids, best.finished, best.score) == ((4, 5, EOS_ID), True, 0.0)
+    [[cut]] = run(model, short(2, beam=2), [[5, 3]])
+    assert (cut.ids, cut.finished) == ((4, 5), False)
+
+
+def test_a_cut_hypothesis_never_displaces_a_finished_one() -> None:
+    """On score alone, the loop 4 4 4 4 would win."""
+    model = ConstantModel({4: 0.98, EOS_ID: 0.02})
+    [[best]] = run(model, short(4, beam=2), [[5, 3]])
+    assert best.finished
+    [[first, second]] = run(model, short(4, beam=2, n_best=2), [[5, 3]])
+    assert first.finished
+    assert not second.finished or second.score <= first.score
+
+
+def test_ties_go_to_the_lowest_id() -> None:
+    model = ConstantModel({4: 0.25, 5: 0.25, 6: 0.25, EOS_ID: 0.25})
+    [hypotheses] = run(model, short(3, beam=3, n_best=3, alpha=0.0), [[5, 3]])
+    assert [h.ids for h in hypotheses] == [(EOS_ID,), (4, EOS_ID), (4, 4, EOS_ID)]
+
+
+def test_fewer_sequences_than_asked_for() -> None:
+    model = ConstantModel({EOS_ID: 1.0})
+    [hypotheses] = run(model, short(5, beam=4, n_best=4), [[5, 3]])
+    assert [h.ids for h in hypotheses] == [(EOS_ID,)]
+
+
+def test_no_sentences() -> None:
+    empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
+    assert search(TableModel(), *empty, SearchConfig(), VOCAB) == []
+
+
+def test_from_another_first_piece() -> None:
+    """What the decoder reads before the first piece is the caller's: here another for each row."""
+    model = rnn_model()
+    src_ids, lengths = batch(SOURCES)
+    keep = keep_from_lengths(lengths, src_ids.shape[1])
+    state = model.start(model.encode(src_ids, keep))
+    first_ids = torch.arange(len(SOURCES)) + 4
+    found = search_from(model.step, state, first_ids, lengths.tolist(), short(5, beam=3), VOCAB)
+    usual = run(model, short(5, beam=3))
+    assert [h.ids for [h] in found] != [h.ids for [h] in usual]
+    for row, [best] in enumerate(found):
+        tgt_in = torch.tensor([[row + 4, *best.ids[:-1]]])
+        output = model(src_ids[[row]], keep[[row]], tgt_in, with_weights=True)
+        log_probs = output.logits.log_softmax(dim=-1)[0, range(len(best.ids)), list(best.ids)]
+        np.testing.assert_allclose(best.log_probs, log_probs.tolist(), atol=1e-5)
+        weights = output.weights[0, :, : lengths[row]].detach().numpy()
+        np.testing.assert_allclose(best.attention, weights, atol=1e-5)
+
+
+def test_nan_is_said() -> None:
+    model = TableModel()
+    model.table[:] = math.nan
+    with pytest.raises(NMTError, match=r"not numbers \(NaN\)"):
+        run(model, SearchConfig())
+
+
+def test_forcing_takes_any_lengths() -> None:
+    targets = [(4, EOS_ID), (), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
+    model = rnn_model()
+    together = force(model, *batch(SOURCES), targets, alpha=1.0)
+    for source, target, found in zip(SOURCES, targets, together, strict=True):
+        [alone] = force(model, *batch([source]), [target], alpha=1.0)
+        assert_same(found, alone)
+        assert found.ids == target
+        assert found.attention.shape == (len(target), len(source))
+    assert together[1].score == 0
+    assert not together[1].finished
+
+
+def test_config_bounds(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match=r"n_best: got 3, allowed: 1 to beam \(2\)"):
+        SearchConfig(beam=2, n_best=3)
+    file = tmp_path / "x.yaml"
+    file.write_text("search:\n  beam: 2\n  n_best: 3\n")
+    with pytest.raises(ConfigError, match=r"x.yaml:3: search.n_best: got 3, allowed: 1 to beam"):
+        load_config(file)
+    for wrong in ({"beam": 0}, {"length_penalty": -0.1}, {"batch_size": 0}, {"max_length": 0}):
+        with pytest.raises(ValidationError, match=next(iter(wrong))):
+            SearchConfig.model_validate(wrong)
+    assert SearchConfig().length_bound(7) == 24
+    assert SearchConfig(max_length_factor=0.5, max_length_extra=0).length_bound(7) == 3
+
+
+def test_what_a_check_raises_ends_the_search() -> None:
+    n_steps = 0
+
+    def check() -> None:
+        nonlocal n_steps
+        n_steps += 1
+        if n_steps == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        search(ConstantModel({4: 1.0}), *batch(SOURCES), short(9, beam=2), VOCAB, check)

@@ -1,0 +1,367 @@
+"""Text to Translation with a small random model: any text, any batch, order and number kept."""
+
+import functools
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from decoding.table_model import TableModel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.decoding.search import SearchConfig, force
+from nmt.errors import ConfigError, DataError
+from nmt.inference.translator import Translator, _str_by_str
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.text.tokenizer import SentencePieceConfig, Tokenizers, WordConfig, train_tokenizers
+from nmt.text.vocabulary import EOS_ID
+from nmt.types import SentencePair, Translation
+
+PAIRS = [
+    SentencePair("He is tired.", "Il est fatigué."),
+    SentencePair("She isn't here!", "Elle n’est pas ici !"),
+    SentencePair("Where are the cats?", "Où sont les chats ?"),
+    SentencePair("I see two dogs: one is black.", "Je vois deux chiens : l’un est noir."),
+    SentencePair("The garden is beautiful today.", "Le jardin est beau aujourd’hui."),
+]
+TEXTS = [pair.src_text for pair in PAIRS] + ["", "The cats see the garden, and he is here.", "Is"]
+
+
+def translator_of(
+    config: SentencePieceConfig | WordConfig, search: SearchConfig | None = None
+) -> Translator:
+    tokenizers = train_tokenizers(config, PAIRS, "en", "fr", seed=1)
+    torch.manual_seed(5)
+    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+    model = build_model(RNNConfig(embedding=11, hidden=13), *sizes)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    return Translator(model, tokenizers, torch.device("cpu"), search or SearchConfig(max_length=17))
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return translator_of(SentencePieceConfig(vocab_size=40))
+
+
+@pytest.fixture(scope="module")
+def word_translator() -> Translator:
+    return translator_of(WordConfig(min_freq=1))
+
+
+def changed(translator: Translator, search: SearchConfig) -> Translator:
+    return Translator(translator.model, translator.tokenizers, translator.device, search)
+
+
+def assert_whole(translation: Translation, text: str, tokenizers: Tokenizers) -> None:
+    """What schema.py promises of every Translation."""
+    assert translation.src_text == text
+    assert translation.source == tokenizers.src.encode(text)
+    assert bool(translation.hypotheses) == bool(translation.source.ids)
+    for found in translation.hypotheses:
+        hypothesis = found.hypothesis
+        ids = hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
+        assert found.target == tokenizers.tgt.encoded_from_ids(ids)
+        assert found.text == tokenizers.tgt.decode(ids)
+        assert hypothesis.attention.shape == (len(hypothesis.ids), len(translation.source.ids) + 1)
+        np.testing.assert_allclose(hypothesis.attention.sum(axis=1), 1, atol=1e-4)
+        assert "\n" not in found.text
+
+
+def test_order_and_number(translator: Translator) -> None:
+    translations = translator.translate(TEXTS, n_best=3)
+    for text, translation in zip(TEXTS, translations, strict=True):
+        assert_whole(translation, text, translator.tokenizers)
+        assert len(translation.hypotheses) == (3 if text else 0)
+    assert len({t.text for t in translations}) > 3
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
+def test_batches_are_invisible(translator: Translator, batch_size: int) -> None:
+    expected = translator.translate(TEXTS)
+    other = changed(translator, SearchConfig(max_length=17, batch_size=batch_size))
+    for found, wanted in zip(other.translate(TEXTS), expected, strict=True):
+        assert found.text == wanted.text
+        if wanted.hypotheses:
+            ours, theirs = found.hypotheses[0].hypothesis, wanted.hypotheses[0].hypothesis
+            assert ours.score == pytest.approx(theirs.score, abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u202f\t ", "\u200b\ufeff", "\n"])
+def test_blank_text_gives_an_empty_translation(translator: Translator, text: str) -> None:
+    [translation] = translator.translate([text])
+    assert (translation.text, translation.hypotheses, translation.src_text) == ("", (), text)
+    assert translator.force([text], ["Oui."])[0].hypotheses == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("😀🙈🏳️‍🌈", id="emoji"),
+        pytest.param("猫はどこ", id="another script"),
+        pytest.param("\udcff", id="no character"),
+        pytest.param("a" * 3000, id="one long word"),
+        pytest.param("\x00", id="nul"),
+        pytest.param("e\u0301" * 50, id="combining"),
+        pytest.param("one\u2028two\x85three\rfour", id="line ends that are characters"),
+    ],
+)
+def test_strange_text(translator: Translator, word_translator: Translator, text: str) -> None:
+    for each in (translator, word_translator):
+        [translation] = each.translate([text])
+        assert_whole(translation, text, each.tokenizers)
+
+
+def test_ten_thousand_words_beside_a_short_one(word_translator: Translator) -> None:
+    long = "the cats see " * 3334
+    first, second = word_translator.translate([long, "He is tired."])
+    assert len(first.source.ids) > 10_000
+    assert_whole(first, long, word_translator.tokenizers)
+    assert len(first.hypotheses[0].hypothesis.ids) <= 17
+    assert second.text == word_translator.translate(["He is tired."])[0].text
+
+
+def test_long_texts_are_batched_by_their_pieces(translator: Translator) -> None:
+    sizes = [3, 0, 900, 100, 101, 7, 0, 5, 1000]
+    batches = list(changed(translator, SearchConfig(batch_size=4))._batches(sizes))
+    assert batches == [[8], [2], [4, 3, 5], [7, 0]]
+    sizes = [50] * 10
+    found = [len(b) for b in changed(translator, SearchConfig(batch_size=4))._batches(sizes)]
+    assert found == [4, 4, 2]
+    batches = list(changed(translator, SearchConfig(batch_size=4))._batches([200] * 3, True))
+    assert [len(batch) for batch in batches] == [1, 1, 1]  # 4 * (100 / 200)^2
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts=st.lists(st.text(max_size=40), max_size=4))
+def test_any_text(texts: list[str]) -> None:
+    each = _fuzzed()
+    for text, translation in zip(texts, each.translate(texts), strict=True):
+        assert_whole(translation, text, each.tokenizers)
+
+
+@functools.cache
+def _fuzzed() -> Translator:
+    return translator_of(SentencePieceConfig(vocab_size=40), SearchConfig(beam=2, max_length=5))
+
+
+def test_typography_is_restored_unless_not_asked(translator: Translator) -> None:
+    """The pieces of a French sentence, decoded as a hypothesis' are."""
+    [plain] = translator.translate(["She isn't here!"], restore=False)
+    [restored] = translator.translate(["She isn't here!"])
+    ids = plain.hypotheses[0].target.ids
+    assert plain.hypotheses[0].target == restored.hypotheses[0].target
+    assert plain.text == translator.tokenizers.tgt.decode(ids, restore=False)
+    assert restored.text == translator.tokenizers.tgt.decode(ids, restore=True)
+    source = translator.tokenizers.tgt.encode("Elle n'est pas ici !")
+    hypothesis = plain.hypotheses[0].hypothesis
+    given_ids = type(hypothesis)((*source.ids, EOS_ID), (), 0.0, hypothesis.attention, True)
+    assert translator._with_text(given_ids, restore=True).text == "Elle n’est pas ici\u202f!"
+    assert translator._with_text(given_ids, restore=False).text == "Elle n'est pas ici !"
+
+
+def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -> None:
+    wide = changed(translator, SearchConfig(beam=30, max_length=3))
+    source, best = next(
+        (translation.src_text, found)
+        for translation in wide.translate(TEXTS, n_best=30)
+        for found in translation.hypotheses
+        if found.hypothesis.finished
+        and translator.tokenizers.tgt.encode(found.text).ids == found.target.ids
+    )
+    texts = ["Is", source, "He is tired."]
+    forced = translator.force(texts, ["Oui.", best.text, ""])
+    assert [t.text for t in forced] == ["Oui.", best.text, ""]
+    ours = forced[1].hypotheses[0]
+    assert ours.target == best.target
+    assert ours.hypothesis.ids == (*best.target.ids, EOS_ID)
+    n_same = len(best.target.ids)
+    expected = best.hypothesis.log_probs[:n_same]
+    assert ours.hypothesis.log_probs[:n_same] == pytest.approx(expected, abs=1e-5)
+    np.testing.assert_allclose(
+        ours.hypothesis.attention[:n_same], best.hypothesis.attention[:n_same], atol=1e-5
+    )
+    assert forced[2].hypotheses[0].hypothesis.ids == (EOS_ID,)
+
+
+@pytest.fixture(scope="module")
+def table_translator(translator: Translator) -> Translator:
+    """Three heads that look differently, over the same vocabularies."""
+    tokenizers = translator.tokenizers
+    n_pieces = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+    model = TableModel(min(n_pieces), max(n_pieces))
+    search = SearchConfig(max_length=17, batch_size=2)
+    return Translator(model, tokenizers, translator.device, search)
+
+
+def test_heads_of_what_was_found(table_translator: Translator) -> None:
+    """The forced pass of search.force, sentence by sentence, is the reference."""
+    each = table_translator
+    plain, asked = (each.translate(TEXTS, n_best=3, with_heads=wanted) for wanted in (False, True))
+    n_checked = 0
+    for without, translation in zip(plain, asked, strict=True):
+        assert translation.text == without.text
+        assert all(found.hypothesis.heads is None for found in without.hypotheses)
+        for found in translation.hypotheses:
+            src_ids = torch.tensor([[*translation.source.ids, EOS_ID]])
+            lengths, ids = torch.tensor([src_ids.shape[1]]), found.hypothesis.ids
+            [alone] = force(each.model, src_ids, lengths, [ids], 0.6, with_heads=True)
+            assert found.hypothesis.heads is not None
+            np.testing.assert_allclose(found.hypothesis.heads, alone.heads, atol=1e-6)
+            np.testing.assert_allclose(
+                found.hypothesis.heads.mean(axis=0), found.hypothesis.attention, atol=1e-6
+            )
+            n_checked += 1
+    assert n_checked == 3 * (len(TEXTS) - 1)
+    assert each.head_names == ("left", "middle", "right")
+
+
+def test_heads_of_what_is_given(table_translator: Translator) -> None:
+    given = table_translator.force(["Is", "", "He is tired."], ["Oui.", "a", ""], with_heads=True)
+    for translation in (given[0], given[2]):
+        [found] = translation.hypotheses
+        assert found.hypothesis.heads is not None
+        assert found.hypothesis.heads.shape == (3, *found.hypothesis.attention.shape)
+    assert given[1].hypotheses == ()
+
+
+def test_forcing_needs_as_many_texts(translator: Translator) -> None:
+    with pytest.raises(DataError, match=r"^force: got 1 translation for 2 texts$"):
+        translator.force(["a", "b"], ["c"])
+
+
+def test_a_stream_is_answered_in_order_and_by_chunks(translator: Translator) -> None:
+    read = 0
+
+    def source() -> Iterator[str]:
+        nonlocal read
+        for text in TEXTS * 5:
+            read += 1
+            yield text
+
+    for batch_size, at_first in ((1, 1), (2, 32)):
+        read = 0
+        search = SearchConfig(beam=1, max_length=5, batch_size=batch_size)
+        other = changed(translator, search)
+        expected = [t.text for t in other.translate(TEXTS)] * 5
+        stream = other.translate_stream(source())
+        assert next(stream).text == expected[0]
+        assert read == at_first
+        assert [t.text for t in stream] == expected[1:]
+    assert list(translator.translate_stream([])) == []
+    endless = changed(translator, SearchConfig(max_length=17, batch_size=2**62))
+    assert len(list(endless.translate_stream(["a", "b"]))) == 2
+
+
+def test_n_best_over_the_beam(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match=r"^search: n_best: got 6, allowed: 1 to beam \(5\)$"):
+        translator.translate(["Is"], n_best=6)
+
+
+def test_one_string_is_no_list_of_texts(translator: Translator) -> None:
+    for each in (translator.translate, translator.translate_stream):
+        with pytest.raises(TypeError, match=r"^texts: got one str, allowed: several, such as "):
+            each("He is tired.")
+    with pytest.raises(TypeError, match=r"^target_texts: got one str"):
+        translator.force(["Is"], "Est")
+
+
+def test_bytes_are_no_list_of_texts() -> None:
+    check = inspect.unwrap(_str_by_str)  # without the type checker of the tests, which refuses too
+    with pytest.raises(TypeError, match=r"^texts: got one bytes, allowed: several, such as "):
+        check(b"He is tired.")
+
+
+def test_a_search_may_be_a_config_or_some_of_its_keys(translator: Translator) -> None:
+    expected = translator.translate(TEXTS, search={"beam": 1})
+    greedy = translator.search.model_copy(update={"beam": 1})
+    for search in (greedy, {"beam": np.int64(1)}, {"beam": torch.tensor(1)}):
+        assert translator.translate(TEXTS, search=search) == expected
+    with pytest.raises(ConfigError, match=r"^search: got <object.*>, allowed: text, a number"):
+        translator.translate(TEXTS, search={"beam": object()})
+
+
+def test_texts_may_come_from_any_iterable(translator: Translator) -> None:
+    expected = translator.translate(TEXTS)
+    assert translator.translate(text for text in TEXTS) == expected
+    assert translator.translate(dict.fromkeys(TEXTS)) == expected
+    assert translator.force((t for t in TEXTS), (t for t in TEXTS)) == translator.force(
+        TEXTS, TEXTS
+    )
+
+
+@pytest.mark.parametrize("wrong", [None, float("nan"), 7, b"Is"])
+def test_what_is_no_text_is_named_by_its_place(translator: Translator, wrong: object) -> None:
+    """Iterators, which beartype does not look into: the words are ours."""
+    words = rf"^texts\[1\]: got {re.escape(repr(wrong))}, allowed: a str$"
+    with pytest.raises(TypeError, match=words):
+        translator.translate(iter(["Is", wrong]))
+    with pytest.raises(TypeError, match=words):
+        list(translator.translate_stream(iter(["Is", wrong])))
+    with pytest.raises(TypeError, match=f"target_{words[1:]}"):
+        translator.force(iter(["Is", "a"]), iter(["a", wrong]))
+
+
+def test_equal_results_are_equal_and_have_one_hash(table_translator: Translator) -> None:
+    first, again = (table_translator.translate(["Is"], with_heads=True)[0] for _ in range(2))
+    assert first == again
+    assert hash(first) == hash(again)
+    assert len({first, again}) == 1
+    hypothesis = first.hypotheses[0].hypothesis
+    assert hypothesis.heads is not None
+    others = [
+        replace(hypothesis, attention=hypothesis.attention + 1),
+        replace(hypothesis, attention=hypothesis.attention[:, :-1]),
+        replace(hypothesis, heads=None),
+        replace(hypothesis, heads=hypothesis.heads + 1),
+        replace(hypothesis, score=hypothesis.score - 1),
+        replace(hypothesis, finished=not hypothesis.finished),
+    ]
+    for other in others:
+        assert other != hypothesis
+        assert hypothesis != other
+    assert hypothesis != "a"
+    assert first != table_translator.translate(["Is"])[0]
+
+
+def test_a_result_is_shown_in_a_line(translator: Translator) -> None:
+    [found] = translator.translate(["He is tired."], n_best=2)
+    best = found.hypotheses[0].hypothesis
+    measured = f"score {best.score:.4f}, attention {best.attention.shape}"
+    assert repr(found) == (
+        f"<Translation 'He is tired.' -> {found.text!r}: {measured}, 2 hypotheses>"
+    )
+    assert measured in repr(best)
+    assert measured in repr(found.hypotheses[0])
+    [empty, long] = translator.translate(["", "He is tired. " * 99])
+    assert repr(empty) == "<Translation '' -> ''>"
+    assert len(repr(long)) < 300
+
+
+def test_a_translator_says_what_it_is(translator: Translator) -> None:
+    assert repr(translator) == "<Translator en-fr from a model of no run, on cpu, beam 5>"
+
+
+def test_one_call_may_search_otherwise(translator: Translator) -> None:
+    greedy = changed(translator, SearchConfig(max_length=17, beam=1, length_penalty=0))
+    search = {"beam": 1, "length_penalty": 0}
+    assert translator.translate(TEXTS, search=search) == greedy.translate(TEXTS)
+    assert translator.search.beam == 5
+    assert len(translator.translate(["Is"], n_best=7, search={"beam": 7})[0].hypotheses) == 7
+    with pytest.raises(ConfigError, match=r"^search: beam: got 0, allowed: >= 1$"):
+        translator.translate(["Is"], search={"beam": 0})
+    with pytest.raises(ConfigError, match=r"unknown key; did you mean 'beam'\?$"):
+        translator.translate(["Is"], search={"baem": 1})
+
+
+def test_it_translates_without_dropout(translator: Translator) -> None:
+    model = translator.model.train()
+    other = Translator(model, translator.tokenizers, translator.device)
+    assert not model.training
+    assert other.search == SearchConfig()

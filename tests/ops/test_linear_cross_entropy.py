@@ -1,0 +1,99 @@
+"""The loss that never holds all logits is torch's, in parts of any size."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.ops import linear_cross_entropy as kernel
+from nmt.ops.linear_cross_entropy import linear_cross_entropy
+
+pytestmark = pytest.mark.usefixtures("way")
+
+N, D, ROWS, REAL = 11, 5, 16, 13
+
+
+def _inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    torch.manual_seed(0)
+    x, weight, bias = (torch.randn(size, dtype=dtype) for size in ((N, D), (ROWS, D), (ROWS,)))
+    bias[REAL:] = -1e4
+    learned = [tensor.requires_grad_() for tensor in (x, weight, bias)]
+    return *learned, torch.randint(0, REAL, (N,))
+
+
+def _torchs(x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    logits = nn.functional.linear(x, weight, bias)[:, :REAL]
+    return nn.functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+
+
+@pytest.fixture(params=[1, 3, 100])
+def rows_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of one row, of some, and of all."""
+    monkeypatch.setattr(kernel, "_BYTES_AT_ONCE", request.param * ROWS * 8)
+
+
+@pytest.mark.usefixtures("rows_at_once")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_equals_torchs(smoothing: float, dtype: torch.dtype, tolerance: float) -> None:
+    x, weight, bias, targets = _inputs(dtype)
+    loss, nlls = linear_cross_entropy(x, weight, bias, targets, REAL, smoothing)
+    expected = _torchs(x, weight, bias, targets, smoothing)
+    tolerances = {"rtol": tolerance, "atol": tolerance}
+    torch.testing.assert_close(loss, expected, **tolerances)
+    torch.testing.assert_close(
+        nlls.sum(), _torchs(x, weight, bias, targets, 0.0).detach(), **tolerances
+    )
+    learned = [x, weight, bias]
+    both = [torch.autograd.grad(3 * total, learned) for total in (expected, loss)]
+    for reference, own in zip(*both, strict=True):
+        torch.testing.assert_close(own, reference, **tolerances)
+
+
+@pytest.mark.usefixtures("rows_at_once")
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_gradients_are_those_of_finite_differences(smoothing: float) -> None:
+    x, weight, bias, targets = _inputs(torch.float64)
+    bias = bias.detach().clamp(min=-3).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda *learned: linear_cross_entropy(*learned, targets, REAL, smoothing)[0],
+        [x, weight, bias],
+    )
+
+
+def test_products_in_bf16_are_near() -> None:
+    x, weight, bias, targets = _inputs(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, nlls = linear_cross_entropy(x, weight, bias, targets, REAL, 0.1)
+    expected = _torchs(x, weight, bias, targets, 0.1)
+    assert loss.dtype == nlls.dtype == torch.float32
+    assert float(loss.detach()) == pytest.approx(float(expected.detach()), rel=0.01)
+    learned = [x, weight, bias]
+    both = [torch.autograd.grad(total, learned) for total in (expected, loss)]
+    for reference, own in zip(*both, strict=True):
+        assert own.dtype == torch.float32
+        assert (own - reference).norm() / reference.norm() < 0.02
+
+
+def test_without_gradients_the_loss_is_the_same() -> None:
+    x, weight, bias, targets = _inputs(torch.float32)
+    loss, nlls = linear_cross_entropy(x, weight, bias, targets, REAL)
+    with torch.no_grad():
+        again, same = linear_cross_entropy(x, weight, bias, targets, REAL)
+    assert not again.requires_grad
+    assert torch.equal(loss.detach(), again)
+    assert torch.equal(nlls, same)
+
+
+def test_a_piece_that_is_all_but_impossible_costs_a_finite_amount() -> None:
+    x, weight = torch.ones(1, 1), torch.tensor([[300.0], [-300.0]])
+    loss, _ = linear_cross_entropy(x, weight, torch.zeros(2), torch.tensor([1]), 2)
+    assert float(loss) == pytest.approx(600)
+
+
+def test_no_row_at_all_costs_nothing() -> None:
+    x, weight, bias, targets = _inputs(torch.float32)
+    loss, nlls = linear_cross_entropy(x[:0], weight, bias, targets[:0], REAL)
+    loss.backward()
+    assert float(loss.detach()) == len(nlls) == 0
+    assert weight.grad is not None
+    assert (weight.grad == 0).all()

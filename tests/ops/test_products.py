@@ -1,0 +1,54 @@
+"""A product is torch's, however its factors lie in memory."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.ops.products import columns, product
+
+M, K, N = 5, 7, 3
+
+
+def _layouts(rows: int, columns: int, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Factors of one size: in one piece, turned, and with gaps one way or the other."""
+    return {
+        "rows": torch.randn(rows, columns, dtype=dtype),
+        "columns": torch.randn(columns, rows, dtype=dtype).t(),
+        "gaps between rows": torch.randn(rows, 2, columns, dtype=dtype)[:, 1],
+        "gaps between columns": torch.randn(columns, 2, rows, dtype=dtype)[:, 1].t(),
+        "gaps everywhere": torch.randn(2 * rows, 2 * columns, dtype=dtype)[::2, ::2],
+    }
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 2e-2)],
+)
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_equals_torchs_in_fp64(dtype: torch.dtype, tolerance: float, with_bias: bool) -> None:
+    torch.manual_seed(0)
+    bias = torch.randn(N, dtype=dtype) if with_bias else None
+    for left in _layouts(M, K, dtype).values():
+        for right in _layouts(K, N, dtype).values():
+            expected = left.double() @ right.double() + (0 if bias is None else bias.double())
+            made = product(left, right, bias)
+            assert made.dtype == dtype
+            torch.testing.assert_close(made.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_few_rows(rows: int) -> None:
+    assert product(torch.randn(rows, K), torch.randn(K, N)).shape == (rows, N)
+    assert product(torch.randn(M, K), torch.randn(K, rows)).shape == (M, rows)
+
+
+def test_the_same_bits_every_time() -> None:
+    torch.manual_seed(0)
+    left, right = torch.randn(100, 70), torch.randn(70, 30)
+    assert all(torch.equal(product(left, right), product(left, right)) for _ in range(5))
+
+
+def test_columns_lie_in_one_piece() -> None:
+    rows = torch.randn(M, K)
+    assert torch.equal(columns(rows), rows.t())
+    assert columns(rows).is_contiguous()

@@ -1,0 +1,513 @@
+"""Checkpoints: whole or absent wherever a save is killed, exact, and checked when read."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.storage import atomic
+from nmt.runs import checkpoint_files, checkpoints
+from nmt.runs.checkpoint_files import Tensors
+from nmt.runs.checkpoints import CheckpointFolder
+from nmt.errors import CheckpointError
+
+
+class Killed(BaseException):
+    """What stands for the end of the process: nothing in the code may catch it."""
+
+
+def tensors(value: float) -> Tensors:
+    return {"w": torch.full((3, 5), value), "b": torch.arange(7) + int(value)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CheckpointFolder:
+    (tmp_path / "checkpoints").mkdir()
+    return CheckpointFolder(tmp_path / "checkpoints")
+
+
+def save(folder: CheckpointFolder, step: int, value: float = 0.0) -> None:
+    folder.save(step, tensors(value), {"rng": torch.ones(2)}, {"value": value})
+    folder.point("last", step)
+
+
+def test_what_is_saved_is_loaded_bit_for_bit(folder: CheckpointFolder) -> None:
+    model: Tensors = {
+        "a": torch.randn(2, 3, 5),
+        "half": torch.randn(7).to(torch.bfloat16),
+        "view": torch.randn(5, 3).t(),
+        "scalar": torch.tensor(1.5),
+        "empty": torch.empty(0, 3),
+        "empty too": torch.empty(0, 3),
+        "bytes": torch.arange(11, dtype=torch.uint8),
+    }
+    state = {"best": float("-inf"), "rng": [1, 2**63], "nested": {"a": [None, True, "é"]}}
+    path = folder.save(12, model, {"m": torch.zeros(2, requires_grad=True)}, state)
+    assert path == folder.path / "step-000012"
+    loaded = folder.load("12")
+    assert loaded.step == 12
+    assert loaded.state == state
+    assert loaded.model_tensors.keys() == model.keys()
+    for name, tensor in model.items():
+        got = loaded.model_tensors[name]
+        assert got.dtype == tensor.dtype
+        assert torch.equal(got, tensor)
+    assert torch.equal(loaded.state_tensors["m"], torch.zeros(2))
+    assert folder.load_weights("step-000012")[0] == 12
+
+
+def test_tied_tensors_are_written_once_and_tied_again(folder: CheckpointFolder) -> None:
+    tied = torch.randn(300, 7)
+    path = folder.save(1, {"in": tied, "out": tied, "other": tied.clone()}, {}, {})
+    assert (path / "model.safetensors").stat().st_size < 2.5 * tied.numel() * 4
+    loaded = folder.load("1").model_tensors
+    assert loaded["in"] is loaded["out"]
+    assert loaded["other"] is not loaded["in"]
+    assert torch.equal(loaded["out"], tied)
+
+
+def test_overlapping_views_are_kept_apart(folder: CheckpointFolder) -> None:
+    flat = torch.arange(10.0)
+    folder.save(1, {"head": flat[:6], "tail": flat[4:], "all": flat}, {}, {})
+    loaded = folder.load("1").model_tensors
+    assert loaded["tail"].tolist() == [4, 5, 6, 7, 8, 9]
+    assert loaded["all"].tolist() == list(range(10))
+
+
+def test_files_obey_the_umask(folder: CheckpointFolder) -> None:
+    path = folder.save(1, tensors(0), {}, {})
+    modes = {file.name: oct(file.stat().st_mode) for file in path.iterdir()}
+    assert len(set(modes.values())) == 1, modes
+
+
+def test_labels_are_relative_links(folder: CheckpointFolder, tmp_path: Path) -> None:
+    save(folder, 3)
+    folder.point("best", 3)
+    assert os.readlink(folder.path / "last") == "step-000003"
+    moved = CheckpointFolder(tmp_path / "moved")
+    shutil.move(folder.path, moved.path)
+    assert moved.load("best").step == 3
+    assert moved.labels() == ["best", "last"]
+
+
+def test_prune_keeps_the_newest_and_what_a_label_points_to(folder: CheckpointFolder) -> None:
+    for step in (1, 2, 3, 4, 1_000_000):
+        save(folder, step)
+    folder.point("best", 2)
+    folder.prune(keep=[4, 1_000_000])
+    assert folder.steps() == [2, 4, 1_000_000]
+    folder.point("last", 4)
+    folder.prune(keep=[])
+    assert folder.steps() == [2, 4]
+    assert sorted(p.name for p in folder.path.iterdir()) == [
+        "best",
+        "last",
+        "step-000002",
+        "step-000004",
+    ]
+
+
+def counting(count: int, function: Callable[..., object], left: list[int]) -> Callable[..., object]:
+    def wrapped(*args: object, **kwargs: object) -> object:
+        if left[0] == count:
+            raise Killed
+        left[0] += 1
+        return function(*args, **kwargs)
+
+    return wrapped
+
+
+STEPS_OF_A_SAVE = [
+    (os, "rename"),
+    (os, "replace"),
+    (os, "fsync"),
+    (os, "symlink"),
+    (os, "mkdir"),
+    (os, "unlink"),
+    (os, "rmdir"),
+    (os, "write"),
+    (shutil, "rmtree"),
+]
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """End the process just before the `count`-th change that anything makes on the disk."""
+    left = [0]
+    for owner, name in STEPS_OF_A_SAVE:
+        monkeypatch.setattr(owner, name, counting(count, getattr(owner, name), left))
+
+
+@pytest.mark.parametrize("same_step", [False, True], ids=["next step", "same step"])
+def test_a_save_killed_anywhere_leaves_a_checkpoint_that_loads(
+    folder: CheckpointFolder, same_step: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    new_step = 1 if same_step else 2
+    outcomes = []
+    for count in range(100):
+        shutil.rmtree(folder.path)
+        folder.path.mkdir()
+        save(folder, 1, value=1.0)
+        folder.point("best", 1)
+        with pytest.MonkeyPatch.context() as patch:
+            kill_at(patch, count)
+            try:
+                save(folder, new_step, value=2.0)
+                folder.point("best", new_step)
+                folder.prune(keep=[new_step])
+            except Killed:
+                killed = True
+            else:
+                killed = False
+        # A reader that changes nothing, at once; then the writer, who clears up.
+        for which in ("last", "best"):
+            found = folder.load(which)
+            assert found.state["value"] == float(found.model_tensors["w"][0, 0])
+        folder.clear_leftovers()
+        found = folder.load("last")
+        assert found.state["value"] == float(found.model_tensors["w"][0, 0])
+        outcomes.append(found.state["value"])
+        assert {entry.name for entry in folder.path.iterdir()} <= {
+            *("best", "last", "step-000001", "step-000002")
+        }
+        save(folder, 3, value=3.0)
+        assert folder.load("last").step == 3
+        if not killed:
+            break
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {1.0, 2.0}
+    assert 15 < len(outcomes) < 100
+
+
+def test_a_torn_write_is_never_seen(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(folder, 1, value=1.0)
+    write = os.write
+
+    def torn(descriptor: int, data: bytes) -> int:
+        """A write that the process does not live to finish."""
+        write(descriptor, data[: len(data) // 2])
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", torn)
+        with pytest.raises(Killed):
+            save(folder, 1, value=2.0)
+    assert folder.load("1").state == {"value": 1.0}
+
+
+def test_a_short_write_is_continued(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:100]))
+    save(folder, 1, value=1.0)
+    assert folder.load("1").state == {"value": 1.0}
+
+
+def test_everything_is_on_the_disk_before_the_rename(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def synced(descriptor: int) -> None:
+        events.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", lambda a, b: (events.append("rename"), rename(a, b)))
+    folder.save(1, tensors(0), {}, {})
+    before = events[: events.index("rename")]
+    assert {"model.safetensors", "state.safetensors", ".tmp-state.json"} <= set(before)
+    assert before[-1] == ".tmp-step-000001"
+    assert events[-1] == "checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda p: (p / "model.safetensors").unlink(), "model.safetensors: missing; the checkp"),
+        (lambda p: (p / "state.json").unlink(), "state.json: missing; the checkpoint is damaged"),
+        (lambda p: (p / "state.json").write_text("{"), "state.json: damaged: not JSON"),
+        (lambda p: (p / "state.json").write_text("[]"), "state.json: got format None, allowed: 1"),
+        (lambda p: (p / "state.json").write_bytes(b"\xff"), "state.json: damaged: not JSON"),
+        (
+            lambda p: edit(p, format=3),
+            "state.json: got format 3, allowed: 1, 2; another version of",
+        ),
+        (lambda p: edit(p, sha256=None), "state.json: damaged: it lacks 'sha256'"),
+        (lambda p: edit(p, seal=None), "state.json: damaged: it lacks 'seal'"),
+        (lambda p: edit(p, seal="0"), "state.json: damaged: its content does not have its checks"),
+        (lambda p: flip(p / "model.safetensors", -1), "model.safetensors: damaged: its"),
+        (
+            lambda p: flip(p / "state.safetensors", 9),
+            "state.safetensors: header: damaged: not JSON",
+        ),
+        (lambda p: cut(p / "model.safetensors"), "model.safetensors: damaged: its header tells of"),
+        (
+            lambda p: forge(p / "model.safetensors"),
+            "model.safetensors: damaged or no safetensors file",
+        ),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_with_its_fault(
+    folder: CheckpointFolder, damage: Callable[[Path], object], reason: str
+) -> None:
+    save(folder, 1)
+    damage(folder.path / "step-000001")
+    with pytest.raises(CheckpointError) as caught:
+        folder.load("last")
+    assert str(caught.value).startswith(f"{folder.path}/step-000001/{reason}")
+    assert "\n" not in str(caught.value)
+
+
+def edit(path: Path, **changes: object) -> None:
+    """Change state.json, with a right seal unless it is the seal that is changed."""
+    content = json.loads((path / "state.json").read_text())
+    content.update(changes)
+    content = {key: value for key, value in content.items() if value is not None}
+    if "seal" not in changes:
+        del content["seal"]
+        content["seal"] = checkpoint_files._seal(content)
+    (path / "state.json").write_text(json.dumps(content))
+
+
+def flip(path: Path, index: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[index] ^= 1
+    path.write_bytes(raw)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def forge(path: Path) -> None:
+    """Damage that has the right checksum."""
+    path.write_bytes(b"not tensors")
+    content = json.loads((path.parent / "state.json").read_text())
+    edit(path.parent, sha256={**content["sha256"], path.name: atomic.digest(path)})
+
+
+@pytest.mark.parametrize(
+    ("which", "message"),
+    [
+        (
+            "best",
+            "no checkpoint 'best' (no validation has chosen one that is here), there are: last",
+        ),
+        ("step-000002", "no checkpoint 'step-000002', there are: last, step-000001"),
+        ("7", "no checkpoint '7', there are: last, step-000001"),
+        ("../checkpoints/last", "no checkpoint '../checkpoints/last', there are: last, step"),
+        ("", "no checkpoint '', there are: last, step-000001"),
+    ],
+)
+def test_a_checkpoint_that_is_not_there(folder: CheckpointFolder, which: str, message: str) -> None:
+    save(folder, 1)
+    with pytest.raises(CheckpointError) as caught:
+        folder.find(which)
+    assert f"{folder.path}: {message}" in str(caught.value)
+
+
+def test_a_label_whose_checkpoint_is_gone_says_so(folder: CheckpointFolder) -> None:
+    """Nothing that cannot be read is offered, and one that can is named as it is typed."""
+    for step in (1, 2):
+        save(folder, step)
+    folder.point("best", 1)
+    shutil.rmtree(folder.path / "step-000001")
+    with pytest.raises(CheckpointError) as caught:
+        folder.find("best")
+    assert str(caught.value) == (
+        f"{folder.path}: no checkpoint 'best' (it points to step-000001, which is gone), there "
+        "are: last, step-000002; choose one with --checkpoint step-000002"
+    )
+    shutil.rmtree(folder.path / "step-000002")
+    with pytest.raises(
+        CheckpointError, match=r"points to step-000002, which is gone\), and no oth"
+    ):
+        folder.find("last")
+
+
+def test_one_checkpoint_without_a_label_is_named(folder: CheckpointFolder) -> None:
+    save(folder, 7)
+    (folder.path / "last").unlink()
+    with pytest.raises(CheckpointError, match=r"there are: step-000007; choose .* step-000007$"):
+        folder.load_weights("best")
+    assert folder.load_weights("step-000007")[0] == 7
+
+
+ODD = ("step-0000099", "step-00000\u0669", "step-000099\n", "step-99", "step-000099 ")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_name_that_no_save_gives_is_no_checkpoint(folder: CheckpointFolder, name: str) -> None:
+    save(folder, 1)
+    (folder.path / name).mkdir()
+    assert folder.steps() == [1]
+    assert folder.load_newest()[0].step == 1
+    folder.prune([1])
+    assert (folder.path / name).is_dir()
+    with pytest.raises(CheckpointError) as caught:
+        folder.load(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_number_in_other_digits_is_no_step(folder: CheckpointFolder) -> None:
+    save(folder, 1)
+    with pytest.raises(CheckpointError, match="no checkpoint '\u0661', there are: last, step-0000"):
+        folder.find("\u0661")
+
+
+@pytest.mark.parametrize("at", ["the link", "the first file", "the second file"])
+def test_a_reader_who_is_late_reads_what_the_label_means_by_then(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """A training that saves each update deletes the checkpoint that a reader has just found."""
+    save(folder, 1, 1.0)
+    module, name = {
+        "the link": (os, "readlink"),
+        "the first file": (checkpoints, "read_state"),
+        "the second file": (checkpoints, "read_tensors"),
+    }[at]
+    genuine = getattr(module, name)
+    late = iter((2, 3, 4))
+
+    def delayed(*arguments: object) -> object:
+        found = genuine(*arguments) if at == "the link" else None
+        step = next(late, None)
+        if step is not None:
+            monkeypatch.setattr(module, name, genuine)
+            save(folder, step, float(step))
+            folder.prune([step])
+            monkeypatch.setattr(module, name, delayed)
+        return found if at == "the link" else genuine(*arguments)
+
+    monkeypatch.setattr(module, name, delayed)
+    step, weights = folder.load_weights("last")
+    assert step == 4
+    assert float(weights["w"][0, 0]) == 4.0
+
+
+def test_an_empty_folder(folder: CheckpointFolder) -> None:
+    folder.clear_leftovers()
+    assert (folder.steps(), folder.labels()) == ([], [])
+    with pytest.raises(CheckpointError, match=r"checkpoints: no checkpoint here yet$"):
+        folder.load("last")
+
+
+def test_pointing_at_nothing_or_over_a_folder(folder: CheckpointFolder) -> None:
+    save(folder, 1)
+    with pytest.raises(CheckpointError, match=r"step-000002: no such checkpoint to call 'best'$"):
+        folder.point("best", 2)
+    (folder.path / "best").mkdir()
+    with pytest.raises(CheckpointError, match="a folder stands where a link is to be"):
+        folder.point("best", 1)
+
+
+def test_every_bit_of_a_checkpoint_is_guarded(folder: CheckpointFolder) -> None:
+    """Whichever bit flips, a damaged state.json never passes for another one."""
+    save(folder, 1)
+    path = folder.path / "step-000001" / "state.json"
+    raw, good = path.read_bytes(), folder.load("1").state
+    changed = 0
+    for index in range(len(raw)):
+        path.write_bytes(raw[:index] + bytes([raw[index] ^ 4]) + raw[index + 1 :])
+        try:
+            assert folder.load("1").state == good
+        except CheckpointError:
+            changed += 1
+    assert changed > 0.9 * len(raw) - raw.count(b" ")
+
+
+def test_the_newest_whole_checkpoint_is_found(folder: CheckpointFolder) -> None:
+    for step in (1, 2, 3):
+        save(folder, step, float(step))
+    assert (folder.load_newest()[0].step, folder.load_newest()[1]) == (3, {})
+    flip(folder.path / "step-000003" / "model.safetensors", 99)
+    (folder.path / "step-000002" / "state.json").unlink()
+    found, faults = folder.load_newest()
+    assert found.state == {"value": 1.0}
+    assert list(faults) == [3, 2]
+    assert "step-000003/model.safetensors: damaged" in faults[3]
+    assert "step-000002/state.json: missing" in faults[2]
+    assert folder.set_aside(3).name == "damaged-step-000003"
+    assert folder.steps() == [1, 2]
+    save(folder, 3)
+    folder.set_aside(3)
+    cut(folder.path / "step-000001" / "state.safetensors")
+    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints is whole \(the newest: "):
+        folder.load_newest()
+    with pytest.raises(CheckpointError, match=r"no checkpoint here yet$"):
+        CheckpointFolder(folder.path / "none").load_newest()
+
+
+def test_another_version_is_not_taken_for_damage(folder: CheckpointFolder) -> None:
+    for step in (1, 2):
+        save(folder, step)
+    edit(folder.path / "step-000002", format=3)
+    with pytest.raises(CheckpointError, match=r"step-000002/state\.json: got format 3, allowed"):
+        folder.load_newest()
+
+
+def test_a_reader_gets_what_it_asked_for_or_the_names_of_others(folder: CheckpointFolder) -> None:
+    for step in (1, 2, 3):
+        save(folder, step)
+    flip(folder.path / "step-000003" / "model.safetensors", 99)
+    flip(folder.path / "step-000001" / "state.safetensors", 9)
+    with pytest.raises(CheckpointError, match=r"damaged: .*; whole are: step-000002$"):
+        folder.load_weights("last")
+    assert folder.load_weights("1")[0] == 1
+    flip(folder.path / "step-000002" / "model.safetensors", 99)
+    with pytest.raises(CheckpointError, match=r"damaged: .*; no other is whole$"):
+        folder.load_weights("last")
+
+
+@pytest.mark.parametrize("target", ["../../elsewhere", "/etc", ".", "step-1", "last"])
+def test_a_label_leads_nowhere_else(folder: CheckpointFolder, target: str) -> None:
+    save(folder, 1)
+    (folder.path / "last").unlink()
+    (folder.path / "last").symlink_to(target)
+    with pytest.raises(CheckpointError, match=r"last: got a link to '.*', allowed: best and last"):
+        folder.load("last")
+
+
+def test_a_checkpoint_that_is_a_link_is_none(folder: CheckpointFolder, tmp_path: Path) -> None:
+    save(folder, 1)
+    (folder.path / "step-000001").rename(tmp_path / "step-000001")
+    (folder.path / "step-000001").symlink_to(tmp_path / "step-000001")
+    assert folder.steps() == []
+    for which in ("last", "1"):
+        with pytest.raises(CheckpointError, match="step-000001"):
+            folder.load(which)
+
+
+def test_a_name_is_taken_away(folder: CheckpointFolder) -> None:
+    save(folder, 1)
+    folder.forget("last")
+    folder.forget("last")
+    assert (folder.labels(), folder.steps()) == ([], [1])
+
+
+def test_what_may_not_be_read_is_not_called_damaged(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(folder, 1)
+    save(folder, 2)
+
+    opened = os.open
+
+    def refused(path: Path, flags: int) -> int:
+        if path.name == unreadable:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", refused)
+    for unreadable in ("model.safetensors", "state.json"):
+        with pytest.raises(CheckpointError, match=rf"2/{unreadable}: cannot be read: Permission"):
+            folder.load_newest()

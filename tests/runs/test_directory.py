@@ -1,0 +1,216 @@
+"""The run directory: made, found, loaded; every way it can be wrong has its message."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.config import RunConfig, load_config
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.models.catalog import build_model
+from nmt.runs.directory import RunDirectory, find_run, load_model
+from nmt.types import SentencePair
+
+CPU = torch.device("cpu")
+PAIRS = [SentencePair("the cat sleeps .", "le chat dort ."), SentencePair("a dog", "un chien")]
+
+
+def make_config(folder: Path, *overrides: str) -> RunConfig:
+    path = folder / "x.yaml"
+    path.write_text(
+        "name: x\n"
+        "data: {corpus: starter}\n"
+        "tokenizer: {kind: word, min_freq: 1, joint: true}\n"
+        "model: {embedding: 11, hidden: 11, tie_embeddings: all, attention: {size: 7}}\n"
+        "train: {epochs: 1}\n"
+    )
+    return load_config(path, overrides)
+
+
+def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    config = make_config(path.parent, *overrides)
+    run = RunDirectory.create(path, config)
+    tokenizers = train_tokenizers(config.tokenizer, PAIRS, "en", "fr", seed=1)
+    tokenizers.save(run.tokenizer_path)
+    torch.manual_seed(step)
+    model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    run.save_checkpoint(step, model.state_dict(), {}, {"epoch": 1})
+    run.point("last", step)
+    return run
+
+
+def test_what_create_writes_open_reads(tmp_path: Path) -> None:
+    config = make_config(tmp_path)
+    made = RunDirectory.create(tmp_path / "runs" / "deep" / "x", config)
+    assert RunDirectory.open(made.path).load_config() == config
+    with pytest.raises(CheckpointError, match=r"x: a run is here already$"):
+        RunDirectory.create(made.path, config)
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=r"file/y: cannot be created: Not a directory$"):
+        RunDirectory.create(tmp_path / "file" / "y", config)
+    with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
+        RunDirectory.open(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
+        load_model(str(tmp_path / "nowhere"), "best", CPU)
+    with pytest.raises(CheckpointError, match=r": not a run: it has no config\.yaml$"):
+        load_model(tmp_path, "best", CPU)
+
+
+def test_open_removes_what_a_killed_save_left(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "x")
+    leftover = run.checkpoint_folder.path / ".tmp-step-000009"
+    leftover.mkdir()
+    RunDirectory.open(run.path)
+    assert not leftover.exists()
+    assert run.load_state().state == {"epoch": 1}
+
+
+def test_json_files_of_a_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "x")
+    run.write_json("run.json", {"a": ["é"]})
+    assert run.read_json("run.json") == {"a": ["é"]}
+    with pytest.raises(CheckpointError, match=r"x/scores\.json: no such file$"):
+        run.read_json("scores.json")
+    (run.path / "run.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"x/run\.json: damaged: not JSON"):
+        run.read_json("run.json")
+
+
+@pytest.mark.parametrize("which", ["last", "step-000003", "3", 3])
+def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> None:
+    run = make_run(tmp_path / "x")
+    loaded = load_model(run.path, which, CPU)
+    assert loaded.step == 3
+    assert loaded.config == run.load_config()
+    assert loaded.tokenizers.src.vocab == loaded.tokenizers.tgt.vocab
+    assert not loaded.model.training
+    saved = run.load_state().model_tensors
+    got = loaded.model.state_dict()
+    assert got.keys() == saved.keys()
+    assert all(torch.equal(got[name], saved[name]) for name in saved)
+    # It computes, with nothing left without storage, what the model that was saved computes.
+    tokenizers = loaded.tokenizers
+    twin = build_model(loaded.config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    twin.load_state_dict(saved)
+    twin.eval()
+    ids, keep = torch.tensor([[4, 5, 6, 3]]), torch.ones(1, 4, dtype=torch.bool)
+    tgt_in = torch.tensor([[2, 7, 8]])
+    assert torch.equal(loaded.model(ids, keep, tgt_in).logits, twin(ids, keep, tgt_in).logits)
+    # Tied weights are one parameter still.
+    n_stored = sum(tensor.numel() for tensor in saved.values())
+    assert sum(p.numel() for p in loaded.model.parameters()) < n_stored
+
+
+def test_a_copied_run_loads(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "x")
+    shutil.copytree(run.path, tmp_path / "links", symlinks=True)
+    shutil.copytree(run.path, tmp_path / "folders", symlinks=False)
+    shutil.rmtree(run.path)
+    assert load_model(tmp_path / "links", "last", CPU).step == 3
+    assert load_model(tmp_path / "folders", "last", CPU).step == 3
+
+
+def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "x")
+    _, _, text = run.config_path.read_text().partition("\n")  # without its checksum
+    run.config_path.write_text(text.replace("    size: 7", "    size: 5"))
+    with pytest.raises(
+        CheckpointError,
+        match=r"step-000003: does not fit config\.yaml and tokenizer: .*: got F32 .*7.*, "
+        r"allowed: F32 .*5.* \(and \d+ more\)$",
+    ):
+        load_model(run.path, "last", CPU)
+    run.config_path.write_text(text.replace("layers: 1", "layers: 2"))
+    with pytest.raises(CheckpointError, match=r"tokenizer: lacks .* more"):
+        load_model(run.path, "last", CPU)
+
+
+def test_a_checkpoint_with_a_tensor_too_many(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "x")
+    tensors = run.load_state().model_tensors
+    run.save_checkpoint(4, {**tensors, "spare": torch.zeros(2)}, {}, {})
+    with pytest.raises(CheckpointError, match=r"tokenizer: has 'spare', which the model does not$"):
+        load_model(run.path, 4, CPU)
+
+
+def test_each_part_of_a_run_that_is_missing_is_named(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "x")
+    with pytest.raises(CheckpointError, match=r"no checkpoint 'best' \(no validation"):
+        load_model(run.path, "best", CPU)
+    shutil.rmtree(run.tokenizer_path)
+    with pytest.raises(DataError, match="tokenizer"):
+        load_model(run.path, "last", CPU)
+    run.config_path.write_text("name: x\nmodle: {}\n")
+    with pytest.raises(ConfigError, match=r"x/config\.yaml:2: modle: unknown key; did you mean 'm"):
+        load_model(run.path, "last", CPU)
+    run.config_path.unlink()
+    with pytest.raises(CheckpointError, match=r"x: not a run: it has no config\.yaml$"):
+        load_model(run.path, "last", CPU)
+
+
+def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    first, second = make_run(root / "first"), make_run(root / "second")
+    RunDirectory.create(root / "third", make_config(tmp_path))
+    (root / "no run").mkdir()
+    for seconds, run in ((2_000, first), (1_000, second)):
+        os.utime(run.checkpoint_folder.find("last") / "state.json", (seconds, seconds))
+    assert find_run(None, root) == first.path
+    second.save_checkpoint(4, {}, {}, {})
+    assert find_run(None, root) == second.path
+    assert find_run(first.path, root) == first.path
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "runs"
+    good, bad = make_run(root / "good"), make_run(root / "bad")
+    stat = Path.stat
+
+    def refused(self: Path, **options: Any) -> os.stat_result:
+        if bad.path in self.parents:
+            raise PermissionError(13, "Permission denied", str(self))
+        return stat(self, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    said: list[str] = []
+    assert find_run(None, root, said.append) == good.path
+    assert said == [f"note: {bad.path}: left out: cannot be read: Permission denied"]
+
+
+def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        find_run(None)
+    assert str(caught.value) == (
+        "no --run given and no folder 'runs' here; train a model first: nmt train --config starter"
+    )
+    run = RunDirectory.create(Path("runs/x"), make_config(tmp_path))
+    with pytest.raises(
+        CheckpointError, match=r"none of the 1 runs in 'runs' has a checkpoint yet$"
+    ):
+        find_run(None)
+    with pytest.raises(CheckpointError, match="runs/x: this run has no checkpoint yet; train it"):
+        find_run(run.path)
+    with pytest.raises(CheckpointError, match=r"^run/y: no such run; did you mean 'runs/x'\?$"):
+        find_run(Path("run/y"))
+    with pytest.raises(CheckpointError, match=r"^x: no such run; did you mean 'runs/x'\?$"):
+        find_run(Path("x"))
+    with pytest.raises(CheckpointError, match=r"^/quite/else: no such run$"):
+        find_run(Path("/quite/else"))
+    Path("empty").mkdir()
+    with pytest.raises(CheckpointError, match=r"^empty: not a run: it has no config\.yaml$"):
+        find_run(Path("empty"))
+
+
+def test_tokenizers_are_a_value_of_the_loaded_model(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "x")
+    tokenizers = load_model(run.path, "last", CPU).tokenizers
+    assert isinstance(tokenizers, Tokenizers)
+    assert tokenizers.src.encode("the cat").pieces

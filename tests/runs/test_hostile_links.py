@@ -1,0 +1,189 @@
+"""Links and special files planted in a run under the names that nmt writes.
+
+Nothing outside of the run is written, appended to, renamed or deleted, and nothing is waited for.
+"""
+
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from training.toy import copy_begun, toy_config, write_reversal
+
+from nmt.errors import CheckpointError, NMTError
+from nmt.evaluation.evaluate import Evaluation
+from nmt.evaluation.score_report import EvalReport
+from nmt.evaluation.typography import Comparable
+from nmt.runs.directory import load_model
+from nmt.runs.tree import WRITTEN, check_tree
+from nmt.training.loop import train
+
+Plant = Callable[[Path], object]
+"""Puts something under a name."""
+
+
+def go_on(folder: Path, steps: int) -> int:
+    config = toy_config(folder, train={"epochs": None, "steps": steps}, valid={"samples": 0})
+    return train(config, folder / "run", ["nmt", "train"], quiet=True).step
+
+
+def keep(run: Path) -> None:
+    """As `nmt eval` does."""
+    EvalReport("test", Evaluation(Comparable(("a",), ()), {}, (), 0.5), {}, {}).keep(run)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus and a run of three updates."""
+    folder = tmp_path_factory.mktemp("begun")
+    write_reversal(folder, n_train=40, n_test=3)
+    go_on(folder, 3)
+    keep(folder / "run")
+    (folder / "run" / "tensorboard").mkdir()
+    return folder
+
+
+@pytest.fixture
+def folder(begun: Path, tmp_path: Path) -> Path:
+    """The same, to be changed."""
+    return copy_begun(begun, tmp_path)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """What belongs to somebody else: by every name that a writer may delete, rename or write."""
+    path = tmp_path / "outside"
+    path.mkdir()
+    for name in (".tmp-x", ".old-step-000009", ".del-x", "tokenizer.json", "test.json", "step-1"):
+        (path / name).write_text("precious")
+    (path / "bashrc").write_text("precious")
+    return path
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+
+
+def replaced_by(plant: Plant) -> Plant:
+    def replace(path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            path.unlink()
+        plant(path)
+
+    return replace
+
+
+def as_socket(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # the address may be no longer than 107 bytes
+    with socket.socket(socket.AF_UNIX) as planted:
+        planted.bind(path.name)
+    os.chdir(here)
+
+
+NAMES = [
+    *WRITTEN,
+    "checkpoints/step-000003",
+    "checkpoints/step-000003/model.safetensors",
+    "checkpoints/step-000003/state.safetensors",
+    "checkpoints/step-000003/state.json",
+    "checkpoints/.tmp-step-000004",
+    "checkpoints/.old-step-000003",
+    "checkpoints/best",
+    "checkpoints/last",
+    "tokenizer/tokenizer.json",
+    "tokenizer/src.vocab.txt",
+    "eval/test.json",
+    "eval/.tmp-test.json",
+    "tensorboard/events",
+]
+
+
+def refused(act: Callable[[], object]) -> str:
+    with pytest.raises(NMTError) as caught:
+        act()
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("what", ["", "bashrc", "nothing yet"])
+def test_training_and_evaluation_do_not_follow_a_link_out(
+    folder: Path, outside: Path, name: str, what: str
+) -> None:
+    before = content(outside)
+    replaced_by(lambda path: path.symlink_to(outside / what))(folder / "run" / name)
+    text = refused(lambda: go_on(folder, 4))
+    assert name.partition("/")[0] in text or "cannot be created or written to" in text
+    if name.startswith("eval"):
+        assert "a symbolic link, expected a regular file" in refused(lambda: keep(folder / "run"))
+    assert content(outside) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("plant", [os.mkfifo, as_socket], ids=["FIFO", "socket"])
+def test_training_waits_for_no_special_file(folder: Path, name: str, plant: Plant) -> None:
+    replaced_by(plant)(folder / "run" / name)
+    text = refused(lambda: go_on(folder, 4))
+    assert "expected a regular file" in text or "run: cannot be created or written to: " in text
+
+
+READ = [
+    "config.yaml",
+    "tokenizer/tokenizer.json",
+    "tokenizer/src.vocab.txt",
+    "checkpoints/step-000003/model.safetensors",
+    "checkpoints/step-000003/state.json",
+]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_reading_waits_for_no_special_file(folder: Path, name: str) -> None:
+    run = folder / "run"
+    replaced_by(os.mkfifo)(run / name)
+    text = refused(lambda: load_model(run, "last", torch.device("cpu")))
+    assert "a FIFO, expected a regular file" in text or "no config.yaml" in text
+
+
+def test_a_device_is_not_read(folder: Path) -> None:
+    path = folder / "run" / "metrics.jsonl"
+    replaced_by(lambda path: path.symlink_to("/dev/zero"))(path)
+    assert "metrics.jsonl: a symbolic link" in refused(lambda: go_on(folder, 4))
+
+
+def test_a_run_that_is_itself_a_link_goes_on(folder: Path) -> None:
+    os.rename(folder / "run", folder / "elsewhere")
+    (folder / "run").symlink_to(folder / "elsewhere")
+    assert go_on(folder, 4) == 4
+    keep(folder / "run")
+
+
+def test_what_nmt_never_writes_may_be_anything(folder: Path, outside: Path) -> None:
+    (folder / "run" / "notes").symlink_to(outside)
+    (folder / "run" / "checkpoints" / "favourite").symlink_to("step-000003")
+    assert go_on(folder, 4) == 4
+
+
+def test_all_that_a_run_writes_is_looked_at(folder: Path) -> None:
+    """A file that is written anew some day needs its place in WRITTEN."""
+    assert {path.name for path in (folder / "run").iterdir()} == set(WRITTEN)
+
+
+def test_a_file_that_goes_away_meanwhile_is_no_fault(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader beside a training: what was listed may be deleted before it is looked at."""
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: [*listed(path), "gone"])
+    check_tree(folder / "run")
+    monkeypatch.undo()
+    (folder / "run" / "checkpoints" / "best").unlink()
+    (folder / "run" / "checkpoints" / "best").symlink_to("../../outside")
+    with pytest.raises(CheckpointError, match="best: a symbolic link, expected a regular file"):
+        check_tree(folder / "run")

@@ -1,0 +1,142 @@
+"""One writer a run: refused by name while it lives, let go of when it dies."""
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import CheckpointError
+from nmt.runs.lock import LOCK_NAME, run_lock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from nmt.runs.lock import run_lock
+with run_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process that holds the lock of tmp_path/run."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(
+    tmp_path: Path, holder: "subprocess.Popen[str]"
+) -> None:
+    with (
+        pytest.raises(CheckpointError, match=rf"run: process {holder.pid} is training in this run"),
+        run_lock(tmp_path / "run"),
+    ):
+        pytest.fail("held twice")
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with run_lock(tmp_path / "run") as missing:
+        assert missing is None
+
+
+def test_the_same_process_may_not_train_twice_either(tmp_path: Path) -> None:
+    with run_lock(tmp_path / "run"):
+        with (
+            pytest.raises(CheckpointError, match=rf"process {os.getpid()} is training"),
+            run_lock(tmp_path / "run"),
+        ):
+            pytest.fail("held twice")
+        with run_lock(tmp_path / "other"):
+            pass
+    with run_lock(tmp_path / "run"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"pid": 7, "host": "elsewhere"}', "process 7 on elsewhere is training"),
+        ("", "another process is training"),
+        ("[]", "another process is training"),
+        ('{"pid": "x", "host": ""}', "another process is training"),
+    ],
+)
+def test_who_holds_it_is_said_as_far_as_it_is_known(
+    tmp_path: Path, content: str, words: str
+) -> None:
+    with run_lock(tmp_path):
+        (tmp_path / LOCK_NAME).write_text(content)
+        with pytest.raises(CheckpointError, match=words), run_lock(tmp_path):
+            pytest.fail("held twice")
+
+
+def test_a_file_system_without_locks_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def refused(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with run_lock(tmp_path) as missing:
+        assert missing == (
+            f"{tmp_path}: no lock is to be had on this file system (No locks available); "
+            "let no second process train in this run"
+        )
+
+
+def test_a_system_without_them_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(CheckpointError, match="on Windows use WSL"), run_lock(tmp_path):
+        pytest.fail("held")
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(CheckpointError, match=r"file/run: cannot be created or written to: Not a"),
+        run_lock(tmp_path / "file" / "run"),
+    ):
+        pytest.fail("held")
+    with (
+        pytest.raises(CheckpointError, match=r"file: cannot be created or .* to: it is a file$"),
+        run_lock(tmp_path / "file"),
+    ):
+        pytest.fail("held")
+    (tmp_path / LOCK_NAME).symlink_to("file")
+    with (
+        pytest.raises(CheckpointError, match="cannot be created or written to: Too many levels"),
+        run_lock(tmp_path),
+    ):
+        pytest.fail("held")
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+def test_a_full_disk_does_not_hinder_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with run_lock(tmp_path) as missing:
+        assert missing is None
+
+
+def test_the_holder_is_written_down(tmp_path: Path) -> None:
+    with run_lock(tmp_path):
+        text = (tmp_path / LOCK_NAME).read_text()
+    assert f'"pid": {os.getpid()}' in text
+    assert socket.gethostname() in text

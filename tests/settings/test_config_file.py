@@ -1,0 +1,251 @@
+"""YAML to config: scalars, places, overrides, and each message for a file that is wrong."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from nmt.errors import ConfigError
+from nmt.settings.base import Config
+from nmt.settings.config_file import dump_tree, load_tree
+
+
+class Round(Config):
+    """A shape with one size."""
+
+    kind: Literal["round"] = "round"
+    radius: float = 1.0
+    colour: str = "red"
+
+
+class Square(Config):
+    """A shape with another."""
+
+    kind: Literal["square"] = "square"
+    side: float = 1.0
+    colour: str = "red"
+
+
+class Inner(Config):
+    """A section."""
+
+    size: int = 3
+    flag: bool = False
+    paths: tuple[Path, ...] = ()
+    shape: Annotated[Round | Square, Field(discriminator="kind")] = Square()
+
+
+class Outer(Config):
+    """The whole file."""
+
+    name: str
+    rate: float = Field(default=0.5, gt=0)
+    inner: Inner = Inner()
+    other: Inner | None = None
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path("x.yaml")
+
+
+def load(file: Path, text: str, *overrides: str) -> Outer:
+    file.write_text(text, encoding="utf-8")
+    return load_tree(file, overrides, Outer)
+
+
+TOO_DEEP = "not valid YAML: sections are nested deeper than 20 levels"
+
+
+def error(file: Path, text: str, *overrides: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(file, text, *overrides)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("3e-4", 3e-4), ("3E4", 3e4), (".5", 0.5), ("1.", 1.0), ("7", 7.0), ("1_000", 1000.0)],
+)
+def test_numbers(file: Path, written: str, value: float) -> None:
+    assert load(file, f"name: x\nrate: {written}").rate == value
+
+
+@pytest.mark.parametrize("written", ["no", "yes", "off", "2020-01-01", "12:30", "1e", "0x1F", "="])
+def test_words_that_yaml_1_1_takes_for_something_else(file: Path, written: str) -> None:
+    assert load(file, f"name: {written}").name == written
+
+
+def test_a_leading_zero_is_decimal(file: Path) -> None:
+    assert load(file, "name: x\ninner: {size: 010}").inner.size == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: 12", "x.yaml:1: name: got 12, allowed: text (put it in quotes if it is)"),
+        ("name: x\nrate: '3e-4'", "x.yaml:2: rate: got '3e-4', allowed: a number"),
+        ("name: x\nrate: true", "x.yaml:2: rate: got true, allowed: a number"),
+        ("name: x\nrate: 0", "x.yaml:2: rate: got 0, allowed: > 0"),
+        ("name: x\nrate: 1e999", "x.yaml:2: rate: got 1e999, which is too large for a number"),
+        ("name: x\ninner: {flag: yes}", "x.yaml:2: inner.flag: got 'yes', allowed: true or false"),
+        ("name: x\ninner: {size: 3.5}", "x.yaml:2: inner.size: got 3.5, allowed: a whole number"),
+        ("name: x\ninner: 3", "x.yaml:2: inner: got 3, allowed: a section of keys"),
+        ("name: x\ninner: {paths: a}", "x.yaml:2: inner.paths: got 'a', allowed: a list"),
+        ("rate: 1", "x.yaml: name: missing, and it has no default"),
+        ("", "x.yaml: the file says nothing; a config needs at least a name"),
+        ("# only words\n", "x.yaml: the file says nothing; a config needs at least a name"),
+        ("- a\n- b", "x.yaml:1: got a list, allowed: lines of `key: value`"),
+        ("hello", "x.yaml:1: got a single value, allowed: lines of `key: value`"),
+        ("name: x\nrate: 1\nrate: 2", "x.yaml:3: rate: given twice, first in x.yaml:2"),
+        (
+            "name: x\ninner:\n  size: 1\n  size: 1",
+            "x.yaml:4: inner.size: given twice, first in x.yaml:3",
+        ),
+        ("name: x\n3: 4", "x.yaml:2: keys are plain names, got '3'"),
+        ("name: x\nrate: !!python/name:os.system 3", None),
+        ("name: &a x\nother: *a", "x.yaml:2: not valid YAML: aliases (*a) are not allowed"),
+        ("name: x\n  rate: 3", "x.yaml:2: not valid YAML: mapping values are not allowed here"),
+        ("name: [x", "x.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'"),
+        ("name: x\n---\nname: y", "x.yaml:2: not valid YAML: but found another document"),
+        ("name: \x00", None),
+        ("name: x\nrate: [\0]", "x.yaml:2: not valid YAML: the character U+0000 is not allowed"),
+        ("name: " + "[" * 5000, "x.yaml:1: " + TOO_DEEP),
+        ("".join(f"{' ' * n}a:\n" for n in range(100)), "x.yaml:20: " + TOO_DEEP),
+        (f"name: x\nrate: {'9' * 5000}", "x.yaml:2: rate: got a number of 5000 digits"),
+        (f"name: x\nrate: {2**63}", f"x.yaml:2: rate: got {2**63}, allowed: less than 2^63"),
+        ("name: x\n'a\\nb': 1\n\"c\\nd\": 1", "x.yaml:3: keys are plain names, got 'c\\nd'"),
+        (
+            f"name: x\n{'k' * 120}: 1",
+            f"x.yaml:2: keys are plain names, got '{'k' * 12}...{'k' * 13}'",
+        ),
+    ],
+)
+def test_each_fault_of_a_file_has_its_line(file: Path, text: str, message: str | None) -> None:
+    found = error(file, text)
+    if message is None:
+        assert found.startswith("x.yaml")
+        assert "not allowed" in found
+        assert "\n" not in found
+    else:
+        assert found == message
+
+
+def test_all_faults_are_reported_in_the_order_of_the_file(file: Path) -> None:
+    text = "rate: 0\ninner:\n  sise: 3\n  flag: 1\nnmae: x\n"
+    assert error(file, text, "inner.size=a").splitlines() == [
+        "x.yaml: name: missing, and it has no default",
+        "x.yaml:1: rate: got 0, allowed: > 0",
+        "x.yaml:3: inner.sise: unknown key; did you mean 'inner.size'?",
+        "x.yaml:4: inner.flag: got 1, allowed: true or false",
+        "x.yaml:5: nmae: unknown key; did you mean 'name'?",
+        "--set inner.size=a: inner.size: got 'a', allowed: a whole number",
+    ]
+
+
+def test_a_missing_file_names_the_nearest(file: Path) -> None:
+    file.write_text("name: x")
+    with pytest.raises(ConfigError, match=r"^x.yml: no such file; did you mean 'x.yaml'\?$"):
+        load_tree(Path("x.yml"), (), Outer)
+    with pytest.raises(ConfigError, match=r"^nowhere/zzzzzz.yaml: no such file$"):
+        load_tree(Path("nowhere/zzzzzz.yaml"), (), Outer)
+
+
+def test_a_folder_or_a_file_that_is_not_text(file: Path) -> None:
+    os.mkdir("folder")
+    with pytest.raises(ConfigError, match=r"^folder: cannot be read: Is a directory$"):
+        load_tree(Path("folder"), (), Outer)
+    file.write_bytes(b"name:\n \xff")
+    with pytest.raises(ConfigError, match=r"^x.yaml:2: byte 0xff is not UTF-8$"):
+        load_tree(file, (), Outer)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbfname: x")
+    assert load_tree(file, (), Outer).name == "x"
+
+
+def test_overrides_reach_into_what_the_file_does_not_say(file: Path) -> None:
+    config = load(file, "name: x", "rate=3e-4", "inner.size=7", "inner.paths=[a, b]", "other={}")
+    assert config == Outer(
+        name="x", rate=3e-4, inner=Inner(size=7, paths=(Path("a"), Path("b"))), other=Inner()
+    )
+
+
+def test_the_last_override_of_a_key_wins(file: Path) -> None:
+    assert load(file, "name: x\nrate: 1", "rate=2", "rate=3").rate == 3
+
+
+def test_an_override_may_hold_an_equals_sign_or_be_empty(file: Path) -> None:
+    assert load(file, "name: x", "name=a=b").name == "a=b"
+    assert load(file, "name: x\nother: {size: 1}", "other=").other is None
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("rate", "--set rate: allowed: key=value, such as --set train.lr=3e-4"),
+        ("=3", "--set =3: allowed: key=value, such as --set train.lr=3e-4"),
+        ("inner..size=3", "--set inner..size=3: allowed: key=value, such as --set train.lr=3e-4"),
+        ("rate.x=3", "--set rate.x=3: 'rate' is no section here"),
+        ("name=[", "--set name=[: not valid YAML: expected the node content, but found '<stream "),
+        ("rat=3", "--set rat=3: rat: unknown key; did you mean 'rate'?"),
+        ("inner.zzz=3", "--set inner.zzz=3: inner.zzz: unknown key, allowed here: size, flag, pa"),
+        ("zzz.size=3", "--set zzz.size=3: zzz: unknown key, allowed here: name, rate, inner, ot"),
+        ("rate=0", "--set rate=0: rate: got 0, allowed: > 0"),
+        ("inner.shape.kind=sqare", "inner.shape.kind: got 'sqare', allowed: 'round', 'square'"),
+        ("inner.shape.radius=1", "inner.shape.radius: unknown key for kind 'square', 'round' has"),
+    ],
+)
+def test_each_fault_of_an_override_names_it(file: Path, override: str, message: str) -> None:
+    found = error(file, "name: x\nrate: 1", override)
+    assert found.startswith(f"--set {override}: ")
+    assert message in found
+    assert "\n" not in found
+
+
+def test_a_section_without_a_kind_is_of_the_default_kind(file: Path) -> None:
+    assert load(file, "name: x\ninner: {shape: {side: 2}}").inner.shape == Square(side=2)
+    assert load(file, "name: x", "inner.shape.side=2").inner.shape == Square(side=2)
+
+
+def test_a_kind_may_be_given_as_its_name(file: Path) -> None:
+    assert load(file, "name: x\ninner: {shape: round}").inner.shape == Round()
+    assert load(file, "name: x", "inner.shape=round").inner.shape == Round()
+    changed = load(file, "name: x\ninner: {shape: round}", "inner.shape.radius=9")
+    assert changed.inner.shape == Round(radius=9)
+    wrong = error(file, "name: x\ninner:\n  shape: rond")
+    assert wrong == "x.yaml:3: inner.shape.kind: got 'rond', allowed: 'round', 'square'"
+
+
+def test_an_empty_section_is_its_defaults(file: Path) -> None:
+    assert load(file, "name: x\ninner:\n  # nothing yet\nother:\n") == Outer(name="x")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_new_kind_keeps_what_it_knows_and_drops_the_rest(file: Path, swapped: bool) -> None:
+    text = "name: x\ninner: {shape: {kind: square, side: 2, colour: blue}}"
+    overrides = ["inner.shape.kind=round", "inner.shape.radius=5"]
+    shape = load(file, text, *(reversed(overrides) if swapped else overrides)).inner.shape
+    assert shape == Round(radius=5, colour="blue")
+
+
+def test_a_new_kind_does_not_hide_a_key_that_no_kind_knows(file: Path) -> None:
+    text = "name: x\ninner: {shape: {kind: square, sied: 2}}"
+    assert "inner.shape.sied: unknown key" in error(file, text, "inner.shape.kind=round")
+
+
+def test_a_fault_inside_a_list_has_its_index(file: Path) -> None:
+    text = "name: x\ninner:\n  paths:\n  - a\n  - 3\n"
+    assert error(file, text).startswith("x.yaml:5: inner.paths.1: got 3, allowed: ")
+
+
+def test_dump_keeps_the_order_of_the_class() -> None:
+    assert dump_tree(Outer(name="é", rate=1e-8)).splitlines()[:3] == [
+        "name: é",
+        "rate: 1.0e-08",
+        "inner:",
+    ]

@@ -1,0 +1,86 @@
+"""Small files that are replaced whole."""
+
+import errno
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.storage.atomic import digest, remove, replaced, write_json, write_text
+
+
+def test_a_text_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old é\n")
+    write_text(path, "new é\n")
+    assert path.read_text(encoding="utf-8") == "new é\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_killed_before_the_rename_the_old_text_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", lambda *_: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception):
+            write_text(path, "new")
+    assert path.read_text() == "old"
+    write_text(path, "newer")
+    assert path.read_text() == "newer"
+
+
+def test_what_fails_leaves_the_old_text_and_nothing_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    for failing in ("write", "fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, failing, refused)
+            with pytest.raises(OSError, match="Input/output") as caught:
+                write_text(path, "new")
+        assert caught.value.filename == str(path)
+        assert path.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_stream_replaces_as_a_text_does(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with replaced(path) as stream:
+        stream.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_json_refuses_nan_unless_asked(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, math.nan)
+    assert not path.exists()
+    write_json(path, {"a": math.inf}, allow_nan=True)
+    assert json.loads(path.read_text()) == {"a": math.inf}
+
+
+def test_remove_takes_a_link_and_leaves_what_it_points_to(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    (tmp_path / "link").symlink_to("folder")
+    remove(tmp_path / "link")
+    assert (tmp_path / "folder" / "file").exists()
+    remove(tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sha256_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    assert digest(tmp_path / "a").startswith("e3b0c44298fc1c14")

@@ -1,0 +1,97 @@
+"""Files read within limits: the limit, damage, and links out, each in a line of its own class."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.storage.bounded import MAX_JSON_BYTES, parse_json, read_bytes, read_json, stay_inside
+
+
+def test_the_limit_is_the_largest_size_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"12345")
+    assert read_bytes(path, 5, DataError) == b"12345"
+    with pytest.raises(ConfigError, match=r"x\.bin: larger than the 4 bytes that such a file may"):
+        read_bytes(path, 4, ConfigError)
+
+
+def test_a_file_without_end_is_refused_at_the_limit() -> None:
+    with pytest.raises(DataError, match=r"^/dev/zero: larger than the 4,194,304 bytes"):
+        read_bytes(Path("/dev/zero"), MAX_JSON_BYTES, DataError, regular=False)
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path, kind in ((Path("/dev/zero"), "device"), (tmp_path / "fifo", "FIFO")):
+        text = f"{path}: cannot be read: a {kind}, expected a regular file"
+        with pytest.raises(DataError, match=f"^{text}$"):
+            read_json(path, DataError)
+
+
+def test_a_sparse_gigabyte_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(CheckpointError, match=r"huge\.json: larger than"):
+        read_json(path, CheckpointError)
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_bytes(tmp_path / "none", 9, DataError)
+    with pytest.raises(DataError, match=r"cannot be read: Is a directory$"):
+        read_bytes(tmp_path, 9, DataError)
+    with pytest.raises(DataError, match="cannot be read: embedded null byte"):
+        read_bytes(Path("a\0b"), 9, DataError)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "Expecting property name"),
+        (b"\xff", "can't decode byte 0xff"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": 1, "b": 2, "a": 3}', "'a' stands twice in one object"),
+        (b"9" * 5000, "Exceeds the limit"),
+        (b'{"a": 1} {"a": 2}', "Extra data"),
+        (b"", "Expecting value"),
+    ],
+)
+def test_damaged_json_is_a_line(content: bytes, reason: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        parse_json(content, "state.json", CheckpointError)
+    assert str(caught.value).startswith("state.json: damaged: not JSON (")
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_json_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"a": {"b": [1, null, "é"]}, "c": {"b": NaN}}', encoding="utf-8")
+    value = read_json(path, DataError)
+    assert isinstance(value, dict)
+    assert value["a"] == {"b": [1, None, "é"]}
+    assert path.stat().st_size < MAX_JSON_BYTES
+
+
+def test_links_may_lead_about_within_the_folder_but_not_out(tmp_path: Path) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    (run / "deep").mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / "secret").touch()
+    (run / "deep" / "file").touch()
+    (run / "within").symlink_to("deep/file")
+    (run / "out").symlink_to(elsewhere / "secret")
+    (run / "over").symlink_to("../elsewhere")
+    (run / "circle").symlink_to("circle")
+    (tmp_path / "link to run").symlink_to("run")
+    for inside in ("within", "deep/file", "deep/../within", "not there"):
+        stay_inside(run / inside, run, DataError)
+        stay_inside(tmp_path / "link to run" / inside, run, DataError)
+    for outside in ("out", "over/secret", "../elsewhere/secret"):
+        with pytest.raises(DataError, match=r": a link out of .*/run, to .*elsewhere/secret; allo"):
+            stay_inside(run / outside, run, DataError)
+    with pytest.raises(CheckpointError, match=r"circle: a link that leads nowhere$"):
+        stay_inside(run / "circle", run, CheckpointError)

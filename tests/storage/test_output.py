@@ -1,0 +1,194 @@
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import ConfigError, DataError
+from nmt.storage.output import atomic_output, check_output, is_direct, write_lines
+
+
+def test_the_file_appears_with_its_folders_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "x.bin"
+    with atomic_output(path) as stream:
+        stream.write(b"abc")
+        assert not path.exists()
+    assert path.read_bytes() == b"abc"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_error_leaves_the_old_file_and_no_rest(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"old")
+
+    def fail() -> None:
+        with atomic_output(path) as stream:
+            stream.write(b"new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(DataError, match="it is a folder; give the name of a file"),
+        atomic_output(tmp_path),
+    ):
+        pass
+
+
+def test_a_path_through_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(DataError, match=r"cannot write .*file/x: "),
+        atomic_output(tmp_path / "file" / "x"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_full_disk_is_one_line_and_leaves_no_rest(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, failing, full)
+        with pytest.raises(DataError) as caught:
+            write_lines(["new"], path)
+    assert str(caught.value) == f"cannot write {path}: No space left on device"
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_about_another_file_is_not_said_of_this_one(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, atomic_output(tmp_path / "x"):
+        (tmp_path / "absent").read_text()
+    assert caught.value.filename == str(tmp_path / "absent")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_said_of_the_file_asked_for(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(DataError, match=r"cannot write .*/x: Permission denied$"):
+        write_lines([], tmp_path / "x")
+    tmp_path.chmod(0o700)
+
+
+def test_a_link_planted_aside_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / ".tmp-x").symlink_to("victim")
+    with pytest.raises(DataError, match=r"cannot write .*/x: "):
+        write_lines(["new"], tmp_path / "x")
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_lines_are_utf8_and_end_in_a_newline(tmp_path: Path) -> None:
+    write_lines(["œuvre\u2028été", ""], tmp_path / "x.txt")
+    assert (tmp_path / "x.txt").read_bytes() == "œuvre\u2028été\n\n".encode()
+
+
+def test_a_second_writer_of_a_file_is_refused_and_the_first_is_not_disturbed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x"
+    with atomic_output(path) as stream:
+        stream.write(b"first")
+        with pytest.raises(DataError, match=r"^cannot write .*x: another command is writing it$"):
+            write_lines(["second"], path)
+    assert path.read_bytes() == b"first"
+    write_lines(["third"], path)
+    assert path.read_bytes() == b"third\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed_and_permissions_stay(tmp_path: Path) -> None:
+    far = tmp_path / "far" / "x"
+    far.parent.mkdir()
+    far.write_text("old")
+    far.chmod(0o600)
+    link = tmp_path / "link"
+    link.symlink_to(far)
+    write_lines(["new"], link)
+    assert (link.is_symlink(), far.read_text()) == (True, "new\n")
+    assert far.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_file_is_written_directly(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for name in ("/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/2", "-"):
+        assert is_direct(Path(name)), name
+    for name in (tmp_path / "x", tmp_path, Path("/dev/shm/x")):
+        assert not is_direct(Path(name)), name
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_lines(["through"], pipe)
+    assert os.read(reader, 99) == b"through\n"
+    os.close(reader)
+    assert list(tmp_path.iterdir()) == [pipe]
+    write_lines(["said"], Path("/dev/stdout"))
+    assert capfdbinary.readouterr().out == b"said\n"
+    with pytest.raises(DataError, match=r"^cannot write /dev/full: No space left on device$"):
+        write_lines(["much"], Path("/dev/full"))
+
+
+@pytest.mark.parametrize("kind", ["same", "dotted", "symlink", "hardlink"])
+def test_an_input_is_no_output_whatever_it_is_called(kind: str, tmp_path: Path) -> None:
+    read = tmp_path / "folder" / "read"
+    read.parent.mkdir()
+    read.write_text("precious")
+    out = tmp_path / "out"
+    if kind == "same":
+        out = read
+    elif kind == "dotted":
+        out = tmp_path / "folder" / ".." / "folder" / "read"
+    elif kind == "symlink":
+        out.symlink_to(read)
+    else:
+        out.hardlink_to(read)
+    with pytest.raises(ConfigError) as caught:
+        check_output(out, {"--lexicon": [], "--file": [read]})
+    assert str(caught.value) == (
+        f"--out: {out} is read as well (--file: {read}); one of the two must be another file"
+    )
+
+
+def test_other_files_and_devices_may_be_outputs(tmp_path: Path) -> None:
+    (tmp_path / "read").write_text("x")
+    (tmp_path / "alike").write_text("x")
+    inputs = {"--file": [tmp_path / "read", tmp_path / "absent", Path("/dev/null")]}
+    for out in (tmp_path / "alike", tmp_path / "absent", Path("/dev/null"), Path("-")):
+        check_output(out, inputs)
+
+
+@pytest.mark.parametrize("name", [".tmp-x", "x.part", "x.part.json", ".tmp-x.part.json"])
+def test_an_input_is_no_file_that_is_written_before_the_output(name: str, tmp_path: Path) -> None:
+    read = tmp_path / name
+    read.write_text("input")
+    (tmp_path / "link").symlink_to("x")
+    for out in (tmp_path / "x", tmp_path / "link"):
+        with pytest.raises(ConfigError, match=rf"written first: .*{name} is read as well"):
+            check_output(out, {"--file": [read]})
+    check_output(tmp_path / "y", {"--file": [read]})
+
+
+def test_what_stands_where_the_file_is_written_first_is_named(tmp_path: Path) -> None:
+    out, aside = tmp_path / "x", tmp_path / ".tmp-x"
+    aside.mkdir()
+    with pytest.raises(DataError, match=r"cannot write .*x: \.tmp-x: "):
+        write_lines(["a"], out)
+    aside.rmdir()
+    os.mkfifo(aside)
+    with pytest.raises(DataError, match=r"cannot write .*x: \.tmp-x is not a plain file"):
+        write_lines(["a"], out)
+    assert list(tmp_path.iterdir()) == [aside]

@@ -1,0 +1,83 @@
+"""Memory of a process: products of ever new shapes, freed blocks, the user's own settings."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from nmt.storage.process_memory import CACHE_CAPACITIES, process_bytes
+
+pytestmark = pytest.mark.skipif(process_bytes("VmRSS") is None, reason="needs Linux' /proc")
+
+NEW_SHAPES = """
+import torch
+from nmt.ops.products import product
+from nmt.storage.process_memory import configure_memory, process_bytes, release_freed_memory
+
+configure_memory()
+weight = torch.zeros(96, 64)
+
+def resident_after(first: int, last: int) -> int:
+    for n_columns in range(first, last):
+        product(weight, torch.zeros(64, n_columns))
+    release_freed_memory()
+    return process_bytes("VmRSS")
+
+before = resident_after(1, 600)
+print(resident_after(600, 1100) - before)
+"""
+
+FREED = """
+import torch
+from nmt.storage.process_memory import configure_memory, process_bytes, release_freed_memory
+
+configure_memory()
+blocks = [torch.ones(2**20) for _ in range(64)]
+last = torch.ones(1000)  # above the others, so that the heap cannot shrink from its end
+full = process_bytes("VmRSS")
+del blocks
+kept = process_bytes("VmRSS")
+release_freed_memory()
+print(full - kept, kept - process_bytes("VmRSS"))
+"""
+
+
+def _printed(program: str, **variables: str) -> list[int]:
+    """The numbers that `program` prints in a process of its own, whose caches are not yet made."""
+    names = {*CACHE_CAPACITIES, "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}
+    clean = {name: value for name, value in os.environ.items() if name not in names}
+    command = [sys.executable, "-c", program]
+    environment = {**clean, "OMP_NUM_THREADS": "1", **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_products_of_new_shapes_take_no_more_memory_once_the_caches_are_full() -> None:
+    (grown,) = _printed(NEW_SHAPES)
+    assert grown < 30 * 2**20
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what glibc does")
+def test_freed_memory_stays_until_it_is_released() -> None:
+    returned, released = _printed(FREED)
+    assert returned < 16 * 2**20
+    assert released > 200 * 2**20
+
+
+@pytest.mark.parametrize("name", CACHE_CAPACITIES)
+def test_a_capacity_that_the_user_has_set_stays(name: str) -> None:
+    program = (
+        "import os; from nmt.storage.process_memory import configure_memory; configure_memory(); "
+        f"print(os.environ['{name}'])"
+    )
+    assert _printed(program, **{name: "77"}) == [77]
+    assert _printed(program) == [int(CACHE_CAPACITIES[name])]
+
+
+def test_a_process_that_is_gone_has_no_memory() -> None:
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        process.wait()
+    assert process_bytes("VmRSS", process.pid) is None
+    assert process_bytes("NoSuchField") is None

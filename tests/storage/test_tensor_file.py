@@ -1,0 +1,182 @@
+"""A file of tensors keeps its word, or is refused before anything but its header is read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.errors import CheckpointError
+from nmt.storage.tensor_file import (
+    MAX_HEADER_BYTES,
+    Spec,
+    Specs,
+    check_finite,
+    read_checked,
+    specs_of,
+)
+
+Header = dict[str, dict[str, object]]
+
+
+def anything(specs: Specs) -> None:
+    """A reader that takes what comes."""
+
+
+def pack(header: object, data: bytes = b"", length: int | None = None) -> bytes:
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return (len(raw) if length is None else length).to_bytes(8, "little") + raw + data
+
+
+def entry(dtype: str, shape: list[object], start: object, end: object) -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+
+
+def read(path: Path, content: bytes, twins: dict[str, str] | None = None) -> Specs:
+    path.write_bytes(content)
+    seen: list[Specs] = []
+    assert read_checked(path, twins or {}, seen.append, CheckpointError) == content
+    return seen[0]
+
+
+def test_a_file_of_the_library_is_told_as_it_is(tmp_path: Path) -> None:
+    tensors = {
+        "a": torch.zeros(2, 3, 5),
+        "half": torch.zeros(7, dtype=torch.bfloat16),
+        "scalar": torch.tensor(1.5, dtype=torch.float64),
+        "empty": torch.zeros(0, 3),
+        "bytes": torch.zeros(11, dtype=torch.uint8),
+        "flags": torch.zeros(3, dtype=torch.bool),
+        "count": torch.tensor(3),
+    }
+    raw = safetensors.torch.save(tensors, metadata={"format": "pt"})
+    assert read(tmp_path / "x", raw) == specs_of(tensors)
+    assert specs_of(tensors)["half"] == Spec("BF16", (7,))
+    assert str(specs_of(tensors)["a"]) == "F32 (2, 3, 5)"
+
+
+def test_a_twin_has_the_spec_of_the_other(tmp_path: Path) -> None:
+    raw = safetensors.torch.save({"a": torch.zeros(2)})
+    assert read(tmp_path / "x", raw, {"b": "a"}) == {"a": Spec("F32", (2,)), "b": Spec("F32", (2,))}
+    for twins in ({"b": "c"}, {"a": "a"}):
+        with pytest.raises(CheckpointError, match=r"x: damaged: '.' is to be '.', which it cannot"):
+            read(tmp_path / "x", raw, twins)
+
+
+A = entry("F32", [2], 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it has no whole header"),
+        (b"\x01\0\0", "it has no whole header"),
+        (pack(b"{}", length=3), "it has no whole header"),
+        (b"PK\x03\x04\0\0\0\0" + b"\0" * 9000, "a header of 67,324,752 bytes, allowed"),
+        (b"\x80\x02}q\0." + b"\0" * 99, "a header of"),
+        (pack(b"{}", length=1 << 62), "a header of 4,611,686,018,427,387,904 bytes, allowed: 4,1"),
+        (pack(b"{}", length=MAX_HEADER_BYTES + 1), "a header of 4,194,305 bytes, allowed: 4,194,3"),
+        (pack(b"[]"), "it has no whole header"),
+        (pack(b"{" + b"[" * 9999), "header: damaged: not JSON"),
+        (pack(b'{"a": ' * 99999), "header: damaged: not JSON (nested too deeply"),
+        (pack(b'{"a":1,"a":2}'), "header: damaged: not JSON ('a' stands twice"),
+        (pack({"a": 3}), "header: 'a': expected dtype, shape and data_offsets"),
+        (pack({"a": {**A, "code": "x"}}), "header: 'a': expected dtype, shape and data_offsets"),
+        (pack({"a": entry("F3", [2], 0, 8)}), "header: 'a': unknown dtype 'F3'"),
+        (pack({"a": entry("F32", [-2], 0, 8)}), "header: 'a': its shape is no list of sizes"),
+        (pack({"a": entry("F32", [2.0], 0, 8)}), "header: 'a': its shape is no list of sizes"),
+        (pack({"a": entry("F32", [True], 0, 4)}), "header: 'a': its shape is no list of sizes"),
+        (pack({"a": entry("F32", [1] * 9, 0, 4)}), "header: 'a': its shape is no list of sizes"),
+        (pack({"a": entry("F32", [1 << 60], 0, 8)}), "header: 'a': its shape is no list of sizes"),
+        (pack({"a": entry("F32", [2], "0", 8)}), "header: 'a': its data_offsets are not two pl"),
+        (pack({"a": entry("F32", [2], -8, 0)}), "header: 'a': its data_offsets are not two places"),
+        (pack({"a": entry("F32", [2], 8, 0)}), "header: 'a': F32 [2] takes 8 bytes, data_offsets"),
+        (
+            pack({"a": entry("F32", [1 << 20, 1 << 20], 0, 8)}, bytes(8)),
+            "header: 'a': F32 [1048576, 1048576] takes 4398046511104 bytes, data_offsets give 8",
+        ),
+        (
+            pack({"a": entry("F32", [1 << 40], 0, 4 << 40)}, bytes(8)),
+            "its header tells of 4,398,046,511,104 bytes of tensors, it has 8",
+        ),
+        (pack({"a": entry("F32", [2], 4, 12)}, bytes(12)), "'a' begins at byte 4: a hole before"),
+        (pack({"a": A, "b": entry("U8", [4], 9, 13)}, bytes(13)), "'b' begins at byte 9: a hole"),
+        (pack({"a": A, "b": entry("U8", [4], 6, 10)}, bytes(10)), "'b' begins at byte 6: it over"),
+        (pack({"a": A, "b": A}, bytes(8)), "'b' begins at byte 0: it overlaps another tensor"),
+        (pack({"a": A}, bytes(9)), "its header tells of 8 bytes of tensors, it has 9"),
+        (pack({"a": A}, bytes(7)), "its header tells of 8 bytes of tensors, it has 7"),
+    ],
+)
+def test_a_file_that_lies_is_refused_in_a_line(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError) as caught:
+        read_checked(path, {}, anything, CheckpointError)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_but_the_header_is_read_before_the_reader_agrees(tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    header = pack({"a": entry("F32", [1 << 38], 0, 1 << 40)})
+    with path.open("wb") as file:  # a terabyte, none of it on the disk
+        file.write(header)
+        file.truncate(len(header) + (1 << 40))
+
+    def refuse(specs: Specs) -> None:
+        raise CheckpointError(f"got {specs['a']}")
+
+    with pytest.raises(CheckpointError, match=r"got F32 \(274877906944,\)"):
+        read_checked(path, {}, refuse, CheckpointError)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_any_damage_is_refused_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """What is accepted here, the library accepts and describes in the same way."""
+    raw = bytearray(
+        safetensors.torch.save({"a": torch.arange(6.0).view(2, 3), "b": torch.arange(5)})
+    )
+    for _ in range(data.draw(st.integers(0, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(raw[: data.draw(st.integers(0, len(raw)))]) if data.draw(st.booleans()) else raw
+    path = tmp_path_factory.mktemp("damage") / "x"
+    path.write_bytes(cut)
+    seen: list[Specs] = []
+    try:
+        content = read_checked(path, {}, seen.append, CheckpointError)
+    except CheckpointError:
+        return
+    loaded = safetensors.torch.load(content)
+    assert specs_of(loaded) == {n: s for n, s in seen[0].items() if s.dtype in known_dtypes()}
+    assert loaded.keys() == seen[0].keys()
+
+
+def known_dtypes() -> set[str]:
+    return {"F32", "F64", "F16", "BF16", "I64", "I32", "U8", "BOOL"}
+
+
+BIG = torch.full((3,), 3e38)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "n_bad"),
+    [
+        (lambda t: t.fill_(float("nan")), 6),
+        (lambda t: t[1, 1:2].fill_(float("inf")), 1),
+        (lambda t: t[0].fill_(float("-inf")), 3),
+    ],
+)
+def test_a_number_that_is_none(spoil: Callable[[torch.Tensor], object], n_bad: int) -> None:
+    tensors = {"a": torch.ones(2, 3), "n": torch.arange(3), "big": BIG}
+    check_finite(tensors, "x", CheckpointError)  # the sum of `big` alone is infinite
+    spoil(tensors["a"])
+    with pytest.raises(CheckpointError, match=f"^x: a: {n_bad} of 6 numbers are NaN or infinite$"):
+        check_finite(tensors, "x", CheckpointError)

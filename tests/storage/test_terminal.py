@@ -1,0 +1,82 @@
+"""What is printed cannot steer a terminal, and says the same."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.storage.terminal import TerminalStream, escape_controls, one_line, terminal_stream
+
+STEERING = st.sampled_from("\x1b\r\x07\x08\x00\x7f\x9b\x85\u2028\u202e\u2066")
+TEXTS = st.lists(STEERING | st.characters(), max_size=20).map("".join)
+ORDER = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def steers(char: str) -> bool:
+    """By the character database: a control, a line end, or one that turns the order of a line."""
+    category = unicodedata.category(char)
+    return category in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(char) in ORDER
+
+
+@given(TEXTS)
+def test_nothing_that_steers_is_left_and_all_else_is(text: str) -> None:
+    shown = escape_controls(text)
+    assert not any(steers(char) and char not in "\n\t" for char in shown)
+    kept = [char for char in text if not steers(char) or char in "\n\t"]
+    assert escape_controls("".join(kept)) == "".join(kept)
+
+
+@given(TEXTS)
+def test_json_says_the_same(text: str) -> None:
+    assert json.loads(escape_controls(json.dumps(text, ensure_ascii=False))) == text
+
+
+@given(TEXTS)
+def test_a_line_stays_one(text: str) -> None:
+    assert len(one_line(text).splitlines()) <= 1
+    assert escape_controls(one_line(text)) == one_line(text)
+
+
+def test_a_stream_escapes_what_is_written_whichever_way(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with path.open("wb") as file:
+        stream = terminal_stream(file.fileno(), "surrogateescape", line_buffering=False)
+        print("a\x1b[31m\r", "é\u202f!\tb", file=stream)
+        stream.writelines(["c\x9b\n", "\udcff\n"])
+        stream.write("\rbar\r\x1b[A")
+        stream.close()
+        assert isinstance(stream, TerminalStream)
+        file.write(b"open")
+    expected = "a\\u001b[31m\\u000d é\u202f!\tb\nc\\u009b\n".encode() + b"\xff\n"
+    assert path.read_bytes() == expected + b"\rbar\\u000d\\u001b[Aopen"
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_the_command_line_has_such_streams(tmp_path: Path, stream: int) -> None:
+    name = tmp_path / "x\x1b]0;title\x07\x9b31m.yaml"
+    if stream == 1:
+        name.write_text("name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
+    main, other = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "nmt", "config", "check", str(name)],
+        **{"stdout": other, "stderr": other},
+    )
+    os.close(other)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(main, 1000)
+        except OSError:  # the other side is closed
+            break
+    os.close(main)
+    assert done.wait() == (0 if stream == 1 else 2)
+    assert b"31m.yaml" in shown
+    text = shown.decode()
+    assert not any(steers(char) for char in text.replace("\r\n", ""))

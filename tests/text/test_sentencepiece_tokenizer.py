@@ -1,0 +1,155 @@
+import time
+
+import pytest
+
+from nmt.errors import ConfigError, DataError
+from nmt.text import sentencepiece_model
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig, word_spans
+from nmt.text.vocabulary import RESERVED
+
+TEXTS = ["le chat dort sur le canapé", "le chien voit la lune", "la lune voit le chat"] * 3
+
+
+def test_the_model_says_nothing_while_it_learns(capfd: pytest.CaptureFixture[str]) -> None:
+    SentencePieceConfig(vocab_size=26).train(TEXTS, "fr", seed=1)
+    with pytest.raises(ConfigError):
+        SentencePieceConfig(vocab_size=999).train(TEXTS, "fr", seed=1)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_a_size_that_the_text_does_not_allow_is_refused_with_one_that_it_does(
+    model_type: str,
+) -> None:
+    def config(size: int) -> SentencePieceConfig:
+        return SentencePieceConfig.model_validate({"vocab_size": size, "model_type": model_type})
+
+    with pytest.raises(ConfigError, match=r"^tokenizer\.vocab_size: 999 pieces .* fr text") as most:
+        config(999).train(TEXTS, "fr", seed=1)
+    with pytest.raises(ConfigError, match=r"5 pieces are too few .* of the fr text; at l") as least:
+        config(5).train(TEXTS, "fr", seed=1)
+    for words, error in (("at most ", most), ("at least ", least)):
+        size = int(str(error.value).split(words)[1].split(",")[0])
+        model_bytes = config(size).train(TEXTS, "fr", seed=1)
+        assert len(config(size).build(model_bytes, "fr").vocab) == size
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+@pytest.mark.parametrize("texts", [TEXTS, ["a"]])
+def test_the_default_size_is_what_a_small_text_allows(model_type: str, texts: list[str]) -> None:
+    config = SentencePieceConfig.model_validate({"model_type": model_type})
+    vocab = config.build(config.train(texts, "fr", seed=1), "fr").vocab
+    at_most = SentencePieceConfig.model_validate(
+        {"model_type": model_type, "vocab_size": len(vocab) + 1}
+    )
+    with pytest.raises(ConfigError, match=rf" at most {len(vocab)}$"):
+        at_most.train(texts, "fr", seed=1)
+
+
+@pytest.mark.parametrize("texts", [[], ["", ""]])
+def test_no_text_is_refused(texts: list[str]) -> None:
+    with pytest.raises(DataError, match="cannot learn a vocabulary: there is no fr text"):
+        SentencePieceConfig().train(texts, "fr", seed=1)
+
+
+def test_any_other_refusal_of_the_library_is_an_error_of_the_data() -> None:
+    error = SentencePieceConfig()._training_error("something new", "fr")
+    assert isinstance(error, DataError)
+    assert str(error) == "SentencePiece cannot learn from the fr text: something new"
+
+
+def test_a_text_of_single_letters_is_learned_from() -> None:
+    assert SentencePieceConfig(vocab_size=6).train(["a"], "fr", seed=1)
+
+
+def test_a_line_of_any_length_is_learned_from() -> None:
+    """SentencePiece skips lines of more than 4,192 bytes unless told otherwise."""
+    config = SentencePieceConfig(vocab_size=26)
+    long = " ".join(["zèbre"] * 1500)
+    tokenizer = config.build(config.train([*TEXTS, long], "fr", seed=1), "fr")
+    assert tokenizer.vocab.pieces[:4] == RESERVED
+    assert 1 not in tokenizer.encode("zèbre").ids
+
+
+def test_character_coverage_leaves_rare_characters_out() -> None:
+    texts = [*TEXTS * 50, "ÿ"]
+    for coverage, known in ((1.0, True), (0.99, False)):
+        config = SentencePieceConfig(vocab_size=26, character_coverage=coverage)
+        tokenizer = config.build(config.train(texts, "fr", seed=1), "fr")
+        assert (1 not in tokenizer.encode("ÿ").ids) == known
+
+
+def test_a_control_symbol_of_another_kind_of_model_is_refused() -> None:
+    with pytest.raises(DataError, match="not a SentencePiece model"):
+        SentencePieceConfig().build(b"\x00\x01 nonsense", "fr")
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer, of fewer than 128 bytes."""
+    return bytes([8 * number + 2, len(content)]) + content
+
+
+def _trained() -> bytes:
+    return SentencePieceConfig(vocab_size=8).train(["abcab cab"] * 9, "en", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("added", "reason"),
+    [
+        (_field(1, _field(1, b"\xff\xfe")), "a piece of the SentencePiece model is not UTF-8"),
+        (
+            _field(3, _field(2, b"\4\0\0\0abcd\xff\xff")),
+            "with text rules of its own, allowed: none",
+        ),
+        (_field(5, _field(2, b"\4\0\0\0abcd")), "text rules of its own, allowed: none"),
+        (_field(1, b"") * 100, "more than the 100 pieces that a vocabulary may have"),
+        (b"\x0a\x7f", "not a SentencePiece model"),
+        (b"\x0a" + b"\xff" * 20, "not a SentencePiece model"),
+        (b"\x0b", "not a SentencePiece model"),
+    ],
+)
+def test_a_forged_model_is_refused(
+    added: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentencepiece_model, "MAX_SIZE", 100)
+    config = SentencePieceConfig()
+    assert config.build(_trained(), "en").encode("abc").ids
+    with pytest.raises(DataError, match=reason):
+        config.build(_trained() + added, "en")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "spans"),
+    [
+        ([], ()),
+        (["▁le", "▁chat", "on", "s"], ((0, 1), (1, 4))),
+        (["chat", "▁le"], ((0, 1), (1, 2))),
+        (["▁", "é", "té", "▁", "漢"], ((0, 3), (3, 5))),
+        (["▁", "▁", "▁le", "▁"], ((0, 4),)),
+        (["▁le", "▁", "▁"], ((0, 3),)),
+        (["▁"], ((0, 1),)),
+        (["<unk>", "▁a", "<unk>"], ((0, 1), (1, 3))),
+    ],
+)
+def test_a_word_begins_at_a_space_mark(
+    pieces: list[str], spans: tuple[tuple[int, int], ...]
+) -> None:
+    assert word_spans(pieces) == spans
+
+
+@pytest.mark.parametrize("pieces", [["▁a", "b"], ["b"], ["▁"], ["▁", "a"]])
+def test_a_line_of_any_length_has_its_words_at_once(pieces: list[str]) -> None:
+    pieces *= 100_000
+    start = time.process_time()
+    assert word_spans(pieces)[-1][1] == len(pieces)
+    assert time.process_time() - start < 20  # a tenth of a second; quadratic, it is minutes
+
+
+def test_words_of_what_a_model_wrote() -> None:
+    config = SentencePieceConfig(vocab_size=26)
+    tokenizer = config.build(config.train(TEXTS, "fr", seed=1), "fr")
+    ids = tokenizer.encode("le chat dort").ids
+    encoded = tokenizer.encoded_from_ids([*ids, 3])
+    assert encoded.words == ("le", "chat", "dort")
+    assert encoded.ids == ids
+    assert encoded == tokenizer.encode("le chat dort")

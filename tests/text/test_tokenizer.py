@@ -1,0 +1,266 @@
+import hashlib
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from nmt.errors import DataError
+from nmt.text.normalisation import normalise
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.tokenizer import Tokenizer, TokenizerConfig, Tokenizers, train_tokenizers
+from nmt.text.vocabulary import UNK_ID
+from nmt.text.word_tokenizer import WordConfig
+from nmt.types import Encoded, SentencePair
+
+PAIRS = [
+    SentencePair("The cat sleeps on the red sofa.", "Le chat dort sur le canapé rouge."),
+    SentencePair("Does the dog see the cat?", "Le chien voit-il le chat\u202f?"),
+    SentencePair("He's calm, and I'm home!", "Il est calme, et j’ai froid\u00a0!"),
+    SentencePair('She said: "It is 10:30."', "Elle a dit : « Il est 10:30. »"),
+] * 2
+# Enough different words for a few hundred pieces.
+PAIRS += [
+    SentencePair(f"The {a} {b} {c}.", f"Le {d} {e} {f}.")
+    for a, d in (("dog", "chien"), ("horse", "cheval"), ("child", "garçon"), ("cook", "cuisinier"))
+    for b, e in (("sees", "voit"), ("hears", "entend"), ("follows", "poursuit"))
+    for c, f in (("the moon", "la lune"), ("a sheep", "un mouton"), ("nobody", "quelqu'un"))
+]
+CONFIGS: dict[str, TokenizerConfig] = {
+    "unigram": SentencePieceConfig(vocab_size=50),
+    "bpe": SentencePieceConfig(vocab_size=70, model_type="bpe"),
+    "joint": SentencePieceConfig(vocab_size=90, joint=True),
+    "bytes": SentencePieceConfig(vocab_size=305, byte_fallback=True),
+    "word": WordConfig(),
+    "word-lower-joint": WordConfig(lower=True, joint=True),
+}
+each_kind = pytest.mark.parametrize("kind", CONFIGS)
+
+
+@cache
+def trained(kind: str) -> Tokenizers:
+    return train_tokenizers(CONFIGS[kind], PAIRS, "en", "fr", seed=1)
+
+
+def cased(tokenizer: Tokenizer, text: str) -> str:
+    lower = isinstance(tokenizer.config, WordConfig) and tokenizer.config.lower
+    return text.lower() if lower else text
+
+
+def assert_well_formed(tokenizer: Tokenizer, encoded: Encoded) -> None:
+    assert len(encoded.pieces) == len(encoded.ids)
+    assert all(i == UNK_ID or 4 <= i < len(tokenizer.vocab) for i in encoded.ids)
+    assert len(encoded.words) == len(encoded.word_spans)
+    ends = [0, *(end for _, end in encoded.word_spans)]
+    assert [start for start, _ in encoded.word_spans] == ends[:-1]
+    assert ends[-1] == len(encoded.pieces)
+    assert all(start < end for start, end in encoded.word_spans)
+
+
+@each_kind
+def test_text_of_the_corpus_comes_back(kind: str) -> None:
+    tokenizers = trained(kind)
+    for pair in PAIRS:
+        for tokenizer, text in ((tokenizers.src, pair.src_text), (tokenizers.tgt, pair.tgt_text)):
+            encoded = tokenizer.encode(text)
+            assert_well_formed(tokenizer, encoded)
+            plain = cased(tokenizer, normalise(text, tokenizer.lang))
+            assert tokenizer.decode(encoded.ids, restore=False) == plain
+            assert UNK_ID not in encoded.ids
+
+
+@each_kind
+def test_decode_prints_french(kind: str) -> None:
+    tokenizer = trained(kind).tgt
+    text = "Le chien voit-il, j’ai froid\u202f! Elle a dit\u00a0: «\u00a0Il est calme\u202f?\u00a0»"
+    assert tokenizer.decode(tokenizer.encode(text).ids) == cased(tokenizer, text)
+
+
+@each_kind
+def test_a_batch_is_its_texts_one_by_one(kind: str) -> None:
+    tokenizer = trained(kind).src
+    texts = [pair.src_text for pair in PAIRS] + ["", " ", "日本 x"]
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text).ids for text in texts]
+    assert tokenizer.encode_batch([]) == []
+
+
+@each_kind
+@pytest.mark.parametrize("empty", ["", " \u202f\t", "\u200b\x00"])
+def test_empty_text_is_nothing(kind: str, empty: str) -> None:
+    tokenizer = trained(kind).tgt
+    assert tokenizer.encode(empty) == Encoded((), (), (), ())
+    assert tokenizer.encoded_from_ids([2, 3, 0]) == Encoded((), (), (), ())
+    assert tokenizer.decode([]) == tokenizer.decode([2, 3, 0, 0]) == ""
+
+
+@each_kind
+def test_reserved_ids_are_not_shown_but_unknown_is(kind: str) -> None:
+    tokenizer = trained(kind).tgt
+    ids = tokenizer.encode("Le chat").ids
+    assert tokenizer.decode([2, *ids, 3, 0, 0]) == tokenizer.decode(ids)
+    assert tokenizer.decode([2, *ids, 1, 3]).replace(" ", "").endswith("hat<unk>")
+    padding_row = len(tokenizer.vocab)
+    assert tokenizer.decode([padding_row]) == "<unk>"
+    assert tokenizer.encoded_from_ids([2, *ids, 3]) == tokenizer.encode(cased(tokenizer, "Le chat"))
+
+
+@each_kind
+@pytest.mark.parametrize(
+    "text", ["<s>", "</s>", "<pad>", "<unk>", "a <s> chat</s>", "<0x41>", "▁chat"]
+)
+def test_text_that_looks_like_a_symbol_is_text(kind: str, text: str) -> None:
+    """Also where the training text was full of it."""
+    pairs = PAIRS + [SentencePair(f"{text} < s / > x{text}", f"{text} 4 é {text}")] * 5
+    config = CONFIGS[kind]
+    if isinstance(config, SentencePieceConfig):
+        config = config.model_copy(update={"vocab_size": config.vocab_size + 4})
+    tokenizers = train_tokenizers(config, pairs, "en", "fr", seed=1)
+    for tokenizer in (tokenizers.src, trained(kind).src):
+        encoded = tokenizer.encode(text)
+        assert_well_formed(tokenizer, encoded)
+        assert "".join(encoded.words).replace("_", "") == text.replace(" ", "").replace("▁", "")
+        tokenizer.decode(encoded.ids)
+
+
+def test_bytes_spell_what_has_no_piece() -> None:
+    tokenizer = trained("bytes").tgt
+    encoded = tokenizer.encode("Le 漢字 <s> dort")
+    assert UNK_ID not in encoded.ids
+    assert "<0xE6>" in encoded.pieces
+    assert encoded.words == ("Le", "漢字", "<s>", "dort")
+    assert tokenizer.decode(encoded.ids) == "Le 漢字 <s> dort"
+    half = tokenizer.vocab.id_of("<0xE6>")
+    assert tokenizer.decode([half]) == "\ufffd"
+
+
+@each_kind
+def test_an_unknown_source_word_keeps_its_surface(kind: str) -> None:
+    tokenizer = trained(kind).src
+    encoded = tokenizer.encode("The 漢字")
+    assert encoded.words == ("The", "漢字")  # in its own case, also where the pieces have none
+    if kind != "bytes":
+        assert encoded.ids[-1] == UNK_ID
+        assert encoded.pieces[-1] == "漢字"
+
+
+@each_kind
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(st.characters(exclude_categories=())))
+def test_any_text_can_be_encoded(kind: str, text: str) -> None:
+    tokenizer = trained(kind).tgt
+    encoded = tokenizer.encode(text)
+    assert_well_formed(tokenizer, encoded)
+    assert len(encoded.ids) <= 4 * len(normalise(text, "fr")) + 1
+    assert isinstance(tokenizer.decode(encoded.ids), str)
+    if kind == "bytes":
+        assert tokenizer.decode(encoded.ids, restore=False) == normalise(text, "fr")
+
+
+@each_kind
+@settings(max_examples=60, deadline=None)
+@given(ids=st.lists(st.integers(0, 383)))
+@example(ids=[4, 13, 1])  # a control character and a space before a word
+def test_any_ids_can_be_decoded(kind: str, ids: list[int]) -> None:
+    """A model may write anything, also what no text would give."""
+    tokenizer = trained(kind).tgt
+    shown = tokenizer.encoded_from_ids(ids)
+    assert_well_formed(tokenizer, shown)
+    assert len(shown.ids) == sum(i not in (0, 2, 3) for i in ids)
+    text = tokenizer.decode(ids)
+    assert text == text.strip()
+
+
+# --- saving and loading
+
+
+@each_kind
+def test_loaded_is_what_was_saved(kind: str, tmp_path: Path) -> None:
+    saved = trained(kind)
+    saved.save(tmp_path / "a" / "tokenizer")
+    loaded = Tokenizers.load(tmp_path / "a" / "tokenizer")
+    assert loaded.joint == saved.joint == CONFIGS[kind].joint
+    for before, after in ((saved.src, loaded.src), (saved.tgt, loaded.tgt)):
+        assert after.vocab == before.vocab
+        assert after.lang == before.lang
+        assert after.config == before.config
+        for pair in PAIRS:
+            assert after.encode(pair.tgt_text) == before.encode(pair.tgt_text)
+    assert len(list((tmp_path / "a" / "tokenizer").iterdir())) == (2 if saved.joint else 3)
+
+
+@each_kind
+def test_training_again_gives_the_same_bytes(kind: str) -> None:
+    again = train_tokenizers(CONFIGS[kind], iter(PAIRS), "en", "fr", seed=1)
+    assert again.src.model_bytes == trained(kind).src.model_bytes
+    assert again.tgt.model_bytes == trained(kind).tgt.model_bytes
+
+
+def test_a_joint_vocabulary_is_one() -> None:
+    for kind in ("joint", "word-lower-joint"):
+        assert trained(kind).src.vocab == trained(kind).tgt.vocab
+    assert trained("joint").src.lang == "en"
+    assert trained("joint").tgt.lang == "fr"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("tokenizer.json", None, r"tokenizer\.json: no such file"),
+        ("src.model", None, r"src\.model: no such file"),
+        ("tokenizer.json", b"{", r"tokenizer\.json: damaged: not JSON"),
+        ("tokenizer.json", b"\xff", r"tokenizer\.json: damaged: not JSON"),
+        ("tokenizer.json", b"[]", r"tokenizer\.json: format None, this nmt reads format 1"),
+        ("tokenizer.json", b'{"format": 2}', r"format 2, this nmt reads format 1"),
+        ("tokenizer.json", b'{"format": 1}', r"tokenizer\.json: src_lang: Field required"),
+        ("tgt.model", b"", r"tgt\.model: its content is not what tokenizer\.json says"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    name: str, content: bytes | None, message: str, tmp_path: Path
+) -> None:
+    trained("unigram").save(tmp_path)
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        Tokenizers.load(tmp_path)
+
+
+def _with_file(folder: Path, side: str, name: str) -> None:
+    """Let the manifest vouch for a file that is there."""
+    manifest = json.loads((folder / "tokenizer.json").read_text())
+    digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    manifest[side] = {"name": name, "sha256": digest}
+    (folder / "tokenizer.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "message"),
+    [
+        ("unigram", b"no model", "not a SentencePiece model"),
+        ("unigram", b"", "a vocabulary begins with <pad>"),
+        ("word", b"<pad>\n<unk>\n<s>\n</s>\nchat", "no line end: the file is cut short"),
+        ("word", b"le\nchat\n", "a vocabulary begins with <pad>"),
+        ("word", b"<pad>\n<unk>\n<s>\n</s>\n\xff\n", "not UTF-8 at byte 21"),
+    ],
+)
+def test_a_file_that_is_no_model_is_refused(
+    kind: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    trained(kind).save(tmp_path)
+    (tmp_path / "other").write_bytes(content)
+    _with_file(tmp_path, "src", "other")
+    with pytest.raises(DataError, match=f"other: .*{message}"):
+        Tokenizers.load(tmp_path)
+
+
+def test_a_manifest_names_files_of_its_folder_only(tmp_path: Path) -> None:
+    trained("word").save(tmp_path / "t")
+    shutil.copy(tmp_path / "t" / "src.vocab.txt", tmp_path / "outside.txt")
+    _with_file(tmp_path / "t", "src", "../outside.txt")
+    with pytest.raises(DataError, match=r"tokenizer\.json: src\.name: "):
+        Tokenizers.load(tmp_path / "t")

@@ -1,0 +1,106 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.errors import ConfigError, DataError
+from nmt.text.normalisation import normalise
+from nmt.text.word_tokenizer import WordConfig, WordTokenizer, join, split
+
+
+def learned(texts: list[str], config: WordConfig) -> WordTokenizer:
+    return config.build(config.train(texts, "fr", seed=1), "fr")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("He's calm.", ["He's", "calm", "."]),
+        ("J'ai vu l'homme !", ["J'ai", "vu", "l'homme", "!"]),
+        ("Wait... what?!", ["Wait", "...", "what", "?", "!"]),
+        ('"No (really)," he said.', ['"', "No", "(", "really", ")", ",", '"', "he", "said", "."]),
+        ("« Viens ? »", ["«", "Viens", "?", "»"]),
+        ("at 10:30, 3.2 km: U.S.A.", ["at", "10:30", ",", "3.2", "km", ":", "U.S.A", "."]),
+        ("a well-known $10 - 50%", ["a", "well-known", "$10", "-", "50%"]),
+        ("…", ["…"]),
+        ("", []),
+    ],
+)
+def test_punctuation_stands_apart(text: str, words: list[str]) -> None:
+    assert split(text) == words
+
+
+@pytest.mark.parametrize(
+    ("lang", "text"),
+    [
+        ("en", 'He said: "It\'s (really) over; go!" Then... why?!'),
+        ("en", '"Yes," said Tom, "I know." "No."'),
+        ("en", 'The sign says "Stop"'),
+        ("fr", "Il a dit : « Viens ; vite ! » Pourquoi ?! Non..."),
+        ("fr", 'Elle a (presque) dit "oui", et puis : "non".'),
+        ("de", "Er sagt: „Komm!” Warum?"),
+    ],
+)
+def test_words_are_joined_as_the_language_is_written(lang: str, text: str) -> None:
+    assert normalise(text, lang) == text
+    assert join(split(text), lang) == text
+
+
+@given(st.text(), st.sampled_from(["en", "fr"]))
+def test_splitting_loses_only_spaces(text: str, lang: str) -> None:
+    plain = normalise(text, lang)
+    words = split(plain)
+    assert "".join(words) == plain.replace(" ", "")
+    assert all(words)
+    assert join(words, lang).replace(" ", "") == plain.replace(" ", "")
+
+
+def test_long_runs_of_marks_take_no_time() -> None:
+    marks = "." * 20_000 + "x" + "?!" * 20_000
+    assert "".join(split(marks)) == marks
+
+
+def test_the_vocabulary_is_ranked_and_cut() -> None:
+    texts = ["b b b a a c c d", "Le le"]
+    assert learned(texts, WordConfig(min_freq=1)).vocab.pieces[4:] == (
+        "b", "a", "c", "Le", "d", "le",
+    )  # fmt: skip
+    assert learned(texts, WordConfig()).vocab.pieces[4:] == ("b", "a", "c")
+    assert learned(texts, WordConfig(max_size=6)).vocab.pieces[4:] == ("b", "a")
+    assert learned(texts, WordConfig(lower=True)).vocab.pieces[4:] == ("b", "a", "c", "le")
+
+
+def test_an_unknown_word_has_its_surface_and_reads_as_unknown() -> None:
+    tokenizer = learned(["le chat dort ."] * 2, WordConfig())
+    encoded = tokenizer.encode("Le chien dort.")
+    assert encoded.words == encoded.pieces == ("Le", "chien", "dort", ".")
+    assert encoded.ids == (1, 1, tokenizer.vocab.id_of("dort"), tokenizer.vocab.id_of("."))
+    assert tokenizer.decode(encoded.ids) == "<unk> <unk> dort."
+
+
+def test_reserved_names_in_a_text_are_unknown_words() -> None:
+    tokenizer = learned(["<s> <pad> <unk> </s> a"] * 9, WordConfig())
+    assert tokenizer.vocab.pieces[4:] == ("a",)
+    assert tokenizer.encode("<s> <pad> a </s>").ids == (1, 1, 4, 1)
+
+
+def test_words_of_any_characters_survive_the_file() -> None:
+    words = ["\ufeff\u200dx", "\ufffd", "日本", "a\u0301\u0316", '\\n"', "<0x41>", "\u2800", "#"]
+    config = WordConfig(min_freq=1)
+    assert set(learned([" ".join(words)], config).vocab.pieces[4:]) == {
+        piece for word in words for piece in split(word)
+    }
+
+
+@pytest.mark.parametrize("texts", [[], ["", ""]])
+def test_no_text_is_refused(texts: list[str]) -> None:
+    with pytest.raises(DataError, match="cannot learn a vocabulary: there is no fr text"):
+        WordConfig().train(texts, "fr", seed=1)
+
+
+def test_a_vocabulary_without_a_word_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        WordConfig().train(["hi there", "bye"], "en", seed=1)
+    assert str(caught.value) == (
+        "tokenizer.min_freq: got 2, but no word of the en text is so frequent, and the vocabulary "
+        "would be empty; lower it, or take tokenizer.kind: sentencepiece"
+    )
