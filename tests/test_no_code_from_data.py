@@ -37,7 +37,7 @@ KEYWORDS = {
 
 ALLOWED = {
     "nmt/bench/trained.py": ["subprocess"],
-    "nmt/ops/build.py": ["subprocess", "ctypes.CDLL", "ctypes.CDLL"],
+    "nmt/ops/native/build.py": ["subprocess", "ctypes.CDLL", "ctypes.CDLL"],
     "nmt/storage/process_memory.py": ["ctypes.CDLL"],
 }
 """The benchmark starts `nmt` anew, by a list of its own words, to time its start; mallopt

@@ -15,11 +15,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops import triton_launch
 from nmt.ops.gates import n_first, n_last
 from nmt.ops.precision import without_autocast
 from nmt.ops.products import columns, product
 from nmt.ops.steps import Steps
+from nmt.ops.triton import launch as triton_launch
 from nmt.ops.ways import steps_for
 
 
@@ -42,7 +42,7 @@ def attentional_gru(
     """
     arguments = (gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v)
     if gates.is_cuda:
-        from nmt.ops.attentional_gru_triton import AttentionalGRU
+        from nmt.ops.triton.attentional_gru import AttentionalGRU
 
         made = AttentionalGRU.apply(*arguments)
     else:

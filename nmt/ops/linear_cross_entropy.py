@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.compiled import Compiled, compiled
+from nmt.ops.native.sequence import Compiled, compiled
 from nmt.ops.precision import dtypes_for, without_autocast
 from nmt.ops.products import product
 

@@ -1,7 +1,7 @@
 """What lies between the matrix products of a search.
 
 By code that a training or `nmt bench` has compiled on this machine, where one has
-(compiled_search.py), else by torch's operations: the same up to rounding. What a row gives does not
+(native/search.py), else by torch's operations: the same up to rounding. What a row gives does not
 depend on the others.
 """
 
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int, Int8, Int32
 from torch import Tensor
 
-from nmt.ops.compiled_search import compiled_search
+from nmt.ops.native.search import compiled_search
 from nmt.ops.topk import top_k
 
 

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from nmt.ops.compiled import compiled, why_not_compiled
-from nmt.ops.compiled_search import compile_search
+from nmt.ops.native.search import compile_search
+from nmt.ops.native.sequence import compiled, why_not_compiled
 from nmt.ops.precision import dtypes_for
 from nmt.ops.steps import Steps
 from nmt.ops.torch_steps import TorchSteps

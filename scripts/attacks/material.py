@@ -114,7 +114,7 @@ def warm() -> None:
             "nmt.settings.documents",
             "sacrebleu",
         ),
-        *("nmt.attention_maps.heatmap", "nmt.attention_maps.terminal", "nmt.ops.compiled_search"),
+        *("nmt.attention_maps.heatmap", "nmt.attention_maps.terminal", "nmt.ops.native.search"),
     ):
         importlib.import_module(name)
     import torch

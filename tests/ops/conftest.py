@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.ops import linear_cross_entropy, ways
-from nmt.ops.compiled import why_not_compiled
+from nmt.ops.native.sequence import why_not_compiled
 from nmt.ops.precision import Dtypes
 
 FP32 = Dtypes(torch.float32, torch.float32)

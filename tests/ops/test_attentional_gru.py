@@ -22,7 +22,7 @@ Operation = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 
 def _by_triton(*args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    from nmt.ops.attentional_gru_triton import AttentionalGRU
+    from nmt.ops.triton.attentional_gru import AttentionalGRU
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     outputs = AttentionalGRU.apply(*(arg.to(device) for arg in args))

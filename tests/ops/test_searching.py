@@ -10,8 +10,8 @@ from nmt.models.attention import scores
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Memory
 from nmt.ops import searching
-from nmt.ops.compiled_search import compile_search, compiled_search
 from nmt.ops.masks import keep_from_lengths
+from nmt.ops.native.search import compile_search, compiled_search
 from tests.ops.conftest import NEEDS_COMPILER
 
 R, V, REAL = 7, 203, 197

@@ -13,8 +13,8 @@ from nmt.device import CACHED_NUMBERS
 from nmt.models.attention.base import Attention, AttentionState, Look
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.attention.weighting import SoftWeighting
-from nmt.ops.compiled_search import compiled_search
 from nmt.ops.linear import Linear
+from nmt.ops.native.search import compiled_search
 from nmt.settings.base import Conflict
 
 _SIZE = "units of the hidden layer that compares query and key; unset: as many as the query has"

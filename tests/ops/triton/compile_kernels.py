@@ -19,7 +19,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import JITFunction, driver
 
-from nmt.ops import additive_triton, gru_triton
+from nmt.ops.triton import additive as additive_triton
+from nmt.ops.triton import gru as gru_triton
 
 
 class Absent:

@@ -15,7 +15,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from nmt.ops.triton_launch import device_of, rows, writable
+from nmt.ops.triton.launch import device_of, rows, writable
 
 _BLOCK = 1024  # units a program takes: 128 threads, 8 numbers of bf16 each
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.ops.build import SWITCH, Built, built, built_before
+from nmt.ops.native.build import SWITCH, Built, built, built_before
 from tests.ops.conftest import NEEDS_COMPILER
 
 _SOURCE = 'extern "C" __attribute__((visibility("default"))) int seven() { return 7; }\n'
@@ -239,7 +239,7 @@ def test_its_threads_are_torchs() -> None:
     """One OpenMP in the process: a second one would fight for the processor."""
     code = (
         "import torch\n"
-        "from nmt.ops.compiled import why_not_compiled\n"
+        "from nmt.ops.native.sequence import why_not_compiled\n"
         "from nmt.ops.precision import Dtypes\n"
         "assert not why_not_compiled(Dtypes(torch.float32, torch.float32))\n"
         "maps = open('/proc/self/maps').read().split()\n"

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.ops.compiled import Compiled, compiled
+from nmt.ops.native.sequence import Compiled, compiled
 from nmt.ops.precision import Dtypes
 from nmt.ops.steps import Looks, Steps
 from nmt.ops.torch_steps import TorchSteps

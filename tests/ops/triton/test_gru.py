@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton, which PyTorch for CUDA brings, is not installed")
-kernels = importlib.import_module("nmt.ops.gru_triton")
+kernels = importlib.import_module("nmt.ops.triton.gru")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = [(3, 7), (2, 1031)]  # B, H: one block of units; two, the second not full

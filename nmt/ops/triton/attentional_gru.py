@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.additive_triton import keys_backward, look, look_backward
-from nmt.ops.gru_triton import gates_backward, gates_forward
 from nmt.ops.precision import dtypes_for, without_autocast
+from nmt.ops.triton.additive import keys_backward, look, look_backward
+from nmt.ops.triton.gru import gates_backward, gates_forward
 
 
 class AttentionalGRU(torch.autograd.Function):

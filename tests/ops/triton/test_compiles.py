@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton, which PyTorch for CUDA brings, is not installed")
 
-SCRIPT = Path(__file__).with_name("compile_triton.py")
+SCRIPT = Path(__file__).with_name("compile_kernels.py")
 
 
 def compiled(cache: Path, *arguments: str) -> list[dict[str, int | str]]:
@@ -28,8 +28,8 @@ def compiled(cache: Path, *arguments: str) -> list[dict[str, int | str]]:
 
 def all_kernels() -> set[str]:
     names = set()
-    for module in ("additive_triton", "gru_triton"):
-        found = dir(importlib.import_module(f"nmt.ops.{module}"))
+    for module in ("additive", "gru"):
+        found = dir(importlib.import_module(f"nmt.ops.triton.{module}"))
         names |= {name for name in found if name.endswith("_kernel")}
     return names
 

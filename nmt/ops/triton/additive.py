@@ -26,7 +26,7 @@ import triton.language as tl
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor
 
-from nmt.ops.triton_launch import device_of, rows, writable
+from nmt.ops.triton.launch import device_of, rows, writable
 
 _WARPS = 4  # a warp reads a row of a tile: 32 threads, 8 numbers of bf16 each
 _TILE_ROWS = 8

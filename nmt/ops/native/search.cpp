@@ -1,4 +1,4 @@
-// What lies between the matrix products of a search on a CPU. compiled_search.py calls these;
+// What lies between the matrix products of a search on a CPU. native/search.py calls these;
 // searching.py says what they compute, and does the same by torch's operations, except for a look, which
 // is that of steps.py. What a row gives does not depend on the others, nor on the number of threads.
 

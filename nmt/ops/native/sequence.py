@@ -1,4 +1,4 @@
-"""The contract of steps.py, and the vocabulary's loss, by steps.cpp.
+"""The contract of steps.py, and the vocabulary's loss, by native/sequence.cpp.
 
 For training on a CPU in fp32 or with products in bf16, and for tests in fp64.
 """
@@ -12,19 +12,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from nmt.ops.build import Built, built
+from nmt.ops.native.build import Built, built
 from nmt.ops.precision import Dtypes
 from nmt.ops.products import product
 from nmt.ops.steps import Looks, Steps
 
-_SOURCE = Path(__file__).with_name("steps.cpp")
+_SOURCE = Path(__file__).with_name("sequence.cpp")
 _DTYPES = {
     Dtypes(torch.float32, torch.float32): ("LOW=float", "WORK=float"),
     Dtypes(torch.bfloat16, torch.float32): ("LOW=bf16", "WORK=float"),
     Dtypes(torch.float64, torch.float64): ("LOW=double", "WORK=double"),
 }
 _FEW = 8
-"""Columns; steps.cpp has no more."""
+"""Columns; native/sequence.cpp has no more."""
 
 _SIGNATURES = {
     "gru_gates": "nnpnn" + 8 * "p" + "nn",
@@ -36,7 +36,7 @@ _SIGNATURES = {
     "product": "nnnppnnp",
     "turned": "nnpp",
 }
-"""What steps.cpp has; see `function`."""
+"""What native/sequence.cpp has; see `function`."""
 
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "r": ctypes.c_double}
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton, which PyTorch for CUDA brings, is not installed")
-kernels = importlib.import_module("nmt.ops.additive_triton")
+kernels = importlib.import_module("nmt.ops.triton.additive")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = (3, 5, 7, 11)  # B, S, K, M: one block of each

@@ -1,4 +1,4 @@
-"""What lies between the products of a search, by searching.cpp.
+"""What lies between the products of a search, by native/search.cpp.
 
 The same by torch's operations is in searching.py, and of a look in attention/base.py.
 """
@@ -10,17 +10,17 @@ import torch
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor
 
-from nmt.ops.build import built, built_before
-from nmt.ops.compiled import at, function
+from nmt.ops.native.build import built, built_before
+from nmt.ops.native.sequence import at, function
 
-_SOURCE = Path(__file__).with_name("searching.cpp")
+_SOURCE = Path(__file__).with_name("search.cpp")
 _SIGNATURES = {
     "likeliest": "nnnppnnpp",
     "rounded": "nnppp",
     "scaled": "nnpppp",
     "look": 4 * "n" + 8 * "p",
 }
-"""What searching.cpp has; see `function`."""
+"""What native/search.cpp has; see `function`."""
 
 _known: dict[Path, "CompiledSearch | None"] = {}
 """What this process has looked for; None where there was nothing."""

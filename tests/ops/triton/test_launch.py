@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 import torch
 
-from nmt.ops.triton_launch import available, device_of, rows, writable
+from nmt.ops.triton.launch import available, device_of, rows, writable
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // What lies between the matrix products of a training step on a CPU, each in one pass over memory.
 //
-// compiled.py calls these; steps.py and compiled.py say what each computes, torch_steps.py and
+// native/sequence.py calls these; steps.py and native/sequence.py say what each computes, torch_steps.py and
 // linear_cross_entropy.py compute the same by torch's operations. Low is the dtype of products and
 // of what is kept in bulk, Work that of all arithmetic here; the compiler is told both. Every sum
 // has one order, whatever the number of threads.
