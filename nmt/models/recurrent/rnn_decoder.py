@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.models.attention.base import AttentionState, Look
+from nmt.models.attention.base import AttentionOutput, AttentionState
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveAttention, AdditiveConfig
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
@@ -213,7 +213,7 @@ class RNNDecoder(nn.Module):
     ) -> DecoderOutput:
         embedded = self.dropout(self.embedding(tgt_in))
         tops: list[Tensor] = []
-        looks: list[Look] = []
+        looks: list[AttentionOutput] = []
         for gates in self.cell.project(embedded).unbind(dim=1):
             top, look, state = self._advance(gates, state)
             tops.append(top)
@@ -229,10 +229,10 @@ class RNNDecoder(nn.Module):
 
     def _advance(
         self, embedding_gates: Float[Tensor, "B G"], state: RNNState
-    ) -> tuple[Float[Tensor, "B H"], Look, RNNState]:
+    ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
         """One step: what the readout reads, where the decoder looked, and the state after it."""
         if state.feed is None:  # Bahdanau
-            look: Look = self.attention(state.hidden[:, -1:], state.attention)
+            look: AttentionOutput = self.attention(state.hidden[:, -1:], state.attention)
             context = look.context.squeeze(1)
             gates = context if state.in_gates else self.cell.context_gates(context)
             hidden = self._cells(embedding_gates + gates, state.hidden)
