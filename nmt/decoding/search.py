@@ -1,7 +1,7 @@
 """Greedy and beam search, and forced decoding, over any Seq2Seq.
 
-The search knows a model by `encode`, `start`, `step` and `State.select` only, and `search_from` by
-the last two: it decodes whatever memory its states were started from. All sentences of a batch
+The search knows a model by `encode`, `init_search_state`, `step` and `State.select` only, and
+`search_from` by the last two: it decodes whatever memory its states were started from. All sentences of a batch
 advance together; a row of the model is one unfinished hypothesis, and a row is dropped as soon as
 it has ended or can no longer matter.
 
@@ -128,7 +128,7 @@ def search(
         return []
     keep = keep_from_lengths(src_lengths, src_ids.shape[1])
     first_ids = torch.full_like(src_lengths, BOS_ID)
-    state = model.start_search(model.encode(src_ids, keep))
+    state = model.init_search_state(model.encode(src_ids, keep))
 
     def step(last_ids: Int[Tensor, " R"], state: State) -> StepOutput:
         if check is not None:
