@@ -1,9 +1,9 @@
 """Greedy and beam search, and forced decoding, over any Seq2Seq.
 
 The search knows a model by `encode`, `init_search_state`, `step` and `State.select` only, and
-`search_from` by the last two: it decodes whatever memory its states were started from. All sentences of a batch
-advance together; a row of the model is one unfinished hypothesis, and a row is dropped as soon as
-it has ended or can no longer matter.
+`search_from` by the last two: it decodes whatever memory its states were started from. All
+sentences of a batch advance together; a row of the model is one unfinished hypothesis, and a row
+is dropped as soon as it has ended or can no longer matter.
 
 What is guaranteed. Selection is deterministic: of equal candidates the lower place in the beam,
 then the lower id wins. Nothing is shared between the sentences of a batch: masks, bounds, sums
