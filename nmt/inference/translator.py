@@ -12,7 +12,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from nmt.data.batching import pad_ids
-from nmt.decoding.search import SearchConfig, force
+from nmt.decoding.forced import force_decode
+from nmt.decoding.search import SearchConfig
 from nmt.decoding.search import search as find
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
@@ -215,7 +216,7 @@ class Translator:
         ]
         for chosen in self._batches(sizes, by_area=with_heads):
             src_ids, lengths = self._padded([sources[i] for i in chosen])
-            forced = force(
+            forced = force_decode(
                 self.model,
                 src_ids,
                 lengths,

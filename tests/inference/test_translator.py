@@ -13,7 +13,8 @@ from decoding.table_model import TableModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.search import SearchConfig, force
+from nmt.decoding.forced import force_decode
+from nmt.decoding.search import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.inference.translator import Translator, _str_by_str
 from nmt.models.catalog import build_model
@@ -201,7 +202,7 @@ def table_translator(translator: Translator) -> Translator:
 
 
 def test_heads_of_what_was_found(table_translator: Translator) -> None:
-    """The forced pass of search.force, sentence by sentence, is the reference."""
+    """The forced pass of force_decode, sentence by sentence, is the reference."""
     each = table_translator
     plain, asked = (each.translate(TEXTS, n_best=3, with_heads=wanted) for wanted in (False, True))
     n_checked = 0
@@ -211,7 +212,7 @@ def test_heads_of_what_was_found(table_translator: Translator) -> None:
         for found in translation.hypotheses:
             src_ids = torch.tensor([[*translation.source.ids, EOS_ID]])
             lengths, ids = torch.tensor([src_ids.shape[1]]), found.hypothesis.ids
-            [alone] = force(each.model, src_ids, lengths, [ids], 0.6, with_heads=True)
+            [alone] = force_decode(each.model, src_ids, lengths, [ids], 0.6, with_heads=True)
             assert found.hypothesis.heads is not None
             np.testing.assert_allclose(found.hypothesis.heads, alone.heads, atol=1e-6)
             np.testing.assert_allclose(
