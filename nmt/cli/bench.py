@@ -67,7 +67,7 @@ def bench(
 
     It is compared with a textbook implementation and with the limit of the machine, all timed in
     turn. A figure counts as clean only if no other program kept the machine busy meanwhile;
-    docs/benchmarks.md says how to read the figures.
+    docs/measuring.md says how to read the figures.
     """
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform

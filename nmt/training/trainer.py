@@ -41,8 +41,9 @@ _ESTIMATE_AFTER = 20
 """Updates of this process before the time of an epoch is estimated from them."""
 
 _RELEASE_EVERY = 200
-"""Updates until freed memory goes back to the system (docs/benchmarks.md). After the first of
-these releases memory is estimated: by then most shapes of products have been seen and cached."""
+"""Updates until freed memory goes back to the system (docs/log/2026-11-22-memory.md). After
+the first of these releases memory is estimated: by then most shapes of products have been seen
+and cached."""
 
 
 @dataclass(frozen=True)
