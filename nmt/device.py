@@ -38,10 +38,10 @@ def resolve_device(name: str | torch.device) -> torch.device:
         if int(index or 0) >= count:
             raise ConfigError(
                 f"device: got '{name}', but torch sees {counted(count, 'CUDA device')} here; "
-                "use --device cpu or --device auto"
+                "use `device=cpu` or `device=auto`"
             )
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("device: got 'mps', but torch sees none here; use --device cpu")
+        raise ConfigError("device: got 'mps', but torch sees none here; use `device=cpu`")
     return torch.device(name)
 
 

@@ -28,7 +28,7 @@ def choose_heads(wanted: str, names: Sequence[str]) -> tuple[Head, ...]:
     for part in wanted.split(","):
         found = _meant(part.lower().split(), names)
         if not found:
-            raise ConfigError(f"--heads: got '{part.strip()}', allowed: {_allowed(names)}")
+            raise ConfigError(f"`heads`: got '{part.strip()}', allowed: {_allowed(names)}")
         chosen.update(dict.fromkeys(found))
     return tuple(chosen)
 

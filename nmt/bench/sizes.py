@@ -42,6 +42,6 @@ _PRESETS: Mapping[str, Mapping[str, int]] = {
 def sizes_of(name: str, overrides: Sequence[str]) -> Sizes:
     """The preset with `overrides` (`key=value`) on top. Raises ConfigError for unknown ones."""
     if name not in _PRESETS:
-        raise ConfigError(f"--sizes: got '{name}', allowed: {', '.join(_PRESETS)}")
+        raise ConfigError(f"`sizes`: got '{name}', allowed: {', '.join(_PRESETS)}")
     preset = [f"{key}={value}" for key, value in _PRESETS[name].items()]
     return load_overrides([*preset, *overrides], Sizes)

@@ -4,7 +4,11 @@ import re
 from collections import Counter
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
+
+from nmt.cli.flag_names import flags_of, with_flags
+from nmt.errors import NMTError
 
 _TYPES = {
     "path": "PATH",
@@ -19,6 +23,11 @@ _TYPES = {
 """What stands after an option for the types that Typer names as Python does."""
 
 _WHOLE = 1000  # characters: longer than any summary
+
+
+def say(line: str) -> None:
+    """Print a note for the user on stderr, where it does not mix with results."""
+    typer.echo(line, err=True)
 
 
 class Command(TyperCommand):
@@ -37,6 +46,15 @@ class Command(TyperCommand):
                 ctx.fail(f"{name}: given {times} times, allowed: once")
         rest: list[str] = super().parse_args(ctx, args)
         return rest
+
+    def invoke(self, ctx: Any) -> object:
+        """Run the command; an error of the library comes out with flags for its parameters."""
+        try:
+            result: object = super().invoke(ctx)
+        except NMTError as error:
+            error.args = (with_flags(str(error), flags_of(ctx.find_root().command)),)
+            raise
+        return result
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The first sentence of the help, whole: a list of commands wraps it."""

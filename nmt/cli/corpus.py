@@ -62,7 +62,7 @@ def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
 @app.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A corpus of `nmt corpus list`.")],
-    from_: Annotated[
+    from_path: Annotated[
         Path | None,
         typer.Option("--from", help="Take the files from this file or folder, download nothing."),
     ] = None,
@@ -80,7 +80,9 @@ def fetch(
     """
     from nmt.data.fetch import fetch_corpus
 
-    report = fetch_corpus(name, data, lambda line: typer.echo(line, err=True), from_, source, force)
+    report = fetch_corpus(
+        name, data, lambda line: typer.echo(line, err=True), from_path, source, force
+    )
     pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
     typer.echo(f"{name} in {report.folder}: {pairs} pairs")
 

@@ -102,9 +102,9 @@ def evaluate(
     check_search_keys(set_ or ())
     search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
 
+    from nmt.cli.eval_request import EvalRequest, perform
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
-    from nmt.evaluation.request import EvalRequest, perform
     from nmt.storage.output import write_lines
     from nmt.storage.process_memory import configure_memory
 
@@ -126,7 +126,7 @@ def evaluate(
         out=out,
     )
     configure_memory()
-    report = perform(request, lambda line: typer.echo(line, err=True))
+    report = perform(request)
     if out is not None:
         write_lines(report.evaluation.hyp_texts, out)
     _show(report, as_json)

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,14 +26,33 @@ def check_out(
 ) -> None:
     """Raise ConfigError where `out`, or stdout, is a file of `run` or one that is read.
 
-    `texts` are files by the names of their options; `split` is one of `data`, the run's.
+    `texts` are files by their flags; `split` is one of `data`, the run's.
     """
-    from nmt.evaluation.examples import files_read
     from nmt.runs.directory import RunDirectory
     from nmt.storage.output import STDIN_OR_STDOUT, check_output
 
-    read = files_read({option: [path] for option, path in texts.items()}, data, split)
+    read = input_files({flag: [path] for flag, path in texts.items()}, data, split)
     check_output(out or STDIN_OR_STDOUT, {**read, "the run": RunDirectory(run).own_files})
+
+
+def input_files(
+    texts: Mapping[str, Iterable[Path | None]], data: "DataConfig", split: str | None
+) -> dict[str, list[Path]]:
+    """The files that a command reads, by flag: those of `texts`, and of a split of the run's data.
+
+    Raises ConfigError where there is no such split, DataError where a file of it is missing.
+    """
+    from nmt.data.corpora import split_files
+    from nmt.data.text_files import archive_of
+    from nmt.evaluation.examples import split_named
+
+    files = {
+        flag: [archive_of(path) for path in paths if path is not None]
+        for flag, paths in texts.items()
+    }
+    if split is not None:
+        files["--split"] = split_files(split_named(data, split), data)
+    return files
 
 
 def checked_arguments(sentences: Sequence[str]) -> list[str]:

@@ -193,10 +193,10 @@ class CheckpointFolder:
         elif not steps:
             return CheckpointError(f"{self.path}: no checkpoint here yet")
         labels = [name for name in self.labels() if os.readlink(self.path / name) in steps]
-        there = f"there are: {', '.join([*labels, *steps])}; choose one with --checkpoint"
+        there = f"there are: {', '.join([*labels, *steps])}; choose one with"
         return CheckpointError(
             f"{self.path}: no checkpoint {which!r}{reason}, "
-            + (f"{there} {steps[-1]}" if steps else "and no other is here")
+            + (f"{there} `checkpoint={steps[-1]}`" if steps else "and no other is here")
         )
 
     def load(self, which: str) -> CheckpointState:
@@ -248,7 +248,7 @@ class CheckpointFolder:
             raise CheckpointError(f"{self.path}: no checkpoint here yet")
         raise CheckpointError(
             f"{self.path}: none of the {len(faults)} checkpoints is whole "
-            f"(the newest: {next(iter(faults.values()))}); start anew in another --run"
+            f"(the newest: {next(iter(faults.values()))}); start anew in another `run`"
         )
 
     def _naming_others(self, error: DamagedCheckpointError, folder: Path) -> DamagedCheckpointError:

@@ -242,8 +242,8 @@ def find_run(
         return run
     if not root.is_dir():
         raise CheckpointError(
-            f"no --run given and no folder '{root}' here; train a model first: "
-            "nmt train --config starter"
+            f"no `run` given and no folder '{root}' here; train a model first: "
+            "nmt train `config=starter`"
         )
     saved = {}
     for path in _folders(root):
@@ -255,7 +255,7 @@ def find_run(
     found = {path: seconds for path, seconds in saved.items() if seconds is not None}
     if not found:
         raise CheckpointError(
-            f"no --run given and none of the {len(saved)} runs in '{root}' has a checkpoint yet"
+            f"no `run` given and none of the {len(saved)} runs in '{root}' has a checkpoint yet"
         )
     return max(found, key=lambda path: found[path])
 

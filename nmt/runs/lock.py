@@ -51,7 +51,7 @@ def _lock(descriptor: int, folder: Path) -> str | None:
     except OSError:
         raise CheckpointError(
             f"{folder}: {_owner(descriptor)} is training in this run; wait for it, stop it "
-            "(Ctrl-C there), or give another --run"
+            "(Ctrl-C there), or give another `run`"
         ) from None
     if reason is None:
         return None

@@ -33,7 +33,7 @@ def load_sealed(path: Path, overrides: Sequence[Override] = ()) -> RunConfig:
     if head.startswith(_SEAL) and sealed(below) != text:
         raise CheckpointError(
             f"{path}: changed since nmt wrote it; give other settings to the command "
-            "(--set search.beam=3), or delete the first line, the checksum, to keep the edit"
+            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
         )
     return parse_tree(text, path, overrides, RunConfig)
 

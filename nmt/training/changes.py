@@ -11,8 +11,8 @@ class Verdict(Enum):
     """What a change of a key means for a run that was begun."""
 
     SAFE = "may change"
-    ASK = "needs --allow-change: from here on it is neither the one run nor the other"
-    NEVER = "cannot change: use another --run, or the old value"
+    ASK = "needs `allow_change`: from here on it is neither the one run nor the other"
+    NEVER = "cannot change: use another `run`, or the old value"
 
 
 _SAFE = (

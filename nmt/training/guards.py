@@ -36,8 +36,8 @@ def memory_for_update(group: Sequence[Batch], step: int, train: TrainConfig) -> 
         raise NMTError(
             f"out of memory at step {step} on a batch of {n} pairs, {src} pieces the longest "
             f"source and {tgt} the longest target, {largest.n_positions:,} with padding: to go on "
-            f"from the last checkpoint, --set train.batch_size={max(1, train.batch_size // 2)} "
-            f"--set train.accumulate={2 * train.accumulate} --allow-change"
+            f"from the last checkpoint, `train.batch_size={max(1, train.batch_size // 2)}` "
+            f"`train.accumulate={2 * train.accumulate}` `allow_change`"
         ) from error
 
 
@@ -45,8 +45,8 @@ def memory_for_validation(step: int, config: RunConfig) -> NMTError:
     """What to say where a validation had too little; the step must be saved."""
     return NMTError(
         f"out of memory in the validation after step {step}, which is saved: to go on with it, "
-        f"--set search.batch_size={max(1, config.search.batch_size // 4)}, or a smaller "
-        "valid.beam with --allow-change"
+        f"`search.batch_size={max(1, config.search.batch_size // 4)}`, or a smaller "
+        "valid.beam with `allow_change`"
     )
 
 
@@ -115,6 +115,6 @@ class DivergenceWatch:
         self._is_said = True
         return (
             f"the loss has diverged: {self._last:,.1f} nats per target token in training, where a "
-            f"uniform guess has {self._guessing:.1f}; stop (Ctrl-C) and begin in another "
-            "--run with a lower train.lr or more train.schedule.warmup"
+            f"uniform guess has {self._guessing:.1f}; stop (Ctrl-C) and begin another "
+            "run with a lower train.lr or more train.schedule.warmup"
         )

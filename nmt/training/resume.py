@@ -76,7 +76,7 @@ def check_place(folder: Path) -> None:
     if CARD in names:
         if _is_card(folder / CARD):
             return
-        raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another --run")
+        raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another `run`")
     own = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
     if (folder / "tokenizer" / MANIFEST_NAME).is_file():
         own.add("tokenizer")
@@ -85,7 +85,7 @@ def check_place(folder: Path) -> None:
     if foreign:
         raise CheckpointError(
             f"{folder}: not a run, and not empty: it holds {sorted(foreign)[0]!r}"
-            f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}; name another --run"
+            f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}; name another `run`"
         )
 
 
@@ -104,7 +104,7 @@ def _begin_again(run: RunDirectory, config: RunConfig) -> None:
         if not (run.path / CARD).exists():
             raise ConfigError(
                 f"{run.config_path}: no run wrote this config, and it differs from the one "
-                "given; use another --run"
+                "given; use another `run`"
             )
         run.write_config(config)
 
@@ -152,5 +152,5 @@ def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
         if path is None or digest(path) != expected:
             raise DataError(
                 f"{path or 'data'}: changed since {run.path} was begun; "
-                "bring the file back as it was, or train in another --run"
+                "bring the file back as it was, or train in another `run`"
             )

@@ -103,7 +103,7 @@ def warm() -> None:
             "nmt.attention_maps.heatmap",
         ),
         *(
-            "nmt.evaluation.request",
+            "nmt.cli.eval_request",
             "nmt.data.fetch",
             "nmt.data.corpus_report",
             "nmt.attention_maps.dump",

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from nmt.attention_maps.dump import read_jsonl, read_npz
 from nmt.cli.attention import attention
+from nmt.cli.command import Command
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.decoding.search import SearchConfig
@@ -33,7 +34,7 @@ from nmt.types import SentencePair, Translation
 Run = Callable[..., Result]
 
 app = typer.Typer()
-app.command()(attention)
+app.command(cls=Command)(attention)
 
 
 class StubTranslator:

@@ -13,6 +13,7 @@ from click.testing import Result
 from sacrebleu.metrics.bleu import BLEU
 from typer.testing import CliRunner
 
+from nmt.cli.command import Command
 from nmt.cli.evaluate import evaluate
 from nmt.config import load_config
 from nmt.data.sources import read_aligned
@@ -76,7 +77,7 @@ def nmt_eval(tiny_run, monkeypatch) -> Eval:
     """Runs `nmt eval ARGS` where the tiny run's folder `runs` is; errors come out as raised."""
     monkeypatch.chdir(tiny_run.parent.parent)
     app = typer.Typer(pretty_exceptions_enable=False)
-    app.command("eval")(evaluate)
+    app.command("eval", cls=Command)(evaluate)
 
     def call(*args: object, exit_code: int = 0) -> Result:
         result = CliRunner().invoke(app, [str(arg) for arg in args])

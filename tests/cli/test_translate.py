@@ -20,6 +20,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from nmt.attention_maps.terminal import render_terminal
+from nmt.cli.command import Command
 from nmt.cli.translate import translate
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
@@ -45,7 +46,7 @@ PAIRS = [
 SEARCH = SearchConfig(beam=3, max_length=9)
 
 app = typer.Typer()
-app.command()(translate)
+app.command(cls=Command)(translate)
 
 
 @pytest.fixture(scope="module")

@@ -271,7 +271,9 @@ def test_a_corpus_not_on_disk_says_how_to_get_it(data: DataConfig) -> None:
     split = SplitConfig(corpus="multi30k-en-fr", split="train")
     english = DataConfig(folder=data.folder)
     home = data.folder / "multi30k-en-fr"
-    cure = rf"get it with: nmt corpus fetch multi30k-en-fr --data {data.folder} \[--from PATH\]$"
+    cure = (
+        rf"get it with: nmt corpus fetch multi30k-en-fr `data={data.folder}` \[`from_path=PATH`\]$"
+    )
     with pytest.raises(DataError, match=f"^corpus 'multi30k-en-fr' is not in {home}; {cure}"):
         read_split(split, english)
     home.mkdir()
@@ -292,7 +294,7 @@ def test_in_the_usual_folder_the_cure_needs_no_option(
         read_split(SplitConfig(corpus="tatoeba-en-fr", split="all"), DataConfig())
     assert str(caught.value) == (
         "corpus 'tatoeba-en-fr' is not in data/tatoeba-en-fr; "
-        "get it with: nmt corpus fetch tatoeba-en-fr [--from PATH]"
+        "get it with: nmt corpus fetch tatoeba-en-fr [`from_path=PATH`]"
     )
 
 

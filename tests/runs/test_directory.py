@@ -189,7 +189,7 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(CheckpointError) as caught:
         find_run(None)
     assert str(caught.value) == (
-        "no --run given and no folder 'runs' here; train a model first: nmt train --config starter"
+        "no `run` given and no folder 'runs' here; train a model first: nmt train `config=starter`"
     )
     run = RunDirectory.create(Path("runs/x"), make_config(tmp_path))
     with pytest.raises(

@@ -79,9 +79,9 @@ def test_a_batch_too_large_is_named_and_the_run_goes_on_with_smaller_ones(
         assert "\n" not in message
         assert message.startswith("out of memory at step 4 on a batch of 25 pairs, ")
         assert "with padding: to go on from the last checkpoint, " in message
-        assert message.endswith("--set train.batch_size=12 --set train.accumulate=2 --allow-change")
+        assert message.endswith("`train.batch_size=12` `train.accumulate=2` `allow_change`")
         smaller = {**sizes, "batch_size": 12, "accumulate": 2}
-        with pytest.raises(ConfigError, match=r"train.batch_size: 25 -> 12 \(needs --allow-change"):
+        with pytest.raises(ConfigError, match=r"train.batch_size: 25 -> 12 \(needs `allow_change`"):
             _train(corpus, train=smaller)
         outcome = _train(corpus, allow_change=True, train=smaller)
     assert outcome.reason == "2 epochs done"

@@ -15,10 +15,10 @@ from training.toy import toy_config, write_reversal
 from nmt.attention_maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap
 from nmt.attention_maps.record import records
+from nmt.cli.eval_request import EvalRequest, perform
 from nmt.config import dump_config, load_config
 from nmt.data.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
-from nmt.evaluation.request import EvalRequest, perform
 from nmt.inference.translator import Translator
 from nmt.ops import ways
 from nmt.runs.directory import RunDirectory
@@ -154,7 +154,7 @@ def test_a_finished_run_says_so_and_goes_on_with_more_epochs(corpus: Path) -> No
 
 def test_another_configuration_is_refused_on_a_begun_run(corpus: Path) -> None:
     _train(corpus)
-    with pytest.raises(ConfigError, match=r"model\.hidden: 32 -> 33.*another --run"):
+    with pytest.raises(ConfigError, match=r"model\.hidden: 32 -> 33.*another `run`"):
         _train(corpus, model={"hidden": 33})
 
 
@@ -298,9 +298,8 @@ def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> 
     outcome = train(toy_config(corpus, train={"steps": 2}), run, ["nmt", str(folder)], quiet=True)
     assert outcome.step == 2
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))
-    said: list[str] = []
     request = EvalRequest(run=run, src=folder / "x.en", refs=(folder / "x.de",))
-    kept = perform(request, said.append).keep(run)
+    kept = perform(request).keep(run)
     assert json.loads(kept.path.read_text(encoding="utf-8"))["refs"] == [str(folder / "x.de")]
 
 

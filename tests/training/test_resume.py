@@ -80,9 +80,9 @@ def test_every_change_is_shown_with_what_it_means(corpus: Path) -> None:
         _train(corpus, train={"epochs": 3, "lr": 0.001}, model={"hidden": 33}, allow_change=True)
     assert str(caught.value).split("\n") == [
         f"{corpus / 'run'}: this run was begun with another configuration:",
-        "  model.hidden: 32 -> 33 (cannot change: use another --run, or the old value)",
+        "  model.hidden: 32 -> 33 (cannot change: use another `run`, or the old value)",
         "  train.epochs: 2 -> 3 (may change)",
-        "  train.lr: 0.005 -> 0.001 (needs --allow-change: from here on it is neither the one run "
+        "  train.lr: 0.005 -> 0.001 (needs `allow_change`: from here on it is neither the one run "
         "nor the other)",
     ]
 
@@ -182,13 +182,13 @@ def _tree(folder: Path) -> dict[str, bytes]:
     ("files", "said"),
     [
         ({"thesis.tex": "x"}, "not a run, and not empty: it holds 'thesis.tex'; name another"),
-        ({"a": "x", "b": "y"}, "it holds 'a' and 1 more; name another --run"),
-        ({".tmp-draft": "x"}, "it holds '.tmp-draft'; name another --run"),
-        ({"run.json": '{"name": "an experiment"}'}, "run.json is not nmt's; name another --run"),
-        ({"run.json": "{"}, "run.json is not nmt's; name another --run"),
-        ({"run.json": "{}", "config.yaml": None}, "run.json is not nmt's; name another --run"),
-        ({"config.yaml": None, ".tmp-draft": "x"}, "it holds '.tmp-draft'; name another --run"),
-        ({"checkpoints/.tmp-mine": "x"}, "it holds 'checkpoints'; name another --run"),
+        ({"a": "x", "b": "y"}, "it holds 'a' and 1 more; name another `run`"),
+        ({".tmp-draft": "x"}, "it holds '.tmp-draft'; name another `run`"),
+        ({"run.json": '{"name": "an experiment"}'}, "run.json is not nmt's; name another `run`"),
+        ({"run.json": "{"}, "run.json is not nmt's; name another `run`"),
+        ({"run.json": "{}", "config.yaml": None}, "run.json is not nmt's; name another `run`"),
+        ({"config.yaml": None, ".tmp-draft": "x"}, "it holds '.tmp-draft'; name another `run`"),
+        ({"checkpoints/.tmp-mine": "x"}, "it holds 'checkpoints'; name another `run`"),
     ],
 )
 def test_a_folder_that_is_no_run_is_left_as_it_is(

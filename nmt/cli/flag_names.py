@@ -1,0 +1,39 @@
+"""The library's messages in the words of the command line: parameters and keys become flags.
+
+Below cli/ a message names no flag. It puts a parameter, or a key with a value, between
+backquotes: `run`, `device=cpu`, `train.lr=3e-4`. At the shell these are `--run`, `--device cpu`
+and `--set train.lr=3e-4`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
+
+
+def flags_of(command: Any) -> dict[str, str]:
+    """The flag of every parameter of a click command and its subcommands, by parameter name."""
+    return dict(_flags(command))
+
+
+def _flags(command: Any) -> Iterator[tuple[str, str]]:
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            yield parameter.name, max(parameter.opts, key=len)
+    for subcommand in getattr(command, "commands", {}).values():
+        yield from _flags(subcommand)
+
+
+def with_flags(message: str, flags: Mapping[str, str]) -> str:
+    """`message` with flags for what stands between backquotes; other quotations stay."""
+
+    def flag(quoted: re.Match[str]) -> str:
+        name, value = quoted.groups()
+        if "." in name and value is not None:
+            return f"--set {name}={value}"
+        if name not in flags:
+            return quoted[0]
+        return flags[name] if value is None else f"{flags[name]} {value}"
+
+    return _QUOTED.sub(flag, message)
