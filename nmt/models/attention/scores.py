@@ -14,7 +14,7 @@ from nmt.models.attention.base import Attention, AttentionOutput, AttentionState
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.attention.weighting import SoftWeighting
 from nmt.ops.linear import Linear
-from nmt.ops.native.search import compiled_search
+from nmt.ops.searching import compiled_search
 from nmt.settings.base import Conflict
 
 _SIZE = "units of the hidden layer that compares query and key; unset: as many as the query has"
@@ -66,7 +66,8 @@ class AdditiveAttention(Attention):
             return super().forward(query, state)
         rows = torch.arange(len(query)) if state.beams is None else state.beams.sentences
         queries = self.W_q(query).squeeze(1)
-        context, weights = by.look(queries, rows, state.keys, state.values, state.keep, v)
+        memory = (state.keys, state.values, state.keep)
+        context, weights = by.additive_attention_step(queries, rows, *memory, v)
         after = replace(state, queries=state.queries + 1)
         return AttentionOutput(context.unsqueeze(1), weights[:, None, None], after, None)
 
