@@ -35,9 +35,9 @@ FLAGS = (
 )
 UNITS = {
     "search": ("search.cpp",),
-    "fp32": ("sequence.cpp", "-DDTYPES=fp32", "-DPRODUCT=float", "-DACCUMULATE=float"),
-    "bf16": ("sequence.cpp", "-DDTYPES=bf16", "-DPRODUCT=bf16", "-DACCUMULATE=float"),
-    "fp64": ("sequence.cpp", "-DDTYPES=fp64", "-DPRODUCT=double", "-DACCUMULATE=double"),
+    "fp32": ("sequence.cpp", "-DDTYPES=fp32", "-DCOMPUTE=float", "-DACCUMULATE=float"),
+    "bf16": ("sequence.cpp", "-DDTYPES=bf16", "-DCOMPUTE=bf16", "-DACCUMULATE=float"),
+    "fp64": ("sequence.cpp", "-DDTYPES=fp64", "-DCOMPUTE=double", "-DACCUMULATE=double"),
 }
 """What is compiled into each library: a source file and its definitions."""
 

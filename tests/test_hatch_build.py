@@ -40,9 +40,8 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     exported = 'extern "C" __attribute__((visibility("default")))'
     (folder / "search.cpp").write_text(f"{exported} int seven() {{ return 7; }}\n")
-    (folder / "sequence.cpp").write_text("using Both = PRODUCT;\n")
     (folder / "numbers.h").write_text("struct bf16 {};\n")
-    (folder / "sequence.cpp").write_text('#include "numbers.h"\nusing Product = PRODUCT;\n')
+    (folder / "sequence.cpp").write_text('#include "numbers.h"\nusing Compute = COMPUTE;\n')
     return folder
 
 

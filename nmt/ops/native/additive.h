@@ -10,8 +10,8 @@
 constexpr float LARGE = 40;
 
 // Computes exp(-2 x) of a key or a query, and returns whether one of its numbers is large.
-template <class Product, class Accumulate>
-inline bool exp_minus_2x(const Product* x, Accumulate* out, int64_t n) {
+template <class Compute, class Accumulate>
+inline bool exp_minus_2x(const Compute* x, Accumulate* out, int64_t n) {
     Accumulate largest = 0;
 #pragma omp simd reduction(max : largest)
     for (int64_t i = 0; i < n; i++) {
@@ -23,16 +23,16 @@ inline bool exp_minus_2x(const Product* x, Accumulate* out, int64_t n) {
 }
 
 // sigmoid(2 (q + k)). Where neither is large, exp(-2 q) and exp(-2 k) spare another exp.
-template <bool large, class Product, class Accumulate>
-inline Accumulate sigmoid_of_sum(Accumulate q, Accumulate exp_q, Product k, Accumulate exp_k) {
+template <bool large, class Compute, class Accumulate>
+inline Accumulate sigmoid_of_sum(Accumulate q, Accumulate exp_q, Compute k, Accumulate exp_k) {
     if constexpr (large)
         return sigmoid(2 * (q + widen(k)));
     else
         return 1 / (1 + exp_q * exp_k);
 }
 
-template <bool large, class Product, class Accumulate>
-inline Accumulate score(const Accumulate* q, const Accumulate* exp_q, const Product* key,
+template <bool large, class Compute, class Accumulate>
+inline Accumulate score(const Accumulate* q, const Accumulate* exp_q, const Compute* key,
                         const Accumulate* exp_key, const Accumulate* v, int64_t K) {
     Accumulate sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -41,17 +41,18 @@ inline Accumulate score(const Accumulate* q, const Accumulate* exp_q, const Prod
 }
 
 // Writes the weights (S) and the context (M) of one query. A row without kept positions gets zeros.
-template <class Product, class Accumulate>
+template <class Compute, class Accumulate>
 inline void attend(int64_t S, int64_t K, int64_t M, const Accumulate* q, const Accumulate* exp_q,
-                   bool large, const Product* keys, const Accumulate* exp_keys, const bool* large_keys,
-                   const Product* values, const bool* keep, const Accumulate* v, Accumulate* weights,
+                   bool large, const Compute* keys, const Accumulate* exp_keys, const bool* large_keys,
+                   const Compute* values, const bool* keep, const Accumulate* v, Accumulate* weights,
                    Accumulate* context) {
     Accumulate largest = -std::numeric_limits<Accumulate>::infinity();
     double total = 0;  // fp64: a sum over up to thousands of positions
     for (int64_t s = 0; s < S; s++)
         if (keep[s]) {
+            const bool is_large = large || large_keys[s];
             const auto score_of =
-                large || large_keys[s] ? score<true, Product, Accumulate> : score<false, Product, Accumulate>;
+                is_large ? score<true, Compute, Accumulate> : score<false, Compute, Accumulate>;
             weights[s] = score_of(q, exp_q, keys + s * K, exp_keys + s * K, v, K);
             largest = std::max(largest, weights[s]);
         }
@@ -63,7 +64,7 @@ inline void attend(int64_t S, int64_t K, int64_t M, const Accumulate* q, const A
     for (int64_t s = 0; s < S; s++)
         if (keep[s]) {
             const Accumulate weight = weights[s] = Accumulate(weights[s] / total);
-            const Product* value = values + s * M;
+            const Compute* value = values + s * M;
 #pragma omp simd
             for (int64_t m = 0; m < M; m++) context[m] += weight * widen(value[m]);
         }

@@ -1,5 +1,5 @@
 // The operations between the matrix products of a training step on a CPU, each in one pass over memory;
-// sequence.py calls them. Product is the number format of factors, products and saved tensors,
+// sequence.py calls them, and ops/steps.py says what each computes. Compute is the number format of factors, products and what is stored in bulk,
 // Accumulate that of all arithmetic here. The file is compiled once for each pair, which DTYPES names.
 // Every sum has a fixed order, so that the number of threads does not change a result.
 //
@@ -12,7 +12,7 @@
 #include "additive.h"
 #include "numbers.h"
 
-using Product = PRODUCT;
+using Compute = COMPUTE;
 using Accumulate = ACCUMULATE;
 
 #define JOIN_EXPANDED(name, suffix) name##_##suffix
@@ -60,8 +60,8 @@ inline void transpose_square(typename Vectors<Number>::Vector* square) {
     if constexpr (HALF > 1) transpose_square<HALF / 2, Number>(square);
 }
 
-template <class Number, class Product>
-inline typename Vectors<Number>::Vector vector(const Product* x) {
+template <class Number, class Compute>
+inline typename Vectors<Number>::Vector vector(const Compute* x) {
     typename Vectors<Number>::Vector result;
     for (int64_t l = 0; l < Vectors<Number>::LANES; l++) result[l] = widen(x[l]);
     return result;
@@ -114,8 +114,8 @@ inline void transpose(int64_t rows, int64_t n, const From* x, int64_t x_stride, 
 }
 
 // Loads a tile of (units, n) numbers, at most (TILE, ROWS), from x + unit * du + row * dr.
-template <class Accumulate, class Product>
-inline void load(Accumulate* tile, const Product* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
+template <class Accumulate, class Compute>
+inline void load(Accumulate* tile, const Compute* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
     if (dr == 1)
         for (int64_t u = 0; u < units; u++)
             for (int64_t b = 0; b < n; b++) tile[u * n + b] = widen(x[u * du + b]);
@@ -126,15 +126,15 @@ inline void load(Accumulate* tile, const Product* x, int64_t units, int64_t n, i
             for (int64_t u = 0; u < units; u++) tile[u * n + b] = widen(x[u * du + b * dr]);
 }
 
-template <class Product, class Accumulate>
-inline void store(const Accumulate* tile, Product* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
+template <class Compute, class Accumulate>
+inline void store(const Accumulate* tile, Compute* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
     if (dr == 1)
         for (int64_t u = 0; u < units; u++) narrow(tile + u * n, x + u * du, n);
     else if (du == 1)
         transpose(units, n, tile, n, x, dr);
     else
         for (int64_t b = 0; b < n; b++)
-            for (int64_t u = 0; u < units; u++) x[u * du + b * dr] = narrow_to<Product>(tile[u * n + b]);
+            for (int64_t u = 0; u < units; u++) x[u * du + b * dr] = narrow_to<Compute>(tile[u * n + b]);
 }
 
 // Calls body(first unit, number of units, first row, number of rows) for every tile of (units, rows).
@@ -158,18 +158,18 @@ inline void over_runs(int64_t u0, int64_t units, int64_t b0, int64_t n, int64_t 
         for (int64_t u = 0; u < units; u++) body(u * n, (u0 + u) * rows + b0, n);
 }
 
-OPERATION(gru_gates)(int64_t H, int64_t B, const Product* input, int64_t input_du, int64_t input_dr,
-                     const Product* context, const Product* hidden, const Accumulate* bias,
-                     const Accumulate* state, Accumulate* gates, Accumulate* next,
-                     Product* next_product, Product* out, int64_t out_du, int64_t out_dr) {
+OPERATION(gru_gates)(int64_t H, int64_t B, const Compute* x, int64_t x_du, int64_t x_dr,
+                     const Compute* context, const Compute* h, const Accumulate* bias,
+                     const Accumulate* hidden, Accumulate* saved, Accumulate* next,
+                     Compute* next_compute, Compute* out, int64_t out_du, int64_t out_dr) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
         const int64_t HB = H * B;
         Accumulate x_r[TILE * ROWS], x_z[TILE * ROWS], x_n[TILE * ROWS], b_hn[TILE * ROWS];
         Accumulate next_tile[TILE * ROWS];
-        const Product* from = input + u0 * input_du + b0 * input_dr;
-        load(x_r, from, units, n, input_du, input_dr);
-        load(x_z, from + H * input_du, units, n, input_du, input_dr);
-        load(x_n, from + 2 * H * input_du, units, n, input_du, input_dr);
+        const Compute* from = x + u0 * x_du + b0 * x_dr;
+        load(x_r, from, units, n, x_du, x_dr);
+        load(x_z, from + H * x_du, units, n, x_du, x_dr);
+        load(x_n, from + 2 * H * x_du, units, n, x_du, x_dr);
         for (int64_t i = 0; i < units; i++) {
             const Accumulate* b_u = bias + u0 + i;
             for (int64_t e = i * n; e < (i + 1) * n; e++) {
@@ -191,45 +191,45 @@ OPERATION(gru_gates)(int64_t H, int64_t B, const Product* input, int64_t input_d
                 }
 #pragma omp simd
             for (int64_t e = 0; e < length; e++) {
-                const Accumulate h_n = widen(hidden[at + e]) + b_h[e];
-                const Accumulate r = sigmoid(r_in[e] + widen(hidden[at + HB + e]));
-                const Accumulate z = sigmoid(z_in[e] + widen(hidden[at + 2 * HB + e]));
+                const Accumulate h_n = widen(h[at + e]) + b_h[e];
+                const Accumulate r = sigmoid(r_in[e] + widen(h[at + HB + e]));
+                const Accumulate z = sigmoid(z_in[e] + widen(h[at + 2 * HB + e]));
                 const Accumulate candidate = 2 * sigmoid(2 * (n_in[e] + r * h_n)) - 1;
-                gates[at + e] = h_n;
-                gates[at + HB + e] = r;
-                gates[at + 2 * HB + e] = z;
-                gates[at + 3 * HB + e] = candidate;
-                next[at + e] = h_next[e] = candidate + z * (state[at + e] - candidate);
+                saved[at + e] = h_n;
+                saved[at + HB + e] = r;
+                saved[at + 2 * HB + e] = z;
+                saved[at + 3 * HB + e] = candidate;
+                next[at + e] = h_next[e] = candidate + z * (hidden[at + e] - candidate);
             }
-            if (next_product) narrow(h_next, next_product + at, length);
+            if (next_compute) narrow(h_next, next_compute + at, length);
         });
         store(next_tile, out + u0 * out_du + b0 * out_dr, units, n, out_du, out_dr);
     });
 }
 
 OPERATION(gru_gates_backward)(int64_t H, int64_t B, const Accumulate* grad_direct,
-                              const Product* grad_through_gates, const Product* grad_out,
-                              int64_t grad_out_du, int64_t grad_out_dr, const Accumulate* gates,
-                              const Product* previous, int64_t previous_du, int64_t previous_dr,
-                              Product* grad_gates, Product* grad_gates_of_all_steps, int64_t all_du,
+                              const Compute* grad_product, const Compute* grad_out,
+                              int64_t grad_out_du, int64_t grad_out_dr, const Accumulate* saved,
+                              const Compute* previous, int64_t previous_du, int64_t previous_dr,
+                              Compute* grad_gates, Compute* grad_gates_copy, int64_t all_du,
                               Accumulate* grad_bias, Accumulate* grad_previous) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
         const int64_t HB = H * B;
-        Accumulate grad_next[TILE * ROWS] = {}, state[TILE * ROWS], grad_tiles[4][TILE * ROWS];
+        Accumulate grad_next[TILE * ROWS] = {}, hidden[TILE * ROWS], grad_tiles[4][TILE * ROWS];
         if (grad_out)
             load(grad_next, grad_out + u0 * grad_out_du + b0 * grad_out_dr, units, n, grad_out_du,
                  grad_out_dr);
-        load(state, previous + u0 * previous_du + b0 * previous_dr, units, n, previous_du, previous_dr);
+        load(hidden, previous + u0 * previous_du + b0 * previous_dr, units, n, previous_du, previous_dr);
         over_runs(u0, units, b0, n, B, [&](int64_t first, int64_t at, int64_t length) {
-            Accumulate *g = grad_next + first, *s = state + first;
-            if (grad_through_gates)
-                for (int64_t e = 0; e < length; e++) g[e] += widen(grad_through_gates[at + e]);
+            Accumulate *g = grad_next + first, *s = hidden + first;
+            if (grad_product)
+                for (int64_t e = 0; e < length; e++) g[e] += widen(grad_product[at + e]);
             Accumulate *grad_h_n = grad_tiles[0] + first, *grad_r = grad_tiles[1] + first;
             Accumulate *grad_z = grad_tiles[2] + first, *grad_n = grad_tiles[3] + first;
 #pragma omp simd
             for (int64_t e = 0; e < length; e++) {
-                const Accumulate h_n = gates[at + e], r = gates[at + HB + e], z = gates[at + 2 * HB + e];
-                const Accumulate candidate = gates[at + 3 * HB + e], grad = g[e] + grad_direct[at + e];
+                const Accumulate h_n = saved[at + e], r = saved[at + HB + e], z = saved[at + 2 * HB + e];
+                const Accumulate candidate = saved[at + 3 * HB + e], grad = g[e] + grad_direct[at + e];
                 const Accumulate past_gates = grad * z;
                 const Accumulate before_tanh = (grad - past_gates) * (1 - candidate * candidate);
                 grad_previous[at + e] = past_gates;
@@ -245,7 +245,7 @@ OPERATION(gru_gates_backward)(int64_t H, int64_t B, const Accumulate* grad_direc
             for (int64_t i = 0; i < units; i++) {
                 const int64_t u = u0 + i + k * H;
                 const Accumulate* row = grad_tiles[k] + i * n;
-                narrow(row, grad_gates_of_all_steps + u * all_du + b0, n);
+                narrow(row, grad_gates_copy + u * all_du + b0, n);
                 Accumulate sum = 0;
 #pragma omp simd reduction(+ : sum)
                 for (int64_t b = 0; b < n; b++) sum += row[b];
@@ -271,7 +271,7 @@ inline void copy_strided(int64_t units, int64_t rows, const From* x, int64_t x_d
         }
 }
 
-OPERATION(attention_keys)(int64_t n_keys, int64_t K, const Product* keys, Accumulate* exp_keys,
+OPERATION(attention_keys)(int64_t n_keys, int64_t K, const Compute* keys, Accumulate* exp_keys,
                           bool* large_keys) {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_keys; i++)
@@ -279,8 +279,8 @@ OPERATION(attention_keys)(int64_t n_keys, int64_t K, const Product* keys, Accumu
 }
 
 // Adds what one position gives to the gradients of v, its key and the query, up to factors of 2 and v.
-template <bool large, class Product, class Accumulate>
-inline void score_backward(const Accumulate* q, const Accumulate* exp_q, const Product* key,
+template <bool large, class Compute, class Accumulate>
+inline void score_backward(const Accumulate* q, const Accumulate* exp_q, const Compute* key,
                            const Accumulate* exp_key, Accumulate grad_score, Accumulate* grad_v,
                            Accumulate* grad_key, Accumulate* grad_q, int64_t K) {
 #pragma omp simd
@@ -293,8 +293,8 @@ inline void score_backward(const Accumulate* q, const Accumulate* exp_q, const P
     }
 }
 
-template <class Product, class Accumulate>
-inline Accumulate dot(const Accumulate* x, const Product* y, int64_t n) {
+template <class Compute, class Accumulate>
+inline Accumulate dot(const Accumulate* x, const Compute* y, int64_t n) {
     using Vector = typename Vectors<Accumulate>::Vector;
     constexpr int64_t L = Vectors<Accumulate>::LANES, N = 4;  // with one sum, each step waits for the last
     Vector sums[N] = {};
@@ -308,18 +308,18 @@ inline Accumulate dot(const Accumulate* x, const Product* y, int64_t n) {
     return sum;
 }
 
-OPERATION(attention_step)(int64_t B, int64_t S, int64_t K, int64_t M, const Product* query,
-                          const Product* keys, const Accumulate* exp_keys, const bool* large_keys,
-                          const Product* values, const bool* keep, const Accumulate* v,
-                          Accumulate* query_rows, Accumulate* weights, Product* contexts) {
+OPERATION(attention_step)(int64_t B, int64_t S, int64_t K, int64_t M, const Compute* query,
+                          const Compute* keys, const Accumulate* exp_keys, const bool* large_keys,
+                          const Compute* values, const bool* keep, const Accumulate* v,
+                          Accumulate* saved_query, Accumulate* weights, Compute* contexts) {
 #pragma omp parallel
     {
-        copy_strided(K, B, query, B, 1, query_rows, 1, K);
+        copy_strided(K, B, query, B, 1, saved_query, 1, K);
         const std::unique_ptr<Accumulate[]> workspace(new Accumulate[M + K]);
         Accumulate *context = workspace.get(), *exp_q = context + M;
 #pragma omp for schedule(static)
         for (int64_t b = 0; b < B; b++) {
-            const Accumulate* q = query_rows + b * K;
+            const Accumulate* q = saved_query + b * K;
             const bool large = exp_minus_2x(q, exp_q, K);
             attend(S, K, M, q, exp_q, large, keys + b * S * K, exp_keys + b * S * K, large_keys + b * S,
                    values + b * S * M, keep + b * S, v, weights + b * S, context);
@@ -329,25 +329,25 @@ OPERATION(attention_step)(int64_t B, int64_t S, int64_t K, int64_t M, const Prod
 }
 
 OPERATION(attention_step_backward)(
-    int64_t B, int64_t S, int64_t K, int64_t M, const Product* grad_context_columns,
-    const Product* grad_context_rows, const Accumulate* grad_weights, const Accumulate* query_rows,
-    const Accumulate* weights, const Product* keys, const Accumulate* exp_keys, const bool* large_keys,
-    const Product* values, const bool* keep, const Accumulate* v, Accumulate* grad_context,
-    Accumulate* grad_query_rows, Accumulate* slopes, Accumulate* grad_v, Product* grad_query,
-    Product* grad_query_of_all_steps, int64_t all_du) {
+    int64_t B, int64_t S, int64_t K, int64_t M, const Compute* grad_read,
+    const Compute* grad_context, const Accumulate* grad_weights, const Accumulate* saved_query,
+    const Accumulate* weights, const Compute* keys, const Accumulate* exp_keys, const bool* large_keys,
+    const Compute* values, const bool* keep, const Accumulate* v, Accumulate* grad_context_sum,
+    Accumulate* grad_query_rows, Accumulate* slopes, Accumulate* grad_v, Compute* grad_query,
+    Compute* grad_query_copy, int64_t all_du) {
 #pragma omp parallel
     {
-        copy_strided(M, B, grad_context_columns, B, 1, grad_context, 1, M);
+        copy_strided(M, B, grad_read, B, 1, grad_context_sum, 1, M);
         const std::unique_ptr<Accumulate[]> workspace(new Accumulate[S + K]);
         Accumulate *grad_w = workspace.get(), *exp_q = grad_w + S;
 #pragma omp for schedule(static)
         for (int64_t b = 0; b < B; b++) {
             const bool* row_keep = keep + b * S;
-            const Accumulate *w = weights + b * S, *q = query_rows + b * K;
+            const Accumulate *w = weights + b * S, *q = saved_query + b * K;
             const bool large = exp_minus_2x(q, exp_q, K);
-            Accumulate *g = grad_context + b * M, *grad_q = grad_query_rows + b * K;
-            if (grad_context_rows)
-                for (int64_t m = 0; m < M; m++) g[m] += widen(grad_context_rows[b * M + m]);
+            Accumulate *g = grad_context_sum + b * M, *grad_q = grad_query_rows + b * K;
+            if (grad_context)
+                for (int64_t m = 0; m < M; m++) g[m] += widen(grad_context[b * M + m]);
             Accumulate mean = 0;
             for (int64_t s = 0; s < S; s++)
                 if (row_keep[s]) {
@@ -359,24 +359,25 @@ OPERATION(attention_step_backward)(
             for (int64_t s = 0; s < S; s++)
                 if (row_keep[s]) {
                     const int64_t i = b * S + s;
-                    const auto backward = large || large_keys[i] ? score_backward<true, Product, Accumulate>
-                                                                 : score_backward<false, Product, Accumulate>;
+                    const bool is_large = large || large_keys[i];
+                    const auto backward = is_large ? score_backward<true, Compute, Accumulate>
+                                                   : score_backward<false, Compute, Accumulate>;
                     backward(q, exp_q, keys + i * K, exp_keys + i * K, w[s] * (grad_w[s] - mean),
                              grad_v + b * K, slopes + i * K, grad_q, K);
                 }
             for (int64_t k = 0; k < K; k++) grad_q[k] *= 4 * v[k];
         }
         copy_strided(K, B, grad_query_rows, 1, K, grad_query, B, 1);
-        copy_strided(K, B, grad_query_rows, 1, K, grad_query_of_all_steps, all_du, 1);
+        copy_strided(K, B, grad_query_rows, 1, K, grad_query_copy, all_du, 1);
     }
 }
 
 // W x for N columns: the sums of R rows and N columns stay in registers, which GCC only does with
 // `#pragma GCC unroll`. The next R rows are prefetched meanwhile.
-template <int R, int N, class Product, class Accumulate>
-inline void rows_times_columns(int64_t K, const Product* w, const Accumulate* x, Accumulate (*sums)[N]) {
+template <int R, int N, class Compute, class Accumulate>
+inline void rows_times_columns(int64_t K, const Compute* w, const Accumulate* x, Accumulate (*sums)[N]) {
     using Vector = typename Vectors<Accumulate>::Vector;
-    constexpr int64_t L = Vectors<Accumulate>::LANES, LINE = 64 / sizeof(Product);
+    constexpr int64_t L = Vectors<Accumulate>::LANES, LINE = 64 / sizeof(Compute);
     Vector sum[R][N] = {};
     const int64_t n_vectorised = K / L * L;
     for (int64_t k = 0; k < n_vectorised; k += L) {
@@ -402,8 +403,8 @@ inline void rows_times_columns(int64_t K, const Product* w, const Accumulate* x,
         }
 }
 
-template <int N, class Product, class Accumulate>
-void times_columns(int64_t M, int64_t K, const Product* w, const Accumulate* x, Product* out) {
+template <int N, class Compute, class Accumulate>
+void times_columns(int64_t M, int64_t K, const Compute* w, const Accumulate* x, Compute* out) {
     constexpr int R = std::min(6, 24 / N);  // 24 sums fit the 32 registers
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < (M + R - 1) / R; i++) {
@@ -419,8 +420,8 @@ void times_columns(int64_t M, int64_t K, const Product* w, const Accumulate* x, 
     }
 }
 
-OPERATION(product)(int64_t M, int64_t K, int64_t N, const Product* w, const Product* x, int64_t x_dk,
-                   int64_t x_dn, Product* out) {
+OPERATION(product)(int64_t M, int64_t K, int64_t N, const Compute* w, const Compute* x, int64_t x_dk,
+                   int64_t x_dn, Compute* out) {
     const std::unique_ptr<Accumulate[]> workspace(new Accumulate[K * N + 64]);
     const uintptr_t line = reinterpret_cast<uintptr_t>(workspace.get()) + 63;
     Accumulate* columns = reinterpret_cast<Accumulate*>(line - line % 64);
@@ -443,7 +444,7 @@ OPERATION(product)(int64_t M, int64_t K, int64_t N, const Product* w, const Prod
 // Vocabulary rows per block: with some hundred columns a block of logits fits the cache.
 constexpr int64_t BLOCK = 256;
 
-OPERATION(softmax_loss)(int64_t V, int64_t N, Product* logits, const Accumulate* bias,
+OPERATION(softmax_loss)(int64_t V, int64_t N, Compute* logits, const Accumulate* bias,
                         const int64_t* targets, int64_t n_real, double label_smoothing,
                         int64_t wants_grad, Accumulate* nlls, Accumulate* mean_nlls,
                         Accumulate* grad_bias) {
@@ -463,7 +464,7 @@ OPERATION(softmax_loss)(int64_t V, int64_t N, Product* logits, const Accumulate*
             std::fill(s, s + N, Accumulate(0));
             const int64_t first = p * BLOCK, last = std::min(V, first + BLOCK);
             for (int64_t v = first; v < last; v++) {
-                const Product* l = logits + v * N;
+                const Compute* l = logits + v * N;
                 const Accumulate b = bias[v];
 #pragma omp simd
                 for (int64_t i = 0; i < N; i++) {
@@ -475,7 +476,7 @@ OPERATION(softmax_loss)(int64_t V, int64_t N, Product* logits, const Accumulate*
                     for (int64_t i = 0; i < N; i++) s[i] += widen(l[i]) + b;
             }
             for (int64_t v = first; v < last; v++) {
-                const Product* l = logits + v * N;
+                const Compute* l = logits + v * N;
                 const Accumulate b = bias[v];
 #pragma omp simd
                 for (int64_t i = 0; i < N; i++) t[i] += exponential(widen(l[i]) + b - m[i]);
@@ -498,7 +499,7 @@ OPERATION(softmax_loss)(int64_t V, int64_t N, Product* logits, const Accumulate*
             Accumulate* g = grad_row.get();
 #pragma omp for schedule(static)
             for (int64_t v = 0; v < V; v++) {
-                Product* l = logits + v * N;
+                Compute* l = logits + v * N;
                 const Accumulate b = bias[v], uniform = v < n_real ? smoothing / n_real : Accumulate(0);
                 Accumulate sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -513,14 +514,14 @@ OPERATION(softmax_loss)(int64_t V, int64_t N, Product* logits, const Accumulate*
             for (int64_t i = 0; i < N; i++) {
                 const int64_t v = targets[i];
                 const Accumulate uniform = v < n_real ? smoothing / n_real : Accumulate(0);
-                logits[v * N + i] = narrow_to<Product>(exponential(-nlls[i]) - uniform - (1 - smoothing));
+                logits[v * N + i] = narrow_to<Compute>(exponential(-nlls[i]) - uniform - (1 - smoothing));
                 grad_bias[v] -= 1 - smoothing;
             }
         }
     }
 }
 
-OPERATION(transpose)(int64_t rows, int64_t columns, const Product* x, Product* out) {
+OPERATION(transpose)(int64_t rows, int64_t columns, const Compute* x, Compute* out) {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i += ROWS)
         transpose(std::min(ROWS, rows - i), columns, x + i * columns, columns, out + i, rows);

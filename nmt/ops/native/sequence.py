@@ -64,20 +64,20 @@ class NativeSteps(Steps):
 
     def gru_gates(
         self,
-        input_gates: Float[Tensor, "G B"],
-        context_gates: Float[Tensor, "G B"] | None,
-        hidden_gates: Float[Tensor, "G B"],
+        x: Float[Tensor, "G B"],
+        context: Float[Tensor, "G B"] | None,
+        h: Float[Tensor, "G B"],
         bias: Float[Tensor, " F"],
-        state: Float[Tensor, "H B"],
-        gates: Float[Tensor, "F B"],
+        hidden: Float[Tensor, "H B"],
+        saved: Float[Tensor, "F B"],
         out: Float[Tensor, "B H"],
     ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
         """See Steps."""
-        following = torch.empty_like(state)
-        rounded = None if self.low == self.work else torch.empty_like(state, dtype=self.low)
+        following = torch.empty_like(hidden)
+        rounded = None if self.low == self.work else torch.empty_like(hidden, dtype=self.low)
         self._gru_gates(
-            *state.shape, input_gates.data_ptr(), *input_gates.stride(), address(context_gates),
-            address(hidden_gates), address(bias), address(state), address(gates),
+            *hidden.shape, x.data_ptr(), *x.stride(), address(context),
+            address(h), address(bias), address(hidden), address(saved),
             address(following), address(rounded), out.data_ptr(), *out.t().stride(),
         )  # fmt: skip
         return following, following if rounded is None else rounded
@@ -85,12 +85,12 @@ class NativeSteps(Steps):
     def gru_gates_backward(
         self,
         grad_direct: Float[Tensor, "H B"],
-        grad_through_gates: Float[Tensor, "H B"] | None,
+        grad_product: Float[Tensor, "H B"] | None,
         grad_out: Float[Tensor, "B H"] | None,
-        gates: Float[Tensor, "F B"],
+        saved: Float[Tensor, "F B"],
         previous: Float[Tensor, "B H"],
         grad_gates: Float[Tensor, "F B"],
-        grad_gates_of_all_steps: Float[Tensor, "F B"],
+        grad_gates_copy: Float[Tensor, "F B"],
         grad_bias: Float[Tensor, " F"],
     ) -> Float[Tensor, "H B"]:
         """See Steps."""
@@ -99,10 +99,10 @@ class NativeSteps(Steps):
         if grad_out is not None:
             strided_grad_out = (grad_out.data_ptr(), *grad_out.t().stride())
         self._gru_gates_backward(
-            *grad_direct.shape, address(grad_direct), address(grad_through_gates),
-            *strided_grad_out, address(gates), previous.data_ptr(), *previous.t().stride(),
-            address(grad_gates), grad_gates_of_all_steps.data_ptr(),
-            grad_gates_of_all_steps.stride(0), address(grad_bias), address(grad_previous),
+            *grad_direct.shape, address(grad_direct), address(grad_product),
+            *strided_grad_out, address(saved), previous.data_ptr(), *previous.t().stride(),
+            address(grad_gates), grad_gates_copy.data_ptr(),
+            grad_gates_copy.stride(0), address(grad_bias), address(grad_previous),
         )  # fmt: skip
         return grad_previous
 
@@ -175,35 +175,35 @@ class _NativeAttention(Looks):
     def look(
         self,
         query: Float[Tensor, "K B"],
-        query_rows: Float[Tensor, "B K"],
+        saved_query: Float[Tensor, "B K"],
         weights: Float[Tensor, "B S"],
         context: Float[Tensor, "B M"],
     ) -> None:
         """See Looks."""
         self.steps.attention_step(
-            *self.sizes, address(query), *self.addresses, address(query_rows), address(weights),
+            *self.sizes, address(query), *self.addresses, address(saved_query), address(weights),
             address(context),
         )  # fmt: skip
 
     def look_backward(
         self,
-        grad_context_columns: Float[Tensor, "M B"],
-        grad_context_rows: Float[Tensor, "B M"] | None,
+        grad_read: Float[Tensor, "M B"],
+        grad_context: Float[Tensor, "B M"] | None,
         grad_weights: Float[Tensor, "B S"] | None,
-        query_rows: Float[Tensor, "B K"],
+        saved_query: Float[Tensor, "B K"],
         weights: Float[Tensor, "B S"],
-        grad_context: Float[Tensor, "B M"],
+        grad_context_sum: Float[Tensor, "B M"],
         grad_query: Float[Tensor, "K B"],
-        grad_query_of_all_steps: Float[Tensor, "K B"],
+        grad_query_copy: Float[Tensor, "K B"],
     ) -> None:
         """See Looks."""
         slopes, grad_v, workspace = self.gradients
         self.steps.attention_step_backward(
-            *self.sizes, address(grad_context_columns), address(grad_context_rows),
-            address(grad_weights), address(query_rows), address(weights), *self.addresses,
-            address(grad_context), address(workspace), address(slopes), address(grad_v),
-            address(grad_query), grad_query_of_all_steps.data_ptr(),
-            grad_query_of_all_steps.stride(0),
+            *self.sizes, address(grad_read), address(grad_context),
+            address(grad_weights), address(saved_query), address(weights), *self.addresses,
+            address(grad_context_sum), address(workspace), address(slopes), address(grad_v),
+            address(grad_query), grad_query_copy.data_ptr(),
+            grad_query_copy.stride(0),
         )  # fmt: skip
 
     def of_keys(self) -> Float[Tensor, "B S K"]:
