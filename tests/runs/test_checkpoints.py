@@ -246,12 +246,15 @@ def test_everything_is_on_the_disk_before_the_rename(
         (lambda p: flip(p / "model.safetensors", -1), "model.safetensors: damaged: its"),
         (
             lambda p: flip(p / "state.safetensors", 9),
-            "state.safetensors: header: damaged: not JSON",
+            "state.safetensors: damaged: not a safetensors file (invalid JSON in header",
         ),
-        (lambda p: cut(p / "model.safetensors"), "model.safetensors: damaged: its header tells of"),
+        (
+            lambda p: cut(p / "model.safetensors"),
+            "model.safetensors: damaged: not a safetensors file (incomplete",
+        ),
         (
             lambda p: forge(p / "model.safetensors"),
-            "model.safetensors: damaged or no safetensors file",
+            "model.safetensors: damaged: not a safetensors file",
         ),
     ],
 )
