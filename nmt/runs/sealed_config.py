@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.storage.atomic import write_text
 from nmt.config import RunConfig, dump_config
-from nmt.settings.config_file import Override, parse_tree
 from nmt.errors import CheckpointError
+from nmt.settings.config_file import Override, parse_tree
 from nmt.settings.yaml_nodes import read_text
+from nmt.storage.atomic import write_text
 
 _SEAL = "# sha256 of the lines below: "
 """With their checksum, the first line of a run's config.yaml: a comment to any reader of YAML."""

@@ -312,8 +312,8 @@ class Trainer:
         tensors, values = pack(self._engine, progress)
         self.log.sync()
         self.run.save_checkpoint(progress.step, self.parts.model.state_dict(), tensors, values)
-        if progress.best_step is None or progress.best_step == progress.step:
-            self.run.point("best", progress.step)
-        self.run.point("last", progress.step)
+        is_best = progress.best_step is None or progress.best_step == progress.step
+        labels = ("best", "last") if is_best else ("last",)
+        self.run.point(dict.fromkeys(labels, progress.step))
         self.run.prune(progress.kept_steps)
         self.saved_step = progress.step

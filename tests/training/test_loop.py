@@ -84,7 +84,9 @@ def test_a_run_leaves_all_that_it_promises(learned: Path) -> None:
     card = json.loads((run / "run.json").read_text(encoding="utf-8"))
     assert card["command"] == COMMAND
     assert len(card["data"]) == 2
-    assert (run / "checkpoints" / "best").is_symlink()
+    labels = json.loads((run / "checkpoints" / "labels.json").read_text(encoding="utf-8"))
+    assert labels.keys() == {"best", "last"}
+    assert not any(path.is_symlink() for path in run.rglob("*"))
     valid = _records(run, "valid")
     assert [record["epoch"] for record in valid] == [1, 2, 3, 4]
     assert valid[-1]["bleu"] == 100.0
