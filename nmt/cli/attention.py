@@ -122,8 +122,10 @@ def attention(
         )
 
     from nmt.attention_maps.heads import choose_heads
+    from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator
 
+    configure_process()
     translator = Translator.load(folder, device=device, checkpoint=checkpoint, search=search)
     sources = sources[:first]
     n_maps = len(sources) * (1 if forced else search.n_best)

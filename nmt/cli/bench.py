@@ -72,9 +72,9 @@ def bench(
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform
     from nmt.bench.text import as_text
-    from nmt.storage.process_memory import configure_memory
+    from nmt.cli.process import configure_process
 
-    configure_memory()  # as nmt train does
+    configure_process(threads)
     report = perform(
         Request(
             parts=wanted,
@@ -83,7 +83,6 @@ def bench(
             rounds=rounds,
             precision=precision,
             device=device,
-            threads=threads,
             data=data,
             run=run,
             quick=quick,

@@ -103,10 +103,10 @@ def evaluate(
     search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
 
     from nmt.cli.eval_request import EvalRequest, perform
+    from nmt.cli.process import configure_process
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
     from nmt.storage.output import write_lines
-    from nmt.storage.process_memory import configure_memory
 
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
@@ -125,7 +125,7 @@ def evaluate(
         int8=int8,
         out=out,
     )
-    configure_memory()
+    configure_process()
     report = perform(request)
     if out is not None:
         write_lines(report.evaluation.hyp_texts, out)

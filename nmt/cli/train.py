@@ -60,9 +60,9 @@ def train(
     checkpoint.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from nmt.cli.process import configure_process
     from nmt.config import load_config
     from nmt.settings.config_file import Flag
-    from nmt.storage.process_memory import configure_memory
     from nmt.training import loop
 
     given = {"device": device, "epochs": epochs, "steps": steps}
@@ -74,7 +74,7 @@ def train(
     loaded = load_config(one_config(config_argument, config), [*(set_ or ()), *flags])
     stop = _StopSignal()
     folder = run or Path("runs") / loaded.name
-    configure_memory()
+    configure_process()
     outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
     if outcome.reason is not None:
         typer.echo(outcome.run)

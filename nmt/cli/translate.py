@@ -122,10 +122,10 @@ def translate(
         typer.echo(f"run: {folder}", err=True)
     check_out(out, folder, config.data, {"--file": source, "--lexicon": lexicon})
 
+    from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator
-    from nmt.storage.process_memory import configure_memory
 
-    configure_memory()
+    configure_process()
     translator = Translator.load(
         folder, device=device, checkpoint=checkpoint, search=config.search, int8=int8
     )
