@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.bench.parts import PARTS, chosen_parts
+from nmt.cli.command import say
 from nmt.cli.config_option import set_option
 
 Parts = Annotated[
@@ -88,7 +89,7 @@ def bench(
             quick=quick,
             profile=profile,
         ),
-        lambda part: typer.echo(f"{part} ...", err=True),
+        lambda part: say(f"{part} ..."),
     )
     if json_:
         typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
