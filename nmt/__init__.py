@@ -1,17 +1,10 @@
 """nmt: train, run, measure and explain attention-based machine translation.
 
 The names in `__all__` are the public API. Each is imported when it is first used, so that
-`import nmt` does not import torch, which takes seconds.
+`import nmt` does not import torch, which takes seconds. __init__.pyi has their types.
 """
 
 import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from nmt.config import RunConfig, load_config
-    from nmt.evaluation.evaluate import evaluate
-    from nmt.inference.translator import Translator
-    from nmt.training.loop import train
 
 __version__ = "0.1.0"
 

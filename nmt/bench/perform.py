@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from nmt.bench.bench_plan import Plan
 from nmt.bench.decoding import measure_decoding, measure_latency
 from nmt.bench.material import Material, fixed_shape, real_lengths
@@ -35,7 +33,6 @@ class Request:
     rounds: int | None
     precision: Precision
     device: str
-    threads: int | None
     data: Path
     run: Path | None
     quick: bool
@@ -47,8 +44,6 @@ def perform(request: Request, say: Callable[[str], None]) -> Report:
 
     Raises ConfigError for what cannot be measured, before anything is.
     """
-    if request.threads is not None:
-        torch.set_num_threads(request.threads)
     plan = _plan(request)
     card = machine_card(plan.device, plan.precision)
     sections = tuple(_sections(request, plan, say))

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.bench.parts import PARTS, chosen_parts
+from nmt.cli.command import say
 from nmt.cli.config_option import set_option
 
 Parts = Annotated[
@@ -72,9 +73,9 @@ def bench(
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform
     from nmt.bench.text import as_text
-    from nmt.storage.process_memory import configure_memory
+    from nmt.cli.process import configure_process
 
-    configure_memory()  # as nmt train does
+    configure_process(threads)
     report = perform(
         Request(
             parts=wanted,
@@ -83,13 +84,12 @@ def bench(
             rounds=rounds,
             precision=precision,
             device=device,
-            threads=threads,
             data=data,
             run=run,
             quick=quick,
             profile=profile,
         ),
-        lambda part: typer.echo(f"{part} ...", err=True),
+        lambda part: say(f"{part} ..."),
     )
     if json_:
         typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from nmt.cli.flag_names import flags_of, with_flags
+from nmt.cli.flags import flags_of, with_flags
 from nmt.errors import NMTError
 
 _TYPES = {
@@ -22,7 +22,7 @@ _TYPES = {
 }
 """What stands after an option for the types that Typer names as Python does."""
 
-_WHOLE = 1000  # characters: longer than any summary
+_NO_LIMIT = 1000  # characters: longer than any summary
 
 
 def say(line: str) -> None:
@@ -57,8 +57,8 @@ class Command(TyperCommand):
         return result
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The first sentence of the help, whole: a list of commands wraps it."""
-        return super().get_short_help_str(_WHOLE)
+        """The whole first sentence of the help; a list of commands wraps it."""
+        return super().get_short_help_str(_NO_LIMIT)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The options, then the arguments: NAME, or [NAME] where it may be left out."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nmt.cli.command import say
-from nmt.cli.search_flags import config_of_run
+from nmt.cli.search_flags import config_of_run, find_run_folder
 from nmt.cli.sentences import input_files
 from nmt.config import RunConfig
 from nmt.data.corpora import read_examples
@@ -29,9 +29,10 @@ from nmt.evaluation.examples import (
     split_named,
 )
 from nmt.evaluation.score_report import EvalReport, report_path
+from nmt.evaluation.significance import Comparison
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
 from nmt.inference.translator import Translator
-from nmt.runs.directory import RunDirectory, find_run, load_model
+from nmt.runs.directory import RunDirectory, load_model
 from nmt.storage.output import check_output
 from nmt.types import EvalExample
 
@@ -120,9 +121,7 @@ def perform(request: EvalRequest) -> EvalReport:
         return _report(
             request, _report_name(request, test_set, None), scoring, test_set, evaluation
         )
-    folder = find_run(request.run)
-    if request.run is None:
-        say(f"run: {folder}")
+    folder = find_run_folder(request.run)
     config = config_of_run(folder, {**request.search, "n_best": 1}, request.overrides)
     scoring = _scoring(request, request.lang or config.data.tgt_lang, config.valid.bleu_tokenize)
     if request.src:
@@ -227,7 +226,7 @@ def _report(
         "references": _checksum([example.ref_texts for example in examples]),
         "baseline": None,
     }
-    comparisons = {}
+    comparisons: dict[str, Comparison] = {}
     if request.baseline:
         lines = read_translations(request.baseline, len(examples), test_set.corpus)
         checksums["baseline"] = _checksum(lines)

@@ -1,18 +1,58 @@
-"""How commands lay their search flags over what a run's config says."""
+"""The flags by which several commands choose a run and set its search."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.command import say
+from nmt.cli.flags import overrides_of
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
 
 _USUAL_BEAMS = "5 to 12"
-_WIDE_BEAM = 100  # from here on a search may take minutes without a word
+_WIDE_BEAM = 100  # from here on a search may take minutes without any output
+
+Run = Annotated[
+    Path | None, typer.Option(help="Run directory.", show_default="the newest with a model")
+]
+Checkpoint = Annotated[
+    str | None, typer.Option(help="best, last or step-NNNNNN.", show_default="best")
+]
+Device = Annotated[
+    str | None, typer.Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")
+]
+Beam = Annotated[
+    int | None, typer.Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="0 is none; more favours long translations.", show_default="the run's"
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Sentences at a time; 1 answers each line of a pipe at once.",
+        show_default="the run's",
+    ),
+]
+Int8 = Annotated[bool, typer.Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
+
+
+def find_run_folder(run: Path | None) -> Path:
+    """The run that --run names, or the newest one, which is told on stderr."""
+    from nmt.runs.directory import find_run
+
+    folder = find_run(run)
+    if run is None:
+        say(f"run: {folder}")
+    return folder
 
 
 def check_search_keys(overrides: Sequence[str]) -> None:
@@ -25,16 +65,14 @@ def check_search_keys(overrides: Sequence[str]) -> None:
 def config_of_run(
     run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
 ) -> "RunConfig":
-    """The run's config, where `--set` and then the flags that are given, by their keys, set its
-    search.
+    """The run's config, with its search changed by `overrides` (--set) and then by `flags`.
 
-    A beam that is too small for the run's own `n_best` lowers that. Raises ConfigError for a value
+    A beam below the run's own `n_best` lowers that to the beam. Raises ConfigError for a value
     that the config does not allow, and for a key outside `search`.
     """
     check_search_keys(overrides)
 
     from nmt.runs.directory import RunDirectory
-    from nmt.settings.config_file import Flag
 
     given = {key: value for key, value in flags.items() if value is not None}
     default = RunDirectory(run).load_config().search
@@ -45,12 +83,10 @@ def config_of_run(
         )
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
-    flagged = [Flag.named(f"search.{key}", value) for key, value in given.items()]
-    found = RunDirectory(run).load_config([*overrides, *flagged])
-    if found.search.beam > _WIDE_BEAM:
-        typer.echo(
-            f"beam {found.search.beam:,}: time and memory grow with it; translation gains little "
-            f"beyond {_USUAL_BEAMS}",
-            err=True,
+    config = RunDirectory(run).load_config([*overrides, *overrides_of("search", given)])
+    if config.search.beam > _WIDE_BEAM:
+        say(
+            f"beam {config.search.beam:,}: time and memory grow with it; translation gains little "
+            f"beyond {_USUAL_BEAMS}"
         )
-    return found
+    return config

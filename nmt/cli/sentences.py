@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from nmt.cli.command import say
 from nmt.errors import DataError
 from nmt.storage.terminal import one_line
 
@@ -84,7 +85,7 @@ def prompted(prompt: str) -> Iterator[str]:
     """What is typed on the terminal, line by line, until an empty line or Ctrl-D."""
     with contextlib.suppress(ImportError):  # not everywhere; it gives input() its history
         import readline  # noqa: F401
-    typer.echo("an empty line ends", err=True)
+    say("an empty line ends")
     prompt = one_line(prompt)  # readline writes it past sys.stdout
     shown = prompt if sys.stdout.isatty() else ""  # input() writes it where results go
     while True:
@@ -97,7 +98,7 @@ def prompted(prompt: str) -> Iterator[str]:
             typer.echo(err=True)
             return
         except UnicodeError:
-            typer.echo("not UTF-8; once more", err=True)
+            say("not UTF-8; once more")
             continue
         if not text.strip():
             return

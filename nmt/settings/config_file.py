@@ -49,12 +49,6 @@ class Flag(NamedTuple):
     value: object
     shown: str
 
-    @classmethod
-    def named(cls, key: str, value: object) -> "Flag":
-        """The flag called like the last part of its key: `search.n_best` is set by `--n-best`."""
-        name = key.rpartition(".")[2].replace("_", "-")
-        return cls(key, value, f"--{name} {value}")
-
 
 Override = str | Flag
 """What takes the place of a key's value in the file: `a.b=value`, its value in YAML, or a Flag."""
@@ -112,7 +106,7 @@ def parse_tree(
     return _load(tree, overrides, places, config_class)
 
 
-def load_overrides(overrides: Sequence[str], config_class: type[AnyConfig]) -> AnyConfig:
+def load_overrides(overrides: Sequence[Override], config_class: type[AnyConfig]) -> AnyConfig:
     """The defaults of `config_class` with `overrides` on top; raises ConfigError likewise."""
     return _load({}, overrides, {(): Place("--set", 0)}, config_class)
 

@@ -1,4 +1,4 @@
-"""The library's messages in the words of the command line: parameters and keys become flags.
+"""Between flags and the library's words: typed flags become keys, names in messages become flags.
 
 Below cli/ a message names no flag. It puts a parameter, or a key with a value, between
 backquotes: `run`, `device=cpu`, `train.lr=3e-4`. At the shell these are `--run`, `--device cpu`
@@ -7,9 +7,33 @@ and `--set train.lr=3e-4`.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nmt.settings.config_file import Flag
 
 _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
+
+
+def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Flag]":
+    """The keys of a config section that flags set, by name; a flag that is None sets none.
+
+    `n_best` of section `search` is the key `search.n_best`, and --n-best in a message.
+    """
+    from nmt.settings.config_file import Flag
+
+    prefix = f"{section}." if section else ""
+    return [
+        Flag(f"{prefix}{name}", value, _typed(name, value))
+        for name, value in flags.items()
+        if value is not None
+    ]
+
+
+def _typed(name: str, value: object) -> str:
+    """A flag as it is typed."""
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {value}"
 
 
 def flags_of(command: Any) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import nmt
 from nmt.cli.app import app
-from nmt.cli.flag_names import flags_of, with_flags
+from nmt.cli.flags import flags_of, with_flags
 
 PACKAGE = Path(nmt.__file__).parent
 FLAGS = flags_of(typer.main.get_command(app))
