@@ -6,24 +6,26 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from nmt.cli.config_option import flag_override
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
+    from nmt.settings.config_file import Override
 
 _USUAL_BEAMS = "5 to 12"
 _WIDE_BEAM = 100  # from here on a search may take minutes without a word
 
 
-def check_search_keys(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a --set whose key is outside `search`."""
+def check_search_keys(overrides: Sequence["Override"]) -> None:
+    """Raise ConfigError for an override whose key is outside `search`."""
     for override in overrides:
-        if not override.startswith("search."):
-            raise ConfigError(f"--set {override}: got another key, allowed here: search.*")
+        if not override.key.startswith("search."):
+            raise ConfigError(f"{override.origin}: got another key, allowed here: search.*")
 
 
 def config_of_run(
-    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
+    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence["Override"] = ()
 ) -> "RunConfig":
     """The run's config, where `--set` and then the flags that are given, by their keys, set its
     search.
@@ -34,7 +36,6 @@ def config_of_run(
     check_search_keys(overrides)
 
     from nmt.runs.directory import RunDirectory
-    from nmt.settings.config_file import Flag
 
     given = {key: value for key, value in flags.items() if value is not None}
     default = RunDirectory(run).load_config().search
@@ -45,7 +46,7 @@ def config_of_run(
         )
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
-    flagged = [Flag.named(f"search.{key}", value) for key, value in given.items()]
+    flagged = [flag_override(f"search.{key}", value) for key, value in given.items()]
     found = RunDirectory(run).load_config([*overrides, *flagged])
     if found.search.beam > _WIDE_BEAM:
         typer.echo(

@@ -10,7 +10,13 @@ from typing import Annotated
 
 import typer
 
-from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
+from nmt.cli.config_option import (
+    ConfigArgument,
+    ConfigOption,
+    SetKeys,
+    flag_override,
+    one_config,
+)
 from nmt.storage.output import give_up
 
 _HANGUP = getattr(signal, "SIGHUP", None)
@@ -61,16 +67,15 @@ def train(
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from nmt.config import load_config
-    from nmt.settings.config_file import Flag
     from nmt.storage.process_memory import configure_memory
     from nmt.training import loop
 
     given = {"device": device, "epochs": epochs, "steps": steps}
     flags = [
-        Flag.named(f"train.{name}", value) for name, value in given.items() if value is not None
+        flag_override(f"train.{name}", value) for name, value in given.items() if value is not None
     ]
     if deterministic:
-        flags.append(Flag("train.deterministic", True, "--deterministic"))
+        flags.append(flag_override("train.deterministic", True))
     loaded = load_config(one_config(config_argument, config), [*(set_ or ()), *flags])
     stop = _StopSignal()
     folder = run or Path("runs") / loaded.name

@@ -13,10 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from nmt.storage.atomic import ASIDE, flush, remove
-from nmt.runs.checkpoint_files import JSON, MODEL, STATE, DamagedCheckpointError, Fits, StateFile, Tensors, fault, read_state, read_tensors, write_files
 from nmt.errors import CheckpointError
+from nmt.runs.checkpoint_files import (
+    JSON,
+    MODEL,
+    STATE,
+    DamagedCheckpointError,
+    Fits,
+    StateFile,
+    Tensors,
+    fault,
+    read_state,
+    read_tensors,
+    write_files,
+)
 from nmt.runs.tree import STEP_NAME
+from nmt.storage.atomic import ASIDE, flush, remove
 
 _NAME = re.compile(r"\w[\w.-]*")
 _REPLACED, _DOOMED, _DAMAGED = ".old-", ".del-", "damaged-"

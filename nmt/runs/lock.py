@@ -7,8 +7,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.storage.atomic import NO_FOLLOW, lock
 from nmt.errors import CheckpointError
+from nmt.storage.atomic import NO_FOLLOW, lock
 
 LOCK_NAME = "run.lock"
 """The file in the run directory that is locked; it stays there, and means nothing unlocked."""

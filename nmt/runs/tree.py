@@ -5,8 +5,8 @@ import re
 import stat
 from pathlib import Path
 
-from nmt.storage.bounded import check_regular
 from nmt.errors import CheckpointError
+from nmt.storage.bounded import check_regular
 
 CHECKPOINTS = "checkpoints"
 STEP_NAME = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,})")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.storage import atomic
+from nmt.errors import CheckpointError
 from nmt.runs import checkpoint_files, checkpoints
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.checkpoints import CheckpointFolder
-from nmt.errors import CheckpointError
+from nmt.storage import atomic
 
 
 class Killed(BaseException):
@@ -337,7 +337,9 @@ def test_a_label_whose_checkpoint_is_gone_says_so(folder: CheckpointFolder) -> N
 def test_one_checkpoint_without_a_label_is_named(folder: CheckpointFolder) -> None:
     save(folder, 7)
     (folder.path / "last").unlink()
-    with pytest.raises(CheckpointError, match=r"there are: step-000007; choose .*`checkpoint=step-000007`$"):
+    with pytest.raises(
+        CheckpointError, match=r"there are: step-000007; choose .*`checkpoint=step-000007`$"
+    ):
         folder.load_weights("best")
     assert folder.load_weights("step-000007")[0] == 7
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from nmt.config import RunConfig, load_config
-from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.models.catalog import build_model
 from nmt.runs.directory import RunDirectory, find_run, load_model
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.types import SentencePair
 
 CPU = torch.device("cpu")
