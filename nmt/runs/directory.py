@@ -7,7 +7,7 @@ runs/NAME/config.yaml   the resolved config        run.json       versions, comm
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from nmt.models.catalog import ModelConfig, bare_model
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.checkpoints import CheckpointFolder, CheckpointState
 from nmt.runs.sealed_config import load_sealed, write_sealed
-from nmt.settings.config_file import Override
+from nmt.settings.config_file import Overrides
 from nmt.storage.atomic import flush, remove_leftovers, write_json
 from nmt.storage.bounded import read_json, stay_inside
 from nmt.storage.tensor_file import Specs, specs_of
@@ -94,7 +94,7 @@ class RunDirectory:
         tops = [path for path in self.path.iterdir() if path.name != "eval"]
         return [path for top in tops for path in (top, *top.rglob("*"))]
 
-    def load_config(self, overrides: Sequence[Override] = ()) -> RunConfig:
+    def load_config(self, overrides: Overrides = ()) -> RunConfig:
         """The config of the run, with `overrides` on top (see load_config).
 
         Raises CheckpointError where its file was changed since, or lies outside of the run.
