@@ -11,7 +11,7 @@ from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.material import fixed_shape
 from nmt.bench.speed_report import Row, Section
 from nmt.bench.training import Learner
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 _MIB = 2**20
 _RESET = Path("/proc/self/clear_refs")
