@@ -1,4 +1,4 @@
-"""Updates, timed: tokens a second, and the share of the ceiling that they reach."""
+"""Speed of updates: tokens a second, and the share of the machine's arithmetic that they use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -23,7 +23,7 @@ _TRAIN = TrainConfig(epochs=1)
 
 
 class Learner:
-    """A model in one form, with its optimiser."""
+    """One variant of the model, with its optimiser."""
 
     def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
         self.variant = variant
@@ -50,15 +50,16 @@ class Learner:
 def _textbook_loss(model: TextbookSeq2Seq, batch: Batch, settings: StepSettings) -> LossSum:
     keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
     loss = textbook_loss(model.logits(batch.src_ids, keep, batch.tgt_in), batch.tgt_out)
-    return LossSum(loss * batch.n_tokens, loss * batch.n_tokens, batch.n_tokens)
+    loss_sum = loss * batch.n_tokens
+    return LossSum(loss_sum, loss_sum, batch.n_tokens)
 
 
 def measure_training(plan: Plan, material: Material) -> Section:
-    """Source and target tokens a second, padding not counted, beside the textbook's loop."""
+    """Source and target tokens a second, padding not counted, compared with the textbook's loop."""
     material = material.to(plan.device)
     ceilings = {p: ceiling(p, plan.device, plan.ceiling_sizes) for p in plan.precisions()}
     variants = plan.variants()
-    works: dict[str, Work] = {_ceiling_name(p): made.work for p, made in ceilings.items()}
+    works: dict[str, Work] = {_ceiling_name(p): top.work for p, top in ceilings.items()}
     for variant in variants:
         learner = Learner(plan, variant, material)
         works[variant.name] = partial(learner.update, material.batches)
@@ -99,14 +100,14 @@ def _rows(
 def _notes(
     ceilings: Mapping[Precision, Ceiling], timed: Mapping[str, Timed], flops: int, amount: Amount
 ) -> Iterator[str]:
-    for precision, made in ceilings.items():
+    for precision, product in ceilings.items():
         own = timed[_ceiling_name(precision)]
         low, middle, high = (
-            made.flops / seconds / 1e9 for seconds in (own.longest, own.median, own.shortest)
+            product.flops / seconds / 1e9 for seconds in (own.longest, own.median, own.shortest)
         )
         yield (
             f"ceiling {precision}: {middle:,.0f} GFLOP/s ({low:,.0f} to {high:,.0f}) in products "
-            f"of {made.size} x {made.size} x {made.size}"
+            f"of {product.size} x {product.size} x {product.size}"
         )
     yield (
         f"counted: {flops / 1e9:,.2f} GFLOP for {amount.tokens:,} tokens, "
@@ -119,7 +120,7 @@ def _ceiling_name(precision: str) -> str:
 
 
 def measure_growth(plan: Plan, lengths: Sequence[int]) -> Section:
-    """Time per token as sentences grow, at a fixed number of tokens a batch."""
+    """Time per token against the length of sentences, with the same number of tokens a batch."""
     budget = plan.sizes.batch * (plan.sizes.src + plan.sizes.tgt)
     variant = plan.variants()[0]
     works: dict[str, Work] = {}
