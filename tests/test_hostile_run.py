@@ -226,7 +226,7 @@ def test_an_edit_of_the_config_by_hand_is_said(run: Path) -> None:
             load_model(run, "last", CPU)
         assert str(caught.value) == (
             f"{path}: changed since nmt wrote it; give other settings to the command "
-            "(--set search.beam=3), or delete the first line, the checksum, to keep the edit"
+            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
         )
     path.write_text(below.replace("beam: 5", "beam: 4"))
     assert load_model(run, "last", CPU).config.search.beam == 4

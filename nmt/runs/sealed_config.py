@@ -21,8 +21,7 @@ def sealed(text: str) -> str:
 def load_sealed(path: Path, overrides: Overrides = ()) -> RunConfig:
     """`load_config` of a run's config.yaml; CheckpointError where it was changed since.
 
-    A file without the first line is not checked: earlier versions wrote none, and a user who edits
-    the file deletes it.
+    A file without the first line is not checked: a user who edits the file deletes that line.
     """
     try:
         text = read_text(path, regular=True)

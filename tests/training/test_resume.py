@@ -384,22 +384,6 @@ def test_a_best_checkpoint_that_is_gone_is_said(corpus: Path) -> None:
     assert folder.labels() == {"last": outcome.step}
 
 
-def test_a_checkpoint_of_the_first_format_goes_on(corpus: Path) -> None:
-    """It had no seal, no state of Python's and NumPy's generators, no list of kept steps."""
-    _train(corpus, train={"epochs": 1})
-    path = corpus / "run" / "checkpoints" / "step-000004" / "state.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    for key in ("rng", "lr"):
-        del content["state"][key]
-    for key in ("validated_step", "kept_steps", "batching", "earlier"):
-        del content["state"]["progress"][key]
-    del content["seal"]
-    path.write_text(json.dumps({**content, "format": 1}), encoding="utf-8")
-    assert _train(corpus, train={"epochs": 2}).step == 8
-    steps = [r["step"] for r in _records(corpus / "run") if r["type"] == "valid"]
-    assert steps == [4, 8]
-
-
 def test_the_second_process_on_a_run_is_refused(corpus: Path) -> None:
     with (
         run_lock(corpus / "run"),
