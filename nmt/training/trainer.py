@@ -16,7 +16,8 @@ from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.optimizers import Schedule, clip_gradients
 from nmt.runs.checkpoints import CheckpointState
-from nmt.runs.directory import RunDirectory, check_fit
+from nmt.runs.directory import RunDirectory
+from nmt.runs.trained_run import check_fit
 from nmt.storage.process_memory import release_freed_memory
 from nmt.training.guards import (
     DivergedError,
