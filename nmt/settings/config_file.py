@@ -79,6 +79,14 @@ def load_overrides(overrides: Overrides, config_class: type[Model]) -> Model:
     return _checked({}, overrides, {(): Place("overrides", 0)}, config_class)
 
 
+def with_overrides(config: Model, overrides: Overrides) -> Model:
+    """`config` with `overrides` on top. Raises ConfigError likewise."""
+    if not overrides:
+        return config
+    places = {(): Place("overrides", 0)}
+    return _checked(config.model_dump(mode="json"), overrides, places, type(config))
+
+
 def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
     """The config of nested dicts. Raises ConfigError likewise, with `where` before each fault."""
     if not isinstance(values, Mapping):
