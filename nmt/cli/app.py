@@ -1,8 +1,6 @@
 """The command `nmt`: its subcommands, and how every one of them ends."""
 
-import atexit
 import errno
-import gc
 import os
 import sys
 import traceback
@@ -12,8 +10,9 @@ import typer
 from typer.core import TyperGroup
 
 import nmt
-from nmt.cli import attention, bench, config, corpus, evaluate, lab, train, translate, vocab
+from nmt.cli import attention, bench, config, corpus, doctor, evaluate, lab, train, translate, vocab
 from nmt.cli.command import Command
+from nmt.cli.process import configure_garbage_collector
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
 from nmt.storage.output import give_up
@@ -98,7 +97,7 @@ def _lines(error: Exception) -> list[str]:
 def _no_memory(error: Exception) -> list[str]:
     if "torch" not in sys.modules:  # nothing large was made; the end of `--help` comes here too
         return []
-    from nmt.training.guards import is_out_of_memory
+    from nmt.device import is_out_of_memory
 
     if not is_out_of_memory(error):
         return []
@@ -151,6 +150,7 @@ app.command("eval")(evaluate.evaluate)
 app.command()(attention.attention)
 app.command()(lab.lab)
 app.command()(bench.bench)
+app.command()(doctor.doctor)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.add_typer(config.app, name="config")
@@ -176,10 +176,7 @@ def _have_three_streams() -> None:
 
 def main() -> None:
     """Run `nmt` with the arguments of this process, and exit."""
-    # Importing torch makes many objects and no garbage; to search them for some, again and again
-    # and once more at exit, takes a quarter of a short command's time.
-    gc.set_threshold(100_000)
-    atexit.register(gc.freeze)
+    configure_garbage_collector()
     _have_three_streams()
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments

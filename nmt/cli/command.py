@@ -4,7 +4,11 @@ import re
 from collections import Counter
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
+
+from nmt.cli.flags import flags_of, with_flags
+from nmt.errors import NMTError
 
 _TYPES = {
     "path": "PATH",
@@ -18,7 +22,12 @@ _TYPES = {
 }
 """What stands after an option for the types that Typer names as Python does."""
 
-_WHOLE = 1000  # characters: longer than any summary
+_NO_LIMIT = 1000  # characters: longer than any summary
+
+
+def say(line: str) -> None:
+    """Print a note for the user on stderr, where it does not mix with results."""
+    typer.echo(line, err=True)
 
 
 class Command(TyperCommand):
@@ -38,9 +47,18 @@ class Command(TyperCommand):
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
+    def invoke(self, ctx: Any) -> object:
+        """Run the command; an error of the library comes out with flags for its parameters."""
+        try:
+            result: object = super().invoke(ctx)
+        except NMTError as error:
+            error.args = (with_flags(str(error), flags_of(ctx.find_root().command)),)
+            raise
+        return result
+
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The first sentence of the help, whole: a list of commands wraps it."""
-        return super().get_short_help_str(_WHOLE)
+        """The whole first sentence of the help; a list of commands wraps it."""
+        return super().get_short_help_str(_NO_LIMIT)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The options, then the arguments: NAME, or [NAME] where it may be left out."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.command import say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError, NMTError
 
@@ -62,7 +63,7 @@ def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
 @app.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A corpus of `nmt corpus list`.")],
-    from_: Annotated[
+    from_path: Annotated[
         Path | None,
         typer.Option("--from", help="Take the files from this file or folder, download nothing."),
     ] = None,
@@ -80,7 +81,7 @@ def fetch(
     """
     from nmt.data.fetch import fetch_corpus
 
-    report = fetch_corpus(name, data, lambda line: typer.echo(line, err=True), from_, source, force)
+    report = fetch_corpus(name, data, say, from_path, source, force)
     pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
     typer.echo(f"{name} in {report.folder}: {pairs} pairs")
 
@@ -118,7 +119,7 @@ def check(
     if not no_pieces and "train" in splits:
         from nmt.text.tokenizer import size_notes, train_tokenizers
 
-        typer.echo(f"training the {loaded.tokenizer.kind} tokenizer on train ...", err=True)
+        say(f"training the {loaded.tokenizer.kind} tokenizer on train ...")
         languages = loaded.data.src_lang, loaded.data.tgt_lang
         try:
             tokenizers = train_tokenizers(
@@ -128,7 +129,7 @@ def check(
             fault = error
         else:
             for note in size_notes(tokenizers):
-                typer.echo(note, err=True)
+                say(note)
     report = corpus_report(splits, loaded.data, tokenizers, _file_reports(loaded.data))
     typer.echo(
         json.dumps(asdict(report), indent=2, ensure_ascii=False) if json_ else render_report(report)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.config_option import set_option
+from nmt.cli.flags import overrides_of
 
 Name = Annotated[
     str | None,
@@ -48,8 +49,7 @@ def lab(
     if options:
         typer.echo("\n".join(describe_options(name)))
         return
-    overrides = list(set_ or []) + ([] if seed is None else [f"seed={seed}"])
-    report = perform(name, overrides, out)
+    report = perform(name, [*(set_ or ()), *overrides_of("", {"seed": seed})], out)
     if json_:
         typer.echo(report.json)
     else:

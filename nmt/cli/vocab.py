@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nmt.cli.command import say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError, DataError
 
@@ -48,9 +49,9 @@ def build(
         loaded.tokenizer, pairs, data.src_lang, data.tgt_lang, loaded.seed
     )
     tokenizers.save(out)
-    typer.echo(f"learned from {len(pairs):,} pairs, written to {out}", err=True)
+    say(f"learned from {len(pairs):,} pairs, written to {out}")
     for note in size_notes(tokenizers):
-        typer.echo(note, err=True)
+        say(note)
     for side in _sides(tokenizers, None):
         typer.echo(_described(tokenizers, side))
 
@@ -95,10 +96,10 @@ def _folder(run: Path | None) -> Path:
     if run is not None and (run / MANIFEST_NAME).is_file():
         return run
     if run is None or not run.is_dir():
-        from nmt.runs.directory import find_run
+        from nmt.runs.find import find_run
 
         found = find_run(run)
-        typer.echo(f"using {found}", err=True)
+        say(f"using {found}")
         return found / "tokenizer"
     return run / "tokenizer"
 

@@ -281,8 +281,8 @@ def _check_present(corpus: str, entry: CorpusEntry, folder: Path, located: _Loca
         state = f"is not in {home}"
         if home.is_dir() and any((home / name).is_file() for name in entry.files):
             state = f"lacks {Path(absent).name} in {home}"
-        elsewhere = "" if folder == data_folder(Path("data")) else f" --data {folder}"
-        cure = f"get it with: nmt corpus fetch {corpus}{elsewhere} [--from PATH]"
+        elsewhere = "" if folder == data_folder(Path("data")) else f" `data={folder}`"
+        cure = f"get it with: nmt corpus fetch {corpus}{elsewhere} [`from_path=PATH`]"
         if not entry.files:
             cure = f"put {Path(absent).name} there (its entry names no address)"
         raise DataError(f"corpus '{corpus}' {state}; {cure}") from None

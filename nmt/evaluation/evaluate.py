@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, MetricResult, corpus_bleu, score
+from nmt.evaluation.significance import Comparison, compare
 from nmt.evaluation.tokenisation import DEFAULT_TOKENISATION, bleu_tokenisation
 from nmt.evaluation.typography import Comparable, comparable_texts
 from nmt.types import EvalExample, Translation
@@ -111,6 +112,30 @@ def score_translations(
         if "bleu" in scoring.metrics
         else (),
     )
+
+
+def compare_with_baseline(
+    baseline_texts: Sequence[str], evaluation: Evaluation, scoring: Scoring
+) -> tuple[dict[str, Comparison], list[str]]:
+    """A paired bootstrap test of `evaluation` against other translations of its examples.
+
+    Returns a Comparison for each metric of `scoring`, and notes on what was altered in the
+    baseline for scoring. Raises DataError where the numbers of translations differ.
+    """
+    baseline = scoring.comparable(baseline_texts, evaluation.compared.examples)
+    refs = [example.ref_texts for example in baseline.examples]
+    comparisons = {
+        metric: compare(
+            metric,
+            baseline.hyp_texts,
+            evaluation.hyp_texts,
+            refs,
+            scoring.tgt_lang,
+            scoring.tokenisation,
+        )
+        for metric in scoring.metrics
+    }
+    return comparisons, baseline.notes()
 
 
 def bleu_of(

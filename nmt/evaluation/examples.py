@@ -1,14 +1,13 @@
-"""What is scored: the split of a run, or files; each line checked against each other."""
+"""The examples to score: a split of a run's data, or lines of files."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from nmt.data.compressed_files import PACKED
-from nmt.data.corpora import resolve_split, split_files
+from nmt.data.corpora import resolve_split
 from nmt.data.entries import RUN_SPLITS
 from nmt.data.sources import DataConfig, SplitConfig, read_lines, read_references
-from nmt.data.text_files import archive_of
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample
 
@@ -23,34 +22,18 @@ def split_named(data: DataConfig, name: str) -> SplitConfig:
             split = resolve_split(data, own)
             if split is None:
                 raise ConfigError(
-                    f"--split: the run's config has no {name} set; "
-                    f"set data.{name} there, or give --src and --ref"
+                    f"`split`: the run's config has no {name} set; "
+                    f"set data.{name} there, or give `src` and `ref`"
                 )
             return split
     corpora = [data.corpus, *(split.corpus for split in (data.test, data.valid) if split)]
     corpus = next((corpus for corpus in corpora if corpus is not None), None)
     if corpus is None:
         raise ConfigError(
-            f"--split: got '{name}', allowed: {', '.join(RUN_SPLITS)} "
+            f"`split`: got '{name}', allowed: {', '.join(RUN_SPLITS)} "
             "(the run reads no named corpus, which might have others)"
         )
     return SplitConfig(corpus=corpus, split=name)
-
-
-def files_read(
-    texts: Mapping[str, Iterable[Path | None]], data: DataConfig, split: str | None
-) -> dict[str, list[Path]]:
-    """The files on disk that texts, and a split of `data`, are read from, by their option's name.
-
-    Raises ConfigError where there is no such split, DataError where a file of it is missing.
-    """
-    files = {
-        option: [archive_of(path) for path in paths if path is not None]
-        for option, paths in texts.items()
-    }
-    if split is not None:
-        files["--split"] = split_files(split_named(data, split), data)
-    return files
 
 
 def language_of(path: Path) -> str:

@@ -20,6 +20,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from nmt.attention_maps.terminal import render_terminal
+from nmt.cli.command import Command
 from nmt.cli.translate import translate
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
@@ -45,7 +46,7 @@ PAIRS = [
 SEARCH = SearchConfig(beam=3, max_length=9)
 
 app = typer.Typer()
-app.command()(translate)
+app.command(cls=Command)(translate)
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +68,7 @@ def tiny_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     tensors = {name: 3 * tensor for name, tensor in model.state_dict().items()}
     run.save_checkpoint(1, tensors, {}, {"step": 1})
-    run.point("last", 1)
-    run.point("best", 1)
+    run.point({"best": 1, "last": 1})
     return home
 
 
@@ -180,9 +180,10 @@ def test_the_flags_reach_the_search(run: Run, monkeypatch: pytest.MonkeyPatch) -
     seen = []
     load = Translator.load
 
-    def note(*args: object, search: SearchConfig | None, **rest: object) -> Translator:
-        seen.append(search)
-        return load(*args, search=search, **rest)  # type: ignore[arg-type]
+    def note(*args: object, **rest: object) -> Translator:
+        translator = load(*args, **rest)  # type: ignore[arg-type]
+        seen.append(translator.search)
+        return translator
 
     monkeypatch.setattr(Translator, "load", note)
     run("a")

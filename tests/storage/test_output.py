@@ -159,7 +159,7 @@ def test_an_input_is_no_output_whatever_it_is_called(kind: str, tmp_path: Path) 
     with pytest.raises(ConfigError) as caught:
         check_output(out, {"--lexicon": [], "--file": [read]})
     assert str(caught.value) == (
-        f"--out: {out} is read as well (--file: {read}); one of the two must be another file"
+        f"`out`: {out} is read as well (--file: {read}); one of the two must be another file"
     )
 
 

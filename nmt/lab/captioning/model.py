@@ -16,12 +16,12 @@ GRID = SIDE // 2 ** len(_CHANNELS)
 
 
 class Eye(nn.Module):
-    """A picture as the annotations of GRID x GRID places, row by row.
+    """Encode a picture as the annotations of GRID x GRID places, row by row.
 
     Three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
-    1502.03167) and a ReLU. A place sees 38 by 38 pixels, with its own 8 by 8 in their middle:
-    that is why the first kernels are even. A learned vector for each place tells where it is,
-    which a convolution alone cannot.
+    1502.03167) and a ReLU. A place sees 38 by 38 pixels, with its own 8 by 8 in the middle;
+    therefore the first kernels are even. A learned vector for each place adds its position, which
+    a convolution alone does not know.
     """
 
     def __init__(self, size: int) -> None:
@@ -56,9 +56,9 @@ class Captioner(nn.Module):
         self.decoder = RNNDecoder(options.decoder, options.annotation, vocab_size)
         initialise(self.decoder)
 
-    def start(self, memory: Memory) -> RNNState:
+    def init_state(self, memory: Memory) -> RNNState:
         """The state before the first word."""
-        return self.decoder.start(memory)
+        return self.decoder.init_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """Advance by one word; what search needs."""
@@ -72,4 +72,4 @@ class Captioner(nn.Module):
         tgt_in: Int[Tensor, "R T"],
     ) -> DecoderOutput:
         """The teacher-forced pass: caption i is of picture `rows[i]`, which is seen once."""
-        return self.decoder.decode(tgt_in, self.start(self.eye(pictures).select(rows)))
+        return self.decoder.teacher_forced(tgt_in, self.init_state(self.eye(pictures).select(rows)))

@@ -116,7 +116,7 @@ class InitialState(nn.Module):
 
 
 class RNNDecoder(nn.Module):
-    """A GRU that looks at a memory at every step; `start`, `step` and `decode` as in Seq2Seq."""
+    """A GRU that attends to a memory at every step, by the methods of Seq2Seq without `encode`."""
 
     def __init__(self, config: RNNDecoderConfig, memory_size: int, vocab_size: int) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class RNNDecoder(nn.Module):
         if config.tie_embeddings != "none":
             self.output.weight = self.embedding.weight
 
-    def start(self, memory: Memory) -> RNNState:
+    def init_state(self, memory: Memory) -> RNNState:
         """The state before the first piece, the keys projected."""
         hidden = self.initial(memory.final)
         return RNNState(
@@ -147,12 +147,12 @@ class RNNDecoder(nn.Module):
             feed=torch.zeros_like(hidden[:, -1]) if self.feeds else None,
         )
 
-    def start_search(self, memory: Memory) -> RNNState:
+    def init_search_state(self, memory: Memory) -> RNNState:
         """The same for `step` alone; the annotations' product with a weight of the cell is made.
 
         A search asks a sentence more often than it has pieces: what is summed lies in one piece.
         """
-        state = self.start(memory)
+        state = self.init_state(memory)
         sums = not self.feeds and not self.readout.reads_context and self.attention.sums_annotations
         values = state.attention.values
         values = self.cell.context_gates(values) if sums else values.contiguous()
@@ -166,7 +166,7 @@ class RNNDecoder(nn.Module):
         features = self._features(top, embedded, look.context.squeeze(1))
         return StepOutput(features, self.output, look.weights.squeeze(1), state)
 
-    def decode(
+    def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
         """All T steps; what does not depend on the state is done for all of them at once."""
