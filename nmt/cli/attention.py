@@ -119,7 +119,7 @@ def attention(
     from nmt.inference.translator import Translator
 
     configure_process()
-    translator = Translator.load(folder, device or "auto", checkpoint or "best", search)
+    translator = Translator.load(folder, device or "auto", checkpoint or "best", search=search)
     sources = sources[:first]
     n_maps = len(sources) * (1 if forced else search.n_best)
     chosen_heads = choose_heads(heads, translator.head_names)

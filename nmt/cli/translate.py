@@ -117,7 +117,9 @@ def translate(
 
     configure_process()
     checkpoint = checkpoint or "best"
-    translator = Translator.load(folder, device or "auto", checkpoint, config.search, int8)
+    translator = Translator.load(
+        folder, device or "auto", checkpoint, search=config.search, int8=int8
+    )
     output = OutputFormat(scores, as_json, show_attention, several=translator.search.n_best > 1)
     if resume and output.is_block:
         raise ConfigError("--resume: allowed where each sentence has one line")
