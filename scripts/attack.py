@@ -13,7 +13,6 @@ something that would steer the terminal. Exit code 1 where any did.
 import argparse
 import itertools
 import multiprocessing
-import os
 import shutil
 import sys
 import tempfile
@@ -34,7 +33,6 @@ def main() -> int:
         warm()
         material = Material(work)
         material.make()
-        os.environ["ATTACK_CACHE"] = str(work / "cache")
         print(f"clean runs: {time.monotonic() - started:.0f} s", flush=True)
         if options.only:
             kind, _, number = options.only.partition(":")

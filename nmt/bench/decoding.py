@@ -62,24 +62,24 @@ class Endless(Seq2Seq):
         """See Seq2Seq.encode."""
         return self.model.encode(src_ids, src_keep)
 
-    def start(self, memory: Memory) -> State:
-        """See Seq2Seq.start."""
-        return self.model.start(memory)
+    def init_state(self, memory: Memory) -> State:
+        """See Seq2Seq.init_state."""
+        return self.model.init_state(memory)
 
-    def start_search(self, memory: Memory) -> State:
-        """See Seq2Seq.start_search."""
-        return self.model.start_search(memory)
+    def init_search_state(self, memory: Memory) -> State:
+        """See Seq2Seq.init_search_state."""
+        return self.model.init_search_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """See Seq2Seq.step; eos is impossible."""
         output = self.model.step(last_ids, state)
         return replace(output, vocabulary=_WithoutEnd(output.vocabulary))
 
-    def decode(
+    def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """See Seq2Seq.decode."""
-        return self.model.decode(tgt_in, state, with_weights)
+        """See Seq2Seq.teacher_forced."""
+        return self.model.teacher_forced(tgt_in, state, with_weights)
 
 
 class Decoder:

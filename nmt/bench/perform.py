@@ -14,6 +14,7 @@ from nmt.bench.speed_report import Report, Section, machine_card
 from nmt.bench.trained import measure_start, measure_test_set
 from nmt.bench.training import measure_growth, measure_training
 from nmt.device import Precision, resolve_device
+from nmt.settings.config_file import Overrides
 
 _BEAMS = (1, 5)
 _LENGTHS = (16, 32, 64, 128, 256)
@@ -29,7 +30,7 @@ class Request:
 
     parts: Sequence[str]
     sizes: str
-    overrides: Sequence[str]
+    overrides: Overrides
     rounds: int | None
     precision: Precision
     device: str

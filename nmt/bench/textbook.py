@@ -70,8 +70,8 @@ class TextbookSeq2Seq(Seq2Seq):
         final = last.transpose(0, 1).flatten(1).unsqueeze(1)
         return Memory(values=self.dropout(values), keep=src_keep, final=final)
 
-    def start(self, memory: Memory) -> TextbookState:
-        """See Seq2Seq.start."""
+    def init_state(self, memory: Memory) -> TextbookState:
+        """See Seq2Seq.init_state."""
         hidden = torch.tanh(self.first(memory.final[:, 0]))
         return TextbookState(values=memory.values, keep=memory.keep, hidden=hidden)
 
@@ -88,10 +88,10 @@ class TextbookSeq2Seq(Seq2Seq):
         after = TextbookState(values=state.values, keep=state.keep, hidden=hidden)
         return StepOutput(self.dropout(hidden), self.output, weights, after)
 
-    def decode(
+    def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """See Seq2Seq.decode."""
+        """See Seq2Seq.teacher_forced."""
         hidden, weights = [], []
         for step in self._steps(tgt_in, state):
             assert isinstance(step.state, TextbookState)
@@ -110,7 +110,7 @@ class TextbookSeq2Seq(Seq2Seq):
         tgt_in: Int[Tensor, "B T"],
     ) -> Float[Tensor, "B T V"]:
         """Those of every step, made at the step."""
-        state = self.start(self.encode(src_ids, src_keep))
+        state = self.init_state(self.encode(src_ids, src_keep))
         return torch.stack([step.logits for step in self._steps(tgt_in, state)], dim=1)
 
     def _steps(self, tgt_in: Int[Tensor, "B T"], state: State) -> Iterator[StepOutput]:

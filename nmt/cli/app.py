@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import nmt
-from nmt.cli import attention, bench, config, corpus, evaluate, lab, train, translate, vocab
+from nmt.cli import attention, bench, config, corpus, doctor, evaluate, lab, train, translate, vocab
 from nmt.cli.command import Command, say
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
@@ -152,6 +152,7 @@ app.command("eval")(evaluate.evaluate)
 app.command()(attention.attention)
 app.command()(lab.lab)
 app.command()(bench.bench)
+app.command()(doctor.doctor)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.add_typer(config.app, name="config")

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,7 +23,7 @@ SizesName = Annotated[
     ),
 ]
 Set = Annotated[
-    list[str] | None,
+    list[Any] | None,
     set_option("batch, src, tgt, embedding, hidden, vocabulary or dropout", "hidden=512"),
 ]
 PrecisionName = Annotated[
@@ -68,7 +68,7 @@ def bench(
 
     It is compared with a textbook implementation and with the limit of the machine, all timed in
     turn. A figure counts as clean only if no other program kept the machine busy meanwhile;
-    docs/benchmarks.md says how to read the figures.
+    docs/measuring.md says how to read the figures.
     """
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform

@@ -33,6 +33,7 @@ from nmt.evaluation.significance import Comparison
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory, load_model
+from nmt.settings.config_file import Override
 from nmt.storage.output import check_output
 from nmt.types import EvalExample
 
@@ -42,7 +43,7 @@ class EvalRequest:
     """The flags of `nmt eval`; None stands for the default.
 
     Without `hyp` the run translates `src`, or else `split` of its data. With `hyp` the lines of
-    that file are scored; with `refs` too, no run is needed. `overrides` (`search.key=value`) and
+    that file are scored; with `refs` too, no run is needed. `overrides` and
     then `search` set keys of the run's SearchConfig. `baseline` is an earlier translation of the
     same lines. `out` is where the caller will write the new one.
     """
@@ -57,7 +58,7 @@ class EvalRequest:
     baseline: Path | None = None
     lang: str | None = None
     search: Mapping[str, int | float] = field(default_factory=dict)
-    overrides: tuple[str, ...] = ()
+    overrides: tuple[Override, ...] = ()
     device: str | None = None
     int8: bool = False
     out: Path | None = None
@@ -255,9 +256,7 @@ def _report_name(request: EvalRequest, test_set: _TestSet, search: SearchConfig 
         parts.append(f"hyp-{request.hyp.name}")
     if request.checkpoint not in (None, "best"):
         parts.append(str(request.checkpoint))
-    keys = [
-        override.partition("=")[0].strip().removeprefix("search.") for override in request.overrides
-    ]
+    keys = [override.key.removeprefix("search.") for override in request.overrides]
     for key in dict.fromkeys([*keys, *request.search]):
         if key != "batch_size":  # it changes no translation
             parts.append(f"{'alpha' if key == 'length_penalty' else key}{getattr(search, key)}")

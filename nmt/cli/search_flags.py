@@ -12,6 +12,7 @@ from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
+    from nmt.settings.config_file import Override
 
 _USUAL_BEAMS = "5 to 12"
 _WIDE_BEAM = 100  # from here on a search may take minutes without any output
@@ -55,15 +56,15 @@ def find_run_folder(run: Path | None) -> Path:
     return folder
 
 
-def check_search_keys(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a --set whose key is outside `search`."""
+def check_search_keys(overrides: Sequence["Override"]) -> None:
+    """Raise ConfigError for an override whose key is outside `search`."""
     for override in overrides:
-        if not override.startswith("search."):
-            raise ConfigError(f"--set {override}: got another key, allowed here: search.*")
+        if not override.key.startswith("search."):
+            raise ConfigError(f"{override.origin}: got another key, allowed here: search.*")
 
 
 def config_of_run(
-    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
+    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence["Override"] = ()
 ) -> "RunConfig":
     """The run's config, with its search changed by `overrides` (--set) and then by `flags`.
 

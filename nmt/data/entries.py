@@ -10,13 +10,12 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from nmt.data.sources import SplitConfig
 from nmt.errors import ConfigError
-from nmt.settings.base import Config
-from nmt.settings.yaml_nodes import compose, read_text
+from nmt.settings.base import Config, Conflict, conflict_error
+from nmt.settings.config_file import load_file
 
 USER_CATALOG = "catalog.yaml"
 SplitName = Literal["train", "valid", "test"]
@@ -98,16 +97,21 @@ class CorpusEntry(Config):
 
     @model_validator(mode="after")
     def _splits_fit(self) -> "CorpusEntry":
-        for name, split in self.splits.items():
-            if split.corpus is not None or split.first is not None:
-                raise ValueError(f"splits.{name}: allowed keys: tsv, src, tgt")
+        conflicts: list[Conflict] = [
+            (f"splits.{name}", "allowed keys: tsv, src, tgt")
+            for name, split in self.splits.items()
+            if split.corpus is not None or split.first is not None
+        ]
         if self.embedded and self.files:
-            raise ValueError("an embedded corpus is never fetched: files do not go with it")
+            conflicts.append(("files", "an embedded corpus is never fetched, so it has no files"))
         if self.hash_split is not None:
             if self.hash_split.of not in self.splits:
-                raise ValueError(f"hash_split.of: there is no split '{self.hash_split.of}'")
+                conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
             if taken := sorted(set(RUN_SPLITS) & set(self.splits)):
-                raise ValueError(f"hash_split would make {', '.join(taken)}, which splits has")
+                problem = f"would make {', '.join(taken)}, which splits has already"
+                conflicts.append(("hash_split", problem))
+        if conflicts:
+            raise conflict_error(conflicts)
         return self
 
     @property
@@ -116,6 +120,10 @@ class CorpusEntry(Config):
         cut = RUN_SPLITS if self.hash_split is not None else ()
         names = [*cut, *self.splits]
         return [n for n in RUN_SPLITS if n in names] + [n for n in names if n not in RUN_SPLITS]
+
+
+class _Catalog(RootModel[dict[PlainName, CorpusEntry]]):
+    """A catalogue: the entry of each corpus, by its name."""
 
 
 def data_folder(configured: Path) -> Path:
@@ -163,48 +171,5 @@ def _builtin_catalog() -> dict[str, CorpusEntry]:
 
 
 def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
-    # Every scalar stays text until its field says what it is: `no` is Norwegian, and a checksum
-    # of digits is no number.
-    root = compose(read_text(path), str(path))
-    values = {} if root is None else _plain(root, path)
-    try:
-        return TypeAdapter(dict[PlainName, CorpusEntry]).validate_python(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"{path}:{_line_of(root, first['loc'])}: {key}: "
-            f"{first['msg'].removeprefix('Value error, ')}"
-        ) from None
-
-
-def _plain(node: yaml.Node, path: Path) -> object:
-    """The node as dicts, lists and text."""
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, path) for item in node.value]
-    if not isinstance(node, yaml.MappingNode):
-        return node.value
-    values: dict[str, object] = {}
-    for key, value in node.value:
-        line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(f"{path}:{line}: keys are plain names")
-        if key.value in values:
-            raise ConfigError(f"{path}:{line}: {key.value}: given twice")
-        values[key.value] = _plain(value, path)
-    return values
-
-
-def _line_of(node: yaml.Node | None, loc: tuple[int | str, ...]) -> int:
-    """The line of the key that `loc` leads to, or of the last one on the way that is there."""
-    line = node.start_mark.line + 1 if node is not None else 1
-    for part in loc:
-        if isinstance(node, yaml.MappingNode):
-            child = [(k, v) for k, v in node.value if k.value == str(part)]
-            if not child:
-                break
-            line, node = child[0][0].start_mark.line + 1, child[0][1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-    return line
+    # Untyped: `no` is Norwegian, and a checksum that happens to be all digits is no number.
+    return load_file(path, (), _Catalog, typed=False).root

@@ -1,6 +1,6 @@
 """Greedy and beam search over any Seq2Seq.
 
-`search` knows a model by its `encode`, `start_search`, `step` and `State.select` only.
+`search` knows a model by `encode`, `init_search_state`, `step` and `State.select` only.
 `search_from` needs just the last two, so it decodes whatever memory its states were started from.
 All sentences of a batch advance together. A row of the model is one unfinished hypothesis; it is
 dropped as soon as it is finished or can no longer be among the n best.
@@ -126,7 +126,7 @@ def search(
         return []
     keep = keep_from_lengths(src_lengths, src_ids.shape[1])
     first_ids = torch.full_like(src_lengths, BOS_ID)
-    state = model.start_search(model.encode(src_ids, keep))
+    state = model.init_search_state(model.encode(src_ids, keep))
 
     def step(last_ids: Int[Tensor, " R"], state: State) -> StepOutput:
         if on_step is not None:

@@ -136,7 +136,7 @@ class DecoderOutput:
 class Seq2Seq(nn.Module, abc.ABC):
     """The contract of an encoder-decoder with attention.
 
-    Laws (tests/laws): `forward` equals `encode`, `start` and T times `step`; padding is
+    Laws (tests/laws): `forward` equals `encode`, `init_state` and T times `step`; padding is
     invisible; weights sum to 1 over the kept positions and are exactly 0 elsewhere. No method
     stores anything on the model or changes its arguments. The V logits include the rows that
     pad the vocabulary table to a multiple of 64; these are so low that their probability is 0.
@@ -147,22 +147,22 @@ class Seq2Seq(nn.Module, abc.ABC):
         """Read the source once."""
 
     @abc.abstractmethod
-    def start(self, memory: Memory) -> State:
+    def init_state(self, memory: Memory) -> State:
         """The state before the first target piece; attention keys are projected here."""
 
-    def start_search(self, memory: Memory) -> State:
-        """`start` for those who will only `step`, and often.
+    def init_search_state(self, memory: Memory) -> State:
+        """`init_state` for those who will only `step`, and often.
 
         What each step would make of every annotation may be made here, once.
         """
-        return self.start(memory)
+        return self.init_state(memory)
 
     @abc.abstractmethod
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """Advance by one piece, given the piece before it (bos at first)."""
 
     @abc.abstractmethod
-    def decode(
+    def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
         """All T steps from `state`, given the target prefix `tgt_in` (bos first)."""
@@ -174,8 +174,10 @@ class Seq2Seq(nn.Module, abc.ABC):
         tgt_in: Int[Tensor, "B T"],
         with_weights: bool = False,
     ) -> DecoderOutput:
-        """The teacher-forced pass: encode, start, decode."""
-        return self.decode(tgt_in, self.start(self.encode(src_ids, src_keep)), with_weights)
+        """The teacher-forced pass: encode, init_state, teacher_forced."""
+        return self.teacher_forced(
+            tgt_in, self.init_state(self.encode(src_ids, src_keep)), with_weights
+        )
 
     @property
     def head_names(self) -> tuple[str, ...]:

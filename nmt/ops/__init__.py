@@ -1,0 +1,1 @@
+"""Operations that have more than one body: plain torch, fused, C++, Triton."""

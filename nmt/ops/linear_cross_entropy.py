@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.native.sequence import Compiled, compiled
+from nmt.ops.native.sequence import NativeSteps, native_steps
 from nmt.ops.precision import dtypes_for, without_autocast
 from nmt.ops.products import product
 
@@ -57,7 +57,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         dtypes = dtypes_for(x)
         low, work = dtypes
-        by = compiled(dtypes, x.device)
+        by = native_steps(dtypes) if x.device.type == "cpu" else None
         with torch.autocast(x.device.type, enabled=False):
             rows, table = x.to(low), weight.to(low)
             parts = _CompiledParts(by, rows, table, bias) if by else _Parts(rows, table, bias, work)
@@ -138,7 +138,7 @@ class _CompiledParts(_Parts):
 
     def __init__(
         self,
-        by: Compiled,
+        by: NativeSteps,
         rows: Float[Tensor, "N D"],
         table: Float[Tensor, "V D"],
         bias: Float[Tensor, " V"],

@@ -1,7 +1,7 @@
 """Matrix products in fp32 on a CPU by oneDNN, which torch keeps for other dtypes.
 
 torch.mm goes to the BLAS it was built with. Where a factor has few columns, as at each step of a
-recurrent network, oneDNN is a third faster than that (docs/benchmarks.md).
+recurrent network, oneDNN is a third faster than that (docs/log/2026-11-21-training-speed.md).
 """
 
 import torch

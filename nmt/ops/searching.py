@@ -1,16 +1,27 @@
 """What lies between the matrix products of a search.
 
-By code that a training or `nmt bench` has compiled on this machine, where one has
-(native/search.py), else by torch's operations: the same up to rounding. What a row gives does not
-depend on the others.
+By native code (native/search.py) where it is installed, else by torch's operations: the same up to
+rounding. What a row gives does not depend on the others.
 """
 
 import torch
 from jaxtyping import Float, Int, Int8, Int32
 from torch import Tensor
 
-from nmt.ops.native.search import compiled_search
+from nmt.ops.native.search import NativeSearch, native_search
 from nmt.ops.topk import top_k
+
+
+def compiled_search(*read: Tensor) -> NativeSearch | None:
+    """The native operations, if all that they read is fp32 on a CPU and no gradient is wanted.
+
+    None under autocast, where what is made of fp32 is not.
+    """
+    here = all(x.device.type == "cpu" and x.dtype == torch.float32 for x in read)
+    wants_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in read)
+    if not here or wants_gradient or torch.is_autocast_enabled("cpu"):
+        return None
+    return native_search()
 
 
 def likeliest(
@@ -24,7 +35,7 @@ def likeliest(
     """
     by = compiled_search(logits)
     if by:
-        return by.likeliest(logits, k, banned_ids, n_real)
+        return by.top_k_log_probs(logits, k, banned_ids, n_real)
     log_probs = logits.float().log_softmax(dim=1)
     log_probs.index_fill_(1, banned_ids, -torch.inf)
     log_probs[:, n_real:] = -torch.inf
@@ -35,7 +46,7 @@ def rounded(x: Float[Tensor, "N I"]) -> tuple[Int8[Tensor, "N I"], Float[Tensor,
     """Whole numbers from -127 to 127, and what each row of them is to be multiplied with."""
     by = compiled_search(x)
     if by:
-        return by.rounded(x)
+        return by.quantize_rows(x)
     scales = x.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(x.dtype).tiny).div_(127)
     return (x / scales).round_().to(torch.int8), scales
 
@@ -49,6 +60,6 @@ def scaled(
     """products of_rows of_columns + bias; `products` may be overwritten."""
     by = compiled_search(of_rows, of_columns, *([] if bias is None else [bias]))
     if by:
-        return by.scaled(products, of_rows, of_columns, bias)
+        return by.dequantize(products, of_rows, of_columns, bias)
     y = products.float().mul_(of_columns)
     return y.mul_(of_rows) if bias is None else torch.addcmul(bias, y, of_rows, out=y)

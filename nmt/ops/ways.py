@@ -3,23 +3,23 @@
 import torch
 from torch import Tensor
 
-from nmt.ops.native.search import compile_search
-from nmt.ops.native.sequence import compiled, why_not_compiled
+from nmt.ops.native import library
+from nmt.ops.native.sequence import native_steps
 from nmt.ops.precision import dtypes_for
 from nmt.ops.steps import Steps
 from nmt.ops.torch_steps import TorchSteps
 
 
 def steps_for(x: Tensor) -> Steps:
-    """What works in the dtypes for `x`: compiled code where there is any, else torch.
-
-    By torch where no gradient is wanted, too: for one sentence nothing is compiled.
-    """
+    """What works in the dtypes for `x`: native code where there is any, else torch."""
     dtypes = dtypes_for(x)
-    by = compiled(dtypes, x.device) if torch.is_grad_enabled() else None
+    by = native_steps(dtypes) if x.device.type == "cpu" else None
     return by or TorchSteps(dtypes)
 
 
 def prepare_cpu() -> str:
-    """Compile what trainings in these dtypes, and searches, use; why not, in words, or ""."""
-    return why_not_compiled(dtypes_for(torch.empty(0))) or compile_search()
+    """Why there is no native code for these dtypes, in words, or ""."""
+    dtypes = dtypes_for(torch.empty(0))
+    if native_steps(dtypes):
+        return ""
+    return library.why_not() or f"none for {str(dtypes.products).removeprefix('torch.')}"

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 import nmt
-from nmt.storage.atomic import digest
 from nmt.config import RunConfig
+from nmt.storage.atomic import digest
 
 CARD = "run.json"
 """The file that marks a folder as a run; it is written first."""

@@ -15,9 +15,9 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from nmt.errors import CheckpointError
 from nmt.storage.atomic import digest, flush, write_bytes, write_json
 from nmt.storage.bounded import read_json, stay_inside
-from nmt.errors import CheckpointError
 from nmt.storage.tensor_file import Specs, check_finite, read_checked
 
 FORMAT = 2

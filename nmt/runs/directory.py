@@ -2,30 +2,30 @@
 
 runs/NAME/config.yaml   the resolved config        run.json       versions, command, hardware
           tokenizer/    the tokenizers             metrics.jsonl, train.log
-          checkpoints/step-000123/                 best, last -> relative links
+          checkpoints/step-000123/                 checkpoints/labels.json: best and last
 """
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from nmt.storage.atomic import flush, remove_leftovers, write_json
-from nmt.storage.bounded import read_json, stay_inside
-from nmt.runs.checkpoint_files import Tensors
-from nmt.runs.checkpoints import CheckpointFolder, CheckpointState
 from nmt.config import RunConfig
-from nmt.settings.config_file import Override
-from nmt.text.tokenizer import Tokenizers
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, bare_model
+from nmt.runs.checkpoint_files import Tensors
+from nmt.runs.checkpoints import CheckpointFolder, CheckpointState
 from nmt.runs.sealed_config import load_sealed, write_sealed
-from nmt.types import FilePath
+from nmt.settings.config_file import Overrides
+from nmt.storage.atomic import flush, remove_leftovers, write_json
+from nmt.storage.bounded import read_json, stay_inside
 from nmt.storage.tensor_file import Specs, specs_of
+from nmt.text.tokenizer import Tokenizers
+from nmt.types import FilePath
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RunDirectory:
         tops = [path for path in self.path.iterdir() if path.name != "eval"]
         return [path for top in tops for path in (top, *top.rglob("*"))]
 
-    def load_config(self, overrides: Sequence[Override] = ()) -> RunConfig:
+    def load_config(self, overrides: Overrides = ()) -> RunConfig:
         """The config of the run, with `overrides` on top (see load_config).
 
         Raises CheckpointError where its file was changed since, or lies outside of the run.
@@ -121,12 +121,12 @@ class RunDirectory:
     def save_checkpoint(
         self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
     ) -> Path:
-        """See CheckpointFolder.save; follow it by `point("last", step)`."""
+        """See CheckpointFolder.save; follow it by `point({"last": step})`."""
         return self.checkpoint_folder.save(step, model_tensors, state_tensors, state)
 
-    def point(self, label: str, step: int) -> None:
-        """Make `best` or `last` mean the checkpoint of `step`."""
-        self.checkpoint_folder.point(label, step)
+    def point(self, labels: Mapping[str, int]) -> None:
+        """Make `best`, `last` or both mean the checkpoints of these steps."""
+        self.checkpoint_folder.point(labels)
 
     def prune(self, keep: Iterable[int]) -> None:
         """Delete all checkpoints but those of the steps `keep`, and best and last."""

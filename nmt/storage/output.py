@@ -157,8 +157,7 @@ def _open_locked(aside: Path, path: Path) -> int:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 os.close(descriptor)
                 raise DataError(f"cannot write {path}: {aside.name} is not a plain file")
-            with contextlib.suppress(ImportError):  # Windows has no such locks
-                lock(descriptor)
+            lock(descriptor)
             # Between the two calls another command may have moved the file to its place.
             if os.path.samestat(os.fstat(descriptor), os.lstat(aside)):
                 return descriptor

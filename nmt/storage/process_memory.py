@@ -16,7 +16,8 @@ CACHE_CAPACITIES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "512", "LRU_CACHE_CAPACIT
 
 Every shape of a product has an entry in both, each of about 260 KB for products by oneDNN's
 "brgemm"; both libraries hold 1,024 entries by default. A product missing from the first takes half
-a millisecond to compile, a missing description 0.02 to 0.2 ms (docs/benchmarks.md).
+a millisecond to compile, a missing description 0.02 to 0.2 ms
+(docs/log/2026-11-22-memory.md).
 """
 
 
@@ -25,8 +26,8 @@ def configure_memory() -> None:
 
     Freed memory stays with the process for the next tensor to take. glibc gives large blocks back
     to the system, and the pages of new ones are cleared anew: an update of training then takes a
-    tenth longer on a CPU (docs/benchmarks.md). Libraries' caches of products are bounded. What
-    the user has set by environment variables stays.
+    tenth longer on a CPU (docs/log/2026-11-21-training-speed.md). Libraries' caches of products
+    are bounded. What the user has set by environment variables stays.
     """
     for name, capacity in CACHE_CAPACITIES.items():
         os.environ.setdefault(name, capacity)

@@ -122,18 +122,18 @@ def settle(run: RunDirectory, progress: Progress, faults: Mapping[int, str]) -> 
     """
     folder = run.checkpoint_folder
     lines = []
-    for step, fault in faults.items():
-        aside = folder.set_aside(step)
-        lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
+    labels = {"last": progress.step}
     best = progress.step if progress.best_step is None else progress.best_step
     if best in folder.steps():
-        folder.point("best", best)
+        labels["best"] = best
     else:
-        folder.forget("best")
         lines.append(
             f"the best checkpoint, of step {best:,}, is gone; there is none until the next"
         )
-    folder.point("last", progress.step)
+    folder.set_labels(labels)  # first: no label ever names a checkpoint that is set aside
+    for step, fault in faults.items():
+        aside = folder.set_aside(step)
+        lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
     folder.prune(progress.kept_steps)
     return lines
 

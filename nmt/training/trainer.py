@@ -41,8 +41,9 @@ _ESTIMATE_AFTER = 20
 """Updates of this process before the time of an epoch is estimated from them."""
 
 _RELEASE_EVERY = 200
-"""Updates until freed memory goes back to the system (docs/benchmarks.md). After the first of
-these releases memory is estimated: by then most shapes of products have been seen and cached."""
+"""Updates until freed memory goes back to the system (docs/log/2026-11-22-memory.md). After
+the first of these releases memory is estimated: by then most shapes of products have been seen
+and cached."""
 
 
 @dataclass(frozen=True)
@@ -311,8 +312,8 @@ class Trainer:
         tensors, values = pack(self._engine, progress)
         self.log.sync()
         self.run.save_checkpoint(progress.step, self.parts.model.state_dict(), tensors, values)
-        if progress.best_step is None or progress.best_step == progress.step:
-            self.run.point("best", progress.step)
-        self.run.point("last", progress.step)
+        is_best = progress.best_step is None or progress.best_step == progress.step
+        labels = ("best", "last") if is_best else ("last",)
+        self.run.point(dict.fromkeys(labels, progress.step))
         self.run.prune(progress.kept_steps)
         self.saved_step = progress.step

@@ -1,7 +1,7 @@
 """One attack: what is done to a folder, and the command that then meets it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -26,10 +26,7 @@ class Expected(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """`prepare` is called in the scratch folder, which FOLDER means in a value of `environment`.
-
-    `about` are names that a warning would say.
-    """
+    """`prepare` is called in the scratch folder; a warning would name one of `about`."""
 
     what: str
     command: tuple[str, ...]
@@ -38,4 +35,3 @@ class Case:
     about: tuple[str, ...] = ()
     kind: str = "word"
     stdin: bytes = b""
-    environment: dict[str, str] = field(default_factory=dict)

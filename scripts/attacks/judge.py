@@ -57,7 +57,7 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
         outcome = run(
             case.command,
             folder,
-            {**material.environment, **_placed(case.environment, folder)},
+            material.environment,
             case.stdin,
             terminal=case.expected is Expected.ESCAPED,
         )
@@ -72,10 +72,6 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
         print(outcome.stdout + outcome.stderr)
     what = f"nmt {case.command[0]}: {case.what}"
     return Verdict(kind, number, what, faults, outcome.code)
-
-
-def _placed(environment: dict[str, str], folder: Path) -> dict[str, str]:
-    return {name: value.replace("FOLDER", str(folder)) for name, value in environment.items()}
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:

@@ -13,9 +13,15 @@ STEP = "checkpoints/step-000004"
 PATHS = (
     *("train.log", "metrics.jsonl", "config.yaml", "run.json", "run.lock", ".tmp-run.json"),
     *("tokenizer", "tokenizer/tokenizer.json", "tokenizer/src.vocab.txt", ".tmp-metrics.jsonl"),
-    *("checkpoints", STEP, f"{STEP}/state.json", f"{STEP}/model.safetensors", "checkpoints/last"),
-    *(f"{STEP}/state.safetensors", "checkpoints/.tmp-step-000006", "checkpoints/best"),
-    *("checkpoints/step-000006", "tensorboard", "eval", "eval/test.json", "checkpoints/.tmp-last"),
+    *("checkpoints", STEP, f"{STEP}/state.json", f"{STEP}/model.safetensors"),
+    *(f"{STEP}/state.safetensors", "checkpoints/.tmp-step-000006", "checkpoints/labels.json"),
+    *(
+        "checkpoints/step-000006",
+        "tensorboard",
+        "eval",
+        "eval/test.json",
+        "checkpoints/.tmp-labels.json",
+    ),
 )
 FETCHED = ("", "small.tsv", "small.tsv.part", "small.tsv.part.json", "fetched.json")
 HOWS = ("moved", "victim", "folder", "FIFO")

@@ -68,7 +68,7 @@ class Material:
 
     def copy(self, kind: str, folder: Path) -> None:
         """A new scratch folder: a run, its data, and what lies outside of it."""
-        shutil.copytree(self.folder / kind, folder, symlinks=True)
+        shutil.copytree(self.folder / kind, folder)
         outside = folder / "outside"
         for name in (".tmp-x", ".old-x", ".del-x", "step-000009", "keep"):
             (outside / "folder" / name).mkdir(parents=True)

@@ -203,7 +203,7 @@ class _Work:
         search = SearchConfig(beam=beam, max_length_factor=_LENGTH_FACTOR, max_length_extra=0)
         for batch in self.material.batches:
             keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
-            state = self.model.start(self.model.encode(batch.src_ids, keep))
+            state = self.model.init_state(self.model.encode(batch.src_ids, keep))
             first_ids = torch.full_like(batch.src_lengths, BOS_ID)
             sizes = batch.src_lengths.tolist()
             search_from(self._step, state, first_ids, sizes, search, self.material.tgt_vocab)

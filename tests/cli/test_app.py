@@ -19,7 +19,10 @@ from nmt.cli.app import Group, app, main
 from nmt.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("train", "translate", "eval", "attention", "lab", "corpus", "vocab", "config")
+COMMANDS = (
+    *("train", "translate", "eval", "attention", "lab", "bench", "doctor"),
+    *("corpus", "vocab", "config"),
+)
 
 
 def nmt_process(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

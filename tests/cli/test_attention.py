@@ -357,7 +357,7 @@ def tiny_run(tmp_path_factory) -> Path:
     torch.manual_seed(3)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     run.save_checkpoint(1, dict(model.state_dict()), {}, {})
-    run.point("best", 1)
+    run.point({"best": 1})
     return run.path
 
 

@@ -52,7 +52,7 @@ class TableModel(Seq2Seq):
         values = src_ids.unsqueeze(2).float()
         return Memory(values=values, keep=src_keep, final=values[:, :1])
 
-    def start(self, memory: Memory) -> TableState:
+    def init_state(self, memory: Memory) -> TableState:
         src_ids = memory.values.squeeze(2).long()
         return TableState(src_ids.new_zeros(len(src_ids)), src_ids, memory.keep)
 
@@ -68,7 +68,7 @@ class TableModel(Seq2Seq):
         scores = self.looks[state.step % 41, last_ids, :, : state.src_ids.shape[1]]
         return scores.masked_fill(~state.keep.unsqueeze(1), -torch.inf).softmax(dim=2)
 
-    def decode(
+    def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
         logits, looks = [], []

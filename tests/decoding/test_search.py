@@ -93,7 +93,7 @@ def test_beam_1_is_greedy(model: Seq2Seq) -> None:
     allowed = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, UNK_ID)]
     for source, [found] in zip(SOURCES, run(model, config), strict=True):
         src_ids, lengths = batch([source])
-        state = model.start(model.encode(src_ids, keep_from_lengths(lengths, len(source))))
+        state = model.init_state(model.encode(src_ids, keep_from_lengths(lengths, len(source))))
         ids: list[int] = []
         while len(ids) < 2 * len(source) + 10 and ids[-1:] != [EOS_ID]:
             out = model.step(torch.tensor(ids[-1:] or [BOS_ID]), state)
@@ -281,7 +281,7 @@ def test_from_another_first_piece() -> None:
     model = rnn_model()
     src_ids, lengths = batch(SOURCES)
     keep = keep_from_lengths(lengths, src_ids.shape[1])
-    state = model.start(model.encode(src_ids, keep))
+    state = model.init_state(model.encode(src_ids, keep))
     first_ids = torch.arange(len(SOURCES)) + 4
     found = search_from(model.step, state, first_ids, lengths.tolist(), short(5, beam=3), VOCAB)
     usual = run(model, short(5, beam=3))

@@ -292,7 +292,8 @@ def test_the_order_of_the_places_means_nothing_to_the_decoder() -> None:
     mixed = Memory(memory.values[:, order], memory.keep[:, order], memory.final)
     tgt_in = torch.randint(4, 31, (3, 5))
     straight, permuted = (
-        model.decoder.decode(tgt_in, model.start(m), with_weights=True) for m in (memory, mixed)
+        model.decoder.teacher_forced(tgt_in, model.init_state(m), with_weights=True)
+        for m in (memory, mixed)
     )
     torch.testing.assert_close(straight.logits, permuted.logits)
     torch.testing.assert_close(straight.weights[:, :, order], permuted.weights)

@@ -42,7 +42,7 @@ def test_forward_equals_the_steps(model: Seq2Seq) -> None:
     output = _run(model, sources, tgt_in)
     src_ids = pad_ids(sources)
     keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    for start in (model.start, model.start_search):
+    for start in (model.init_state, model.init_search_state):
         state = start(model.encode(src_ids, keep))
         for t in range(T):
             step = model.step(tgt_in[:, t], state)
@@ -103,7 +103,7 @@ def test_select_takes_rows_of_a_state(model: Seq2Seq) -> None:
     sources, tgt_in = _sources(), _prefixes()
     src_ids = pad_ids(sources)
     keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    state = model.step(tgt_in[:, 0], model.start(model.encode(src_ids, keep))).state
+    state = model.step(tgt_in[:, 0], model.init_state(model.encode(src_ids, keep))).state
     rows = torch.tensor([4, 0, 0, 2])
     whole = model.step(tgt_in[:, 1], state)
     chosen = model.step(tgt_in[rows, 1], state.select(rows))
@@ -116,7 +116,7 @@ def test_rows_of_a_sentence_part_and_meet_again(model: Seq2Seq) -> None:
     """As in a beam: rows multiply, part, trade places and sentences end, step by step."""
     src_ids, more = pad_ids(_sources()), _prefixes()
     keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    state = model.start(model.encode(src_ids, keep))
+    state = model.init_state(model.encode(src_ids, keep))
     origins, prefixes = torch.arange(len(LENGTHS)), torch.empty(len(LENGTHS), 0, dtype=torch.long)
     generator = torch.Generator().manual_seed(6)
     for chosen in ([0, 0, 0, 1, 2, 2, 3, 4], [7, 1, 0, 5, 4, 1, 6, 6], [7, 6, 1, 5, 3], [4, 2]):
@@ -125,7 +125,7 @@ def test_rows_of_a_sentence_part_and_meet_again(model: Seq2Seq) -> None:
         origins, state = origins[rows], state.select(rows)
         prefixes = torch.cat([prefixes[rows], last_ids.unsqueeze(1)], dim=1)
         step = model.step(last_ids, state)
-        later = model.decode(more[origins], step.state, with_weights=True)
+        later = model.teacher_forced(more[origins], step.state, with_weights=True)
         both = torch.cat([prefixes, more[origins]], dim=1)
         expected = model(src_ids[origins], keep[origins], both, with_weights=True)
         torch.testing.assert_close(step.logits, expected.logits[:, -T - 1])
@@ -138,7 +138,7 @@ def test_rows_of_a_sentence_part_and_meet_again(model: Seq2Seq) -> None:
 def test_a_sentence_is_held_once_for_all_its_rows(model: Seq2Seq) -> None:
     src_ids = pad_ids(_sources())
     keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    state = model.start(model.encode(src_ids, keep))
+    state = model.init_state(model.encode(src_ids, keep))
     held = [tensor.data_ptr() for tensor in _keys_and_values(state)]
     assert len(held) >= 2
     spread = state.select(torch.arange(len(LENGTHS)).repeat_interleave(3))

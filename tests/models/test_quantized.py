@@ -123,7 +123,7 @@ def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) ->
     found = rounded(src_ids, keep, tgt_in).logits
     torch.testing.assert_close(found, expected, atol=near, rtol=0)
     assert not torch.equal(found, expected)
-    state = rounded.start(rounded.encode(src_ids, keep))
+    state = rounded.init_state(rounded.encode(src_ids, keep))
     for t in range(5):
         step = rounded.step(tgt_in[:, t], state)
         torch.testing.assert_close(step.logits, expected[:, t], atol=near, rtol=0)

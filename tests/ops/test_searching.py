@@ -11,18 +11,17 @@ from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Memory
 from nmt.ops import searching
 from nmt.ops.masks import keep_from_lengths
-from nmt.ops.native.search import compile_search, compiled_search
-from tests.ops.conftest import NEEDS_COMPILER
+from nmt.ops.searching import compiled_search
+from tests.ops.conftest import NEEDS_NATIVE
 
 R, V, REAL = 7, 203, 197
 BANNED = torch.tensor([0, 5])
 
 
-@pytest.fixture(params=["torch", pytest.param("compiled", marks=NEEDS_COMPILER)], autouse=True)
+@pytest.fixture(params=["torch", pytest.param("compiled", marks=NEEDS_NATIVE)], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What computes them."""
     if request.param == "compiled":
-        compile_search()
         assert compiled_search(torch.empty(1)) is not None
     else:
         for module in (searching, scores):

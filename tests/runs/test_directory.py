@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from nmt.config import RunConfig, load_config
-from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.models.catalog import build_model
 from nmt.runs.directory import RunDirectory, find_run, load_model
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.types import SentencePair
 
 CPU = torch.device("cpu")
@@ -40,7 +40,7 @@ def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
     torch.manual_seed(step)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     run.save_checkpoint(step, model.state_dict(), {}, {"epoch": 1})
-    run.point("last", step)
+    run.point({"last": step})
     return run
 
 
@@ -108,11 +108,12 @@ def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> 
 
 def test_a_copied_run_loads(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    shutil.copytree(run.path, tmp_path / "links", symlinks=True)
-    shutil.copytree(run.path, tmp_path / "folders", symlinks=False)
+    shutil.copytree(run.path, tmp_path / "copy")
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", run.path)  # which has no links
+    shutil.unpack_archive(archive, tmp_path / "unpacked")
     shutil.rmtree(run.path)
-    assert load_model(tmp_path / "links", "last", CPU).step == 3
-    assert load_model(tmp_path / "folders", "last", CPU).step == 3
+    assert load_model(tmp_path / "copy", "last", CPU).step == 3
+    assert load_model(tmp_path / "unpacked", "last", CPU).step == 3
 
 
 def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:

@@ -39,11 +39,11 @@ def test_the_sections_at_a_path_are_those_of_the_kind_that_is_named() -> None:
     optimizer = ("train", "optimizer")
     tree = {"train": {"optimizer": {"kind": "sgd"}}}
     assert sections_at(RunConfig, optimizer, tree) == (SGDConfig,)
-    assert len(sections_at(RunConfig, optimizer, tree, every=True)) > 1
+    assert len(sections_at(RunConfig, optimizer, tree, all_kinds=True)) > 1
     assert len(sections_at(RunConfig, optimizer, {})) > 1
     assert sections_at(RunConfig, ("data", "train"), {}) == (SplitConfig,)
     assert sections_at(RunConfig, ("train", "lr"), {}) == ()
-    assert sections_at(RunConfig, (), {}, every=True) == (RunConfig,)
+    assert sections_at(RunConfig, (), {}, all_kinds=True) == (RunConfig,)
 
 
 def test_kind_of_is_the_default_of_kind() -> None:

@@ -20,7 +20,6 @@ from nmt.config import dump_config, load_config
 from nmt.data.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.inference.translator import Translator
-from nmt.ops import ways
 from nmt.runs.directory import RunDirectory
 from nmt.storage.process_memory import process_bytes
 from nmt.training import trainer
@@ -85,7 +84,9 @@ def test_a_run_leaves_all_that_it_promises(learned: Path) -> None:
     card = json.loads((run / "run.json").read_text(encoding="utf-8"))
     assert card["command"] == COMMAND
     assert len(card["data"]) == 2
-    assert (run / "checkpoints" / "best").is_symlink()
+    labels = json.loads((run / "checkpoints" / "labels.json").read_text(encoding="utf-8"))
+    assert labels.keys() == {"best", "last"}
+    assert not any(path.is_symlink() for path in run.rglob("*"))
     valid = _records(run, "valid")
     assert [record["epoch"] for record in valid] == [1, 2, 3, 4]
     assert valid[-1]["bleu"] == 100.0
@@ -100,14 +101,6 @@ def test_the_copied_run_translates_elsewhere(learned: Path, tmp_path: Path) -> N
         assert Translator.load(tmp_path / "moved").translate(["a b c"])[0].text == "c b a"
     finally:
         (tmp_path / "moved").rename(learned / "run")
-
-
-def test_it_compiles_what_searches_use(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search itself compiles nothing."""
-    asked: list[bool] = []
-    monkeypatch.setattr(ways, "compile_search", lambda: asked.append(True) or "")
-    _train(corpus, train={"epochs": 1})
-    assert asked
 
 
 @pytest.mark.parametrize("stop_after", [3, 7, 10])

@@ -221,10 +221,9 @@ def test_what_a_killed_start_left_becomes_a_run(corpus: Path, names: list[str]) 
 def test_labels_that_a_killed_save_did_not_set_are_set(corpus: Path) -> None:
     outcome = _train(corpus, train={"epochs": 1})
     checkpoints = RunDirectory(corpus / "run").checkpoint_folder
-    for label in ("best", "last"):
-        (checkpoints.path / label).unlink()
+    (checkpoints.path / "labels.json").unlink()
     assert _train(corpus, train={"epochs": 1}).step == outcome.step
-    assert checkpoints.labels() == ["best", "last"]
+    assert checkpoints.labels() == {"best": outcome.best_step, "last": outcome.step}
     assert checkpoints.load_weights("best")[0] == outcome.best_step
 
 
@@ -382,7 +381,7 @@ def test_a_best_checkpoint_that_is_gone_is_said(corpus: Path) -> None:
     _train(corpus, **sections)
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     assert f"the best checkpoint, of step {outcome.best_step}, is gone" in log
-    assert folder.labels() == ["last"]
+    assert folder.labels() == {"last": outcome.step}
 
 
 def test_a_checkpoint_of_the_first_format_goes_on(corpus: Path) -> None:

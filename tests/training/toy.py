@@ -33,7 +33,7 @@ def copy_begun(begun: Path, folder: Path) -> Path:
     """Copy what `write_reversal` and a training left in `begun`, to be changed; gives `folder`."""
     for path in begun.glob("*.tsv"):
         shutil.copy(path, folder)
-    shutil.copytree(begun / "run", folder / "run", symlinks=True)
+    shutil.copytree(begun / "run", folder / "run")
     return folder
 
 

@@ -63,7 +63,7 @@ def ask(
         pictures = paint(scenes, rng)
         shown = (255 * pictures).round().byte().permute(0, 2, 3, 1).numpy()
         with torch.inference_mode():
-            state = model.start(model.eye(with_noise(pictures, options.noise, rng)))
+            state = model.init_state(model.eye(with_noise(pictures, options.noise, rng)))
         for language in LANGUAGES:
             first_ids = torch.full((len(part),), lexicon.first_id(language))
             found = search_from(

@@ -56,9 +56,9 @@ class Captioner(nn.Module):
         self.decoder = RNNDecoder(options.decoder, options.annotation, vocab_size)
         initialise(self.decoder)
 
-    def start(self, memory: Memory) -> RNNState:
+    def init_state(self, memory: Memory) -> RNNState:
         """The state before the first word."""
-        return self.decoder.start(memory)
+        return self.decoder.init_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """Advance by one word; what search needs."""
@@ -72,4 +72,4 @@ class Captioner(nn.Module):
         tgt_in: Int[Tensor, "R T"],
     ) -> DecoderOutput:
         """The teacher-forced pass: caption i is of picture `rows[i]`, which is seen once."""
-        return self.decoder.decode(tgt_in, self.start(self.eye(pictures).select(rows)))
+        return self.decoder.teacher_forced(tgt_in, self.init_state(self.eye(pictures).select(rows)))

@@ -62,7 +62,7 @@ class AttentionState(BatchFirst):
 
 
 @dataclass(frozen=True)
-class Look:
+class AttentionOutput:
     """The answer to Q queries: the context, and the weights it was made with.
 
     `weights` is the mean of `heads` (N = 1 for most kinds). `choice` tells of a position that
@@ -140,7 +140,7 @@ class Attention(nn.Module, abc.ABC):
             past=past,
         )
 
-    def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> Look:
+    def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """Answer Q queries, one after another as far as the kind remembers anything."""
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
@@ -152,14 +152,14 @@ class Attention(nn.Module, abc.ABC):
             own = look.state
             return replace(look, state=replace(state, queries=own.queries, past=own.past))
         look = self._look(beams.together(query), state)
-        return Look(
+        return AttentionOutput(
             context=beams.apart(look.context),
             heads=beams.apart(look.heads.transpose(1, 2)).transpose(1, 2),
             state=replace(state, queries=state.queries + query.shape[1]),
             choice=None if look.choice is None else look.choice.apart(beams),
         )
 
-    def _look(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> Look:
+    def _look(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """The same where each query looks at the sentence of its own row."""
         keys = state.keys
         if self.coverage is not None and state.past is not None:
@@ -176,14 +176,14 @@ class Attention(nn.Module, abc.ABC):
         after = replace(state, queries=state.queries + query.shape[1])
         if self.coverage is not None and state.past is not None:
             after = replace(after, past=self.coverage.after(state.past, heads.mean(dim=1)))
-        return Look(context, heads, after, choice)
+        return AttentionOutput(context, heads, after, choice)
 
-    def _in_turn(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> Look:
-        looks: list[Look] = []
+    def _in_turn(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
+        looks: list[AttentionOutput] = []
         for one in query.unbind(dim=1):
             looks.append(self(one.unsqueeze(1), state))
             state = looks[-1].state
-        return Look(
+        return AttentionOutput(
             context=torch.cat([look.context for look in looks], dim=1),
             heads=torch.cat([look.heads for look in looks], dim=2),
             state=state,

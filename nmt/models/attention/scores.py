@@ -10,11 +10,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.device import CACHED_NUMBERS
-from nmt.models.attention.base import Attention, AttentionState, Look
+from nmt.models.attention.base import Attention, AttentionOutput, AttentionState
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.attention.weighting import SoftWeighting
 from nmt.ops.linear import Linear
-from nmt.ops.native.search import compiled_search
+from nmt.ops.searching import compiled_search
 from nmt.settings.base import Conflict
 
 _SIZE = "units of the hidden layer that compares query and key; unset: as many as the query has"
@@ -57,7 +57,7 @@ class AdditiveAttention(Attention):
         is_soft = isinstance(self.weighting, SoftWeighting)
         return is_soft and self.span is None and self.coverage is None
 
-    def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> Look:
+    def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """See Attention. One query a row, as a search asks them, goes by compiled code."""
         v = self.w_v.weight.squeeze(0)
         is_step = not torch.is_grad_enabled() and query.shape[1] == 1 and self.is_plain
@@ -66,9 +66,10 @@ class AdditiveAttention(Attention):
             return super().forward(query, state)
         rows = torch.arange(len(query)) if state.beams is None else state.beams.sentences
         queries = self.W_q(query).squeeze(1)
-        context, weights = by.look(queries, rows, state.keys, state.values, state.keep, v)
+        memory = (state.keys, state.values, state.keep)
+        context, weights = by.additive_attention_step(queries, rows, *memory, v)
         after = replace(state, queries=state.queries + 1)
-        return Look(context.unsqueeze(1), weights[:, None, None], after, None)
+        return AttentionOutput(context.unsqueeze(1), weights[:, None, None], after, None)
 
 
 class ConcatConfig(AttentionOptions):

@@ -102,25 +102,25 @@ class RNNSeq2Seq(Seq2Seq):
         memory: Memory = self.encoder(src_ids, src_keep)
         return memory
 
-    def start(self, memory: Memory) -> RNNState:
-        """See Seq2Seq.start."""
-        return self.decoder.start(memory)
+    def init_state(self, memory: Memory) -> RNNState:
+        """See Seq2Seq.init_state."""
+        return self.decoder.init_state(memory)
 
-    def start_search(self, memory: Memory) -> RNNState:
-        """See Seq2Seq.start_search."""
-        return self.decoder.start_search(memory)
+    def init_search_state(self, memory: Memory) -> RNNState:
+        """See Seq2Seq.init_search_state."""
+        return self.decoder.init_search_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """See Seq2Seq.step."""
         assert isinstance(state, RNNState)
         return self.decoder.step(last_ids, state)
 
-    def decode(
+    def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """See Seq2Seq.decode."""
+        """See Seq2Seq.teacher_forced."""
         assert isinstance(state, RNNState)
-        return self.decoder.decode(tgt_in, state, with_weights)
+        return self.decoder.teacher_forced(tgt_in, state, with_weights)
 
     @property
     def head_names(self) -> tuple[str, ...]:

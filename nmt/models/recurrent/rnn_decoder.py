@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.models.attention.base import AttentionState, Look
+from nmt.models.attention.base import AttentionOutput, AttentionState
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveAttention, AdditiveConfig
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
@@ -119,7 +119,7 @@ class InitialState(nn.Module):
 
 
 class RNNDecoder(nn.Module):
-    """A GRU that looks at a memory at every step; `start`, `step` and `decode` as in Seq2Seq."""
+    """A GRU that attends to a memory at every step, by the methods of Seq2Seq without `encode`."""
 
     def __init__(self, config: RNNDecoderConfig, memory_size: int, vocab_size: int) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class RNNDecoder(nn.Module):
         if config.tie_embeddings != "none":
             self.output.weight = self.embedding.weight
 
-    def start(self, memory: Memory) -> RNNState:
+    def init_state(self, memory: Memory) -> RNNState:
         """The state before the first piece, the keys projected."""
         hidden = self.initial(memory.final)
         return RNNState(
@@ -148,12 +148,12 @@ class RNNDecoder(nn.Module):
             feed=torch.zeros_like(hidden[:, -1]) if self.feeds else None,
         )
 
-    def start_search(self, memory: Memory) -> RNNState:
+    def init_search_state(self, memory: Memory) -> RNNState:
         """The same for `step` alone; the annotations' product with a weight of the cell is made.
 
         A search asks a sentence more often than it has pieces: what is summed lies in one piece.
         """
-        state = self.start(memory)
+        state = self.init_state(memory)
         sums = not self.feeds and not self.readout.reads_context and self.attention.sums_annotations
         values = state.attention.values
         values = self.cell.context_gates(values) if sums else values.contiguous()
@@ -166,7 +166,7 @@ class RNNDecoder(nn.Module):
         features = self._features(top, embedded, look.context.squeeze(1))
         return StepOutput(features, self.output, look.weights.squeeze(1), state)
 
-    def decode(
+    def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
         """All T steps; what does not depend on the state is done for all of them at once."""
@@ -213,7 +213,7 @@ class RNNDecoder(nn.Module):
     ) -> DecoderOutput:
         embedded = self.dropout(self.embedding(tgt_in))
         tops: list[Tensor] = []
-        looks: list[Look] = []
+        looks: list[AttentionOutput] = []
         for gates in self.cell.project(embedded).unbind(dim=1):
             top, look, state = self._advance(gates, state)
             tops.append(top)
@@ -229,10 +229,10 @@ class RNNDecoder(nn.Module):
 
     def _advance(
         self, embedding_gates: Float[Tensor, "B G"], state: RNNState
-    ) -> tuple[Float[Tensor, "B H"], Look, RNNState]:
+    ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
         """One step: what the readout reads, where the decoder looked, and the state after it."""
         if state.feed is None:  # Bahdanau
-            look: Look = self.attention(state.hidden[:, -1:], state.attention)
+            look: AttentionOutput = self.attention(state.hidden[:, -1:], state.attention)
             context = look.context.squeeze(1)
             gates = context if state.in_gates else self.cell.context_gates(context)
             hidden = self._cells(embedding_gates + gates, state.hidden)

@@ -227,7 +227,7 @@ class DecoderLayer(nn.Module):
         self.source = MultiHead(config.size, config.heads, config.bias, config.attention_dropout)
         self.feed_forward = FeedForward(config)
 
-    def start(self, values: Float[Tensor, "B S D"]) -> LayerCache:
+    def init_cache(self, values: Float[Tensor, "B S D"]) -> LayerCache:
         """The source's keys and values, and nothing of the target yet."""
         source = self.source.project(values)
         return LayerCache(own=source.none(), source=source)

@@ -156,12 +156,12 @@ class TransformerDecoder(nn.Module):
         if config.tie_embeddings != "none":
             self.output.weight = self.pieces.embedding.weight
 
-    def start(self, memory: Memory) -> TransformerState:
+    def init_state(self, memory: Memory) -> TransformerState:
         """The state before the first piece: each layer's keys and values of the source."""
         caches = []
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
-            caches.append(layer.start(memory.values))
+            caches.append(layer.init_cache(memory.values))
         return TransformerState(tuple(caches), memory.keep)
 
     def forward(
@@ -211,9 +211,9 @@ class TransformerSeq2Seq(Seq2Seq):
         memory: Memory = self.encoder(src_ids, src_keep)
         return memory
 
-    def start(self, memory: Memory) -> TransformerState:
-        """See Seq2Seq.start."""
-        return self.decoder.start(memory)
+    def init_state(self, memory: Memory) -> TransformerState:
+        """See Seq2Seq.init_state."""
+        return self.decoder.init_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """See Seq2Seq.step."""
@@ -224,10 +224,10 @@ class TransformerSeq2Seq(Seq2Seq):
         weights = heads.mean(dim=1).squeeze(1)
         return StepOutput(features.squeeze(1), self.decoder.output, weights, after)
 
-    def decode(
+    def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """See Seq2Seq.decode; all steps at once, each blind to those after it."""
+        """See Seq2Seq.teacher_forced; all steps at once, each blind to those after it."""
         assert isinstance(state, TransformerState)
         seen = range(len(self.decoder.layers)) if with_weights else ()
         features, heads, _ = self.decoder(tgt_in, state, seen)

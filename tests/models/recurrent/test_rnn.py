@@ -47,7 +47,7 @@ def test_parameters_of_rnnsearch_are_the_papers() -> None:
     expected = 2 * K * m + encoder + decoder + alignment + output
     assert expected == 80_401_000
 
-    config = load_config(Path(__file__).parents[2] / "configs/rnnsearch50.yaml")
+    config = load_config(Path(__file__).parents[3] / "configs/rnnsearch50.yaml")
     assert isinstance(config.tokenizer, WordConfig)
     assert config.tokenizer.max_size == K
     with torch.device("meta"):
@@ -88,7 +88,7 @@ def test_a_search_projects_the_annotations_once_where_nothing_else_reads_them() 
     ):
         config = RNNConfig.model_validate({"embedding": 5, "hidden": 11, **setting})
         model = build_model(config, 13, 13)
-        state = model.start_search(memory)
+        state = model.init_search_state(memory)
         assert isinstance(state, RNNState)
         assert state.in_gates == is_in_gates
         values = state.attention.values if is_in_gates else None
@@ -164,7 +164,7 @@ def test_without_attention_all_the_weight_is_on_the_end() -> None:
 
 
 def _fixed_context(model: RNNSeq2Seq, memory: Memory) -> torch.Tensor:
-    state = model.start(memory)
+    state = model.init_state(memory)
     look = model.decoder.attention(state.hidden[:, -1:], state.attention)
     return look.context.squeeze(1).detach()
 

@@ -103,7 +103,7 @@ def test_the_numbers_are_torchs(norm: str, activation: str) -> None:
         src_key_padding_mask=~KEEP,
         memory_key_padding_mask=~KEEP,
     )
-    logits = model.decode(tgt_in, model.start(memory)).logits
+    logits = model.teacher_forced(tgt_in, model.init_state(memory)).logits
     assert expected.abs().max() > 0.5
     torch.testing.assert_close(logits, model.decoder.output(expected), rtol=0, atol=1e-6)
 
@@ -244,10 +244,10 @@ def test_one_kept_position_or_none_gives_numbers() -> None:
 def test_a_pass_goes_on_from_where_steps_have_come() -> None:
     model = _model()
     tgt_in = _ids(T)
-    start = model.start(model.encode(_ids(S), KEEP))
-    whole = model.decode(tgt_in, start, with_weights=True)
+    start = model.init_state(model.encode(_ids(S), KEEP))
+    whole = model.teacher_forced(tgt_in, start, with_weights=True)
     after_two = model.step(tgt_in[:, 1], model.step(tgt_in[:, 0], start).state).state
-    rest = model.decode(tgt_in[:, 2:], after_two, with_weights=True)
+    rest = model.teacher_forced(tgt_in[:, 2:], after_two, with_weights=True)
     torch.testing.assert_close(rest.logits, whole.logits[:, 2:])
     torch.testing.assert_close(rest.heads, whole.heads[:, :, 2:])
 
@@ -255,7 +255,7 @@ def test_a_pass_goes_on_from_where_steps_have_come() -> None:
 def test_a_step_computes_one_position_and_remembers_the_others() -> None:
     model = _model()
     tgt_in = _ids(T)
-    state = model.start(model.encode(_ids(S), KEEP))
+    state = model.init_state(model.encode(_ids(S), KEEP))
     rows: list[int] = []
     for module in model.decoder.modules():
         if isinstance(module, nn.Linear):
@@ -381,7 +381,7 @@ def test_autocast_trains_and_steps(norm: str, dtype: torch.dtype) -> None:
     with torch.autocast("cpu", dtype=dtype):
         output = model(*args, with_weights=True)
         fast = model(*args)
-        state = model.start(model.encode(*args[:2]))
+        state = model.init_state(model.encode(*args[:2]))
         for t in range(T):
             step = model.step(args[2][:, t], state)
             state = step.state
