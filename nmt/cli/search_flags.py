@@ -73,10 +73,14 @@ def config_of_run(
     """
     check_search_keys(overrides)
 
+    from nmt.config import RunConfig
     from nmt.runs.directory import RunDirectory
+    from nmt.settings.config_file import load_values
 
     given = {key: value for key, value in flags.items() if value is not None}
-    default = RunDirectory(run).load_config().search
+    directory = RunDirectory(run)
+    config = directory.load_config()
+    default = config.search
     beam, n_best = given.get("beam", default.beam), given.get("n_best")
     if n_best is not None and n_best > beam and not overrides:
         raise ConfigError(
@@ -84,7 +88,10 @@ def config_of_run(
         )
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
-    config = RunDirectory(run).load_config([*overrides, *overrides_of("search", given)])
+    changes = [*overrides, *overrides_of("search", given)]
+    if changes:
+        values, where = config.model_dump(mode="json"), str(directory.config_path)
+        config = load_values(values, RunConfig, where, changes)
     if config.search.beam > _WIDE_BEAM:
         say(
             f"beam {config.search.beam:,}: time and memory grow with it; translation gains little "
