@@ -1,6 +1,6 @@
 """Every kind of bad input, and the line that it gets.
 
-    .venv/bin/python scripts/bad_inputs.py              prints the table of docs/reliability.md
+    .venv/bin/python scripts/bad_inputs.py              prints the table of docs/untrusted-input.md
     .venv/bin/python scripts/bad_inputs.py --write      puts it there
 
 Each row is a command that is run, on files made for it in an empty folder, with an untrained
@@ -33,7 +33,7 @@ from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import SentencePair
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "untrusted-input.md"
 BEGIN, END = "<!-- bad inputs: begin -->\n", "<!-- bad inputs: end -->\n"
 RUN = Path("run")
 MODEL = "checkpoints/step-000001/model.safetensors"
@@ -302,7 +302,7 @@ def table() -> str:
 def main() -> None:
     """Print the table, or put it into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="into docs/reliability.md")
+    parser.add_argument("--write", action="store_true", help="into docs/untrusted-input.md")
     made = table()
     if not parser.parse_args().write:
         print(made, end="")
