@@ -1,4 +1,4 @@
-"""A trained run, timed as its user meets it: a test set, and one sentence from the shell."""
+"""Timings of a trained run as its user sees them: a test set, and one sentence from the shell."""
 
 import subprocess
 import sys

@@ -36,7 +36,7 @@ _SRC_WORDS, _TGT_WORDS = (*RESERVED, *ENGLISH), (*RESERVED, *FRENCH)
 
 
 class TranslatorOptions(Options):
-    """How a small translator is made and trained."""
+    """The sizes and the training of a small translator."""
 
     embedding: int = Field(default=32, gt=0, description="size of a word's embedding")
     hidden: int = Field(
@@ -66,7 +66,7 @@ def train(
 ) -> RNNSeq2Seq:
     """A translator trained with these attention weights, on any sentences but `unseen`.
 
-    Initial weights and what attention draws come from torch's global generator: seed it first.
+    Initial weights and sampled positions come from torch's global generator: seed it first.
     """
     config = RNNConfig(
         embedding=options.embedding,
@@ -96,7 +96,7 @@ def train(
 
 
 def draw_pairs(chance: random.Random, count: int, unseen: frozenset[Pair]) -> list[Pair]:
-    """So many pairs, none of them in `unseen`."""
+    """Draw `count` pairs, none of them in `unseen`."""
     pairs: list[Pair] = []
     while len(pairs) < count:
         pair = draw_pair(chance)
@@ -120,7 +120,7 @@ def _shifted(tgt_out: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 def weighted_by(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
-    """A copy of the model whose scores become weights in another way."""
+    """A copy of the model with another weighting."""
     other = copy.deepcopy(model)
     other.decoder.attention.weighting = weighting.eval()
     return other
@@ -128,8 +128,8 @@ def weighted_by(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
 
 @dataclass(frozen=True)
 class Translations:
-    """What a model made of sentences: percentages, BLEU, and of the first sentence the words
-    and where each of them looked, the end of both sentences included.
+    """The scores of a model: percentages, BLEU, and the words of the first sentence with their
+    attention, the end of both sentences included.
     """
 
     words_right: float
@@ -140,7 +140,7 @@ class Translations:
 
 
 def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
-    """Greedy translations of the pairs' English, held against their French, place by place."""
+    """Score greedy translations of the pairs' English against their French, word by word."""
     src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
     best = [found[0] for found in search(model, src, lengths, _SEARCH, len(_TGT_WORDS))]
     hyps = [[_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID] for hyp in best]
@@ -158,9 +158,9 @@ def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
 
 @dataclass(frozen=True)
 class Looks:
-    """Where a model looks along right translations, means over words: the entropy in nats over
-    all; and of articles and adjectives the weight on the word that they translate, and on the
-    noun that they agree with.
+    """The attention of a model along right translations, as means over words: the entropy in nats
+    over all words; for articles and adjectives, the weight on the word that they translate and
+    on the noun that they agree with.
     """
 
     entropy: float
@@ -170,7 +170,7 @@ class Looks:
 
 @torch.inference_mode()
 def looks_along(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Looks:
-    """The looks of the model at every word of the pairs' French, given the words before it."""
+    """The attention at every word of the pairs' French, given the words before it."""
     src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
     tgt_out, _ = _ids([pair.french for pair in pairs], _TGT_WORDS)
     keep = keep_from_lengths(lengths, src.shape[1])

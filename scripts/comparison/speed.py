@@ -1,8 +1,8 @@
 """Speed and memory of models side by side: the same batches, in turn, in one process.
 
-Models are made anew: weights that have not been trained take as long as others. Decoding goes on
-to the same length for all, since no model may end a sentence. Seconds are those of the processor:
-with one thread they are the clock's, but for the time that other processes take.
+Models are untrained, since the speed does not depend on the weights. Decoding goes on to the same
+length for all, since no model may end a sentence. Seconds are processor time: with one thread, the
+wall time without that of other processes.
 """
 
 import os
@@ -37,7 +37,7 @@ _LENGTH_FACTOR = 1.2
 
 @dataclass(frozen=True)
 class Material:
-    """What all models are given: training batches, and the sizes of the vocabularies."""
+    """The input of all models: training batches, and the sizes of the vocabularies."""
 
     batches: tuple[Batch, ...]
     src_vocab: int
@@ -56,10 +56,10 @@ class Material:
 
 @dataclass(frozen=True)
 class Timed:
-    """One kind of work of one model, by its fastest round: whatever interferes only adds time.
+    """One kind of work of one model, in its fastest round, because interference only adds time.
 
-    `rate` is in tokens or sentences a second, `spread` says by how much the median round took
-    longer, and `ratio` is the rate over the baseline's.
+    `rate` is in tokens or sentences a second, `spread` the relative extra time of the median
+    round, and `ratio` the rate over the baseline's.
     """
 
     rate: float
@@ -69,7 +69,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Speed:
-    """All that is timed of a model. `memory_bytes` is what an update adds to its process."""
+    """All timings of a model. `memory_bytes` is the memory that an update adds to its process."""
 
     training: Timed
     greedy: Timed
@@ -78,7 +78,7 @@ class Speed:
 
 
 def material_of(config: RunConfig) -> Material:
-    """Batches of the first epoch, spread over the lengths, by tokenizers learned as a run's are."""
+    """Batches of the first epoch, evenly over the lengths, with tokenizers learned as in a run."""
     data = config.data
     split = resolve_split(data, "train")
     if split is None:
@@ -135,7 +135,7 @@ def measure_speed(
 
 
 def load_of_others() -> float | None:
-    """The machine's load of the last minute, where it tells."""
+    """The machine's load average of the last minute, if the system reports it."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
@@ -165,7 +165,7 @@ def _seconds(work: Callable[[], None]) -> float:
 
 @dataclass(frozen=True)
 class _Work:
-    """A fresh model with its optimiser, and what is done with it."""
+    """A new model with its optimiser, and the work to time."""
 
     config: RunConfig
     material: Material

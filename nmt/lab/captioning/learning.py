@@ -1,4 +1,4 @@
-"""Teaching the captioner: new pictures for every update, from the arrangements that are seen."""
+"""Training of the captioner: new pictures for every update, of the training arrangements."""
 
 import random
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def learn(
 def _targets(
     lesson: Sequence[Arrangement], lexicon: Lexicon
 ) -> tuple[Int[Tensor, "R T"], Int[Tensor, "R T"]]:
-    """What the decoder reads and what it is to say, first all in one language, then the next."""
+    """The decoder's inputs and targets, grouped by language."""
     ids = [lexicon.ids(arrangement, language) for language in LANGUAGES for arrangement in lesson]
     padded = pad_ids(ids)
     return padded[:, :-1].where(padded[:, :-1] != EOS_ID, PAD_ID), padded[:, 1:]
