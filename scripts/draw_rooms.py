@@ -102,7 +102,7 @@ def svg(rooms: Sequence[Room]) -> str:
             f"transform='rotate(-50 {x} {HEAD - 6})'>{room.name}</text>",
         ]
     for i, room in enumerate(rooms):
-        y = HEAD + ROW * (i + 0.5)
+        y: float = HEAD + ROW * (i + 0.5)
         parts.append(f"<circle cx='{left + CELL * (i + 0.5)}' cy='{y}' r='3' fill='#bbb'/>")
         hue = 212 - 60 * room.layer // n_layers
         parts += [

@@ -83,8 +83,8 @@ def with_overrides(config: Model, overrides: Overrides) -> Model:
     """`config` with `overrides` on top. Raises ConfigError likewise."""
     if not overrides:
         return config
-    places = {(): Place("overrides", 0)}
-    return _checked(config.model_dump(mode="json"), overrides, places, type(config))
+    values = config.model_dump(mode="json")
+    return _checked(values, overrides, {(): Place("overrides", 0)}, type(config))
 
 
 def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
