@@ -303,13 +303,13 @@ def main() -> None:
     """Print the table, or put it into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="into docs/untrusted-input.md")
-    made = table()
+    new_table = table()
     if not parser.parse_args().write:
-        print(made, end="")
+        print(new_table, end="")
         return
     page = PAGE.read_text(encoding="utf-8")
     head, _, rest = page.partition(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    PAGE.write_text(f"{head}{BEGIN}\n{new_table}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

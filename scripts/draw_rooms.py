@@ -106,7 +106,8 @@ def svg(rooms: Sequence[Room]) -> str:
         parts.append(f"<circle cx='{left + CELL * (i + 0.5)}' cy='{middle}' r='3' fill='#bbb'/>")
         hue = 212 - 60 * room.layer // n_layers
         parts += [
-            f"<circle cx='{left + CELL * (j + 0.5)}' cy='{middle}' r='5.5' fill='hsl({hue}, 55%, 42%)'/>"
+            f"<circle cx='{left + CELL * (j + 0.5)}' cy='{middle}' r='5.5' "
+            f"fill='hsl({hue}, 55%, 42%)'/>"
             for j, other in enumerate(rooms)
             if other.name in room.imports
         ]
