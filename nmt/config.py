@@ -16,7 +16,8 @@ from nmt.decoding.search import SearchConfig
 from nmt.device import Precision
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.optim.optimizers import MAX_LR, AdamConfig, ConstantConfig, OptimizerConfig, ScheduleConfig
+from nmt.optim.optimizers import MAX_LR, AdamConfig, OptimizerConfig
+from nmt.optim.schedules import ConstantConfig, ScheduleConfig
 from nmt.settings.base import Config, Conflict, conflict_error
 from nmt.settings.config_file import Overrides, load_file, load_values
 from nmt.settings.recipes import config_path

@@ -1,12 +1,12 @@
-"""Is what docs/ shows still what its commands give? Names every page and picture that is stale.
+"""Check that docs/ shows what its commands print and draw; name every stale page and picture.
 
     python scripts/check_docs.py                 # all but the slow ones
     python scripts/check_docs.py --slow          # those that train as well: half an hour
     python scripts/check_docs.py positions       # some of them
 
-docs/made.yaml lists what is made by which command. Each command runs in a folder of its own with
+docs/made.yaml lists the commands and their products. Each command runs in a folder of its own with
 one thread; then files are compared, pictures by their pixels, and figures with the page's text.
-Times are not compared: they are of one machine. Exits with 1 where something is stale.
+Times are not compared, since they depend on the machine. Exit code 1 if anything is stale.
 """
 
 import argparse
@@ -30,15 +30,15 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 ROOT = Path(__file__).resolve().parents[1]
 LIST = Path("docs/made.yaml")
 LEVELS = 40
-"""By so much of 255 may a pixel differ that counts as the same."""
+"""The largest difference of a pixel, of 255, that counts as the same."""
 SHARE = 0.001
-"""Of all pixels, so many may differ: rounding may move a label or a line by one."""
+"""The share of pixels that may differ: rounding may move a label or a line by one."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Made(BaseModel):
-    """What one command, or several in a row, make of the docs; see docs/made.yaml."""
+    """The products of one command, or of several in a row; see docs/made.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,7 +71,7 @@ class PageFormat(string.Formatter):
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Make, compare, say what is stale; 1 where anything is, 2 where the input is wrong."""
+    """Run the commands and print what is stale; 1 if anything is, 2 if the input is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -98,7 +98,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def read_list(path: Path) -> dict[str, Made]:
-    """The entries by name. Raises ValueError where one says what none may say."""
+    """The entries by name. Raises ValueError for an invalid entry."""
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
         return TypeAdapter(dict[str, Made]).validate_python(found)
@@ -118,7 +118,7 @@ def _chosen(entries: Mapping[str, Made], names: Sequence[str], slow: bool) -> li
 
 
 def check(made: Made, root: Path) -> Iterator[str]:
-    """What is stale, a line each."""
+    """A line for each stale file or text."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         printed = output = ""
@@ -161,7 +161,7 @@ def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProc
 
 
 def _compare(new: Path, kept: Path, name: Path) -> Iterator[str]:
-    """Nothing where the files are the same, else what differs."""
+    """A line if the files differ, else nothing."""
     if not new.is_file() or not kept.is_file():
         yield f"{name}: {'not made by the command' if kept.is_file() else 'missing'}"
     elif kept.suffix == ".png":
@@ -186,9 +186,9 @@ def _differing(one: Path, other: Path) -> float | None:
 
 
 def _wanted(made: Made, folder: Path, output: str) -> list[str]:
-    """What the page must say: the lines of a file, and `says` with the figures in their places.
+    """The texts that the page must have: the lines of a file, and `says` with figures filled in.
 
-    Raises LookupError where the output or the JSON has not the figures.
+    Raises LookupError if the output or the JSON lacks a figure.
     """
     wanted: list[str] = []
     if made.lines_of is not None:
@@ -213,7 +213,7 @@ def _wanted(made: Made, folder: Path, output: str) -> list[str]:
 
 
 def _with_numbers(pairs: Sequence[tuple[str, object]]) -> dict[str | int, object]:
-    """A JSON object whose keys of digits are numbers, since str.format asks for those."""
+    """A JSON object with numeric keys as integers, because str.format looks those up."""
     return {int(key) if key.isdecimal() else key: value for key, value in pairs}
 
 
@@ -225,7 +225,7 @@ def _number(text: str) -> float | str:
 
 
 def _said(wanted: str, text: str, page: Path) -> Iterator[str]:
-    """Nothing where the page says it, `*` being any words or figures of one line or cell."""
+    """A line if the page lacks `wanted`, in which `*` matches anything within a line or cell."""
     parts = [re.escape(" ".join(part.split())) for part in re.split(r"\*", wanted)]
     pattern = r"[^|\n]*?".join(parts).replace(r"\ ", r"\s+")
     if not re.search(pattern, text):

@@ -1,10 +1,10 @@
-"""Does `nmt translate --file` keep its memory, however long the file is?
+"""Memory of `nmt translate --file` on a long file.
 
     .venv/bin/python scripts/translate_memory.py --run runs/starter --lines 200000
 
-writes a file of so many short sentences, translates it in a process of its own and prints that
-process' resident memory at every tenth of the lines, and whether each sentence has its own answer
-everywhere; then what stopping it with Ctrl-C half-way and going on with --resume makes of a file.
+writes a file of that many short sentences, translates it in a process of its own, and prints that
+process' resident memory at every tenth of the lines. It checks that each line has the translation
+of its own sentence, and that Ctrl-C half-way and --resume give the same file.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from nmt.device import process_bytes
 from nmt.storage.output import PART_SUFFIX
-from nmt.storage.process_memory import process_bytes
 
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")
@@ -35,7 +35,7 @@ def sentences(count: int) -> Iterator[str]:
 
 
 def count_lines(path: Path) -> int:
-    """The line ends in a file, none where it is absent."""
+    """The number of line ends in a file, 0 if it is absent."""
     if not path.exists():
         return 0
     with path.open("rb") as file:
@@ -43,7 +43,7 @@ def count_lines(path: Path) -> int:
 
 
 def unfinished(out: Path) -> Path:
-    """Where `nmt translate --out` has its lines until the last of them."""
+    """The file that holds the lines of `nmt translate --out` until the last of them."""
     return out.with_name(out.name + PART_SUFFIX)
 
 
@@ -77,11 +77,11 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
 
 
 def out_of_place(source: Path, out: Path) -> tuple[int, int]:
-    """How many different sentences there are, and how many lines answer none like theirs.
+    """The number of different sentences, and of lines that do not translate their sentence.
 
-    What a sentence is batched with may change a rounding, and so its answer: an answer counts as
-    one to a sentence where a hundredth of that sentence's lines have it. A file that has lost or
-    moved a line has almost none in place from there on.
+    The other sentences of a batch may change a rounding, and so a translation. A translation counts
+    as one of a sentence if a hundredth of that sentence's lines have it. After a lost or moved line
+    almost none would be in place.
     """
     answers: dict[bytes, Counter[bytes]] = defaultdict(Counter)
     with source.open("rb") as asked, out.open("rb") as answered:

@@ -16,7 +16,8 @@ from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_conf
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.decoding.search import SearchConfig
 from nmt.errors import ConfigError
-from nmt.optim.optimizers import AdadeltaConfig, CosineConfig
+from nmt.optim.optimizers import AdadeltaConfig
+from nmt.optim.schedules import CosineConfig
 from nmt.settings.config_file import Override
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.word_tokenizer import WordConfig

@@ -1,8 +1,6 @@
 """The command `nmt`: its subcommands, its error messages and its exit codes."""
 
-import atexit
 import errno
-import gc
 import os
 import sys
 import traceback
@@ -14,6 +12,7 @@ from typer.core import TyperGroup
 import nmt
 from nmt.cli import attention, bench, config, corpus, doctor, evaluate, lab, train, translate, vocab
 from nmt.cli.command import Command, say
+from nmt.cli.process import configure_garbage_collector
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
 from nmt.storage.output import give_up
@@ -99,7 +98,7 @@ def _error_lines(error: Exception) -> list[str]:
 def _out_of_memory_line(error: Exception) -> list[str]:
     if "torch" not in sys.modules:  # nothing large was allocated; `--help` ends here too
         return []
-    from nmt.training.guards import is_out_of_memory
+    from nmt.device import is_out_of_memory
 
     if not is_out_of_memory(error):
         return []
@@ -178,10 +177,7 @@ def _open_standard_streams() -> None:
 
 def main() -> None:
     """Run `nmt` with the arguments of this process, and exit."""
-    # Importing torch makes many objects and no garbage. Collecting it again and again, and once
-    # more at exit, takes a quarter of a short command's time.
-    gc.set_threshold(100_000)
-    atexit.register(gc.freeze)
+    configure_garbage_collector()
     _open_standard_streams()
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments

@@ -14,26 +14,25 @@ from nmt.storage.terminal import one_line
 
 if TYPE_CHECKING:
     from nmt.data.sources import DataConfig
+    from nmt.runs.trained_run import TrainedRun
 
 _Item = TypeVar("_Item")
 
 
 def check_out(
     out: Path | None,
-    run: Path,
-    data: "DataConfig",
+    run: "TrainedRun",
     texts: Mapping[str, Path | None],
     split: str | None = None,
 ) -> None:
     """Raise ConfigError where `out`, or stdout, is a file of `run` or one that is read.
 
-    `texts` are files by their flags; `split` is one of `data`, the run's.
+    `texts` are files by their flags; `split` is one of the run's data.
     """
-    from nmt.runs.directory import RunDirectory
     from nmt.storage.output import STDIN_OR_STDOUT, check_output
 
-    read = input_files({flag: [path] for flag, path in texts.items()}, data, split)
-    check_output(out or STDIN_OR_STDOUT, {**read, "the run": RunDirectory(run).own_files})
+    read = input_files({flag: [path] for flag, path in texts.items()}, run.config.data, split)
+    check_output(out or STDIN_OR_STDOUT, {**read, "the run": run.directory.own_files})
 
 
 def input_files(

@@ -96,7 +96,7 @@ def _folder(run: Path | None) -> Path:
     if run is not None and (run / MANIFEST_NAME).is_file():
         return run
     if run is None or not run.is_dir():
-        from nmt.runs.directory import find_run
+        from nmt.runs.find import find_run
 
         found = find_run(run)
         say(f"using {found}")

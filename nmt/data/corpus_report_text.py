@@ -1,4 +1,4 @@
-"""A CorpusReport as text: a table with a column a split, then the odd characters."""
+"""A CorpusReport as text: a table with a column per split, then the unusual characters."""
 
 from collections.abc import Callable, Iterator
 

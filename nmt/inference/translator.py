@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from pathlib import Path
 
 import torch
 from jaxtyping import Int
@@ -21,7 +20,7 @@ from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
 from nmt.inference.search_batches import search_batches
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
-from nmt.runs.directory import load_model
+from nmt.runs.trained_run import TrainedRun
 from nmt.settings.config_file import load_values
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
@@ -66,23 +65,24 @@ class Translator:
     @classmethod
     def load(
         cls,
-        run: FilePath,
+        run: FilePath | TrainedRun,
         device: str | torch.device = "auto",
         checkpoint: str = "best",
         search: SearchConfig | Mapping[str, object] | None = None,
         int8: bool = False,
     ) -> "Translator":
-        """Load the translator of a run directory.
+        """Load the translator of a run directory, or of a run that is open already.
 
         `search` is a SearchConfig, or keys of it to change in the run's own. `checkpoint` is
         `best`, `last` or `step-N`. Raises CheckpointError if the run or the checkpoint is missing
         or damaged, and ConfigError if the machine lacks the device.
         """
         chosen = resolve_device(device)
-        loaded = load_model(Path(run), checkpoint=checkpoint, device=chosen)
+        run = run if isinstance(run, TrainedRun) else TrainedRun.open(run)
+        loaded = run.load_model(checkpoint, chosen)
         search_config = _merged_search(loaded.config.search, search)
         translator = cls(loaded.model, loaded.tokenizers, chosen, search_config, int8)
-        translator.origin = f"{Path(run)}, checkpoint {checkpoint} (step {loaded.step:,})"
+        translator.origin = f"{run.path}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 
     def __repr__(self) -> str:

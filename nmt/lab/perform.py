@@ -20,7 +20,7 @@ from nmt.storage.output import write_lines
 
 @dataclass(frozen=True)
 class Report:
-    """What was found, as lines and as JSON, and the files that hold it."""
+    """The result as lines and as JSON, and the files that it was written to."""
 
     summary: list[str]
     json: str
@@ -62,14 +62,14 @@ def describe_options(name: str) -> list[str]:
 
 
 def _default(value: object) -> str:
-    """A default in a word: of a section that has a kind, the kind."""
+    """A default in one word; for a section with a `kind`, its kind."""
     return (
         str(value["kind"]) if isinstance(value, dict) and "kind" in value else readable_json(value)
     )
 
 
 def _prepare(folder: Path) -> None:
-    """Make `folder`; better to know before a minute's work that nothing can be written there."""
+    """Create `folder` before the work starts, to fail early where nothing can be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -79,20 +79,20 @@ def load_overrides(overrides: Overrides, config_class: type[Model]) -> Model:
     return _checked({}, overrides, {(): Place("overrides", 0)}, config_class)
 
 
-def load_values(
-    values: Mapping[str, object],
-    config_class: type[Model],
-    where: str,
-    overrides: Overrides = (),
-) -> Model:
-    """The config of nested dicts, with `overrides` on top.
+def with_overrides(config: Model, overrides: Overrides) -> Model:
+    """`config` with `overrides` on top. Raises ConfigError likewise."""
+    if not overrides:
+        return config
+    places = {(): Place("overrides", 0)}
+    return _checked(config.model_dump(mode="json"), overrides, places, type(config))
 
-    Raises ConfigError likewise, with `where` before each fault of `values`.
-    """
+
+def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
+    """The config of nested dicts. Raises ConfigError likewise, with `where` before each fault."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: got {reprlib.repr(values)}, allowed: a dict of keys")
     tree: Any = plain_value(dict(values), where)
-    return _checked(tree, overrides, {(): Place(where, 0)}, config_class)
+    return _checked(tree, (), {(): Place(where, 0)}, config_class)
 
 
 def _read(path: Path) -> str:

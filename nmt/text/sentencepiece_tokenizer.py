@@ -25,7 +25,7 @@ from nmt.text.vocabulary import (
 from nmt.types import Encoded
 
 DEFAULT_SIZE = 8000
-"""Pieces a side where the config does not say how many, and the text allows so many."""
+"""Pieces per language if the config gives no number; fewer if the text does not allow them."""
 
 _TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
 
@@ -69,8 +69,8 @@ class SentencePieceConfig(Config):
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
         """A SentencePiece model of `texts`, which are normalised; the same for the same input.
 
-        `name` says which text it is in errors. Raises DataError where there is no text and
-        ConfigError where `vocab_size` is more, or less, than the text allows.
+        `name` names the text in errors. Raises DataError if there is no text, and ConfigError if
+        `vocab_size` is more, or less, than the text allows.
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
@@ -103,9 +103,9 @@ class SentencePieceConfig(Config):
             bos_id=BOS_ID,
             eos_id=EOS_ID,
             unk_surface=RESERVED[UNK_ID],
-            # Longer lines would be skipped without a word; less than 10 is not taken.
+            # Longer lines would be skipped without a message. SentencePiece refuses less than 10.
             max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
-            num_threads=8,  # the sums, hence the pieces, depend on it: not on the machine
+            num_threads=8,  # fixed: sums, hence pieces, depend on it
             minloglevel=2,
         )
         return model.getvalue()
@@ -125,7 +125,7 @@ class SentencePieceConfig(Config):
         return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
 
     def build(self, model_bytes: bytes, lang: str) -> "SentencePieceTokenizer":
-        """The tokenizer of a trained model. Raises DataError where it is not such a model."""
+        """The tokenizer of a trained model. Raises DataError for anything else."""
         return SentencePieceTokenizer(self, model_bytes, lang)
 
 
@@ -182,7 +182,7 @@ class SentencePieceTokenizer:
         return _restore(text, self.lang) if restore else text
 
     def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
-        """Each stretch between them decoded by itself, so that bytes of one character meet."""
+        """Decode the ids between two surfaces together, so that bytes of one character join."""
         text, start = "", 0
         for place in sorted(surfaces):
             text += self._stretch(ids[start:place]) + surfaces[place]

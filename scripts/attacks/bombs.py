@@ -1,4 +1,4 @@
-"""Small files that would become large, deep or endless."""
+"""Small files that would expand to large, deep or endless ones."""
 
 import zipfile
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One attack: what is done to a folder, and the command that then meets it."""
+"""One attack: a change to a folder, and the command to run on it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ CHECKPOINT = Path("run/checkpoints/step-000004")
 
 
 class Expected(Enum):
-    """What a case must come to, besides that nothing breaks."""
+    """The required outcome of a case, besides that nothing breaks."""
 
     NOTHING = "nothing more"
     REFUSED = "an error, or a word about the file"
@@ -26,7 +26,10 @@ class Expected(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """`prepare` is called in the scratch folder; a warning would name one of `about`."""
+    """`prepare` is called in the scratch folder.
+
+    `about` are names that a warning would contain.
+    """
 
     what: str
     command: tuple[str, ...]

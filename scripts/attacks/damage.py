@@ -19,7 +19,7 @@ FILES = (
 
 
 def case(chance: random.Random) -> Case:
-    """One file is damaged in one way."""
+    """Damage one file in one way."""
     file = chance.choice(FILES)
     kind = chance.choice(("word", "sentencepiece"))
     suffix = {"word": ".vocab.txt", "sentencepiece": ".model"}[kind]

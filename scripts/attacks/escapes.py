@@ -1,4 +1,4 @@
-"""Texts that would steer a terminal, by every door through which text of others is printed."""
+"""Texts that would steer a terminal, in every place from which foreign text is printed."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ Make = Callable[[str], Case]
 
 
 def cases() -> list[Case]:
-    """Every door, and through each of them one sequence after the other."""
+    """Every such place, each with one sequence after the other."""
     made = []
     for turn in range(len(SEQUENCES)):
         for number, door in enumerate(DOORS):
@@ -47,7 +47,7 @@ def _case(
 
 
 def _vocabulary(side: str, evil: str) -> None:
-    """Every word of a side gets it, with the right checksum."""
+    """Insert it into every word of a vocabulary, with the right checksum."""
     words = (RUN / "tokenizer" / f"{side}.vocab.txt").read_bytes().decode().split("\n")
     text = "\n".join([*words[:4], *(word and f"{word}{evil}" for word in words[4:])])
     forge_vocabulary(RUN, side, text.encode())

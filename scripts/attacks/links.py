@@ -29,7 +29,7 @@ FETCH = ("corpus", "fetch", "small", "--data", "data", "--from", "shelf")
 
 
 def cases() -> list[Case]:
-    """Each path of a run in each of these ways, met by one command after the other."""
+    """Each path of a run in each of these ways, with one command after the other."""
     made = []
     for number, (how, name) in enumerate((how, name) for how in HOWS for name in PATHS):
         for more in range(len(COMMANDS)):
