@@ -83,7 +83,7 @@ def with_overrides(config: Model, overrides: Overrides) -> Model:
     """`config` with `overrides` on top. Raises ConfigError likewise."""
     if not overrides:
         return config
-    places = {(): Place("overrides", 0)}
+    places: Places = {(): Place("overrides", 0)}
     return _checked(config.model_dump(mode="json"), overrides, places, type(config))
 
 
