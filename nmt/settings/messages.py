@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt.settings.keys import KeyPath, all_keys, chosen, kind_of, nearest, sections
@@ -18,6 +19,8 @@ class Place(NamedTuple):
 
 Places = dict[KeyPath, Place]
 """The place of each key; of `()`, the place of the file."""
+
+MAX_KEY_CHARACTERS = 80
 
 MAX_FAULTS = 20
 """Faults beyond these are only counted: most likely it is another kind of file."""
@@ -55,6 +58,15 @@ _PATTERNS = {
     "^[0-9a-f]{64}$": "64 hexadecimal digits in lower case",
 }
 """Patterns of text in words."""
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first of pydantic's errors in a line: the quoted key and what is wrong with its value.
+
+    For files that nmt wrote itself, where one fault says that the file is damaged.
+    """
+    found = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, found['loc']))[:MAX_KEY_CHARACTERS]!r}: {found['msg']}"
 
 
 def fault_lines(
