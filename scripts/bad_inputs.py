@@ -129,8 +129,8 @@ def config_cases() -> Iterator[Case]:
         "three faults": f"{MINIMAL}sed: 1\nvalid: {{beam: 0}}\nsearch: {{n_best: x}}\n",
         "a beam larger than the vocabulary": f"{MINIMAL}tokenizer: {{vocab_size: 9}}\n"
         "search: {beam: 10}\n",
-        "two faults and two contradictions": f"{MINIMAL}sed: 1\ntokenizer: {{vocab_size: 9}}\n"
-        "search:\n  beam: 10\n  n_best: 11\n  max_length: 0\n",
+        "a fault and two contradictions": f"{MINIMAL}sed: 1\ntokenizer: {{vocab_size: 9}}\n"
+        "search:\n  beam: 10\n  n_best: 11\n",
         "tied embeddings of two sizes": f"{MINIMAL}model: {{tie_embeddings: target, "
         "embedding: 3, hidden: 5}\n",
         "patience without validation": "name: x\ndata: {train: {tsv: a.tsv}}\n"

@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 CONFIG = """\
 name: large

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 SAID = re.compile(r"([0-9.]+) GiB of memory with")
 

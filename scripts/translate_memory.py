@@ -19,8 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from nmt.device import process_bytes
 from nmt.storage.output import PART_SUFFIX
-from nmt.storage.process_memory import process_bytes
 
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")

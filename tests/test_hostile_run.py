@@ -15,7 +15,8 @@ from forging import forge_config, forge_manifest, forge_tensors, seal, write_sta
 from runs.test_directory import CPU, make_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
-from nmt.runs.directory import RunDirectory, load_model
+from nmt.runs.directory import RunDirectory
+from nmt.runs.trained_run import TrainedRun
 
 Forge = Callable[[Path], object]
 """Changes the run in a folder."""
@@ -25,7 +26,7 @@ Forge = Callable[[Path], object]
 def run(tmp_path: Path) -> Path:
     """A run that loads."""
     path = make_run(tmp_path / "x").path
-    load_model(path, "last", CPU)
+    TrainedRun.open(path).load_model("last", CPU)
     return path
 
 
@@ -172,7 +173,7 @@ CASES: list[tuple[str, Forge, str]] = [
 def test_a_forged_run_is_refused_in_one_line(run: Path, forge: Forge, reason: str) -> None:
     forge(run)
     with pytest.raises(NMTError) as caught:
-        load_model(run, "last", CPU)
+        TrainedRun.open(run).load_model("last", CPU)
     assert type(caught.value) in (ConfigError, DataError) or isinstance(
         caught.value, CheckpointError
     )
@@ -193,19 +194,19 @@ def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
     state = path.parent / "state.json"
     write_state(state, {**json.loads(state.read_text()), "aliases": ALIASES})
     with pytest.raises(CheckpointError, match=r"does not fit config\.yaml and tokenizer: "):
-        load_model(run, "last", CPU)
+        TrainedRun.open(run).load_model("last", CPU)
 
 
 def test_links_within_the_run_are_its_own(run: Path) -> None:
     path = checkpoint(run) / "model.safetensors"
     os.rename(path, run / "weights")
     path.symlink_to("../../weights")
-    assert load_model(run, "last", CPU).step == 3
+    assert TrainedRun.open(run).load_model("last", CPU).step == 3
 
 
 def test_a_linked_run_is_a_run(run: Path) -> None:
     (run.parent / "link").symlink_to(run)
-    assert load_model(run.parent / "link", "last", CPU).step == 3
+    assert TrainedRun.open(run.parent / "link").load_model("last", CPU).step == 3
 
 
 def test_training_does_not_go_on_from_a_forged_checkpoint(run: Path) -> None:
@@ -223,17 +224,17 @@ def test_an_edit_of_the_config_by_hand_is_said(run: Path) -> None:
     for edited in edits:
         path.write_text(edited)
         with pytest.raises(CheckpointError) as caught:
-            load_model(run, "last", CPU)
+            TrainedRun.open(run).load_model("last", CPU)
         assert str(caught.value) == (
             f"{path}: changed since nmt wrote it; give other settings to the command "
-            "(--set search.beam=3), or delete the first line, the checksum, to keep the edit"
+            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
         )
     path.write_text(below.replace("beam: 5", "beam: 4"))
-    assert load_model(run, "last", CPU).config.search.beam == 4
+    assert TrainedRun.open(run).load_model("last", CPU).config.search.beam == 4
 
 
 def test_a_config_that_is_written_again_is_under_its_checksum(run: Path) -> None:
     directory = RunDirectory(run)
-    directory.write_config(directory.load_config(["search.beam=3"]))
+    directory.write_config(TrainedRun.open(run).with_config(["search.beam=3"]).config)
     assert (run / "config.yaml").read_text().startswith("# sha256 of the lines below: ")
-    assert load_model(run, "last", CPU).config.search.beam == 3
+    assert TrainedRun.open(run).load_model("last", CPU).config.search.beam == 3

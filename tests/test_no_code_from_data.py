@@ -38,7 +38,7 @@ KEYWORDS = {
 ALLOWED = {
     "nmt/bench/trained.py": ["subprocess"],
     "nmt/ops/native/library.py": ["ctypes.CDLL"],
-    "nmt/storage/process_memory.py": ["ctypes.CDLL"],
+    "nmt/device.py": ["ctypes.CDLL"],
 }
 """The benchmark starts `nmt` anew, by a list of its own words, to time its start; mallopt
 and malloc_trim are asked of the C library that this process runs on already; and the library that

@@ -1,4 +1,4 @@
-"""What is measured, how often, and in which forms of the model."""
+"""The plan of a benchmark: sizes, number of rounds, and variants of the model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 
 Form = Literal["nmt", "plain", "textbook"]
-"""The model as it is configured by default, its readable path, and the textbook's loop."""
+"""The default model, its plain torch path, and the textbook's loop."""
 
 FUSED = "fused"
 """The field of the model's config that chooses the fast path, where there is one."""
@@ -23,20 +23,20 @@ FUSED = "fused"
 
 @dataclass(frozen=True)
 class Variant:
-    """A form of the model in one precision."""
+    """A form of the model at one precision."""
 
     form: Form
     precision: Precision
 
     @property
     def name(self) -> str:
-        """What its row is called."""
+        """The name of its row in the report."""
         return self.form if self.precision == "fp32" else f"{self.form} {self.precision}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of one call. `rounds` are those that count; `data` is the corpora's folder."""
+    """The settings of a benchmark. `rounds` excludes the warm-up; `data` is the corpora folder."""
 
     sizes: Sizes
     device: torch.device
@@ -48,7 +48,7 @@ class Plan:
     seed: int = 1
 
     def variants(self) -> list[Variant]:
-        """Those that are measured side by side; the last is what the others are held against."""
+        """The variants to compare; the last one is the baseline."""
         forms: list[Form] = ["nmt", "textbook"]
         if FUSED in RNNConfig.model_fields:
             forms.insert(1, "plain")
@@ -58,13 +58,13 @@ class Plan:
         return [*faster, *(Variant(form, "fp32") for form in forms)]
 
     def precisions(self) -> Iterator[Precision]:
-        """Those whose ceiling is needed."""
+        """The precisions whose ceiling is needed."""
         yield "fp32"
         if self.precision != "fp32":
             yield self.precision
 
     def build(self, variant: Variant, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-        """The model in this form, with weights that are the same for every form."""
+        """The model in this form; all forms have the same weights."""
         config = self.sizes.model()
         torch.manual_seed(self.seed)
         if variant.form == "plain":

@@ -9,7 +9,7 @@ import typer
 from nmt.cli.attention_formats import WRITERS, MapOptions
 from nmt.cli.command import say
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import Beam, Checkpoint, Device, Run, config_of_run, find_run_folder
+from nmt.cli.search_flags import Beam, Checkpoint, Device, Run, open_run, with_search
 from nmt.cli.sentences import check_out, checked_arguments, file_lines
 from nmt.errors import ConfigError, counted
 
@@ -98,14 +98,14 @@ def attention(
         if beam is not None or n_best is not None:
             raise ConfigError("--target gives the translation: --beam and --n-best do not apply")
 
-    folder = find_run_folder(run)
+    trained = open_run(run)
     source = None if sentences or split else file
-    config = config_of_run(folder, {"beam": beam, "n_best": n_best}, set_ or ())
-    check_out(out, folder, config.data, {"--file": source, "--target-file": target_file}, split)
-    search = _search_config(config.search, n_best, format)
+    trained = with_search(trained, {"beam": beam, "n_best": n_best}, set_ or ())
+    check_out(out, trained, {"--file": source, "--target-file": target_file}, split)
+    search = _search_config(trained.config.search, n_best, format)
     sources = _lines_of(sentences, file)
     if sources is None:
-        sources = _split_sources(config, split or "")
+        sources = _split_sources(trained.config, split or "")
     targets = _lines_of(target, target_file)
     if targets is not None and len(targets) != len(sources):
         raise ConfigError(
@@ -119,7 +119,7 @@ def attention(
     from nmt.inference.translator import Translator
 
     configure_process()
-    translator = Translator.load(folder, device or "auto", checkpoint or "best", search)
+    translator = Translator.load(trained, device or "auto", checkpoint or "best", search)
     sources = sources[:first]
     n_maps = len(sources) * (1 if forced else search.n_best)
     chosen_heads = choose_heads(heads, translator.head_names)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,7 +23,7 @@ SizesName = Annotated[
     ),
 ]
 Set = Annotated[
-    list[str] | None,
+    list[Any] | None,
     set_option("batch, src, tgt, embedding, hidden, vocabulary or dropout", "hidden=512"),
 ]
 PrecisionName = Annotated[

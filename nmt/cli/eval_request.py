@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nmt.cli.command import say
-from nmt.cli.search_flags import config_of_run, find_run_folder
+from nmt.cli.search_flags import open_run, with_search
 from nmt.cli.sentences import input_files
-from nmt.config import RunConfig
 from nmt.data.corpora import read_examples
 from nmt.data.sources import DataConfig
 from nmt.decoding.search import SearchConfig
@@ -32,7 +31,8 @@ from nmt.evaluation.score_report import EvalReport, report_path
 from nmt.evaluation.significance import Comparison
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
 from nmt.inference.translator import Translator
-from nmt.runs.directory import RunDirectory, load_model
+from nmt.runs.trained_run import TrainedRun
+from nmt.settings.config_file import Override
 from nmt.storage.output import check_output
 from nmt.types import EvalExample
 
@@ -42,7 +42,7 @@ class EvalRequest:
     """The flags of `nmt eval`; None stands for the default.
 
     Without `hyp` the run translates `src`, or else `split` of its data. With `hyp` the lines of
-    that file are scored; with `refs` too, no run is needed. `overrides` (`search.key=value`) and
+    that file are scored; with `refs` too, no run is needed. `overrides` and
     then `search` set keys of the run's SearchConfig. `baseline` is an earlier translation of the
     same lines. `out` is where the caller will write the new one.
     """
@@ -57,7 +57,7 @@ class EvalRequest:
     baseline: Path | None = None
     lang: str | None = None
     search: Mapping[str, int | float] = field(default_factory=dict)
-    overrides: tuple[str, ...] = ()
+    overrides: tuple[Override, ...] = ()
     device: str | None = None
     int8: bool = False
     out: Path | None = None
@@ -121,20 +121,20 @@ def perform(request: EvalRequest) -> EvalReport:
         return _report(
             request, _report_name(request, test_set, None), scoring, test_set, evaluation
         )
-    folder = find_run_folder(request.run)
-    config = config_of_run(folder, {**request.search, "n_best": 1}, request.overrides)
+    run = with_search(open_run(request.run), {**request.search, "n_best": 1}, request.overrides)
+    config = run.config
     scoring = _scoring(request, request.lang or config.data.tgt_lang, config.valid.bleu_tokenize)
     if request.src:
         test_set = _from_files(request.src, request.refs)
     else:
         test_set = _from_split(request.split or "test", config.data)
-    test_set.about["run"] = str(folder)
+    test_set.about["run"] = str(run.path)
     name = _report_name(request, test_set, config.search)
-    _check_outputs(request, folder, config.data, name)
+    _check_outputs(request, run, name)
     if request.hyp:
         evaluation = _score_file(request.hyp, test_set, scoring)
     else:
-        evaluation = _translate(request, folder, config, test_set, scoring)
+        evaluation = _translate(request, run, test_set, scoring)
     return _report(request, name, scoring, test_set, evaluation)
 
 
@@ -149,7 +149,7 @@ def _scoring(request: EvalRequest, tgt_lang: str, run_tokenize: str | None) -> S
     return scoring
 
 
-def _check_outputs(request: EvalRequest, folder: Path, data: DataConfig, name: str) -> None:
+def _check_outputs(request: EvalRequest, run: TrainedRun, name: str) -> None:
     """Raise ConfigError where the report `name`, or --out, is one of the files that are read."""
     texts = {
         "--src": [request.src],
@@ -157,12 +157,12 @@ def _check_outputs(request: EvalRequest, folder: Path, data: DataConfig, name: s
         "--hyp": [request.hyp],
         "--baseline": [request.baseline],
     }
-    inputs = input_files(texts, data, None if request.src else request.split or "test")
-    report = report_path(folder, name)
+    inputs = input_files(texts, run.config.data, None if request.src else request.split or "test")
+    report = report_path(run.path, name)
     for path in (report, report.with_suffix(".txt")):
         check_output(path, inputs, "the run's own evaluation")
     if request.out is not None:
-        inputs["the run"] = RunDirectory(folder).own_files
+        inputs["the run"] = run.directory.own_files
         check_output(request.out, inputs)
 
 
@@ -191,24 +191,25 @@ def _score_file(hyp: Path, test_set: _TestSet, scoring: Scoring) -> Evaluation:
 
 
 def _translate(
-    request: EvalRequest, folder: Path, config: RunConfig, test_set: _TestSet, scoring: Scoring
+    request: EvalRequest, run: TrainedRun, test_set: _TestSet, scoring: Scoring
 ) -> Evaluation:
     """Translate and score the test set with the run's model; how goes into the set's `about`."""
     device = resolve_device(request.device or "auto")
     checkpoint = request.checkpoint or "best"
-    loaded = load_model(folder, checkpoint, device)
+    loaded = run.load_model(checkpoint, device)
+    search = run.config.search
     test_set.about.update(
         checkpoint=checkpoint,
         step=loaded.step,
-        search=config.search.model_dump(mode="json"),
+        search=search.model_dump(mode="json"),
         device=str(device),
         int8=request.int8,
     )
     say(
         f"translating {len(test_set.examples):,} sentences of {test_set.corpus} "
-        f"(beam {config.search.beam}, {describe_device(device)})"
+        f"(beam {search.beam}, {describe_device(device)})"
     )
-    translator = Translator(loaded.model, loaded.tokenizers, device, config.search, request.int8)
+    translator = Translator(loaded.model, loaded.tokenizers, device, search, request.int8)
     return evaluate(translator, test_set.examples, scoring)
 
 
@@ -255,9 +256,7 @@ def _report_name(request: EvalRequest, test_set: _TestSet, search: SearchConfig 
         parts.append(f"hyp-{request.hyp.name}")
     if request.checkpoint not in (None, "best"):
         parts.append(str(request.checkpoint))
-    keys = [
-        override.partition("=")[0].strip().removeprefix("search.") for override in request.overrides
-    ]
+    keys = [override.key.removeprefix("search.") for override in request.overrides]
     for key in dict.fromkeys([*keys, *request.search]):
         if key != "batch_size":  # it changes no translation
             parts.append(f"{'alpha' if key == 'length_penalty' else key}{getattr(search, key)}")

@@ -10,21 +10,21 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nmt.settings.config_file import Flag
+    from nmt.settings.config_file import Override
 
 _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
 
 
-def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Flag]":
+def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
     """The keys of a config section that flags set, by name; a flag that is None sets none.
 
     `n_best` of section `search` is the key `search.n_best`, and --n-best in a message.
     """
-    from nmt.settings.config_file import Flag
+    from nmt.settings.config_file import Override
 
     prefix = f"{section}." if section else ""
     return [
-        Flag(f"{prefix}{name}", value, _typed(name, value))
+        Override(f"{prefix}{name}", value, _typed(name, value))
         for name, value in flags.items()
         if value is not None
     ]

@@ -11,7 +11,8 @@ from nmt.cli.flags import overrides_of
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.config import RunConfig
+    from nmt.runs.trained_run import TrainedRun
+    from nmt.settings.config_file import Override
 
 _USUAL_BEAMS = "5 to 12"
 _WIDE_BEAM = 100  # from here on a search may take minutes without any output
@@ -45,37 +46,37 @@ BatchSize = Annotated[
 Int8 = Annotated[bool, typer.Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
 
 
-def find_run_folder(run: Path | None) -> Path:
+def open_run(run: Path | None) -> "TrainedRun":
     """The run that --run names, or the newest one, which is told on stderr."""
-    from nmt.runs.directory import find_run
+    from nmt.runs.find import find_run
+    from nmt.runs.trained_run import TrainedRun
 
     folder = find_run(run)
     if run is None:
         say(f"run: {folder}")
-    return folder
+    return TrainedRun.open(folder)
 
 
-def check_search_keys(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a --set whose key is outside `search`."""
+def check_search_keys(overrides: Sequence["Override"]) -> None:
+    """Raise ConfigError for an override whose key is outside `search`."""
     for override in overrides:
-        if not override.startswith("search."):
-            raise ConfigError(f"--set {override}: got another key, allowed here: search.*")
+        if not override.key.startswith("search."):
+            raise ConfigError(f"{override.origin}: got another key, allowed here: search.*")
 
 
-def config_of_run(
-    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
-) -> "RunConfig":
-    """The run's config, with its search changed by `overrides` (--set) and then by `flags`.
+def with_search(
+    run: "TrainedRun",
+    flags: Mapping[str, int | float | None],
+    overrides: Sequence["Override"] = (),
+) -> "TrainedRun":
+    """The run with its search changed by `overrides` (--set) and then by `flags`.
 
     A beam below the run's own `n_best` lowers that to the beam. Raises ConfigError for a value
     that the config does not allow, and for a key outside `search`.
     """
     check_search_keys(overrides)
-
-    from nmt.runs.directory import RunDirectory
-
     given = {key: value for key, value in flags.items() if value is not None}
-    default = RunDirectory(run).load_config().search
+    default = run.config.search
     beam, n_best = given.get("beam", default.beam), given.get("n_best")
     if n_best is not None and n_best > beam and not overrides:
         raise ConfigError(
@@ -83,10 +84,10 @@ def config_of_run(
         )
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
-    config = RunDirectory(run).load_config([*overrides, *overrides_of("search", given)])
-    if config.search.beam > _WIDE_BEAM:
+    run = run.with_config([*overrides, *overrides_of("search", given)])
+    if (chosen := run.config.search.beam) > _WIDE_BEAM:
         say(
-            f"beam {config.search.beam:,}: time and memory grow with it; translation gains little "
-            f"beyond {_USUAL_BEAMS}"
+            f"beam {chosen:,}: time and memory grow with it; translation gains little beyond "
+            f"{_USUAL_BEAMS}"
         )
-    return config
+    return run

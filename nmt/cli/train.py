@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli import process
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.cli.flags import overrides_of
 from nmt.storage.output import give_up
@@ -61,7 +62,6 @@ def train(
     checkpoint.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from nmt.cli.process import configure_process
     from nmt.config import load_config
     from nmt.training import loop
 
@@ -75,8 +75,9 @@ def train(
     loaded = load_config(one_config(config_argument, config), overrides)
     stop = _StopSignal()
     folder = run or Path("runs") / loaded.name
-    configure_process()
-    outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
+    process.configure_process()
+    with process.deterministic(loaded.train.deterministic):
+        outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
     if outcome.reason is not None:
         typer.echo(outcome.run)
         return

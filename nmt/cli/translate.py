@@ -19,8 +19,8 @@ from nmt.cli.search_flags import (
     Int8,
     LengthPenalty,
     Run,
-    config_of_run,
-    find_run_folder,
+    open_run,
+    with_search,
 )
 from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
 from nmt.cli.translations import OutputFormat, job_description, open_writer, translation_stream
@@ -108,21 +108,20 @@ def translate(
         "length_penalty": length_penalty,
         "batch_size": batch_size,
     }
-    folder = find_run_folder(run)
-    config = config_of_run(folder, search_flags, set_ or ())
-    check_out(out, folder, config.data, {"--file": source, "--lexicon": lexicon})
+    trained = with_search(open_run(run), search_flags, set_ or ())
+    check_out(out, trained, {"--file": source, "--lexicon": lexicon})
 
     from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator
 
     configure_process()
     checkpoint = checkpoint or "best"
-    translator = Translator.load(folder, device or "auto", checkpoint, config.search, int8)
+    translator = Translator.load(trained, device or "auto", checkpoint, int8=int8)
     output = OutputFormat(scores, as_json, show_attention, several=translator.search.n_best > 1)
     if resume and output.is_block:
         raise ConfigError("--resume: allowed where each sentence has one line")
     stream = translation_stream(translator, not no_restore, replace_unk, lexicon)
-    longest = config.data.max_pieces
+    longest = trained.config.data.max_pieces
     if not texts and file is None and sys.stdin.isatty():
         with open_writer(output, out, longest) as writer:
             for text in prompted(f"{translator.tokenizers.src.lang}> "):
@@ -130,7 +129,7 @@ def translate(
         return
     job = None
     if out is not None and file is not None and file.is_file() and not output.is_block:
-        job = job_description(stream, output, file, folder, checkpoint)
+        job = job_description(stream, output, file, trained, checkpoint)
     with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:
         lines = file_lines(source) if source else iter(texts)
         translations = stream.translate(islice(lines, writer.n_written, None))

@@ -17,6 +17,7 @@ from nmt.errors import NMTError
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
     from nmt.inference.unknown_words import Lexicon
+    from nmt.runs.trained_run import TrainedRun
     from nmt.types import TranslatedHypothesis, Translation
 
 
@@ -68,15 +69,14 @@ def translation_stream(
 
 
 def job_description(
-    stream: TranslationStream, output: OutputFormat, file: Path, run: Path, checkpoint: str
+    stream: TranslationStream, output: OutputFormat, file: Path, run: "TrainedRun", checkpoint: str
 ) -> dict[str, object]:
     """All that the lines of output depend on, as JSON values."""
     from nmt.data.text_files import archive_of
     from nmt.runs.checkpoint_files import MODEL
-    from nmt.runs.directory import RunDirectory
     from nmt.storage.atomic import digest
 
-    model = RunDirectory(run).checkpoint_folder.find(checkpoint) / MODEL
+    model = run.directory.checkpoint_folder.find(checkpoint) / MODEL
     lexicon = json.dumps(dict(stream.lexicon)) if stream.lexicon is not None else None
     return {
         "nmt": nmt.__version__,

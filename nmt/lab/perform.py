@@ -2,7 +2,6 @@
 
 import os
 import platform
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from nmt.errors import DataError
 from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import house_style, write_png
 from nmt.lab.numbers import columns, readable_json
-from nmt.settings.config_file import Override, load_overrides
+from nmt.settings.config_file import Overrides, load_overrides
 from nmt.storage.output import write_lines
 
 
@@ -28,7 +27,7 @@ class Report:
     paths: tuple[Path, Path]
 
 
-def perform(name: str, overrides: Sequence[Override], folder: Path) -> Report:
+def perform(name: str, overrides: Overrides, folder: Path) -> Report:
     """Run the experiment with `overrides` (`key=value`) and write its two files into `folder`.
 
     Raises ConfigError for an unknown name or option, DataError where `folder` cannot be written.

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
+from nmt.data.batching import make_batch
 from nmt.decoding.search import SearchConfig, search
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.lab.experiment import Options
@@ -29,7 +30,7 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.ops.masks import keep_from_lengths, keep_like
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED
-from nmt.training.loss import cross_entropy
+from nmt.training.step import StepSettings, train_step
 
 _SEARCH = SearchConfig(beam=1, length_penalty=0, max_length_factor=1, max_length_extra=2)
 _SRC_WORDS, _TGT_WORDS = (*RESERVED, *ENGLISH), (*RESERVED, *FRENCH)
@@ -79,19 +80,17 @@ def train(
     model = build_model(config, len(_SRC_WORDS), len(_TGT_WORDS)).train()
     assert isinstance(model, RNNSeq2Seq)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
+    settings = StepSettings(len(_TGT_WORDS), clip_norm=1.0)
     chance = random.Random(f"training {options.seed}")
     for update in range(options.updates):
         for group in optimizer.param_groups:
             group["lr"] = options.lr * min(1.0, 2 * (1 - update / options.updates))
         pairs = draw_pairs(chance, options.batch, unseen)
-        src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
-        tgt_out, _ = _ids([pair.french for pair in pairs], _TGT_WORDS)
-        out = model(src, keep_from_lengths(lengths, src.shape[1]), _shifted(tgt_out))
-        loss = cross_entropy(out, tgt_out, len(_TGT_WORDS))
-        optimizer.zero_grad()
-        (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        batch = make_batch(
+            [tuple(map(_SRC_WORDS.index, pair.english)) for pair in pairs],
+            [tuple(map(_TGT_WORDS.index, pair.french)) for pair in pairs],
+        )
+        train_step(model, optimizer, [batch], settings)
     return model.eval()
 
 

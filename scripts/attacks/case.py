@@ -26,7 +26,10 @@ class Expected(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """`prepare` is called in the scratch folder; a warning would name one of `about`."""
+    """`prepare` is called in the scratch folder.
+
+    `about` are names that a warning would contain.
+    """
 
     what: str
     command: tuple[str, ...]

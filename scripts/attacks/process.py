@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.cli import app
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 CPU_SECONDS = 40
 WALL_SECONDS = 60

@@ -21,14 +21,14 @@ from nmt.config import RunConfig
 from nmt.data.batching import Batch, Batcher, encode_pairs
 from nmt.data.corpora import read_split, resolve_split
 from nmt.decoding.search import SearchConfig, search_from
+from nmt.device import process_bytes
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
 from nmt.ops.masks import keep_from_lengths
-from nmt.storage.process_memory import process_bytes
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID
-from nmt.training.loss import cross_entropy
+from nmt.training.step import StepSettings, train_step
 
 N_BATCHES = 2
 _LENGTH_FACTOR = 1.2
@@ -182,19 +182,13 @@ class _Work:
     def update(self) -> None:
         """An update on each batch."""
         self.model.train()
+        settings = StepSettings(
+            self.material.tgt_vocab,
+            label_smoothing=self.config.train.label_smoothing,
+            clip_norm=1.0,
+        )
         for batch in self.material.batches:
-            keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
-            output = self.model(batch.src_ids, keep, batch.tgt_in)
-            loss = cross_entropy(
-                output,
-                batch.tgt_out,
-                self.material.tgt_vocab,
-                self.config.train.label_smoothing,
-            )
-            (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
+            train_step(self.model, self.optimizer, [batch], settings)
 
     @torch.inference_mode()
     def decode(self, beam: int) -> None:

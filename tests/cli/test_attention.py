@@ -28,6 +28,7 @@ from nmt.errors import ConfigError, DataError, NMTError
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.runs.directory import RunDirectory
+from nmt.runs.trained_run import TrainedRun
 from nmt.text.tokenizer import WordConfig, train_tokenizers
 from nmt.types import SentencePair, Translation
 
@@ -82,12 +83,12 @@ def stub(make_translation, tmp_path: Path, monkeypatch) -> SimpleNamespace:
     for name in ("r", "runs/newest"):
         RunDirectory.create(tmp_path / name, config)
 
-    def load(run: Path, device: str, checkpoint: str, search: SearchConfig) -> StubTranslator:
-        seen.loaded.append((run, device, checkpoint, search))
+    def load(run: TrainedRun, device: str, checkpoint: str, search: SearchConfig) -> StubTranslator:
+        seen.loaded.append((run.path, device, checkpoint, search))
         return StubTranslator(make_translation, search)
 
     monkeypatch.setattr("nmt.inference.translator.Translator.load", load)
-    monkeypatch.setattr("nmt.runs.directory.find_run", lambda run: run or Path("runs/newest"))
+    monkeypatch.setattr("nmt.runs.find.find_run", lambda run: run or Path("runs/newest"))
     monkeypatch.chdir(tmp_path)
     return seen
 

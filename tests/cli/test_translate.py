@@ -180,9 +180,10 @@ def test_the_flags_reach_the_search(run: Run, monkeypatch: pytest.MonkeyPatch) -
     seen = []
     load = Translator.load
 
-    def note(*args: object, search: SearchConfig | None, **rest: object) -> Translator:
-        seen.append(search)
-        return load(*args, search=search, **rest)  # type: ignore[arg-type]
+    def note(*args: object, **rest: object) -> Translator:
+        translator = load(*args, **rest)  # type: ignore[arg-type]
+        seen.append(translator.search)
+        return translator
 
     monkeypatch.setattr(Translator, "load", note)
     run("a")

@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError, NMTError
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.score_report import EvalReport
 from nmt.evaluation.typography import Comparable
-from nmt.runs.directory import load_model
+from nmt.runs.trained_run import TrainedRun
 from nmt.runs.tree import WRITTEN, check_tree
 from nmt.training.loop import train
 
@@ -148,7 +148,7 @@ READ = [
 def test_reading_waits_for_no_special_file(folder: Path, name: str) -> None:
     run = folder / "run"
     replaced_by(os.mkfifo)(run / name)
-    text = refused(lambda: load_model(run, "last", torch.device("cpu")))
+    text = refused(lambda: TrainedRun.open(run).load_model("last", torch.device("cpu")))
     assert "a FIFO, expected a regular file" in text or "no config.yaml" in text
 
 

@@ -18,13 +18,12 @@ from nmt.attention_maps.record import records
 from nmt.cli.eval_request import EvalRequest, perform
 from nmt.config import dump_config, load_config
 from nmt.data.sources import read_tsv
+from nmt.device import process_bytes
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
-from nmt.storage.process_memory import process_bytes
-from nmt.training import trainer
+from nmt.training import report, step
 from nmt.training.loop import Outcome, train
-from nmt.training.meter import MemoryUse
 
 COMMAND = ["nmt", "train"]
 
@@ -204,9 +203,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
 ) -> None:
     _train(corpus, train={"epochs": 1})
     before = RunDirectory(corpus / "run").load_state()
-    from nmt.training import trainer
-
-    real = trainer.cross_entropy
+    real = step.cross_entropy
 
     def poisoned(*args: Any) -> Any:
         loss = real(*args)
@@ -214,7 +211,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
             loss_sum=loss.loss_sum * float("nan"), nll_sum=loss.nll_sum * torch.nan
         )
 
-    monkeypatch.setattr(trainer, "cross_entropy", poisoned)
+    monkeypatch.setattr(step, "cross_entropy", poisoned)
     with pytest.raises(NMTError, match=r"loss is nan at step 8; earlier checkpoints are intact"):
         _train(corpus, train={"epochs": 2})
     after = RunDirectory(corpus / "run").load_state()
@@ -345,17 +342,11 @@ def test_paths_may_be_text_and_the_command_untold(corpus: Path) -> None:
         assert [record.sentence for record in read(str(corpus / path))] == [0]
 
 
-def test_memory_is_estimated_for_the_largest_batch() -> None:
-    use = MemoryUse(now=100, peak=150)
-    assert use.peak_for(n_positions=300, n_seen=200) == 100 + 1.5 * 50
-    assert use.peak_for(n_positions=100, n_seen=200) == 150
-
-
 @pytest.mark.skipif(process_bytes("VmHWM") is None, reason="needs Linux' /proc")
 def test_time_and_memory_are_said_after_the_first_updates(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainer, "_RELEASE_EVERY", 25)
+    monkeypatch.setattr(report, "_RELEASE_EVERY", 25)
     _train(corpus, train={"steps": 51, "batch_size": 10, "epochs": 10})
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     words = (

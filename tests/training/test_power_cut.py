@@ -127,10 +127,10 @@ def test_a_run_folder_that_vanishes_is_not_made_anew(
     run = corpus / "runs" / "x"
     update = Trainer._update
 
-    def gone(self: Trainer, group: Any) -> None:
-        if self.progress.step == 2:
+    def gone(self: Trainer, group: Any) -> Any:
+        if self.state.progress.step == 2:
             shutil.rmtree(run)
-        update(self, group)
+        return update(self, group)
 
     monkeypatch.setattr(Trainer, "_update", gone)
     with pytest.raises(

@@ -15,6 +15,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
+from nmt.training.checkpointing import Checkpointer
 from nmt.training.loop import Outcome, train
 from nmt.types import SentencePair
 
@@ -145,13 +146,11 @@ def test_a_run_that_failed_before_its_first_checkpoint_may_be_mended(corpus: Pat
 def test_a_run_without_a_checkpoint_is_logged_anew(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nmt.training.trainer import Trainer
-
-    def killed(self: Trainer) -> None:
+    def killed(self: Checkpointer) -> None:
         raise NMTError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_save", killed)
+        patch.setattr(Checkpointer, "save", killed)
         with pytest.raises(NMTError, match="killed"):
             _train(corpus, train={"epochs": 2, "log_every": 1})
     _train(corpus, train={"epochs": 2, "log_every": 1, "lr": 0.001})
@@ -382,22 +381,6 @@ def test_a_best_checkpoint_that_is_gone_is_said(corpus: Path) -> None:
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     assert f"the best checkpoint, of step {outcome.best_step}, is gone" in log
     assert folder.labels() == {"last": outcome.step}
-
-
-def test_a_checkpoint_of_the_first_format_goes_on(corpus: Path) -> None:
-    """It had no seal, no state of Python's and NumPy's generators, no list of kept steps."""
-    _train(corpus, train={"epochs": 1})
-    path = corpus / "run" / "checkpoints" / "step-000004" / "state.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    for key in ("rng", "lr"):
-        del content["state"][key]
-    for key in ("validated_step", "kept_steps", "batching", "earlier"):
-        del content["state"]["progress"][key]
-    del content["seal"]
-    path.write_text(json.dumps({**content, "format": 1}), encoding="utf-8")
-    assert _train(corpus, train={"epochs": 2}).step == 8
-    steps = [r["step"] for r in _records(corpus / "run") if r["type"] == "valid"]
-    assert steps == [4, 8]
 
 
 def test_the_second_process_on_a_run_is_refused(corpus: Path) -> None:

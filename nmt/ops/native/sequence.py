@@ -95,12 +95,11 @@ class NativeSteps(Steps):
     ) -> Float[Tensor, "H B"]:
         """See Steps."""
         grad_previous = torch.empty_like(grad_direct)
-        strided_grad_out = (None, 0, 0)
-        if grad_out is not None:
-            strided_grad_out = (grad_out.data_ptr(), *grad_out.t().stride())
+        strides = (0, 0) if grad_out is None else grad_out.t().stride()
+        grad_out_address = None if grad_out is None else grad_out.data_ptr()
         self._gru_gates_backward(
             *grad_direct.shape, address(grad_direct), address(grad_product),
-            *strided_grad_out, address(saved), previous.data_ptr(), *previous.t().stride(),
+            grad_out_address, *strides, address(saved), previous.data_ptr(), *previous.t().stride(),
             address(grad_gates), grad_gates_copy.data_ptr(),
             grad_gates_copy.stride(0), address(grad_bias), address(grad_previous),
         )  # fmt: skip
