@@ -1,15 +1,14 @@
-"""Everything a run's YAML may say: one frozen class per section, defaults written once.
+"""The config of a run: one frozen class per section, with each default written once.
 
-A section that belongs to another file (data, tokenizer, model, search, optimizer, schedule) is
-that file's own class; what stands here is the run itself, training and validation, and the
-checks that need two sections.
+The sections for data, tokenizer, model, search, optimizer and schedule are defined where they
+are used. This file has the run itself, training, validation, and the checks between sections.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from nmt.data.sources import DataConfig
 from nmt.decoding.search import SearchConfig
@@ -29,8 +28,8 @@ from nmt.types import FilePath
 
 
 class TrainConfig(Config):
-    """How long, how fast and with what the model learns. One of epochs, steps and max_minutes
-    must be given; whichever is reached first ends the training.
+    """Length, speed and method of the training. One of epochs, steps and max_minutes must be
+    given; whichever is reached first ends the training.
     """
 
     epochs: int | None = Field(default=None, gt=0, description="passes over the training set")
@@ -73,6 +72,7 @@ class TrainConfig(Config):
     )
     device: str = Field(
         default="auto",
+        pattern="^(auto|cpu|cuda|cuda:[0-9]+|mps)$",
         description="auto, cpu, cuda, cuda:N or mps; auto takes CUDA, then MPS, then the CPU",
     )
     log_every: int = Field(default=50, gt=0, description="updates between lines of metrics.jsonl")
@@ -94,21 +94,13 @@ class TrainConfig(Config):
         default=False, description="write TensorBoard events too (pip install 'nmt[tensorboard]')"
     )
 
-    @field_validator("device")
-    @classmethod
-    def _device_is_a_name(cls, name: str) -> str:
-        kind, _, index = name.partition(":")
-        if (kind == "cuda" and index.isdecimal()) or name in ("auto", "cpu", "cuda", "mps"):
-            return name
-        raise ValueError(f"got '{name}', allowed: auto, cpu, cuda, cuda:N, mps")
-
 
 BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab"]
-"""sacreBLEU's tokenisations, but for those that download a model when they are first used."""
+"""sacreBLEU's tokenisations, except those that download a model at their first use."""
 
 
 class ValidConfig(Config):
-    """How the model is measured while it learns; the best checkpoint is the one of best BLEU."""
+    """Validation during training; the best checkpoint is that of the highest BLEU."""
 
     every: int | None = Field(
         default=None, gt=0, description="updates between validations; null: once an epoch"
@@ -136,7 +128,7 @@ class ValidConfig(Config):
 
 
 class RunConfig(Config):
-    """A whole run: what is read, what is built, how it learns, how it translates."""
+    """A run: its corpora, its model, how the model learns, and how it translates."""
 
     name: str = Field(
         pattern=r"^\w[\w.+-]*$", description="the run's name; it is kept in runs/NAME"
@@ -160,7 +152,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":
-        checks = (_training_end, _data, _batch_size, _vocabulary_size, _model)
+        checks = (_training_end, _data, _vocabulary_size, _model)
         conflicts = [conflict for check in checks for conflict in check(self)]
         if conflicts:
             raise conflict_error(conflicts)
@@ -198,14 +190,17 @@ def _training_end(config: RunConfig) -> Iterator[Conflict]:
     if train.max_minutes is None:
         yield "train", "says no end: give at least one of epochs, steps, max_minutes"
     elif train.schedule.kind == "cosine":
-        yield (
-            "train.schedule.kind",
-            "'cosine' needs a known number of updates: give train.epochs or train.steps",
-        )
+        problem = "'cosine' needs a known number of updates: give train.epochs or train.steps"
+        yield "train.schedule.kind", problem
 
 
 def _data(config: RunConfig) -> Iterator[Conflict]:
-    data = config.data
+    data, train = config.data, config.train
+    if train.batch_by == "tokens" and train.batch_size <= data.max_pieces:
+        allowed = (
+            f"more than data.max_pieces ({data.max_pieces}), or no batch fits the longest pair"
+        )
+        yield "train.batch_size", f"got {train.batch_size} tokens, allowed: {allowed}"
     if data.corpus is not None:
         return
     if data.train is None:
@@ -214,18 +209,8 @@ def _data(config: RunConfig) -> Iterator[Conflict]:
         needs = "needs a validation set: give data.valid or data.corpus"
         if config.valid.patience is not None:
             yield "valid.patience", needs
-        if config.train.schedule.kind == "plateau":
+        if train.schedule.kind == "plateau":
             yield "train.schedule.kind", f"'plateau' {needs}"
-
-
-def _batch_size(config: RunConfig) -> Iterator[Conflict]:
-    train, longest = config.train, config.data.max_pieces
-    if train.batch_by == "tokens" and train.batch_size <= longest:
-        yield (
-            "train.batch_size",
-            f"got {train.batch_size} tokens, allowed: more than data.max_pieces "
-            f"({longest}), or the longest pairs fit in no batch",
-        )
 
 
 _BYTE_PIECES = len(RESERVED) + 256
@@ -252,10 +237,8 @@ def _vocabulary_size(config: RunConfig) -> Iterator[Conflict]:
 def _model(config: RunConfig) -> Iterator[Conflict]:
     model = config.model
     if model.tie_embeddings == "all" and not config.tokenizer.joint:
-        yield (
-            "model.tie_embeddings",
-            "'all' needs one vocabulary for both languages: set tokenizer.joint: true",
-        )
+        problem = "'all' needs one vocabulary for both languages: set tokenizer.joint: true"
+        yield "model.tie_embeddings", problem
     if model.kind == "transformer" and model.positions.kind == "learned":
         limits = {
             "search.max_length": config.search.max_length,

@@ -37,7 +37,7 @@ SHARE = 0.001
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-class Made(BaseModel):
+class Entry(BaseModel):
     """The products of one command, or of several in a row; see docs/made.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -97,32 +97,32 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if n_stale else 0
 
 
-def read_list(path: Path) -> dict[str, Made]:
+def read_list(path: Path) -> dict[str, Entry]:
     """The entries by name. Raises ValueError for an invalid entry."""
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return TypeAdapter(dict[str, Made]).validate_python(found)
+        return TypeAdapter(dict[str, Entry]).validate_python(found)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{path}: {place}: {first['msg']}") from error
 
 
-def _chosen(entries: Mapping[str, Made], names: Sequence[str], slow: bool) -> list[str]:
+def _chosen(entries: Mapping[str, Entry], names: Sequence[str], slow: bool) -> list[str]:
     for name in names:
         if name not in entries:
             near = difflib.get_close_matches(name, entries, n=1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise ValueError(f"got '{name}', allowed: {', '.join(entries)}{hint}")
-    return list(names) or [name for name, made in entries.items() if slow or not made.slow]
+    return list(names) or [name for name, entry in entries.items() if slow or not entry.slow]
 
 
-def check(made: Made, root: Path) -> Iterator[str]:
+def check(entry: Entry, root: Path) -> Iterator[str]:
     """A line for each stale file or text."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         printed = output = ""
-        for command in made.run:
+        for command in entry.run:
             done = _perform(command, folder, root)
             if done.returncode:
                 last = (done.stderr.strip() or "no message").splitlines()[-1]
@@ -131,15 +131,15 @@ def check(made: Made, root: Path) -> Iterator[str]:
             printed += done.stdout
             output += done.stderr + done.stdout
         (folder / "stdout").write_text(printed, encoding="utf-8")
-        for new, kept in made.same.items():
+        for new, kept in entry.same.items():
             yield from _compare(folder / new, root / kept, kept)
-        if made.page is not None:
-            text = (root / made.page).read_text(encoding="utf-8")
+        if entry.page is not None:
+            text = (root / entry.page).read_text(encoding="utf-8")
             try:
-                for wanted in _wanted(made, folder, output):
-                    yield from _said(wanted, text, made.page)
+                for expected in _wanted(entry, folder, output):
+                    yield from _said(expected, text, entry.page)
             except LookupError as error:
-                yield f"{made.page}: {error.args[0]}"
+                yield f"{entry.page}: {error.args[0]}"
 
 
 def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProcess[str]:
@@ -185,31 +185,31 @@ def _differing(one: Path, other: Path) -> float | None:
     return float((np.abs(pixels[0] - pixels[1]).max(axis=-1) > LEVELS).mean())
 
 
-def _wanted(made: Made, folder: Path, output: str) -> list[str]:
+def _wanted(entry: Entry, folder: Path, output: str) -> list[str]:
     """The texts that the page must have: the lines of a file, and `says` with figures filled in.
 
     Raises LookupError if the output or the JSON lacks a figure.
     """
-    wanted: list[str] = []
-    if made.lines_of is not None:
-        lines = (folder / made.lines_of).read_text(encoding="utf-8").splitlines()
-        wanted += filter(None, lines)
+    expected: list[str] = []
+    if entry.lines_of is not None:
+        lines = (folder / entry.lines_of).read_text(encoding="utf-8").splitlines()
+        expected += filter(None, lines)
     figures: dict[str | int, object] = {}
-    if made.json_file is not None:
-        text = (folder / made.json_file).read_text(encoding="utf-8")
+    if entry.json_file is not None:
+        text = (folder / entry.json_file).read_text(encoding="utf-8")
         found = json.loads(text, object_pairs_hook=_with_numbers)
         figures |= found.get("numbers", found)
-    for pattern in made.output:
+    for pattern in entry.output:
         match = re.search(pattern, output)
         if match is None:
             raise LookupError(f"the output has nothing like {pattern!r}")
         figures |= {name: _number(text) for name, text in match.groupdict().items()}
-    for line in made.says:
+    for line in entry.says:
         try:
-            wanted.append(PageFormat().vformat(line, (), figures))  # type: ignore[arg-type]
+            expected.append(PageFormat().vformat(line, (), figures))  # type: ignore[arg-type]
         except LookupError as error:
             raise LookupError(f"the figures have no {error}, for {line}") from error
-    return wanted
+    return expected
 
 
 def _with_numbers(pairs: Sequence[tuple[str, object]]) -> dict[str | int, object]:
@@ -224,14 +224,14 @@ def _number(text: str) -> float | str:
         return text
 
 
-def _said(wanted: str, text: str, page: Path) -> Iterator[str]:
+def _said(expected: str, text: str, page: Path) -> Iterator[str]:
     """A line if the page lacks `wanted`, in which `*` matches anything within a line or cell."""
-    parts = [re.escape(" ".join(part.split())) for part in re.split(r"\*", wanted)]
+    parts = [re.escape(" ".join(part.split())) for part in re.split(r"\*", expected)]
     pattern = r"[^|\n]*?".join(parts).replace(r"\ ", r"\s+")
     if not re.search(pattern, text):
-        near = difflib.get_close_matches(wanted, text.splitlines(), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(expected, text.splitlines(), n=1, cutoff=0.5)
         hint = f", the nearest line is: {near[0]}" if near else ""
-        yield f"{page}: does not say: {wanted}{hint}"
+        yield f"{page}: does not say: {expected}{hint}"
 
 
 if __name__ == "__main__":

@@ -102,11 +102,12 @@ def svg(rooms: Sequence[Room]) -> str:
             f"transform='rotate(-50 {x} {HEAD - 6})'>{room.name}</text>",
         ]
     for i, room in enumerate(rooms):
-        y = HEAD + ROW * (i + 0.5)
-        parts.append(f"<circle cx='{left + CELL * (i + 0.5)}' cy='{y}' r='3' fill='#bbb'/>")
+        middle = HEAD + ROW * (i + 0.5)
+        parts.append(f"<circle cx='{left + CELL * (i + 0.5)}' cy='{middle}' r='3' fill='#bbb'/>")
         hue = 212 - 60 * room.layer // n_layers
         parts += [
-            f"<circle cx='{left + CELL * (j + 0.5)}' cy='{y}' r='5.5' fill='hsl({hue}, 55%, 42%)'/>"
+            f"<circle cx='{left + CELL * (j + 0.5)}' cy='{middle}' r='5.5' "
+            f"fill='hsl({hue}, 55%, 42%)'/>"
             for j, other in enumerate(rooms)
             if other.name in room.imports
         ]

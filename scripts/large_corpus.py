@@ -93,8 +93,12 @@ def main() -> None:
             found = train(given.folder, start * given.steps)
             figures = ", ".join(f"{name} {value:,.1f}" for name, value in found.items())
             print(f"start {start}: {figures}", flush=True)
-        kept = sum(p.stat().st_size for p in (given.folder / "cache").rglob("*") if p.is_file())
-        print(f"data set: {kept / 1e6:,.0f} MB, {kept / given.pairs:.1f} bytes a pair")
+        cache_bytes = sum(
+            p.stat().st_size for p in (given.folder / "cache").rglob("*") if p.is_file()
+        )
+        print(
+            f"data set: {cache_bytes / 1e6:,.0f} MB, {cache_bytes / given.pairs:.1f} bytes a pair"
+        )
     finally:
         shutil.rmtree(given.folder)
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.device import process_bytes
-from nmt.storage.output import PART_SUFFIX
+from nmt.storage.output import count_lines, part_of
 
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")
@@ -32,19 +32,6 @@ def sentences(count: int) -> Iterator[str]:
     rng = random.Random(1)
     for _ in range(count):
         yield f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}."
-
-
-def count_lines(path: Path) -> int:
-    """The number of line ends in a file, 0 if it is absent."""
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-
-
-def unfinished(out: Path) -> Path:
-    """The file that holds the lines of `nmt translate --out` until the last of them."""
-    return out.with_name(out.name + PART_SUFFIX)
 
 
 def start(
@@ -64,7 +51,7 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
     print("| lines | resident MiB | seconds |\n|---:|---:|---:|")
     while process.poll() is None:
         time.sleep(0.5)
-        done = count_lines(unfinished(out))
+        done = count_lines(part_of(out))
         if done and done * 10 // n_lines > tenth:
             tenth = done * 10 // n_lines
             resident = process_bytes("VmRSS", process.pid)
@@ -101,11 +88,11 @@ def interrupt(
 ) -> None:
     """Stop half-way, go on, and compare with the file that was written in one go."""
     process = start(run, batch_size, source, out)
-    while count_lines(unfinished(out)) < n_lines // 2 and process.poll() is None:
+    while count_lines(part_of(out)) < n_lines // 2 and process.poll() is None:
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     code = process.wait()
-    stopped = unfinished(out).read_bytes()
+    stopped = part_of(out).read_bytes()
     is_prefix = whole.read_bytes().startswith(stopped) and stopped.endswith(b"\n")
     n_stopped = stopped.count(b"\n")
     print(

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -68,7 +69,7 @@ def test_a_portable_build_has_one_for_each_variant_best_first(
     hook: ModuleType, sources: Path, tmp_path: Path
 ) -> None:
     hook.build(tmp_path, portable=True, sources=sources)
-    variants = manifest.PORTABLE[os.uname().machine]
+    variants = manifest.PORTABLE[platform.machine()]
     found = _written(tmp_path)["libraries"]
     assert [entry["variant"] for entry in found] == list(variants)
     assert [set(entry["requires"]) for entry in found] == list(variants.values())
@@ -143,6 +144,46 @@ def test_other_systems_and_architectures_get_none(
     monkeypatch.setattr("platform.machine", lambda: machine)
     with pytest.raises(hook.CompilationError, match=r"Linux only|not known to run on vax"):
         hook.variants(portable=True)
+
+
+def _initialize(hook: ModuleType, version: str) -> dict[str, Any]:
+    """What the hook makes of hatchling's build data; it uses no attribute of its own."""
+    data: dict[str, Any] = {"force_include": {}, "pure_python": True, "tag": None}
+    hook.NativeBuildHook.initialize(None, version, data)
+    return data
+
+
+def test_a_wheel_with_libraries_is_for_its_platform_only(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "build", lambda *_: "")
+    data = _initialize(hook, "standard")
+    assert list(data["force_include"].values()) == ["nmt/ops/native/lib"]
+    assert not data["pure_python"]
+    assert data["tag"].startswith("py3-none-")
+    assert data["tag"].endswith(f"_{platform.machine()}")
+
+
+def test_a_wheel_without_a_compiler_is_for_every_platform_unless_it_is_to_be_given_away(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    data = _initialize(hook, "standard")
+    assert (data["pure_python"], data["tag"]) == (True, None)
+    (folder,) = data["force_include"]
+    assert "no-such-compiler" in _written(Path(folder))["why_not"]
+    monkeypatch.setenv("NMT_PORTABLE_WHEEL", "1")
+    with pytest.raises(hook.CompilationError, match=r"no C\+\+ compiler was found"):
+        _initialize(hook, "standard")
+
+
+def test_an_editable_installation_compiles_into_the_tree(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+    monkeypatch.setattr(hook, "build", lambda folder: built.append(folder) or "")
+    assert _initialize(hook, "editable")["force_include"] == {}
+    assert built == [manifest.FOLDER]
 
 
 def test_a_slow_compiler_is_given_up(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

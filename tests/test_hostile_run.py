@@ -161,9 +161,9 @@ CASES: list[tuple[str, Forge, str]] = [
     ("another vocabulary", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"".join(
         b"%d\n" % n for n in range(99))), "does not fit config.yaml and tokenizer: decoder."),
     ("a tokenizer outside by name", with_manifest(src={"name": "../x", "sha256": "0"}),
-     "tokenizer.json: src.name: "),
+     "tokenizer.json: 'src.name': "),
     ("a tokenizer of another kind", with_manifest(config={"kind": "os.system"}),
-     "tokenizer.json: config: "),
+     "tokenizer.json: 'config': "),
     ("a tokenizer.json of another time", with_manifest(format=7),
      "tokenizer.json: format 7, this nmt reads format 1"),
 ]  # fmt: skip

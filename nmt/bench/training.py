@@ -35,16 +35,18 @@ class Learner:
         is_textbook = isinstance(self._model, TextbookSeq2Seq)
         self._loss_function = _textbook_loss if is_textbook else translation_loss
 
-    def update(self, batches: Sequence[Batch]) -> None:
-        """One update of the weights on each batch."""
-        for batch in batches:
+    def update(self, batches: Sequence[Batch]) -> list[float]:
+        """One update of the weights on each batch. Returns the losses before each."""
+        return [
             train_step(
                 self._model,
                 self._optimizer,
                 [batch],
                 self._settings,
                 loss_function=self._loss_function,
-            )
+            ).loss
+            for batch in batches
+        ]
 
 
 def _textbook_loss(model: TextbookSeq2Seq, batch: Batch, settings: StepSettings) -> LossSum:

@@ -1,4 +1,4 @@
-"""What all commands have in common: options given once, and help in plain words."""
+"""The class of all commands: each option at most once, help in plain words, errors with flags."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ _TYPES = {
     "float": "X",
     "float range": "X",
 }
-"""What stands after an option for the types that Typer names as Python does."""
+"""The placeholders in help for the types that Typer shows by their Python names."""
 
 _NO_LIMIT = 1000  # characters: longer than any summary
 
@@ -31,13 +31,13 @@ def say(line: str) -> None:
 
 
 class Command(TyperCommand):
-    """A command that refuses an option of one value if it is given twice, and whose help is plain.
+    """A command that refuses an option with one value if it is given twice.
 
-    The type of a context is click's, or that of Typer's own copy of click, by Typer's version.
+    A context is click's class, or that of Typer's own copy of click, depending on its version.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words typed after the command's name."""
+        """Parse the arguments after the command's name."""
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, times in Counter(given).items():
             takes_one = not (parameter.multiple or getattr(parameter, "is_flag", False))
@@ -76,7 +76,7 @@ class Command(TyperCommand):
 
 
 def _plain(name: str, text: str, kind: str) -> tuple[str, str]:
-    """A line of help without Python's names of types and without mathematics."""
+    """A line of help without the Python names of types and without inequalities."""
     if kind == "argument":
         name = name.partition(" <")[0].upper()
     name = re.sub(r"<([^<>]*)>", lambda found: _TYPES.get(found[1], found[1]), name)

@@ -125,7 +125,7 @@ def check(
             tokenizers = train_tokenizers(
                 loaded.tokenizer, splits["train"], *languages, loaded.seed
             )
-        except NMTError as error:  # of its size, or there is no text: all else can be told
+        except NMTError as error:  # raised at the end: the rest of the report is still useful
             fault = error
         else:
             for note in size_notes(tokenizers):
@@ -139,7 +139,7 @@ def check(
 
 
 def _file_reports(data: "DataConfig") -> "list[FileReport]":
-    """A report on every file that a split is read from, in order, each once."""
+    """A report on each file that a split is read from, in order."""
     from nmt.data.corpora import resolve_split, text_paths
     from nmt.data.entries import RUN_SPLITS
     from nmt.data.file_report import file_report
@@ -154,7 +154,7 @@ def _file_reports(data: "DataConfig") -> "list[FileReport]":
 
 
 def _read_splits(data: "DataConfig") -> "dict[str, list[SentencePair]]":
-    """The pairs of every split that the run has; several references are so many pairs."""
+    """The pairs of each split of the run; each of several references makes a pair."""
     from nmt.data.corpora import read_examples, read_split, resolve_split
     from nmt.data.entries import RUN_SPLITS
     from nmt.data.sources import pairs_of

@@ -140,7 +140,12 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
             (f"backend {precision}", f"{chosen['name']}: {chosen['why']}")
             for precision, chosen in found["backend"].items()
         ),
-        ("native code", native["variant"] or f"none: {native['why_not']}"),
+        (
+            "native code",
+            _compiled_for(native["variant"])
+            if native["available"]
+            else f"none: {native['why_not']}",
+        ),
         ("compiler", found["compiler"] or "none (Debian, Ubuntu: apt-get install g++)"),
         *((f"{name} in", folder) for name, folder in found["folders"].items()),
     ]
@@ -148,6 +153,10 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         first = "" if found["compiler"] else "install a C++ compiler, then "
         lines.append(("to get it", f"{first}{found['reinstall']}"))
     return lines
+
+
+def _compiled_for(variant: str) -> str:
+    return f"compiled for {'this processor' if variant == 'native' else variant}"
 
 
 def _count(number: int | None, noun: str) -> str:

@@ -1,7 +1,7 @@
 """`nmt lab`: small experiments from the attention literature, each a picture and its numbers."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ Name = Annotated[
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.json and NAME.png.")]
 Seed = Annotated[int | None, typer.Option(help="The same as --set seed=N.")]
 Set = Annotated[
-    list[str] | None,
+    list[Any] | None,
     set_option("an option of the experiment", "seed=3"),
 ]
 Options = Annotated[

@@ -42,10 +42,10 @@ def configure_process(threads: int | None = None) -> None:
     configure_memory()
     if threads is not None:
         torch.set_num_threads(threads)
-    _divide_threads()
+    divide_threads()
 
 
-def _divide_threads() -> None:
+def divide_threads() -> None:
     """Give threads that begin from now on a share of torch's threads; this thread keeps all.
 
     Searches then run side by side (nmt/inference/parallel.py). `set_num_threads` applies to the

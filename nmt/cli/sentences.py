@@ -1,4 +1,4 @@
-"""Where commands take their sentences from: arguments, a file, a pipe or a terminal."""
+"""The sentences that commands read: from arguments, a file, a pipe or a terminal."""
 
 import contextlib
 import sys
@@ -56,7 +56,7 @@ def input_files(
 
 
 def checked_arguments(sentences: Sequence[str]) -> list[str]:
-    """The lines of `sentences`; DataError for one that was not UTF-8 on the command line."""
+    """The lines of `sentences`. Raises DataError for one that was not UTF-8."""
     for number, sentence in enumerate(sentences, start=1):
         try:
             sentence.encode("utf-8")
@@ -76,7 +76,7 @@ def file_lines(path: Path) -> Iterator[str]:
         yield from stream_lines(path)
         return
     stdin = sys.stdin.buffer
-    # A line is answered when it comes: not when a full buffer has come.
+    # read1 returns what has arrived, so each line is translated at once; read waits for a buffer.
     yield from Text(getattr(stdin, "read1", stdin.read), "stdin").lines()
 
 
@@ -107,10 +107,10 @@ def prompted(prompt: str) -> Iterator[str]:
 def with_progress(
     translations: Iterator[_Item], path: Path | None, to_file: bool = False, n_done: int = 0
 ) -> Iterator[_Item]:
-    """`translations`, counted by a bar on stderr: on a terminal only, and not among the results.
+    """`translations`, with a progress bar on stderr if that is a terminal without results on it.
 
-    `path` is the file that they are of, to know how many there will be; `to_file` says that the
-    results go elsewhere than stdout, and `n_done` how many of them are there already.
+    `path` is the source file, whose lines give the total. `to_file` says that the results do not
+    go to stdout, `n_done` how many of them exist already.
     """
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield from translations

@@ -108,7 +108,7 @@ def open_writer(
         yield writer
     else:
         from nmt.inference.job import job_output
-        from nmt.storage.output import PART_SUFFIX, is_direct, part_of
+        from nmt.storage.output import count_lines, is_direct, part_of
 
         with job_output(out, job, resume, unit) as (write, n_done):
             if n_done:
@@ -118,18 +118,13 @@ def open_writer(
                 yield writer
             except BaseException as error:
                 # Ctrl-C may come between a line and its count: the file's lines are counted.
-                if not is_direct(out) and (n_lines := _count_lines(part_of(out))):
-                    how = f"these lines are in {out}{PART_SUFFIX}"
+                if not is_direct(out) and (n_lines := count_lines(part_of(out))):
+                    how = f"these lines are in {part_of(out)}"
                     if job and not isinstance(error, NMTError):  # which would come again
                         how = "the same command with --resume goes on there"
                     say(f"{out}: stopped after line {n_lines:,}; {how}")
                 raise
     writer.report()
-
-
-def _count_lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 @dataclass

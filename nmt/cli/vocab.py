@@ -53,7 +53,7 @@ def build(
     for note in size_notes(tokenizers):
         say(note)
     for side in _sides(tokenizers, None):
-        typer.echo(_described(tokenizers, side))
+        typer.echo(_describe(tokenizers, side))
 
 
 @app.command()
@@ -90,7 +90,7 @@ def show(
 
 
 def _folder(run: Path | None) -> Path:
-    """Where the vocabularies are. A path that is given may be a run that has no checkpoint yet."""
+    """The folder of the vocabularies; a given run may have no checkpoint yet."""
     from nmt.text.tokenizer import MANIFEST_NAME
 
     if run is not None and (run / MANIFEST_NAME).is_file():
@@ -109,7 +109,7 @@ def _sides(tokenizers: "Tokenizers", side: Side | None) -> "dict[Side, Tokenizer
     return both if side is None else {side: both[side]}
 
 
-def _described(tokenizers: "Tokenizers", side: Side) -> str:
+def _describe(tokenizers: "Tokenizers", side: Side) -> str:
     tokenizer = _sides(tokenizers, side)[side]
     config = tokenizer.config
     kind = f"{config.kind} {config.model_type}" if config.kind == "sentencepiece" else config.kind
@@ -135,7 +135,7 @@ def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, json_:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
     for name, tokenizer in chosen.items():
-        typer.echo(_described(tokenizers, name))
+        typer.echo(_describe(tokenizers, name))
         for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
             typer.echo(f"{id_:6}  {piece}")
 

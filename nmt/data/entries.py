@@ -1,7 +1,7 @@
-"""What the catalogue says: one entry a corpus, from YAML into checked classes.
+"""The catalogue of named corpora: one checked entry for each corpus, loaded from YAML.
 
-The catalogue is catalog.yaml beside this file, with the user's own catalog.yaml in the data
-folder laid over it, entry by entry.
+The built-in catalogue is catalog.yaml beside this file. The user's own catalog.yaml in the data
+folder adds entries, or replaces those of the same name.
 """
 
 import difflib
@@ -32,11 +32,11 @@ PlainName = Annotated[str, AfterValidator(_plain_name)]
 
 
 class Source(Config):
-    """One place, or one known release, that a file may come from."""
+    """An address that a file is downloaded from, or a known release of it."""
 
-    name: str = Field(default="main", description="word to tell the sources of a file apart")
+    name: str = Field(default="main", description="distinguishes the sources of a file")
     url: str | None = Field(
-        default=None, description="https address; none: known by its checksum only"
+        default=None, description="https address; none: recognised by its checksum only"
     )
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="checksum, hex")
     sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
@@ -49,24 +49,24 @@ class Source(Config):
 
     @property
     def checked(self) -> bool:
-        """Whether there is a checksum to hold a file against."""
+        """Whether it has a checksum, so that a file can be verified."""
         return self.sha256 is not None or self.sha1 is not None
 
 
 class CorpusFile(Config):
-    """A file of a corpus: where to get it, in order of preference, and how big it may be."""
+    """A file of a corpus: its sources in order of preference, and the limits of its size."""
 
     sources: tuple[Source, ...] = Field(min_length=1, description="tried in this order")
-    max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is refused")
+    max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is an error")
     max_text_bytes: int = Field(
-        default=4_000_000_000, ge=1, description="what unpacks to more text is refused"
+        default=4_000_000_000, ge=1, description="an archive with more text is an error"
     )
 
 
 class HashSplit(Config):
     """train/valid/test cut from one split by a hash of the source sentence (`part_of`)."""
 
-    of: str = Field(default="all", description="the split that is cut; it stays readable whole")
+    of: str = Field(default="all", description="the split that is cut; it can still be read uncut")
     valid: float = Field(
         default=0.01, gt=0, lt=0.5, description="share of distinct source sentences"
     )
@@ -76,14 +76,18 @@ class HashSplit(Config):
 
 
 class CorpusEntry(Config):
-    """What the catalogue says of one corpus."""
+    """The catalogue's entry of one corpus."""
 
     description: str = Field(default="", description="one line for `nmt corpus list`")
     src_lang: str = Field(description="language of the first column or `src` file")
     tgt_lang: str = Field(description="language of the second column or `tgt` file")
     licence: str = Field(default="unknown", description="licence, as its owners name it")
-    attribution: str = Field(default="", description="whom to name where the text is shown")
-    embedded: bool = Field(default=False, description="comes with the package, is never fetched")
+    attribution: str = Field(
+        default="", description="the credit that the licence requires with the text"
+    )
+    embedded: bool = Field(
+        default=False, description="comes with the package and is never downloaded"
+    )
     pairs: dict[str, int] = Field(default={}, description="about how many pairs a split has")
     splits: dict[str, SplitConfig] = Field(
         min_length=1, description="split name -> files, relative to the corpus' folder"
@@ -103,7 +107,8 @@ class CorpusEntry(Config):
             if split.corpus is not None or split.first is not None
         ]
         if self.embedded and self.files:
-            conflicts.append(("files", "an embedded corpus is never fetched, so it has no files"))
+            problem = "an embedded corpus is never fetched: files do not go with it"
+            conflicts.append(("files", problem))
         if self.hash_split is not None:
             if self.hash_split.of not in self.splits:
                 conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
@@ -116,7 +121,7 @@ class CorpusEntry(Config):
 
     @property
     def split_names(self) -> list[str]:
-        """Every split that can be read, the three of a run first."""
+        """All splits that can be read, train, valid and test first."""
         cut = RUN_SPLITS if self.hash_split is not None else ()
         names = [*cut, *self.splits]
         return [n for n in RUN_SPLITS if n in names] + [n for n in names if n not in RUN_SPLITS]
@@ -158,7 +163,7 @@ def find_entry(name: str, folder: Path) -> CorpusEntry:
 
 
 def corpus_folder(name: str, entry: CorpusEntry, folder: Path) -> Path:
-    """Where the files of a corpus lie: an embedded one in the wheel, or in a checkout's data/."""
+    """The folder of a corpus; an embedded one is in the wheel, or in a checkout's data/."""
     if not entry.embedded:
         return folder / name
     installed = Path(__file__).parent / name

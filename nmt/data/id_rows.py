@@ -27,8 +27,8 @@ class IdRows(Sequence[Ids]):
     def __init__(self, ids: npt.NDArray[np.integer], lengths: npt.NDArray[np.integer]) -> None:
         self._ids = ids
         self.lengths = lengths
-        whole = len(lengths) // _BLOCK * _BLOCK
-        sums = lengths[:whole].reshape(-1, _BLOCK).sum(axis=1, dtype=np.int64)
+        n_in_blocks = len(lengths) // _BLOCK * _BLOCK
+        sums = lengths[:n_in_blocks].reshape(-1, _BLOCK).sum(axis=1, dtype=np.int64)
         self._blocks = np.concatenate([[0], np.cumsum(sums)])
         self._map: mmap.mmap | None = None
         self._n_read = 0

@@ -15,7 +15,7 @@ from nmt.types import EvalExample
 def split_named(data: DataConfig, name: str) -> SplitConfig:
     """The run's train, valid or test split, or any other split of the corpus it reads.
 
-    Raises ConfigError where the run has no such split.
+    Raises ConfigError if the run has no such split.
     """
     for own in RUN_SPLITS:
         if name == own:
@@ -37,7 +37,7 @@ def split_named(data: DataConfig, name: str) -> SplitConfig:
 
 
 def language_of(path: Path) -> str:
-    """The language code that a file's name ends in, as news.fr, a.fr.gz or fr; "" for none."""
+    """The language code at the end of a file's name (news.fr, a.fr.gz, fr), or ""."""
     name = path.name
     for packed in PACKED:
         name = name.removesuffix(packed)
@@ -46,9 +46,9 @@ def language_of(path: Path) -> str:
 
 
 def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExample]:
-    """Line n of `src` (empty text without one) with line n of every one of `refs`.
+    """Line n of `src` with line n of each of `refs`; without `src` source texts are empty.
 
-    Raises DataError where the files are empty or differ in their number of lines.
+    Raises DataError if the files are empty or differ in their number of lines.
     """
     first = src if src is not None else refs[0]
     examples = read_references(first, refs)
@@ -57,17 +57,17 @@ def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExam
     return examples if src is not None else [replace(e, src_text="") for e in examples]
 
 
-def read_translations(path: Path, n_lines: int, what: str) -> list[str]:
-    """The lines of `path`, a translation of the `n_lines` sentences of `what`.
+def read_translations(path: Path, n_lines: int, corpus: str) -> list[str]:
+    """The lines of `path`, a translation of the `n_lines` sentences of `corpus`.
 
-    Raises DataError where it has none, or another number of lines.
+    Raises DataError if it has no lines, or another number of them.
     """
     lines = read_lines(path)
     if not lines:
         raise DataError(f"{path}: no lines, there must be a translation a line")
     if len(lines) != n_lines:
         raise DataError(
-            f"{path} has {len(lines)} lines, but {what} has {n_lines}; "
+            f"{path} has {len(lines)} lines, but {corpus} has {n_lines}; "
             "there must be one translation a line, in the same order"
         )
     return lines

@@ -17,6 +17,7 @@ from nmt.decoding.search import search as beam_search
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
 from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
+from nmt.inference.search_batches import search_batches
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
 from nmt.runs.trained_run import TrainedRun
@@ -24,9 +25,6 @@ from nmt.settings.config_file import load_values
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis, Translation
-
-_PIECES_PER_SENTENCE = 100
-"""A batch has at most batch_size times as many padded pieces, which bounds its memory."""
 
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
@@ -137,7 +135,7 @@ class Translator:
 
         sizes = [len(source.ids) for source in sources]
         workers = n_workers(self.device)
-        batches = list(self._batches(sizes, n_parts=workers))
+        batches = list(search_batches(sizes, config.batch_size, workers))
         results = parallel_map(search_batch, batches, workers)
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for i, hypotheses in zip(chain(*batches), chain(*results), strict=True):
@@ -223,35 +221,17 @@ class Translator:
             max(len(source.ids), len(ids)) if source.ids else 0
             for source, ids in zip(sources, tgt_ids, strict=True)
         ]
-        for chosen in self._batches(sizes, by_area=with_heads):
-            src_ids, lengths = self._padded([sources[i] for i in chosen])
+        for batch in search_batches(sizes, self.search.batch_size, by_area=with_heads):
+            src_ids, lengths = self._padded([sources[i] for i in batch])
             forced = force_decode(
                 self.model,
                 src_ids,
                 lengths,
-                [tgt_ids[i] for i in chosen],
+                [tgt_ids[i] for i in batch],
                 self.search.length_penalty,
                 with_heads,
             )
-            yield from zip(chosen, forced, strict=True)
-
-    def _batches(
-        self, sizes: Sequence[int], by_area: bool = False, n_parts: int = 1
-    ) -> Iterator[list[int]]:
-        """Batches of the indices of non-empty items, longest first, of bounded memory.
-
-        Memory grows with the number of padded pieces, or `by_area` with its square. There are at
-        least `n_parts` batches if there are as many items.
-        """
-        order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
-        limit = min(self.search.batch_size, -(-len(order) // n_parts))
-        power = 2 if by_area else 1
-        start = 0
-        while start < len(order):
-            longest = sizes[order[start]]
-            count = max(1, min(limit, limit * _PIECES_PER_SENTENCE**power // longest**power))
-            yield order[start : start + count]
-            start += count
+            yield from zip(batch, forced, strict=True)
 
     def _padded(self, sources: Sequence[Encoded]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
         """The ids with eos, padded, and their lengths, eos included."""

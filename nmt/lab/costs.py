@@ -58,15 +58,15 @@ def peak_tensor_bytes(work: Callable[[], object]) -> int:
 def bytes_kept(work: Callable[[], Tensor], shared: Iterable[Tensor]) -> int:
     """The bytes of tensors that `work` saves for its backward pass, without `shared` ones."""
     known = {tensor.untyped_storage() for tensor in shared}
-    kept: set[torch.UntypedStorage] = set()
+    saved: set[torch.UntypedStorage] = set()
 
     def pack(tensor: Tensor) -> Tensor:
-        kept.add(tensor.untyped_storage())
+        saved.add(tensor.untyped_storage())
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         work()
-    return sum(storage.nbytes() for storage in kept - known)
+    return sum(storage.nbytes() for storage in saved - known)
 
 
 class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -54,11 +54,11 @@ def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
     axes.grid(color="0.9", linewidth=0.5)
     low, high = axes.get_ylim()
     least, height = math.log(high / low) / 17, -math.inf
-    told: list[tuple[str, Amounts]] = []
+    labelled: list[tuple[str, Amounts]] = []
     for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
-        if (colour, costs) in told:
+        if (colour, costs) in labelled:
             continue  # two coinciding curves of one colour
-        told.append((colour, costs))
+        labelled.append((colour, costs))
         height = max(math.log(costs[-1]), height + least)
         text = f"{upper_slope(sizes, costs):.2f}"
         axes.text(sizes[-1] * 1.15, math.exp(height), text, color=colour, va="center", fontsize=8)

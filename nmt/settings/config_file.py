@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from nmt.errors import ConfigError
 from nmt.settings.base import Config
-from nmt.settings.keys import KeyPath, chosen, config_classes, kind_of, sections_at
+from nmt.settings.keys import chosen, config_classes, kind_of, sections
 from nmt.settings.messages import Place, Places, fault_lines
 from nmt.settings.yaml_text import YamlDocument, plain_value, read_text
 
@@ -83,8 +83,8 @@ def with_overrides(config: Model, overrides: Overrides) -> Model:
     """`config` with `overrides` on top. Raises ConfigError likewise."""
     if not overrides:
         return config
-    places = {(): Place("overrides", 0)}
-    return _checked(config.model_dump(mode="json"), overrides, places, type(config))
+    values = config.model_dump(mode="json")
+    return _checked(values, overrides, {(): Place("overrides", 0)}, type(config))
 
 
 def load_values(values: Mapping[str, object], config_class: type[Model], where: str) -> Model:
@@ -126,24 +126,23 @@ def _checked(
         raise ConfigError("\n".join(lines)) from None
 
 
-def _fill_in(section: dict[str, Any], annotation: object) -> None:
+def _fill_in(tree: dict[str, Any], root: object) -> None:
     """In place: spell out the short forms of sections.
 
     `attention: dot` becomes `{kind: dot}`, an empty section `{}`, and a section that names no
     kind gets the default kind.
     """
-    for config_class in chosen(config_classes(annotation), section)[:1]:
-        for name, field in config_class.model_fields.items():
+    for _, classes, section in sections(root, tree):
+        for name, field in chosen(classes, section)[0].model_fields.items():
             kinds, inner = config_classes(field.annotation), section.get(name)
+            if not kinds or name not in section:
+                continue
             if isinstance(inner, str) and len(kinds) > 1:
-                inner = section[name] = {"kind": inner}
-            is_empty = kinds and name in section and inner is None
-            if is_empty and NoneType not in get_args(field.annotation):
-                inner = section[name] = {}
-            if isinstance(inner, dict) and kinds:
-                if len(kinds) > 1 and isinstance(field.default, Config):
-                    inner.setdefault("kind", kind_of(type(field.default)))
-                _fill_in(inner, field.annotation)
+                section[name] = {"kind": inner}
+            elif inner is None and NoneType not in get_args(field.annotation):
+                section[name] = inner = {}
+            if isinstance(inner, dict) and len(kinds) > 1 and isinstance(field.default, Config):
+                inner.setdefault("kind", kind_of(type(field.default)))
 
 
 def _kinds_first(override: Override) -> tuple[bool, int]:
@@ -156,7 +155,7 @@ def _apply(
     override: Override, rank: int, tree: dict[str, Any], places: Places, root: object
 ) -> None:
     """In place: set the key of an override; a new kind drops the keys that only others have."""
-    path: KeyPath = tuple(override.key.split("."))
+    path = tuple(override.key.split("."))
     place = Place(override.origin, rank)
     section = tree
     for depth, part in enumerate(path[:-1], start=1):
@@ -165,14 +164,13 @@ def _apply(
             places[path[:depth]] = place
         section = section[part]
         if not isinstance(section, dict):
-            shown = ".".join(override.key.split(".")[:depth])
-            raise ConfigError(f"{override.origin}: '{shown}' is no section here")
+            raise ConfigError(f"{override.origin}: '{'.'.join(path[:depth])}' is no section here")
     for stale in [known for known in places if known[: len(path)] == path]:
         del places[stale]
     places[path] = place
     section[path[-1]] = plain_value(override.value, f"{override.origin}: {override.key}")
     if path[-1] == "kind":
-        kinds = sections_at(root, path[:-1], tree, all_kinds=True)
+        kinds = next((kinds for at, kinds, _ in sections(root, tree) if at == path[:-1]), ())
         new = chosen(kinds, section)
         for name in {name for kind in kinds for name in kind.model_fields}:
             if len(new) == 1 and name not in new[0].model_fields:

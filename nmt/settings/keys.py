@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterator, Sequence
 from types import UnionType
-from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
+from typing import Annotated, TypeGuard, Union, get_args, get_origin
 
 from pydantic import RootModel
 
@@ -46,29 +46,25 @@ def chosen(classes: tuple[type[Config], ...], section: object) -> tuple[type[Con
     return named if len(classes) > 1 and named else classes
 
 
-def sections_at(
-    root: object, path: KeyPath, tree: Any, all_kinds: bool = False
-) -> tuple[type[Config], ...]:
-    """The classes that the section at `path` may be of, given the kinds that `tree` names.
+def sections(
+    annotation: object, tree: object, path: KeyPath = ()
+) -> Iterator[tuple[KeyPath, tuple[type[Config], ...], dict[str, object]]]:
+    """Each section in `tree`, outermost first: its key, the kinds it may be of, its values.
 
-    `root` is the class of the tree: a config class, or a RootModel of a dict of them. With
-    `all_kinds`, the kind that the tree names for the section itself is ignored.
+    `annotation` is the type of `tree`. The caller may change a section before it takes the next.
     """
-    annotations: tuple[object, ...] = (root,)
-    for part in path:
-        inner: list[object] = []
-        for annotation in annotations:
-            for one in chosen(config_classes(annotation), tree):
-                if part in one.model_fields:
-                    inner.append(one.model_fields[str(part)].annotation)
-            for one in _alternatives(annotation):
-                if get_origin(one) in (dict, list, tuple):
-                    inner.append(get_args(one)[1 if get_origin(one) is dict else 0])
-        annotations = tuple(inner)
-        is_inside = isinstance(tree, list) or (isinstance(tree, dict) and part in tree)
-        tree = tree[part] if is_inside else None
-    classes = tuple(c for annotation in annotations for c in config_classes(annotation))
-    return classes if all_kinds else chosen(classes, tree)
+    kinds = config_classes(annotation)
+    if kinds and isinstance(tree, dict):
+        yield path, kinds, tree
+        for name, field in chosen(kinds, tree)[0].model_fields.items():
+            yield from sections(field.annotation, tree.get(name), (*path, name))
+    for member in _alternatives(annotation):
+        if get_origin(member) in (list, tuple) and isinstance(tree, list):
+            for index, item in enumerate(tree):
+                yield from sections(get_args(member)[0], item, (*path, index))
+        if get_origin(member) is dict and isinstance(tree, dict):
+            for key, item in tree.items():
+                yield from sections(get_args(member)[1], item, (*path, key))
 
 
 def all_keys(root: object, prefix: str = "") -> Iterator[str]:

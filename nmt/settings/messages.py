@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt.settings.keys import KeyPath, all_keys, kind_of, nearest, sections_at
+from nmt.settings.keys import KeyPath, all_keys, chosen, kind_of, nearest, sections
 
 
 class Place(NamedTuple):
@@ -18,6 +19,8 @@ class Place(NamedTuple):
 
 Places = dict[KeyPath, Place]
 """The place of each key; of `()`, the place of the file."""
+
+MAX_KEY_CHARACTERS = 80
 
 MAX_FAULTS = 20
 """Faults beyond these are only counted: most likely it is another kind of file."""
@@ -50,10 +53,20 @@ _ALLOWED = {
 
 _PATTERNS = {
     r"^\w[\w.+-]*$": "letters, digits and _ . + -, where the first is a letter, a digit or _",
+    "^(auto|cpu|cuda|cuda:[0-9]+|mps)$": "auto, cpu, cuda, cuda:N, mps",
     "^[0-9a-f]{40}$": "40 hexadecimal digits in lower case",
     "^[0-9a-f]{64}$": "64 hexadecimal digits in lower case",
 }
 """Patterns of text in words."""
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first of pydantic's errors in a line: the quoted key and what is wrong with its value.
+
+    For files that nmt wrote itself, where one fault says that the file is damaged.
+    """
+    found = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, found['loc']))[:MAX_KEY_CHARACTERS]!r}: {found['msg']}"
 
 
 def fault_lines(
@@ -113,11 +126,10 @@ def _key_path(error: ErrorDetails, tree: Any) -> KeyPath:
     path: list[str | int] = []
     tag = None
     for part in error["loc"]:
+        keys = tree if isinstance(tree, dict) else range(len(tree) if isinstance(tree, list) else 0)
         if part == tag:
             tag = None  # a key of the section may have the same name
-        elif (isinstance(tree, dict) and part in tree) or (
-            isinstance(tree, list) and isinstance(part, int)
-        ):
+        elif part in keys:
             tree = tree[part]
             path.append(part)
             tag = tree.get("kind") if isinstance(tree, dict) else None
@@ -164,13 +176,16 @@ def _shown(value: object) -> str:
 
 def _unknown_key(path: KeyPath, tree: object, root: object) -> str:
     """The message for a key that its section does not have."""
-    *section, key = path
-    classes = sections_at(root, tuple(section), tree)
-    for other in sections_at(root, tuple(section), tree, all_kinds=True):
+    *around, key = path
+    kinds, section = next(
+        (kinds, section) for path, kinds, section in sections(root, tree) if path == tuple(around)
+    )
+    own = chosen(kinds, section)[0]
+    for other in kinds:
         if key in other.model_fields:
-            return f"unknown key for kind '{kind_of(classes[0])}', '{kind_of(other)}' has it"
-    names = dict.fromkeys(name for c in classes for name in c.model_fields)
-    near = nearest(str(key), [_dotted((*section, name)) for name in names], list(all_keys(root)))
+            return f"unknown key for kind '{kind_of(own)}', '{kind_of(other)}' has it"
+    names = own.model_fields
+    near = nearest(str(key), [_dotted((*around, name)) for name in names], list(all_keys(root)))
     if near:
         return f"unknown key; did you mean '{near}'?"
     return f"unknown key, allowed here: {', '.join(names)}"

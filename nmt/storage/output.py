@@ -14,11 +14,14 @@ from nmt.storage.atomic import ASIDE, NO_FOLLOW, lock, replaced, utf8
 STDIN_OR_STDOUT = Path("-")
 """A path that stands for stdin where a file is read, and for stdout where one is written."""
 
-PART_SUFFIX = ".part"
-"""Of the file beside a long output that has its lines until the last of them is there."""
+PART_SUFFIX = ".nmt-part"
+"""Suffix of the file beside a long output that holds its lines until the last one is written.
 
-NOTE_SUFFIX = ".part.json"
-"""Of the note beside that: what it is the translation of, and by what."""
+Nobody has a file of that name by chance: a user's own `O.part` beside an output `O` is not touched.
+"""
+
+NOTE_SUFFIX = f"{PART_SUFFIX}.json"
+"""Suffix of the note beside it: the input, the model and the settings of that output."""
 
 
 @contextlib.contextmanager
@@ -75,6 +78,15 @@ def part_of(path: Path) -> Path:
     """The file beside `path` that holds the lines of an unfinished output."""
     place = place_of(path)
     return place.with_name(place.name + PART_SUFFIX)
+
+
+def count_lines(path: Path) -> int:
+    """The line ends in a file; 0 if it is absent."""
+    try:
+        with path.open("rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    except FileNotFoundError:
+        return 0
 
 
 @contextlib.contextmanager

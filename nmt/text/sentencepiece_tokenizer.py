@@ -165,8 +165,8 @@ class SentencePieceTokenizer:
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The pieces and words of `ids`, which a model wrote; pad, bos and eos are left out."""
-        kept = self._kept(ids)
-        return self._encoded([self.vocab.piece_of(i) for i in kept], kept)
+        real_ids = self._without_special_ids(ids)
+        return self._encoded([self.vocab.piece_of(i) for i in real_ids], real_ids)
 
     def decode(
         self,
@@ -175,9 +175,11 @@ class SentencePieceTokenizer:
         surfaces: Mapping[int, str] = NO_SURFACES,
     ) -> str:
         """See Tokenizer.decode."""
-        kept = self._kept(ids)
+        real_ids = self._without_special_ids(ids)
         plain = not surfaces
-        text = self._processor.decode(kept) if plain else self._with_surfaces(kept, surfaces)
+        text = (
+            self._processor.decode(real_ids) if plain else self._with_surfaces(real_ids, surfaces)
+        )
         text = " ".join(text.split())
         return _restore(text, self.lang) if restore else text
 
@@ -185,16 +187,16 @@ class SentencePieceTokenizer:
         """Decode the ids between two surfaces together, so that bytes of one character join."""
         text, start = "", 0
         for place in sorted(surfaces):
-            text += self._stretch(ids[start:place]) + surfaces[place]
+            text += self._decode_part(ids[start:place]) + surfaces[place]
             start = place + 1
-        return text + self._stretch(ids[start:])
+        return text + self._decode_part(ids[start:])
 
-    def _stretch(self, ids: Sequence[int]) -> str:
+    def _decode_part(self, ids: Sequence[int]) -> str:
         """A part of a text, with the space before its first word, which the processor drops."""
         begins = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
         return " " * begins + str(self._processor.decode(list(ids)))
 
-    def _kept(self, ids: Sequence[int]) -> list[int]:
+    def _without_special_ids(self, ids: Sequence[int]) -> list[int]:
         size = len(self.vocab)  # rows beyond it only pad the table
         return [i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
 

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from nmt.errors import DataError
 from nmt.settings.base import Config
+from nmt.settings.messages import first_fault
 from nmt.storage.atomic import write_bytes, write_text
 from nmt.storage.bounded import parse_json, read_bytes, stay_inside
 from nmt.text.normalisation import normalise
@@ -198,9 +199,7 @@ def _read_manifest(path: Path) -> _Manifest:
     try:
         return _Manifest.model_validate(found)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: {key}: {first['msg']}") from error
+        raise DataError(f"{path}: {first_fault(error)}") from error
 
 
 def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:

@@ -124,9 +124,11 @@ class WordTokenizer:
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
         size = len(self.vocab)
-        kept = tuple(i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID))
-        words = tuple(self.vocab.pieces[i] for i in kept)
-        return Encoded(words, kept, words, tuple((i, i + 1) for i in range(len(words))))
+        real_ids = tuple(
+            i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)
+        )
+        words = tuple(self.vocab.pieces[i] for i in real_ids)
+        return Encoded(words, real_ids, words, tuple((i, i + 1) for i in range(len(words))))
 
     def decode(
         self,

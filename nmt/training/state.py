@@ -13,7 +13,7 @@ from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.optim.schedules import Schedule
 from nmt.runs.checkpoints import CheckpointState
-from nmt.runs.directory import check_fit
+from nmt.runs.trained_run import check_fit
 from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
 from nmt.training.state_schema import SavedValues, check_tensors, read_values

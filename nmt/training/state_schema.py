@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nmt.errors import CheckpointError
 from nmt.optim.optimizers import MAX_LR
+from nmt.settings.messages import first_fault
 from nmt.storage.tensor_file import Spec, Specs, check_finite, specs_of
 from nmt.training.progress import Count, Finite, Progress
 from nmt.training.rng import N_WORDS, check_rng, pack_rng
@@ -82,9 +83,7 @@ def read_values(values: Mapping[str, object]) -> SavedValues:
     try:
         return SavedValues.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise CheckpointError(f"{key[:80]!r}: {first['msg']}") from None
+        raise CheckpointError(first_fault(error)) from None
 
 
 def check_tensors(

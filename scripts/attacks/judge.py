@@ -48,11 +48,11 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
     case = case_of(kind, number, seed)
     folder = material.folder / f"{kind}-{number}"
     material.copy(case.kind, folder)
-    before = Path.cwd()
+    old_folder = Path.cwd()
     os.chdir(folder)
     try:
         case.prepare()
-        there = snapshot(folder)
+        before = snapshot(folder)
         home = snapshot(material.folder / "home")
         outcome = run(
             case.command,
@@ -61,11 +61,11 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
             case.stdin,
             terminal=case.expected is Expected.ESCAPED,
         )
-        changed = _changed(there, snapshot(folder))
+        changed = _changed(before, snapshot(folder))
         changed += _changed(home, snapshot(material.folder / "home"))
         faults = dict(faults_of(case, outcome, changed, material, folder))
     finally:
-        os.chdir(before)
+        os.chdir(old_folder)
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     if keep:

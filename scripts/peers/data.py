@@ -60,12 +60,12 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
     tokenizers = train_tokenizers(config, pairs, settings.src_lang, settings.tgt_lang, seed)
     encoded = _encoded(pairs, tokenizers)
     fit = [max(len(src), len(tgt)) <= settings.max_pieces for src, tgt in encoded]
-    kept = [pair for pair, fits in zip(pairs, fit, strict=True) if fits]
+    chosen = [pair for pair, fits in zip(pairs, fit, strict=True) if fits]
     exported = Exported(
         folder, _counts([ids for ids, fits in zip(encoded, fit, strict=True) if fits])
     )
     folder.mkdir(parents=True, exist_ok=True)
-    _write_split(exported, "train", kept, tokenizers)
+    _write_split(exported, "train", chosen, tokenizers)
     for split in ("valid", "test"):
         examples = read_examples(SplitConfig(corpus=corpus, split=split), settings)
         some = [SentencePair(example.src_text, example.ref_texts[0]) for example in examples]

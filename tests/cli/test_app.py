@@ -197,7 +197,7 @@ def test_a_stream_that_is_closed_leads_nowhere(tmp_path: Path, closed: str) -> N
     program = (
         "import os, sys\n"
         "from nmt.cli import app\n"
-        "app._have_three_streams()\n"
+        "app._open_standard_streams()\n"
         "with open(sys.argv.pop(), 'wb', buffering=0) as file:\n"
         "    assert file.fileno() > 2\n"
         "    print('said'), print('said', file=sys.stderr), sys.stdin.read()\n"

@@ -18,7 +18,6 @@ FLAGS = flags_of(typer.main.get_command(app))
 ABOUT_THE_COMMAND_LINE = {
     "bench/trained.py",  # times `nmt translate` as a process of its own
     "settings/documents.py",  # writes docs/configuration.md, which tells of --set
-    "settings/config_file.py",
 }
 
 

@@ -78,7 +78,7 @@ def test_options_are_listed_with_defaults_and_meaning() -> None:
             ["positions", "--set", "size=7"],
             "--set size=7: size: got 7, allowed: a multiple of 2",
         ),
-        (["positions", "--set", "size"], "--set size: allowed: key=value, such as --set train.lr"),
+        (["positions", "--set", "size"], "--set size: allowed: key=value, such as train.lr=3e-4"),
         (["positions", "--seed", "-1"], "--seed -1: seed: got -1, allowed: >= 0"),
         (["positions", "--out", "file"], "cannot write into file: it is a file"),
         (["positions", "--out", "file/x"], "cannot write into file/x: Not a directory"),

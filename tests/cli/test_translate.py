@@ -315,7 +315,7 @@ def test_a_stopped_file_is_continued_at_a_chunk(run: Run, tmp_path: Path) -> Non
         stopped = run(*args, fails=True)
     assert f"{out}: stopped after line 32; the same command with --resume goes" in stopped.stderr
     assert out.read_text(encoding="utf-8") == whole
-    part = tmp_path / "a.fr.part"
+    part = tmp_path / "a.fr.nmt-part"
     assert whole.startswith(part.read_text(encoding="utf-8"))
     with part.open("a", encoding="utf-8") as file:
         file.write("a line that was not finis")
@@ -352,7 +352,7 @@ def test_ctrl_c_at_any_moment_then_resume_gives_the_same_file(
     source, whole, out = tmp_path / "a.en", tmp_path / "whole.fr", tmp_path / "a.fr"
     lines = [f"{' the cat!' * (i % 7)} A dog\n" for i in range(120)]
     source.write_text("".join(lines), encoding="utf-8")
-    part = tmp_path / "a.fr.part"
+    part = tmp_path / "a.fr.nmt-part"
     rng, n_done = random.Random(7), 0
     for more in ((), ("--resume",)):
         process = translating(tiny_runs, "--file", str(source), "--out", str(out), *more)
@@ -402,7 +402,7 @@ def test_what_was_begun_otherwise_is_not_continued(run: Run, tmp_path: Path) -> 
     source.write_bytes(b"a\nb\n\xff\n")
     args = ["--file", str(source), "--out", str(out), "--batch-size", "1"]
     stopped = run(*args, fails=True)
-    assert f"{out}: stopped after line 2; these lines are in {out}.part" in stopped.stderr
+    assert f"{out}: stopped after line 2; these lines are in {out}.nmt-part" in stopped.stderr
     source.write_text("a\nc\n")
     error = error_of(run(*args, "--resume", "--beam", "2", fails=True), DataError)
     assert error.endswith("it was begun with another input, search")
@@ -462,7 +462,7 @@ def test_what_comes_before_a_bad_line_is_answered_whatever_the_batch(
     assert error_of(result, DataError).startswith(f"{source}:{len(SENTENCES) + 1}: byte 0xff")
     assert lines_of(result) == [t.text for t in expected]
     run("--file", str(source), "--out", str(out), fails=True)
-    assert (tmp_path / "a.fr.part").read_text("utf-8") == result.stdout
+    assert (tmp_path / "a.fr.nmt-part").read_text("utf-8") == result.stdout
     assert not out.exists()
 
 

@@ -151,17 +151,6 @@ def test_ten_thousand_words_beside_a_short_one(word_translator: Translator) -> N
     assert second.text == word_translator.translate(["He is tired."])[0].text
 
 
-def test_long_texts_are_batched_by_their_pieces(translator: Translator) -> None:
-    sizes = [3, 0, 900, 100, 101, 7, 0, 5, 1000]
-    batches = list(changed(translator, SearchConfig(batch_size=4))._batches(sizes))
-    assert batches == [[8], [2], [4, 3, 5], [7, 0]]
-    sizes = [50] * 10
-    found = [len(b) for b in changed(translator, SearchConfig(batch_size=4))._batches(sizes)]
-    assert found == [4, 4, 2]
-    batches = list(changed(translator, SearchConfig(batch_size=4))._batches([200] * 3, True))
-    assert [len(batch) for batch in batches] == [1, 1, 1]  # 4 * (100 / 200)^2
-
-
 @settings(max_examples=40, deadline=None)
 @given(texts=st.lists(st.text(max_size=40), max_size=4))
 def test_any_text(texts: list[str]) -> None:

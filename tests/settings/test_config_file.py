@@ -9,7 +9,7 @@ from pydantic import Field
 
 from nmt.errors import ConfigError
 from nmt.settings.base import Config
-from nmt.settings.config_file import Override, load_file
+from nmt.settings.config_file import Override, load_file, with_overrides
 from nmt.settings.yaml_text import dump_yaml
 
 
@@ -175,6 +175,14 @@ def test_overrides_reach_into_what_the_file_does_not_say(file: Path) -> None:
     assert config == Outer(
         name="x", rate=3e-4, inner=Inner(size=7, paths=(Path("a"), Path("b"))), other=Inner()
     )
+
+
+def test_overrides_apply_to_a_config_that_was_read_already() -> None:
+    config = Outer(name="x", rate=2)
+    changed = with_overrides(config, [Override("inner.size", 7, "--size 7")])
+    assert changed == Outer(name="x", rate=2, inner=Inner(size=7))
+    with pytest.raises(ConfigError, match=r"^--size x: inner.size: got 'x', allowed: a whole num"):
+        with_overrides(config, [Override("inner.size", "x", "--size x")])
 
 
 def test_the_last_override_of_a_key_wins(file: Path) -> None:

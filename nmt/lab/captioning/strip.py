@@ -41,9 +41,9 @@ def draw_strips(shown: Sequence[Sequence[Answer]], table: LooksTable) -> Figure:
     figure = new_figure(_PANEL_INCHES * width, 1.22 * _PANEL_INCHES * rows)
     grid = GridSpec(rows, width, figure)
     for top, answers in zip(range(0, rows, len(LANGUAGES)), shown, strict=False):
-        whole = figure.add_subplot(grid[top : top + len(LANGUAGES), :2])
-        whole.imshow(answers[0].picture, interpolation="nearest")
-        _frame(whole)
+        picture_axes = figure.add_subplot(grid[top : top + len(LANGUAGES), :2])
+        picture_axes.imshow(answers[0].picture, interpolation="nearest")
+        _frame(picture_axes)
         for row, answer in enumerate(answers, start=top):
             panels = [figure.add_subplot(grid[row, 2 + i]) for i in range(len(answer.said))]
             for axes, word, weights in zip(panels, answer.said, answer.attention, strict=False):

@@ -116,15 +116,15 @@ class Lexicon:
     """
 
     def __init__(self) -> None:
-        every = [Thing(s, c, big) for s in SHAPES for c in COLOURS for big in (True, False)]
+        things = [Thing(s, c, big) for s in SHAPES for c in COLOURS for big in (True, False)]
         small = Thing("circle", "red", False)
-        arrangements = [Arrangement("alike", (thing,)) for thing in every]
+        arrangements = [Arrangement("alike", (thing,)) for thing in things]
         arrangements += [
             Arrangement(relation, (thing, small))
-            for thing in every
+            for thing in things
             for relation in _RELATIONS["en"]
         ]
-        arrangements += [Arrangement("above", (small, thing)) for thing in every]
+        arrangements += [Arrangement("above", (small, thing)) for thing in things]
         texts = {w.text for a in arrangements for lang in LANGUAGES for w in caption(a, lang)}
         self.vocab = Vocab.of([*(f"<{language}>" for language in LANGUAGES), *sorted(texts)])
 
