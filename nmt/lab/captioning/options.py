@@ -5,7 +5,7 @@ from pydantic import Field, model_validator
 from nmt.lab.experiment import Options
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
-from nmt.models.recurrent.rnn_decoder import RNNDecoderConfig
+from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.settings.base import conflict_error
 
 
@@ -40,8 +40,8 @@ class CaptionsOptions(Options):
         return self
 
     @property
-    def decoder(self) -> RNNDecoderConfig:
+    def decoder(self) -> RecurrentConfig:
         """The translation decoder's own configuration."""
-        return RNNDecoderConfig(
+        return RecurrentConfig(
             embedding=self.embedding, hidden=self.hidden, dropout=0.0, attention=self.attention
         )

@@ -1,0 +1,135 @@
+"""GRU and LSTM cells for the decoder: one step, from the gates' shares of input and state."""
+
+import abc
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nmt.ops.gates import tanh_
+from nmt.ops.linear import Linear
+
+CellKind = Literal["gru", "lstm"]
+
+CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
+"""The hidden state, which other layers read, and the cell state of an LSTM (None for a GRU)."""
+
+
+def gru_step(
+    x_gates: Float[Tensor, "B G"], h_gates: Float[Tensor, "B G"], hidden: Float[Tensor, "B H"]
+) -> Float[Tensor, "B H"]:
+    """The next hidden state of a GRU, from the input's and the state's shares of the gates.
+
+    Gates [r; z; n] as in torch.nn.GRUCell, with the reset gate applied after the product
+    (Cho et al. 2014, arXiv 1406.1078):
+
+        r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r * h_n)
+        h' = (1 - z) n + z h
+    """
+    size = hidden.shape[-1]
+    reset, update = torch.sigmoid(x_gates[:, : 2 * size] + h_gates[:, : 2 * size]).chunk(2, dim=-1)
+    new = torch.addcmul(x_gates[:, 2 * size :], reset, h_gates[:, 2 * size :])
+    new = torch.tanh(new) if torch.is_grad_enabled() else tanh_(new)
+    return torch.lerp(new, hidden.to(new.dtype), update)  # under autocast they differ
+
+
+def lstm_step(
+    gates: Float[Tensor, "B G"], cell: Float[Tensor, "B H"]
+) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]:
+    """The next hidden and cell state of an LSTM, from the sum of all shares of the gates.
+
+    Gates [i; f; g; o] as in torch.nn.LSTMCell (Hochreiter & Schmidhuber 1997; arXiv 1308.0850,
+    section 2, without its peepholes):
+
+        i = sigmoid(a_i);  f = sigmoid(a_f);  g = tanh(a_g);  o = sigmoid(a_o)
+        c' = f c + i g;  h' = o tanh(c')
+    """
+    input_gate, forget_gate, new, output_gate = gates.chunk(4, dim=-1)
+    kept = torch.sigmoid(forget_gate) * cell.to(gates.dtype)  # under autocast they differ
+    after = torch.addcmul(kept, torch.sigmoid(input_gate), torch.tanh(new))
+    return torch.sigmoid(output_gate) * torch.tanh(after), after
+
+
+class Cell(nn.Module, abc.ABC):
+    """One step of a recurrent layer whose input is x, or [x; context] with `context_size`.
+
+    The input's weights are two modules: `input_gates` can be applied to all steps before the
+    first, `context_gates` only at its own step.
+    """
+
+    n_gates: int
+
+    def __init__(self, input_size: int, hidden_size: int, context_size: int | None = None) -> None:
+        super().__init__()
+        size = self.n_gates * hidden_size
+        self.input_gates = Linear(input_size, size)
+        self.context_gates = (
+            None if context_size is None else Linear(context_size, size, bias=False)
+        )
+        self.hidden_gates = Linear(hidden_size, size)
+
+    @abc.abstractmethod
+    def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
+        """The state after `state`, given the sum of the shares of x and of the context."""
+
+    def reset_parameters(self) -> None:
+        """See `reset_gates`; an LSTM's forget gate as in `reset_gate_biases`."""
+        reset_gates(self.n_gates, self.input_gates.weight, nn.init.xavier_uniform_)
+        if self.context_gates is not None:
+            reset_gates(self.n_gates, self.context_gates.weight, nn.init.xavier_uniform_)
+        reset_gates(self.n_gates, self.hidden_gates.weight, nn.init.orthogonal_)
+        reset_gate_biases(self.n_gates, self.input_gates.bias, self.hidden_gates.bias)
+
+
+class GRUCell(Cell):
+    """torch.nn.GRUCell; see `gru_step`."""
+
+    n_gates = 3
+
+    def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
+        """See Cell."""
+        hidden, _ = state
+        return gru_step(gates, self.hidden_gates(hidden), hidden), None
+
+
+class LSTMCell(Cell):
+    """torch.nn.LSTMCell; see `lstm_step`."""
+
+    n_gates = 4
+
+    def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
+        """See Cell."""
+        hidden, cell = state
+        assert cell is not None
+        return lstm_step(gates + self.hidden_gates(hidden), cell)
+
+
+CELLS: dict[CellKind, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell}
+
+
+def reset_gates(
+    n_gates: int, weight: Float[Tensor, "G I"], draw: Callable[[Tensor], Tensor]
+) -> None:
+    """Draw first weights gate by gate: a gate is a layer, several in one matrix are not.
+
+    In translation an input's weights are Xavier-uniform, a state's orthogonal (arXiv 1409.0473,
+    appendix B.1).
+    """
+    with torch.no_grad():
+        for gate in weight.chunk(n_gates):
+            draw(gate)
+
+
+def reset_gate_biases(n_gates: int, *biases: Float[Tensor, " G"]) -> None:
+    """Set biases to 0, those of an LSTM's forget gate to a sum of 1.
+
+    An LSTM with four gates then remembers until it learns to forget (Jozefowicz et al. 2015, An
+    empirical exploration of recurrent network architectures, section 2.2).
+    """
+    with torch.no_grad():
+        for bias in biases:
+            bias.zero_()
+        if n_gates == LSTMCell.n_gates:
+            biases[0].chunk(n_gates)[1].fill_(1)
