@@ -135,8 +135,8 @@ class Int8Layers(nn.Module):
             cells = [cell for cell in layer if isinstance(cell, Cell)]
             parts = (len(cells), 1 if self.kind == "gru" else 2, -1)
             states, final = in_directions(x, lengths, [partial(_states_of, c) for c in cells])
-            x = states.unflatten(2, parts)[:, :, :, 0].flatten(2)
-            finals.append(final.unflatten(1, parts).transpose(1, 2).flatten(2))
+            x = states.reshape(*states.shape[:2], *parts)[:, :, :, 0].flatten(2)
+            finals.append(final.view(len(final), *parts).transpose(1, 2).flatten(2))
         hidden, *cell_states = torch.stack(finals, dim=1).unbind(2)
         return LayerStates(x, hidden, cell_states[0] if cell_states else None)
 

@@ -28,6 +28,7 @@ from nmt.training.loop import Outcome, train
 from nmt.training.meter import MemoryUse
 
 COMMAND = ["nmt", "train"]
+LSTM = {"encoder": {"cell": "lstm"}, "decoder": {"kind": "luong", "cell": "lstm"}}
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +111,14 @@ def test_it_compiles_what_searches_use(corpus: Path, monkeypatch: pytest.MonkeyP
     assert asked
 
 
-@pytest.mark.parametrize("stop_after", [3, 7, 10])
-def test_resume_equals_the_unbroken_run(corpus: Path, stop_after: int) -> None:
+@pytest.mark.parametrize(("stop_after", "cell"), [(3, "gru"), (7, "gru"), (10, "gru"), (7, "lstm")])
+def test_resume_equals_the_unbroken_run(corpus: Path, stop_after: int, cell: str) -> None:
     options: dict[str, Any] = {
-        "model": {"dropout": 0.3},
+        "model": {
+            "dropout": 0.3,
+            "encoder": {"cell": cell},
+            "decoder": {"kind": "bahdanau", "cell": cell},
+        },
         "train": {
             "epochs": 2,
             "log_every": 2,
@@ -249,6 +254,7 @@ def test_a_corpus_without_a_fit_pair_is_an_error(corpus: Path) -> None:
     [
         {"train": {"epochs": 1, "batch_by": "tokens", "batch_size": 300}},
         {"train": {"epochs": 1, "precision": "bf16", "label_smoothing": 0.1}},
+        {"train": {"epochs": 1, "precision": "bf16"}, "model": LSTM},
         {"train": {"epochs": 1, "optimizer": {"kind": "adadelta"}, "lr": 1.0}},
         {"train": {"epochs": 1, "schedule": {"kind": "plateau"}}, "valid": {"every": 2}},
         {"train": {"epochs": 1, "schedule": {"kind": "cosine"}, "clip_norm": None}},

@@ -119,6 +119,7 @@ class RNNDecoder(nn.Module):
         embedded = self.dropout(self.embedding(tgt_in.t()))
         attention, cell, memory = self.attention, self.cell, state.attention.apart()
         assert isinstance(attention, AdditiveAttention)
+        assert cell.context_gates is not None
         hidden, contexts, weights = attentional_gru(
             cell.input_gates(embedded),
             state.hidden[:, 0],

@@ -134,7 +134,8 @@ def _side_by_side(
     layers: nn.RNNBase, last: Float[Tensor, "layers_and_directions B H"]
 ) -> Float[Tensor, "B L M"]:
     """The directions of each layer, one after the other."""
-    return last.unflatten(0, (layers.num_layers, -1)).permute(2, 0, 1, 3).flatten(2)
+    by_layer = last.view(layers.num_layers, -1, *last.shape[1:])
+    return by_layer.permute(2, 0, 1, 3).flatten(2)
 
 
 class RNNEncoder(nn.Module):
