@@ -12,13 +12,9 @@ from nmt.bench.textbook import textbook_of
 from nmt.device import Precision
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
-from nmt.models.recurrent.rnn import RNNConfig
 
 Form = Literal["nmt", "plain", "textbook"]
-"""The model as it is configured by default, its readable path, and the textbook's loop."""
-
-FUSED = "fused"
-"""The field of the model's config that chooses the fast path, where there is one."""
+"""The model with its default backend, with `backend: reference`, and the textbook's loop."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +45,7 @@ class Plan:
 
     def variants(self) -> list[Variant]:
         """Those that are measured side by side; the last is what the others are held against."""
-        forms: list[Form] = ["nmt", "textbook"]
-        if FUSED in RNNConfig.model_fields:
-            forms.insert(1, "plain")
+        forms: list[Form] = ["nmt", "plain", "textbook"]
         faster: list[Variant] = []
         if self.precision != "fp32":
             faster = [Variant("nmt", self.precision)]
@@ -68,7 +62,7 @@ class Plan:
         config = self.sizes.model()
         torch.manual_seed(self.seed)
         if variant.form == "plain":
-            config = RNNConfig.model_validate({**config.model_dump(), FUSED: False})
+            config = config.model_copy(update={"backend": "reference"})
         model = build_model(config, src_vocab, tgt_vocab)
         if variant.form == "textbook":
             model = textbook_of(model, config, src_vocab, tgt_vocab)

@@ -30,6 +30,7 @@ class _WithoutEnd(Vocabulary):
     def __init__(self, whole: Vocabulary) -> None:
         super().__init__()
         self.whole = whole
+        self.backend = whole.backend
 
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """See Vocabulary."""

@@ -26,8 +26,8 @@ from torch import Tensor
 from nmt.decoding.back_pointers import Chosen, Step, Trail, length_penalty, scored
 from nmt.device import CACHED_NUMBERS
 from nmt.models.base import Seq2Seq, State, StepOutput
+from nmt.ops.backend import operations
 from nmt.ops.masks import keep_from_lengths
-from nmt.ops.searching import likeliest
 from nmt.settings.base import Config, conflict_error
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
@@ -247,8 +247,9 @@ def _best_pieces(
     """
     # Twice a cache's size: half as many small operations are worth more than the cache's rest.
     n_numbers = 2 * CACHED_NUMBERS if out.features.device.type == "cpu" else sys.maxsize
+    own = operations(out.vocabulary.backend, out.features)
     best = [
-        likeliest(logits, min(beam, logits.shape[1]), banned_ids, vocab_size)
+        own.top_k_log_probs(logits, min(beam, logits.shape[1]), banned_ids, vocab_size)
         for logits in out.vocabulary.in_parts(out.features, n_numbers)
     ]
     return torch.cat([values for values, _ in best]), torch.cat([ids for _, ids in best])

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from nmt.models.attention.base import Attention, AttentionState, Look
+from nmt.models.attention.base import Attention, AttentionOutput, AttentionState
 from nmt.models.attention.scores import GaussianConfig
 
 Kernel = Literal["gaussian", "boxcar", "epanechnikov", "constant"]
@@ -22,7 +22,7 @@ def attend(
     rows = keys.expand(len(queries), -1).unsqueeze(-1)
     none = torch.zeros(len(queries), dtype=torch.long)
     state = AttentionState(attention.project(rows), rows, keep, none, None)
-    look: Look = attention(queries[:, None, None], state)
+    look: AttentionOutput = attention(queries[:, None, None], state)
     return look.weights.squeeze(1)
 
 

@@ -1,8 +1,7 @@
-"""A model whose matrix products are of 8-bit integers, for decoding on a CPU.
+"""A copy of a model whose matrix products are of 8-bit integers, for decoding on a CPU.
 
-No calibration and no second file: weights are rounded when the model is made, what they are
-multiplied with at each call. Embeddings, and what attention makes of queries and keys, stay as
-they are.
+It needs no calibration and no second file: weights are quantized when the copy is made, their
+inputs at each call. Embeddings and the arithmetic of attention stay in fp32.
 """
 
 import copy
@@ -15,60 +14,67 @@ from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq, Vocabulary
 from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, LSTMCell
-from nmt.models.recurrent.encoder import LayerStates, PaddedGRU, PaddedLSTM, weights_by_direction
+from nmt.models.recurrent.encoder import EncoderStates, PaddedGRU, PaddedLSTM, weights_by_direction
 from nmt.models.vocabulary import VocabLinear
-from nmt.ops.gru import in_directions
-from nmt.ops.searching import rounded, scaled
+from nmt.ops.backend import BackendName, operations
+from nmt.ops.directions import in_directions
 
-_FEWEST_OUTPUTS = 64
-"""Where a layer has fewer, rounding its input costs more than the product saves."""
+_MIN_OUTPUTS = 64
+"""With fewer outputs, quantizing a layer's input costs more than the product saves."""
 
 
 class Int8Linear(nn.Module):
     """W x + b, the products in int8 and their sums exact.
 
-    Each row of W and each x has a scale of its own, its greatest magnitude over 127: what one x
-    gives does not depend on those beside it.
+    Each row of W and each x has a scale of its own, its greatest magnitude over 127. The result
+    of one x therefore does not depend on the others in its batch.
     """
 
-    whole: Tensor
+    quantized: Tensor
     scales: Tensor
     bias: Tensor | None
 
-    def __init__(self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None) -> None:
+    def __init__(
+        self,
+        weight: Float[Tensor, "O I"],
+        bias: Float[Tensor, " O"] | None,
+        backend: BackendName = "auto",
+    ) -> None:
         super().__init__()
-        whole, scales = rounded(weight.detach())
-        self.register_buffer("whole", whole)
+        self.backend: BackendName = backend
+        quantized, scales = operations(backend, weight).quantize_rows(weight.detach())
+        self.register_buffer("quantized", quantized)
         self.register_buffer("scales", scales.squeeze(1))
         self.register_buffer("bias", None if bias is None else bias.detach().clone())
 
     @property
     def weight(self) -> Float[Tensor, "O I"]:
-        """W as it was rounded."""
-        return self.whole * self.scales.unsqueeze(1)
+        """W after rounding."""
+        return self.quantized * self.scales.unsqueeze(1)
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
         """See the class."""
         products, scales = self._products(x.flatten(0, -2))
-        return self._scaled(products, scales).view(*x.shape[:-1], -1)
+        return self._dequantize(products, scales).view(*x.shape[:-1], -1)
 
     def in_parts(self, x: Float[Tensor, "N I"], n_numbers: int) -> Iterator[Float[Tensor, "_ O"]]:
         """`forward`, some rows at a time; see Vocabulary.in_parts."""
-        n_rows = max(1, n_numbers // len(self.whole))
+        n_rows = max(1, n_numbers // len(self.quantized))
         products, scales = self._products(x)
-        yield from map(self._scaled, torch.split(products, n_rows), torch.split(scales, n_rows))
+        yield from map(self._dequantize, torch.split(products, n_rows), torch.split(scales, n_rows))
 
     def _products(
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
-        """Those of whole numbers, and each row's scale."""
-        whole, scales = rounded(x)
-        return torch._int_mm(whole, self.whole.t()), scales
+        """The integer products, and each row's scale."""
+        own = operations(self.backend, x)
+        quantized, scales = own.quantize_rows(x)
+        return own.int8_matmul(quantized, self.quantized.t()), scales
 
-    def _scaled(
+    def _dequantize(
         self, products: Int32[Tensor, "N O"], scales: Float[Tensor, "N 1"]
     ) -> Float[Tensor, "N O"]:
-        return scaled(products, scales, self.scales, self.bias)
+        return operations(self.backend, scales).dequantize(products, scales, self.scales, self.bias)
 
 
 class Int8Vocabulary(Vocabulary):
@@ -76,7 +82,8 @@ class Int8Vocabulary(Vocabulary):
 
     def __init__(self, exact: Vocabulary) -> None:
         super().__init__()
-        self.linear = Int8Linear(*exact.affine())
+        self.backend = exact.backend
+        self.linear = Int8Linear(*exact.affine(), exact.backend)
 
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """See Vocabulary."""
@@ -90,22 +97,22 @@ class Int8Vocabulary(Vocabulary):
         return self.linear.in_parts(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
-        """See Vocabulary; the weight as it was rounded."""
+        """See Vocabulary; the weight after rounding."""
         assert self.linear.bias is not None
         return self.linear.weight, self.linear.bias
 
 
-def int8_cell(kind: CellKind, weights: Sequence[Tensor]) -> Cell:
+def int8_cell(kind: CellKind, weights: Sequence[Tensor], backend: BackendName = "auto") -> Cell:
     """A cell in int8; `weights` are weight_ih, weight_hh, bias_ih and bias_hh as in torch."""
     w_ih, w_hh, b_ih, b_hh = weights
     cell = CELLS[kind](w_ih.shape[1], w_hh.shape[1])
-    setattr(cell, "input_gates", Int8Linear(w_ih, b_ih))  # noqa: B010 - another class of layer
-    setattr(cell, "hidden_gates", Int8Linear(w_hh, b_hh))  # noqa: B010
+    setattr(cell, "input_gates", Int8Linear(w_ih, b_ih, backend))  # noqa: B010 - another class of layer
+    setattr(cell, "hidden_gates", Int8Linear(w_hh, b_hh, backend))  # noqa: B010
     return cell
 
 
 def _states_of(cell: Cell, n_steps: int, x: Float[Tensor, "N I"]) -> Float[Tensor, "N X"]:
-    """The states after each step, an LSTM's cell state beside them; see ops.gru.Reader."""
+    """The states after each step, an LSTM's cell state beside them; see ops.directions.Reader."""
     gates = cell.input_gates(x).unflatten(0, (n_steps, -1))
     zeros = gates.new_zeros(gates.shape[1], gates.shape[2] // cell.n_gates)
     state: CellState = (zeros, zeros if isinstance(cell, LSTMCell) else None)
@@ -123,11 +130,14 @@ class Int8Layers(nn.Module):
         super().__init__()
         self.kind: CellKind = "gru" if isinstance(exact, PaddedGRU) else "lstm"
         self.layers = nn.ModuleList(
-            nn.ModuleList(int8_cell(self.kind, w) for w in weights_by_direction(exact, i))
+            nn.ModuleList(
+                int8_cell(self.kind, weights, exact.backend)
+                for weights in weights_by_direction(exact, i)
+            )
             for i in range(exact.num_layers)
         )
 
-    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> LayerStates:
+    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
         """See PaddedGRU.read."""
         finals = []
         for layer in self.layers:
@@ -138,18 +148,20 @@ class Int8Layers(nn.Module):
             x = states.reshape(*states.shape[:2], *parts)[:, :, :, 0].flatten(2)
             finals.append(final.view(len(final), *parts).transpose(1, 2).flatten(2))
         hidden, *cell_states = torch.stack(finals, dim=1).unbind(2)
-        return LayerStates(x, hidden, cell_states[0] if cell_states else None)
+        return EncoderStates(x, hidden, cell_states[0] if cell_states else None)
 
 
 def in_int8(model: Seq2Seq) -> Seq2Seq:
     """A copy of the model in eval mode, with linear and recurrent layers and vocabulary in int8."""
     copied = copy.deepcopy(model).eval()
-    for module in list(copied.modules()):
+    modules = list(copied.modules())
+    backend = next(module.backend for module in modules if isinstance(module, Vocabulary))
+    for module in modules:
         for name, layer in module.named_children():
             if isinstance(layer, VocabLinear):
                 setattr(module, name, Int8Vocabulary(layer))
             elif isinstance(layer, PaddedGRU | PaddedLSTM):
                 setattr(module, name, Int8Layers(layer))
-            elif isinstance(layer, nn.Linear) and layer.out_features >= _FEWEST_OUTPUTS:
-                setattr(module, name, Int8Linear(layer.weight, layer.bias))
+            elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
+                setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))
     return copied

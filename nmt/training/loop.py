@@ -11,11 +11,12 @@ from nmt.config import RunConfig
 from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.data.corpora import read_examples, resolve_split, split_files
 from nmt.data.sources import pairs_of
-from nmt.device import Precision, autocast, describe_device, deterministic, resolve_device
+from nmt.device import autocast, describe_device, deterministic, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
-from nmt.ops.ways import prepare_cpu
+from nmt.ops.backend import why
+from nmt.ops.precision import compute_dtype
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.text.tokenizer import Tokenizers
@@ -74,7 +75,7 @@ def train(
     folder = Path(folder)
     check_place(folder)
     with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
-        found = _describe(device, config.train.precision)
+        found = {"device": describe_device(device), "backend": _backend(config, device)}
         opened = open_run(folder, config, command, data_files, found, allow_change)
         run = opened.run
         with RunLog(run.path, config.train.tensorboard, quiet) as log:
@@ -140,7 +141,8 @@ def _assemble(
         f"{' (joint)' if tokenizers.joint else ''}",
         *(f"              {note}" for note in vocabulary_notes(tokenizers, corpus)),
         f"model         {config.model.kind}, {n_parameters:,} parameters",
-        f"device        {_describe(device, train.precision)}, {train.precision}",
+        f"device        {describe_device(device)}, {train.precision}",
+        f"backend       {_backend(config, device)}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each"
         + (f", {train.accumulate} to an update" if train.accumulate > 1 else ""),
@@ -151,14 +153,11 @@ def _assemble(
     return parts, "\n".join(lines)
 
 
-def _describe(device: torch.device, precision: Precision) -> str:
-    """The device, and by what the small operations of a CPU run; compiles what is not yet."""
-    if device.type != "cpu":
-        return describe_device(device)
-    with autocast(device, precision):
-        why_not = prepare_cpu()
-    kernels = f"kernels not compiled ({why_not})" if why_not else "compiled kernels"
-    return f"{describe_device(device)}, {kernels}"
+def _backend(config: RunConfig, device: torch.device) -> str:
+    """The implementation of the operations and why it was chosen; see nmt.ops.backend."""
+    with autocast(device, config.train.precision):
+        dtype = compute_dtype(torch.empty(0, device=device))
+    return why(config.model.backend, device, dtype)
 
 
 def _data_files(config: RunConfig) -> list[Path]:

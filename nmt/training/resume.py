@@ -31,7 +31,7 @@ def open_run(
     config: RunConfig,
     command: Sequence[str],
     data_files: Sequence[Path],
-    device: str,
+    hardware: Mapping[str, str],
     allow_change: bool = False,
 ) -> Opened:
     """The run at `folder`, made now or continued.
@@ -50,7 +50,7 @@ def open_run(
             _begin_again(run, config)
     # The card comes first: a config.yaml without one is not a run's but the user's own.
     if not begun(run):
-        run.write_json(CARD, run_card(config, command, data_files, device))
+        run.write_json(CARD, run_card(config, command, data_files, hardware))
         return Opened(run if run.exists else RunDirectory.create(folder, config))
     found = changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)

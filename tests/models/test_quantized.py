@@ -97,8 +97,8 @@ def test_layers_are_near_the_exact_ones_and_read_each_sentence_alone(
 ) -> None:
     """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
     torch.manual_seed(0)
-    sizes = (41, 64, 2, 0.0, bidirectional)
-    exact = PaddedGRU(*sizes, fused=True).eval() if kind == "gru" else PaddedLSTM(*sizes).eval()
+    sizes = (41, 64, 2, 0.0, bidirectional, "fused")
+    exact = (PaddedGRU if kind == "gru" else PaddedLSTM)(*sizes).eval()
     layers = Int8Layers(exact)
     x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
     values, *finals = layers.read(x, lengths)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.ops.products import columns, product
+from nmt.ops.products import product, transpose
 
 M, K, N = 5, 7, 3
 
@@ -48,7 +48,7 @@ def test_the_same_bits_every_time() -> None:
     assert all(torch.equal(product(left, right), product(left, right)) for _ in range(5))
 
 
-def test_columns_lie_in_one_piece() -> None:
+def test_a_transpose_is_contiguous() -> None:
     rows = torch.randn(M, K)
-    assert torch.equal(columns(rows), rows.t())
-    assert columns(rows).is_contiguous()
+    assert torch.equal(transpose(rows), rows.t())
+    assert transpose(rows).is_contiguous()

@@ -20,7 +20,6 @@ from nmt.data.sources import read_tsv
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.evaluation.request import EvalRequest, perform
 from nmt.inference.translator import Translator
-from nmt.ops import ways
 from nmt.runs.directory import RunDirectory
 from nmt.storage.process_memory import process_bytes
 from nmt.training import trainer
@@ -101,14 +100,6 @@ def test_the_copied_run_translates_elsewhere(learned: Path, tmp_path: Path) -> N
         assert Translator.load(tmp_path / "moved").translate(["a b c"])[0].text == "c b a"
     finally:
         (tmp_path / "moved").rename(learned / "run")
-
-
-def test_it_compiles_what_searches_use(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search itself compiles nothing."""
-    asked: list[bool] = []
-    monkeypatch.setattr(ways, "compile_search", lambda: asked.append(True) or "")
-    _train(corpus, train={"epochs": 1})
-    assert asked
 
 
 @pytest.mark.parametrize(("stop_after", "cell"), [(3, "gru"), (7, "gru"), (10, "gru"), (7, "lstm")])

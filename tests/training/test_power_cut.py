@@ -14,7 +14,7 @@ from disk import Recorder, failing
 from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
-from nmt.ops.ways import prepare_cpu
+from nmt.ops.backend import choose
 from nmt.runs.directory import RunDirectory
 from nmt.training.loop import Outcome, train
 
@@ -25,7 +25,7 @@ KEEP = ("nothing", "names", "all", "some", "some")
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """A folder with a small corpus of reversals: two updates an epoch."""
-    prepare_cpu()  # so that no call is a compilation's
+    choose("auto", torch.device("cpu"), torch.float32)
     write_reversal(tmp_path, n_train=64, n_test=6)
     return tmp_path
 

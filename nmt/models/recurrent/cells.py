@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nmt.ops.gates import tanh_
-from nmt.ops.linear import Linear
+from nmt.models.linear import Linear
+from nmt.ops.backend import BackendName
+from nmt.ops.reference import gru_cell
 
 CellKind = Literal["gru", "lstm"]
 
@@ -17,25 +18,7 @@ CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 """The hidden state, which other layers read, and the cell state of an LSTM (None for a GRU)."""
 
 
-def gru_step(
-    x_gates: Float[Tensor, "B G"], h_gates: Float[Tensor, "B G"], hidden: Float[Tensor, "B H"]
-) -> Float[Tensor, "B H"]:
-    """The next hidden state of a GRU, from the input's and the state's shares of the gates.
-
-    Gates [r; z; n] as in torch.nn.GRUCell, with the reset gate applied after the product
-    (Cho et al. 2014, arXiv 1406.1078):
-
-        r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r * h_n)
-        h' = (1 - z) n + z h
-    """
-    size = hidden.shape[-1]
-    reset, update = torch.sigmoid(x_gates[:, : 2 * size] + h_gates[:, : 2 * size]).chunk(2, dim=-1)
-    new = torch.addcmul(x_gates[:, 2 * size :], reset, h_gates[:, 2 * size :])
-    new = torch.tanh(new) if torch.is_grad_enabled() else tanh_(new)
-    return torch.lerp(new, hidden.to(new.dtype), update)  # under autocast they differ
-
-
-def lstm_step(
+def lstm_cell(
     gates: Float[Tensor, "B G"], cell: Float[Tensor, "B H"]
 ) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]:
     """The next hidden and cell state of an LSTM, from the sum of all shares of the gates.
@@ -61,14 +44,22 @@ class Cell(nn.Module, abc.ABC):
 
     n_gates: int
 
-    def __init__(self, input_size: int, hidden_size: int, context_size: int | None = None) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        context_size: int | None = None,
+        backend: BackendName = "auto",
+    ) -> None:
         super().__init__()
         size = self.n_gates * hidden_size
-        self.input_gates = Linear(input_size, size)
+        self.input_gates = Linear(input_size, size, backend=backend)
         self.context_gates = (
-            None if context_size is None else Linear(context_size, size, bias=False)
+            None
+            if context_size is None
+            else Linear(context_size, size, bias=False, backend=backend)
         )
-        self.hidden_gates = Linear(hidden_size, size)
+        self.hidden_gates = Linear(hidden_size, size, backend=backend)
 
     @abc.abstractmethod
     def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
@@ -84,18 +75,18 @@ class Cell(nn.Module, abc.ABC):
 
 
 class GRUCell(Cell):
-    """torch.nn.GRUCell; see `gru_step`."""
+    """torch.nn.GRUCell; see ops.reference.gru_cell."""
 
     n_gates = 3
 
     def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
         """See Cell."""
         hidden, _ = state
-        return gru_step(gates, self.hidden_gates(hidden), hidden), None
+        return gru_cell(gates, self.hidden_gates(hidden), hidden), None
 
 
 class LSTMCell(Cell):
-    """torch.nn.LSTMCell; see `lstm_step`."""
+    """torch.nn.LSTMCell; see `lstm_cell`."""
 
     n_gates = 4
 
@@ -103,7 +94,7 @@ class LSTMCell(Cell):
         """See Cell."""
         hidden, cell = state
         assert cell is not None
-        return lstm_step(gates + self.hidden_gates(hidden), cell)
+        return lstm_cell(gates + self.hidden_gates(hidden), cell)
 
 
 CELLS: dict[CellKind, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell}

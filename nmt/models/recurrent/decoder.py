@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from nmt.models.attention.base import AttentionState, Look
-from nmt.models.attention.scores import AdditiveAttention
+from nmt.models.attention.base import AdditiveScore, AttentionOutput, AttentionState
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
 from nmt.models.recurrent.cells import CELLS, CellState, GRUCell
 from nmt.models.recurrent.initial_state import InitialState, LayerStates
 from nmt.models.recurrent.rnn_config import LuongConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear
-from nmt.ops.attentional_gru import attentional_gru, attentional_gru_runs_on
+from nmt.ops import Operations
+from nmt.ops.backend import BackendName, operations
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,16 @@ class RNNState(State):
     """The states of every layer, and what attention remembers.
 
     `cell` are the cell states of LSTMs, None for GRUs. `feed` is Luong's h~ of the last step,
-    zeros at first; None in Bahdanau's decoder. Where `in_gates`, attention sums the annotations'
-    shares of the cell's gates in their place.
+    zeros at first; None in Bahdanau's decoder. Where `context_is_gates`,
+    attention sums the annotations times the cell's weight, so that the context it returns is the
+    context's share of the gates.
     """
 
     hidden: Float[Tensor, "B L H"]
     cell: Float[Tensor, "B L H"] | None
     attention: AttentionState
     feed: Float[Tensor, "B H"] | None
-    in_gates: bool = False
+    context_is_gates: bool = False
 
 
 class RNNDecoder(nn.Module):
@@ -51,19 +52,23 @@ class RNNDecoder(nn.Module):
         section, cell = config.decoder, CELLS[config.decoder.cell]
         self.embedding = PieceEmbedding(vocab_size, embedding)
         self.dropout = nn.Dropout(config.dropout)
-        self.fused = config.fused
+        self.backend: BackendName = config.backend
         self.initial = InitialState(
             section.initial_state, memory_size, hidden, layers, has_cell=section.cell == "lstm"
         )
-        self.attention = config.attention.build(query_size=hidden, memory_size=memory_size)
+        self.attention = config.attention.build(hidden, memory_size, config.backend)
         self.feeds = isinstance(section, LuongConfig)
-        self.cell = cell(embedding, hidden, context_size=hidden if self.feeds else memory_size)
-        self.upper = nn.ModuleList(cell(hidden, hidden) for _ in range(layers - 1))
+        context_size = hidden if self.feeds else memory_size
+        self.cell = cell(embedding, hidden, context_size, config.backend)
+        self.upper = nn.ModuleList(
+            cell(hidden, hidden, backend=config.backend) for _ in range(layers - 1)
+        )
         if self.feeds:
             self.W_c = nn.Linear(memory_size + hidden, hidden, bias=False)
         self.readout = section.readout.build(hidden, embedding, memory_size)
         tied = self.embedding if config.tie_embeddings != "none" else None
-        self.output = VocabLinear(section.readout.width(hidden), vocab_size, rms=0.5, tied=tied)
+        width = section.readout.width(hidden)
+        self.output = VocabLinear(width, vocab_size, 0.5, tied, config.backend)
 
     def init_state(self, memory: Memory) -> RNNState:
         """The state before the first piece, the keys projected."""
@@ -85,42 +90,40 @@ class RNNDecoder(nn.Module):
         sums = not self.feeds and not self.readout.reads_context and self.attention.sums_annotations
         values = state.attention.values
         values = self._context_gates(values) if sums else values.contiguous()
-        return replace(state, attention=replace(state.attention, values=values), in_gates=sums)
+        attention = replace(state.attention, values=values)
+        return replace(state, attention=attention, context_is_gates=sums)
 
     def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
         """Advance by one piece, given the piece before it."""
         embedded = self.dropout(self.embedding(last_ids))
-        top, look, state = self._advance(self.cell.input_gates(embedded), state)
-        features = self._features(top, embedded, look.context.squeeze(1))
-        return StepOutput(features, self.output, look.weights.squeeze(1), state)
+        top, attended, state = self._advance(self.cell.input_gates(embedded), state)
+        features = self._features(top, embedded, attended.context.squeeze(1))
+        return StepOutput(features, self.output, attended.weights.squeeze(1), state)
 
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
         """All T steps; what does not depend on the state is done for all of them at once."""
-        if self._is_fusible(state):
-            return self._fused(tgt_in, state, with_weights)
-        return self._in_turn(tgt_in, state, with_weights)
-
-    def _is_fusible(self, state: RNNState) -> bool:
-        """Whether nmt/ops/attentional_gru.py computes what `_in_turn` would."""
-        return (
-            self.fused
-            and isinstance(self.cell, GRUCell)
-            and attentional_gru_runs_on(state.hidden[:, 0])
-            and not (self.feeds or len(self.upper) > 0)
-            and isinstance(self.attention, AdditiveAttention)
-            and self.attention.is_plain
-        )
+        own = operations(self.backend, state.hidden)
+        is_one_gru = isinstance(self.cell, GRUCell) and not self.feeds and len(self.upper) == 0
+        score = self.attention.as_additive() if is_one_gru else None
+        if score is None or not own.serves_attentional_gru:
+            return self._loop(tgt_in, state, with_weights)
+        return self._fused(own, score, tgt_in, state, with_weights)
 
     def _fused(
-        self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
+        self,
+        own: Operations,
+        score: AdditiveScore,
+        tgt_in: Int[Tensor, "B T"],
+        state: RNNState,
+        with_weights: bool,
     ) -> DecoderOutput:
+        """All steps as one operation."""
         embedded = self.dropout(self.embedding(tgt_in.t()))
-        attention, cell, memory = self.attention, self.cell, state.attention.apart()
-        assert isinstance(attention, AdditiveAttention)
+        cell, memory = self.cell, state.attention.apart()
         assert cell.context_gates is not None
-        hidden, contexts, weights = attentional_gru(
+        hidden, contexts, weights = own.attentional_gru(
             cell.input_gates(embedded),
             state.hidden[:, 0],
             memory.keys,
@@ -129,8 +132,8 @@ class RNNDecoder(nn.Module):
             cell.context_gates.weight,
             cell.hidden_gates.weight,
             cell.hidden_gates.bias,
-            attention.W_q.weight,
-            attention.w_v.weight.squeeze(0),
+            score.query_weight,
+            score.score_vector,
         )
         features = self._features(hidden, embedded, contexts).transpose(0, 1)
         if not with_weights:
@@ -138,41 +141,42 @@ class RNNDecoder(nn.Module):
         weights = weights.transpose(0, 1)
         return DecoderOutput(features, self.output, weights, weights.unsqueeze(1))
 
-    def _in_turn(
+    def _loop(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
     ) -> DecoderOutput:
+        """One step after another."""
         embedded = self.dropout(self.embedding(tgt_in))
         tops: list[Tensor] = []
-        looks: list[Look] = []
+        outputs: list[AttentionOutput] = []
         for gates in self.cell.input_gates(embedded).unbind(dim=1):
-            top, look, state = self._advance(gates, state)
+            top, attended, state = self._advance(gates, state)
             tops.append(top)
-            looks.append(look)
-        contexts = torch.cat([look.context for look in looks], dim=1)
+            outputs.append(attended)
+        contexts = torch.cat([attended.context for attended in outputs], dim=1)
         features = self._features(torch.stack(tops, dim=1), embedded, contexts)
-        surrogate = self.attention.surrogate([look.choice for look in looks])
+        surrogate = self.attention.surrogate([attended.choice for attended in outputs])
         if not with_weights:
             return DecoderOutput(features, self.output, surrogate=surrogate)
-        heads = torch.cat([look.heads for look in looks], dim=2)
-        weights = torch.cat([look.weights for look in looks], dim=1)
+        heads = torch.cat([attended.heads for attended in outputs], dim=2)
+        weights = torch.cat([attended.weights for attended in outputs], dim=1)
         return DecoderOutput(features, self.output, weights, heads, surrogate)
 
     def _advance(
         self, input_gates: Float[Tensor, "B G"], state: RNNState
-    ) -> tuple[Float[Tensor, "B H"], Look, RNNState]:
+    ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
         """One step: what the readout reads, the attention's output, and the state after it."""
         if state.feed is None:  # Bahdanau
-            look: Look = self.attention(state.hidden[:, -1:], state.attention)
-            context = look.context.squeeze(1)
-            gates = context if state.in_gates else self._context_gates(context)
+            attended: AttentionOutput = self.attention(state.hidden[:, -1:], state.attention)
+            context = attended.context.squeeze(1)
+            gates = context if state.context_is_gates else self._context_gates(context)
             hidden, cell = self._layers(input_gates + gates, state)
-            after = RNNState(hidden, cell, look.state, None, state.in_gates)
-            return hidden[:, -1], look, after
+            after = RNNState(hidden, cell, attended.state, None, state.context_is_gates)
+            return hidden[:, -1], attended, after
         hidden, cell = self._layers(input_gates + self._context_gates(state.feed), state)
-        look = self.attention(hidden[:, -1:], state.attention)
-        both = torch.cat([look.context.squeeze(1), hidden[:, -1]], dim=-1)
+        attended = self.attention(hidden[:, -1:], state.attention)
+        both = torch.cat([attended.context.squeeze(1), hidden[:, -1]], dim=-1)
         feed = torch.tanh(self.W_c(both))
-        return feed, look, RNNState(hidden, cell, look.state, feed)
+        return feed, attended, RNNState(hidden, cell, attended.state, feed)
 
     def _context_gates(self, context: Float[Tensor, "*L M"]) -> Float[Tensor, "*L G"]:
         """The context's share of the first layer's gates."""

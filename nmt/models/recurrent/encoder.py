@@ -11,10 +11,10 @@ from nmt.models.base import Memory
 from nmt.models.recurrent.cells import GRUCell, LSTMCell, reset_gate_biases, reset_gates
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
-from nmt.ops.gru import gru_layer
+from nmt.ops.backend import BackendName, operations
 
 
-class LayerStates(NamedTuple):
+class EncoderStates(NamedTuple):
     """The top layer's hidden states, 0 at padding, and the last states of every layer.
 
     Both directions stand side by side, forward first, M = 2 H; a layer's last states are those
@@ -30,8 +30,8 @@ class LayerStates(NamedTuple):
 class PaddedGRU(nn.GRU):
     """torch.nn.GRU over padded sentences; padding reaches no state.
 
-    Where `fused`, each direction of a layer is one operation on a CPU (nmt/ops/gru.py), with the
-    same numbers up to rounding.
+    Where `backend` serves it, each direction of a layer is one operation (Operations.gru_layer),
+    with the same numbers up to rounding; elsewhere torch's own layer runs, cuDNN's on a GPU.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class PaddedGRU(nn.GRU):
         layers: int,
         dropout: float,
         bidirectional: bool,
-        fused: bool,
+        backend: BackendName = "auto",
     ) -> None:
         super().__init__(
             input_size,
@@ -51,21 +51,21 @@ class PaddedGRU(nn.GRU):
             dropout=dropout if layers > 1 else 0.0,
             bidirectional=bidirectional,
         )
-        self.fused = fused
+        self.backend: BackendName = backend
 
-    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> LayerStates:
+    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
         """The states of sentences of these lengths, all at least 1."""
-        # On a GPU cuDNN has a layer of its own.
-        if not self.fused or x.device.type != "cpu":
+        own = operations(self.backend, x)
+        if not own.serves_gru_layer:
             outputs, last = self(_packed(x, lengths))
-            return LayerStates(_unpacked(outputs, x.shape[1]), _side_by_side(self, last), None)
+            return EncoderStates(_unpacked(outputs, x.shape[1]), _side_by_side(self, last), None)
         finals = []
         for i in range(self.num_layers):
             if i > 0:
                 x = nn.functional.dropout(x, self.dropout, self.training)
-            x, final = gru_layer(x, lengths, weights_by_direction(self, i))
+            x, final = own.gru_layer(x, lengths, weights_by_direction(self, i))
             finals.append(final)
-        return LayerStates(x, torch.stack(finals, dim=1), None)
+        return EncoderStates(x, torch.stack(finals, dim=1), None)
 
     def reset_parameters(self) -> None:
         """See `reset_layers`."""
@@ -75,11 +75,18 @@ class PaddedGRU(nn.GRU):
 class PaddedLSTM(nn.LSTM):
     """torch.nn.LSTM over padded sentences; padding reaches no state.
 
-    The equations are those of cells.lstm_step. On a CUDA device the layers are cuDNN's.
+    The equations are those of cells.lstm_cell. Torch's layers run on every backend, on a CUDA
+    device those of cuDNN; `backend` is for an int8 copy.
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, layers: int, dropout: float, bidirectional: bool
+        self,
+        input_size: int,
+        hidden_size: int,
+        layers: int,
+        dropout: float,
+        bidirectional: bool,
+        backend: BackendName = "auto",
     ) -> None:
         super().__init__(
             input_size,
@@ -89,12 +96,13 @@ class PaddedLSTM(nn.LSTM):
             dropout=dropout if layers > 1 else 0.0,
             bidirectional=bidirectional,
         )
+        self.backend: BackendName = backend
 
-    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> LayerStates:
+    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
         """The states of sentences of these lengths, all at least 1."""
         outputs, (hidden, cell) = self(_packed(x, lengths))
         values = _unpacked(outputs, x.shape[1])
-        return LayerStates(values, _side_by_side(self, hidden), _side_by_side(self, cell))
+        return EncoderStates(values, _side_by_side(self, hidden), _side_by_side(self, cell))
 
     def reset_parameters(self) -> None:
         """See `reset_layers`."""
@@ -145,15 +153,18 @@ class RNNEncoder(nn.Module):
         super().__init__()
         self.embedding = PieceEmbedding(vocab_size, shared.embedding)
         self.dropout = nn.Dropout(shared.dropout)
-        sizes = shared.embedding, config.hidden or shared.hidden, shared.layers
-        self.rnn: PaddedGRU | PaddedLSTM
-        if config.cell == "gru":
-            self.rnn = PaddedGRU(*sizes, shared.dropout, config.bidirectional, shared.fused)
-        else:
-            self.rnn = PaddedLSTM(*sizes, shared.dropout, config.bidirectional)
+        layers = PaddedGRU if config.cell == "gru" else PaddedLSTM
+        self.rnn: PaddedGRU | PaddedLSTM = layers(
+            shared.embedding,
+            config.hidden or shared.hidden,
+            shared.layers,
+            shared.dropout,
+            config.bidirectional,
+            shared.backend,
+        )
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """The top layer's states as annotations, and the last states; see LayerStates."""
+        """The top layer's states as annotations, and the last states; see EncoderStates."""
         embedded = self.dropout(self.embedding(src_ids))
         states = self.rnn.read(embedded, src_keep.sum(dim=1))
         return Memory(self.dropout(states.values), src_keep, states.final, states.final_cell)

@@ -9,6 +9,7 @@ from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.initial_state import InitialStateKind
 from nmt.models.vocabulary import PlainReadoutConfig, ReadoutConfig
+from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.settings.base import Config
 
 
@@ -80,9 +81,4 @@ class RecurrentConfig(Config):
         description="share the vocabulary layer's weight with the target embedding (arXiv "
         "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)",
     )
-    fused: bool = Field(
-        default=True,
-        description="train by one operation over all steps where there is one (the encoder's GRU "
-        "on a CPU; the decoder with additive attention over the whole source, one layer, "
-        "bahdanau); false: by the readable loop, for the same numbers up to rounding",
-    )
+    backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)

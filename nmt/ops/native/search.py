@@ -4,13 +4,14 @@ The same by torch's operations is in searching.py, and of a look in attention/ba
 """
 
 import ctypes
+import functools
 from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor
 
-from nmt.ops.native.build import built, built_before
+from nmt.ops.native.build import built
 from nmt.ops.native.sequence import at, function
 
 _SOURCE = Path(__file__).with_name("search.cpp")
@@ -22,35 +23,15 @@ _SIGNATURES = {
 }
 """What native/search.cpp has; see `function`."""
 
-_known: dict[Path, "CompiledSearch | None"] = {}
-"""What this process has looked for; None where there was nothing."""
+
+@functools.cache
+def native_search() -> "NativeSearch | None":
+    """The operations of search.cpp; None where no native code is available."""
+    library = built(_SOURCE, functions=tuple(_SIGNATURES)).library
+    return NativeSearch(library) if library else None
 
 
-def compile_search() -> str:
-    """For the searches of this process, and of others that begin later; else why not, in words."""
-    made = built(_SOURCE, functions=tuple(_SIGNATURES))
-    if made.library:
-        _known[_SOURCE] = CompiledSearch(made.library)
-    return made.why_not
-
-
-def compiled_search(*read: Tensor) -> "CompiledSearch | None":
-    """The operations, if they were compiled before and all that they read is fp32 on a CPU.
-
-    None under autocast, where what is made of fp32 is not, and where a gradient is wanted. For one
-    sentence nothing is compiled: that takes longer than a search.
-    """
-    here = all(x.device.type == "cpu" and x.dtype == torch.float32 for x in read)
-    wants_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in read)
-    if not here or wants_gradient or torch.is_autocast_enabled("cpu"):
-        return None
-    if _SOURCE not in _known:
-        library = built_before(_SOURCE, functions=tuple(_SIGNATURES)).library
-        _known.setdefault(_SOURCE, CompiledSearch(library) if library else None)
-    return _known[_SOURCE]
-
-
-class CompiledSearch:
+class NativeSearch:
     """Of contiguous fp32 tensors; others but `scaled`'s are copied."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -58,10 +39,10 @@ class CompiledSearch:
             function(library, *named) for named in _SIGNATURES.items()
         )
 
-    def likeliest(
+    def top_k_log_probs(
         self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-        """See searching.likeliest."""
+        """See Operations.top_k_log_probs."""
         logits = logits.contiguous()
         log_probs = logits.new_empty(len(logits), k)
         ids = torch.empty_like(log_probs, dtype=torch.long)
@@ -71,7 +52,7 @@ class CompiledSearch:
         )  # fmt: skip
         return log_probs, ids
 
-    def look(
+    def additive_attention_step(
         self,
         queries: Float[Tensor, "R K"],
         sentences: Int[Tensor, " R"],
@@ -90,20 +71,22 @@ class CompiledSearch:
         )  # fmt: skip
         return contexts, weights
 
-    def rounded(self, x: Float[Tensor, "N I"]) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
-        """See searching.rounded."""
+    def quantize_rows(
+        self, x: Float[Tensor, "N I"]
+    ) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
+        """See Operations.quantize_rows."""
         x = x.contiguous()
         whole, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(len(x), 1)
         self._rounded(*x.shape, at(x), at(whole), at(scales))
         return whole, scales
 
-    def scaled(
+    def dequantize(
         self,
         products: Int32[Tensor, "N O"],
         of_rows: Float[Tensor, "N 1"],
         of_columns: Float[Tensor, " O"],
         bias: Float[Tensor, " O"] | None,
     ) -> Float[Tensor, "N O"]:
-        """See searching.scaled; in the place of the products."""
+        """See Operations.dequantize; in the place of the products."""
         self._scaled(*products.shape, at(products), at(of_rows), at(of_columns), at(bias))
         return products.view(torch.float32)

@@ -15,7 +15,7 @@ from torch import Tensor
 from nmt.ops.native.build import Built, built
 from nmt.ops.precision import Dtypes
 from nmt.ops.products import product
-from nmt.ops.steps import Looks, Steps
+from nmt.ops.steps import AdditiveSteps, Steps
 
 _SOURCE = Path(__file__).with_name("sequence.cpp")
 _DTYPES = {
@@ -41,21 +41,17 @@ _SIGNATURES = {
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "r": ctypes.c_double}
 
 
-def compiled(dtypes: Dtypes, device: torch.device) -> "Compiled | None":
-    """The operations for these dtypes, compiled when they are first asked for; None without."""
-    return _compiled(dtypes) if device.type == "cpu" and dtypes in _DTYPES else None
-
-
 @functools.cache
-def _compiled(dtypes: Dtypes) -> "Compiled | None":
-    library = _built(dtypes).library
-    return Compiled(dtypes, library) if library else None
+def native_steps(dtypes: Dtypes) -> "NativeSteps | None":
+    """The operations for these dtypes on a CPU; None where no native code is available for them."""
+    library = _built(dtypes).library if dtypes in _DTYPES else None
+    return NativeSteps(dtypes, library) if library else None
 
 
 def why_not_compiled(dtypes: Dtypes) -> str:
     """Why there are no compiled operations for these dtypes; empty where there are."""
     if dtypes not in _DTYPES:
-        return f"none for {str(dtypes.products).removeprefix('torch.')}"
+        return f"none for {str(dtypes.compute).removeprefix('torch.')}"
     return _built(dtypes).why_not
 
 
@@ -71,7 +67,7 @@ def function(library: ctypes.CDLL, name: str, signature: str) -> Any:
     return found
 
 
-class Compiled(Steps):
+class NativeSteps(Steps):
     """See Steps; contiguous tensors, but for what strides are passed of."""
 
     def __init__(self, dtypes: Dtypes, library: ctypes.CDLL) -> None:
@@ -112,7 +108,11 @@ class Compiled(Steps):
     ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
         """See Steps."""
         following = torch.empty_like(state)
-        low = following if self.low == self.work else torch.empty_like(state, dtype=self.low)
+        low = (
+            following
+            if self.compute_dtype == self.accumulate_dtype
+            else torch.empty_like(state, dtype=self.compute_dtype)
+        )
         self._gates(
             *state.shape, x.data_ptr(), *x.stride(), at(read), at(h), at(bias), at(state),
             at(made), at(following), None if low is following else at(low), out.data_ptr(),
@@ -141,16 +141,21 @@ class Compiled(Steps):
         )  # fmt: skip
         return stays
 
-    def looks(
+    def additive_attention(
         self,
         keys: Float[Tensor, "B S K"],
         values: Float[Tensor, "B S M"],
         keep: Bool[Tensor, "B S"],
         v: Float[Tensor, " K"],
-    ) -> Looks:
+    ) -> AdditiveSteps:
         """See Steps."""
-        memory = keys.to(self.low).contiguous(), values.to(self.low).contiguous()
-        return _CompiledLooks(self, *memory, keep.contiguous(), v.to(self.work).contiguous())
+        memory = (
+            keys.to(self.compute_dtype).contiguous(),
+            values.to(self.compute_dtype).contiguous(),
+        )
+        return _NativeAttention(
+            self, *memory, keep.contiguous(), v.to(self.accumulate_dtype).contiguous()
+        )
 
     def loss(
         self,
@@ -178,17 +183,19 @@ class Compiled(Steps):
         )  # fmt: skip
         return nlls, means
 
-    def columns(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
+    def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
         """See Steps."""
         out = weight.new_empty(weight.shape[1], weight.shape[0])
         self._turned(*weight.shape, at(weight), at(out))
         return out
 
 
-class _CompiledLooks(Looks):
-    def __init__(self, by: Compiled, keys: Tensor, values: Tensor, keep: Tensor, v: Tensor) -> None:
+class _NativeAttention(AdditiveSteps):
+    def __init__(
+        self, by: NativeSteps, keys: Tensor, values: Tensor, keep: Tensor, v: Tensor
+    ) -> None:
         self.by = by
-        decays = torch.empty_like(keys, dtype=by.work)
+        decays = torch.empty_like(keys, dtype=by.accumulate_dtype)
         far = torch.empty_like(keep)
         by._look_keys(far.numel(), keys.shape[2], at(keys), at(decays), at(far))
         self.memory = keys, decays, far, values, keep, v  # held, for their addresses are
@@ -198,23 +205,23 @@ class _CompiledLooks(Looks):
     @functools.cached_property
     def back(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of all looks: the sums of slopes, (B, S, K), and of v's gradient, (B, K); a buffer."""
-        keys, work = self.memory[0], self.by.work
+        keys, work = self.memory[0], self.by.accumulate_dtype
         rows = keys.new_empty(len(keys), keys.shape[2], dtype=work)
         return torch.zeros_like(keys, dtype=work), torch.zeros_like(rows), rows
 
-    def look(
+    def attend(
         self,
         query: Float[Tensor, "K B"],
         asked: Float[Tensor, "B K"],
         weights: Float[Tensor, "B S"],
         context: Float[Tensor, "B M"],
     ) -> None:
-        """See Looks."""
+        """See AdditiveSteps."""
         self.by._look(
             *self.sizes, at(query), *self.places, at(asked), at(weights), at(context)
         )  # fmt: skip
 
-    def look_backward(
+    def attend_backward(
         self,
         of_read: Float[Tensor, "M B"],
         of_context: Float[Tensor, "B M"] | None,
@@ -225,7 +232,7 @@ class _CompiledLooks(Looks):
         of_query: Float[Tensor, "K B"],
         every: Float[Tensor, "K B"],
     ) -> None:
-        """See Looks."""
+        """See AdditiveSteps."""
         slopes, of_v, of_asked = self.back
         self.by._look_backward(
             *self.sizes, at(of_read), at(of_context), at(of_weights), at(asked), at(weights),
@@ -233,12 +240,12 @@ class _CompiledLooks(Looks):
             at(of_query), every.data_ptr(), every.stride(0),
         )  # fmt: skip
 
-    def of_keys(self) -> Float[Tensor, "B S K"]:
-        """See Looks."""
+    def grad_keys(self) -> Float[Tensor, "B S K"]:
+        """See AdditiveSteps."""
         return self.back[0] * (4 * self.memory[-1])
 
-    def of_v(self) -> Float[Tensor, " K"]:
-        """See Looks."""
+    def grad_v(self) -> Float[Tensor, " K"]:
+        """See AdditiveSteps."""
         return 2 * self.back[1].sum(0)
 
 

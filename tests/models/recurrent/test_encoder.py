@@ -30,8 +30,7 @@ def test_an_lstm_reads_each_sentence_as_torchs_reads_it_alone(bidirectional: boo
 @pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
 def test_first_weights_of_layers_are_those_of_a_cell(kind: type[PaddedGRU | PaddedLSTM]) -> None:
     torch.manual_seed(0)
-    sizes = (16, 16, 2, 0.0, True)
-    layers = kind(*sizes, fused=True) if kind is PaddedGRU else kind(*sizes)
+    layers = kind(16, 16, 2, 0.0, True)
     initialise(layers)
     n_gates = 3 if kind is PaddedGRU else 4
     for layer in range(2):

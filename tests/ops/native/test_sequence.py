@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.ops.native.sequence import Compiled, compiled
+from nmt.ops.fused.torch_steps import TorchSteps
+from nmt.ops.native.sequence import NativeSteps, native_steps
 from nmt.ops.precision import Dtypes
-from nmt.ops.steps import Looks, Steps
-from nmt.ops.torch_steps import TorchSteps
-from tests.ops.conftest import NEEDS_COMPILER
+from nmt.ops.steps import AdditiveSteps, Steps
+from tests.ops.conftest import NEEDS_NATIVE
 
-pytestmark = NEEDS_COMPILER
+pytestmark = NEEDS_NATIVE
 
 B, H, S, K, M = 67, 37, 5, 19, 23
 FP64 = Dtypes(torch.float64, torch.float64)
@@ -21,20 +21,20 @@ PRECISIONS = [
 ]
 
 
-def _compiled(dtypes: Dtypes) -> Compiled:
-    found = compiled(dtypes, torch.device("cpu"))
+def _native(dtypes: Dtypes) -> NativeSteps:
+    found = native_steps(dtypes)
     assert found is not None
     return found
 
 
 def _drawn(dtypes: Dtypes, *shape: int) -> Tensor:
     """Numbers that are the same in `low` and in fp64."""
-    return torch.randn(shape).to(dtypes.products)
+    return torch.randn(shape).to(dtypes.compute)
 
 
 def _gates(by: Steps, inputs: dict[str, Tensor], has_more: bool) -> list[Tensor]:
     """A step and its derivative; all that they write and return."""
-    low, work = ({"dtype": dtype} for dtype in (by.low, by.work))
+    low, work = ({"dtype": dtype} for dtype in (by.compute_dtype, by.accumulate_dtype))
     x, read, h, before, of_out, through = (
         inputs[name].to(**low) for name in ("x", "read", "h", "before", "of_out", "through")
     )
@@ -65,24 +65,26 @@ def _gate_inputs(dtypes: Dtypes, rows: int = B) -> dict[str, Tensor]:
 def test_gates(dtypes: Dtypes, tolerance: float, has_more: bool, rows: int) -> None:
     inputs = _gate_inputs(dtypes, rows)
     expected = _gates(TorchSteps(FP64), inputs, has_more)
-    own = _gates(_compiled(dtypes), inputs, has_more)
+    own = _gates(_native(dtypes), inputs, has_more)
     for reference, found in zip(expected, own, strict=True):
         torch.testing.assert_close(found.double(), reference, rtol=tolerance, atol=tolerance)
 
 
-def _look(looks: Looks, by: Steps, inputs: dict[str, Tensor], has_more: bool) -> list[Tensor]:
-    low, work = ({"dtype": dtype} for dtype in (by.low, by.work))
+def _look(
+    looks: AdditiveSteps, by: Steps, inputs: dict[str, Tensor], has_more: bool
+) -> list[Tensor]:
+    low, work = ({"dtype": dtype} for dtype in (by.compute_dtype, by.accumulate_dtype))
     asked, weights = torch.empty(B, K, **work), torch.empty(B, S, **work)
     context, whole = torch.empty(B, M, **low), torch.empty(B, M, **work)
     of_query, every = torch.empty(K, B, **low), torch.empty(K, 2, B, **low)
     for query in inputs["queries"].to(**low):
-        looks.look(query, asked, weights, context)
-        looks.look_backward(
+        looks.attend(query, asked, weights, context)
+        looks.attend_backward(
             inputs["of_read"].to(**low), inputs["of_context"].to(**low) if has_more else None,
             inputs["of_weights"].to(**work) if has_more else None, asked, weights, whole, of_query,
             every[:, 1],
         )  # fmt: skip
-    return [weights, context, whole, of_query, every[:, 1], looks.of_keys(), looks.of_v()]
+    return [weights, context, whole, of_query, every[:, 1], looks.grad_keys(), looks.grad_v()]
 
 
 def _look_inputs(dtypes: Dtypes) -> dict[str, Tensor]:
@@ -92,9 +94,9 @@ def _look_inputs(dtypes: Dtypes) -> dict[str, Tensor]:
     return {name: _drawn(dtypes, *size) for name, size in sizes.items()}
 
 
-def _looks(by: Steps, inputs: dict[str, Tensor], keep: Tensor) -> Looks:
-    keys, values, v = (inputs[name].to(by.low) for name in ("keys", "values", "v"))
-    return by.looks(keys, values, keep, v)
+def _looks(by: Steps, inputs: dict[str, Tensor], keep: Tensor) -> AdditiveSteps:
+    keys, values, v = (inputs[name].to(by.compute_dtype) for name in ("keys", "values", "v"))
+    return by.additive_attention(keys, values, keep, v)
 
 
 @pytest.mark.parametrize("has_more", [False, True])
@@ -105,7 +107,7 @@ def test_looks(dtypes: Dtypes, tolerance: float, has_more: bool) -> None:
     keep[3], keep[4] = False, True
     both = [
         _look(_looks(by, inputs, keep), by, inputs, has_more)
-        for by in (TorchSteps(FP64), _compiled(dtypes))
+        for by in (TorchSteps(FP64), _native(dtypes))
     ]
     for reference, found in zip(*both, strict=True):
         torch.testing.assert_close(found.double(), reference, rtol=tolerance, atol=5 * tolerance)
@@ -119,11 +121,11 @@ def test_looks_where_keys_and_queries_are_huge(dtypes: Dtypes, tolerance: float)
         inputs["queries"][:, :, rows] += far
         inputs["keys"][rows] -= far
     inputs["keys"][50:60, 2] += 60
-    inputs = {name: drawn.to(dtypes.products) for name, drawn in inputs.items()}
+    inputs = {name: drawn.to(dtypes.compute) for name, drawn in inputs.items()}
     keep = torch.rand(B, S) < 0.7
     both = [
         _look(_looks(by, inputs, keep), by, inputs, has_more=True)
-        for by in (TorchSteps(FP64), _compiled(dtypes))
+        for by in (TorchSteps(FP64), _native(dtypes))
     ]
     for reference, found in zip(*both, strict=True):
         torch.testing.assert_close(found.double(), reference, rtol=tolerance, atol=5 * tolerance)
@@ -131,7 +133,7 @@ def test_looks_where_keys_and_queries_are_huge(dtypes: Dtypes, tolerance: float)
 
 def test_padding_is_not_read() -> None:
     inputs, keep = _look_inputs(FP64), torch.arange(S) < torch.randint(1, S + 1, (B, 1))
-    by = _compiled(FP64)
+    by = _native(FP64)
     plain = _look(_looks(by, inputs, keep), by, inputs, has_more=True)
     for name in ("keys", "values"):
         inputs[name][~keep] = torch.nan
@@ -148,8 +150,8 @@ def test_products_of_few_columns(dtypes: Dtypes, tolerance: float, n_columns: in
     weight, rows = _drawn(dtypes, 37, 101), _drawn(dtypes, n_columns, 101)
     expected = weight.double() @ rows.double().t()
     for columns in (rows.t(), rows.t().contiguous()):
-        found = _compiled(dtypes).product(weight, columns)
-        assert found.dtype == dtypes.products
+        found = _native(dtypes).product(weight, columns)
+        assert found.dtype == dtypes.compute
         torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=10 * tolerance)
 
 
@@ -166,8 +168,8 @@ def test_loss_and_its_gradient(dtypes: Dtypes, tolerance: float, smoothing: floa
     nlls = -log_p[torch.arange(n), targets]
     means = -log_p[:, :real].mean(1)
     ((1 - smoothing) * nlls + smoothing * means).sum().backward()
-    own, of_bias = logits.clone(), torch.ones(rows, dtype=dtypes.work)
-    found = _compiled(dtypes).loss(own, bias.to(dtypes.work), targets, real, smoothing, of_bias)
+    own, of_bias = logits.clone(), torch.ones(rows, dtype=dtypes.accumulate)
+    found = _native(dtypes).loss(own, bias.to(dtypes.accumulate), targets, real, smoothing, of_bias)
     assert wanted.grad is not None
     tolerances = {"rtol": tolerance, "atol": tolerance}
     torch.testing.assert_close(found[0].double(), nlls, **tolerances)
@@ -178,7 +180,7 @@ def test_loss_and_its_gradient(dtypes: Dtypes, tolerance: float, smoothing: floa
 
 
 def test_a_target_outside_of_the_vocabulary_is_refused() -> None:
-    by, logits = _compiled(FP64), torch.zeros(9, 2, dtype=torch.float64)
+    by, logits = _native(FP64), torch.zeros(9, 2, dtype=torch.float64)
     for target in (-1, 9):
         with pytest.raises(IndexError, match="9 rows"):
             by.loss(logits, logits[:, 0], torch.tensor([0, target]), 9, 0.0, None)
@@ -186,14 +188,14 @@ def test_a_target_outside_of_the_vocabulary_is_refused() -> None:
 
 @pytest.mark.parametrize("dtypes", [of.values[0] for of in PRECISIONS])
 @pytest.mark.parametrize("shape", [(83, 130), (64, 16), (16, 64), (15, 1), (1, 200), (0, 3)])
-def test_columns(dtypes: Dtypes, shape: tuple[int, int]) -> None:
+def test_transpose(dtypes: Dtypes, shape: tuple[int, int]) -> None:
     x = _drawn(dtypes, *shape)
-    assert torch.equal(_compiled(dtypes).columns(x), x.t())
+    assert torch.equal(_native(dtypes).transpose(x), x.t())
 
 
 def test_bf16_is_rounded_as_torch_rounds() -> None:
     """To the nearest, ties to even; NaN and infinities stay what they are."""
-    by = _compiled(Dtypes(torch.bfloat16, torch.float32))
+    by = _native(Dtypes(torch.bfloat16, torch.float32))
     torch.manual_seed(0)
     ties = (torch.randint(1, 0x7F00, (1000,)) * 2**16 + 2**15).to(torch.int32).view(torch.float32)
     special = torch.tensor([torch.inf, -torch.inf, torch.nan, 3.4e38, 1e-40, 0.0])
@@ -216,7 +218,7 @@ def test_bf16_is_rounded_as_torch_rounds() -> None:
 def test_what_is_no_number_is_not_hidden(place: str) -> None:
     inputs = _gate_inputs(PRECISIONS[1].values[0])
     inputs[place][0] = torch.nan
-    own = _gates(_compiled(PRECISIONS[1].values[0]), inputs, has_more=True)
+    own = _gates(_native(PRECISIONS[1].values[0]), inputs, has_more=True)
     forward, backward = own[0].isnan().any(), own[4].isnan().any()
     assert forward == (place in ("x", "h", "state"))
     assert backward == (place != "state")
@@ -224,7 +226,7 @@ def test_what_is_no_number_is_not_hidden(place: str) -> None:
 
 @pytest.mark.parametrize("dtypes", [of.values[0] for of in PRECISIONS])
 def test_the_same_bits_by_any_number_of_threads(dtypes: Dtypes) -> None:
-    by, keep = _compiled(dtypes), torch.rand(B, S) < 0.7
+    by, keep = _native(dtypes), torch.rand(B, S) < 0.7
     found = []
     before = torch.get_num_threads()
     try:
@@ -234,7 +236,7 @@ def test_the_same_bits_by_any_number_of_threads(dtypes: Dtypes) -> None:
             made = _gates(by, _gate_inputs(dtypes), has_more=True)
             made += _look(_looks(by, inputs, keep), by, inputs, has_more=True)
             torch.manual_seed(0)
-            logits, of_bias = _drawn(dtypes, 700, 45), torch.zeros(700, dtype=by.work)
+            logits, of_bias = _drawn(dtypes, 700, 45), torch.zeros(700, dtype=by.accumulate_dtype)
             targets = torch.randint(0, 700, (45,))
             made += by.loss(logits, torch.zeros_like(of_bias), targets, 700, 0.1, of_bias)
             found.append([*made, logits, of_bias])
