@@ -1,4 +1,4 @@
-"""The plan of a benchmark: sizes, number of rounds, and variants of the model."""
+"""What is measured, how often, and in which forms of the model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,31 +12,27 @@ from nmt.bench.textbook import textbook_of
 from nmt.device import Precision
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
-from nmt.models.recurrent.rnn import RNNConfig
 
 Form = Literal["nmt", "plain", "textbook"]
-"""The default model, its plain torch path, and the textbook's loop."""
-
-FUSED = "fused"
-"""The field of the model's config that chooses the fast path, where there is one."""
+"""The model with its default backend, with `backend: reference`, and the textbook's loop."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A form of the model at one precision."""
+    """A form of the model in one precision."""
 
     form: Form
     precision: Precision
 
     @property
     def name(self) -> str:
-        """The name of its row in the report."""
+        """What its row is called."""
         return self.form if self.precision == "fp32" else f"{self.form} {self.precision}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of a benchmark. `rounds` excludes the warm-up; `data` is the corpora folder."""
+    """The settings of one call. `rounds` are those that count; `data` is the corpora's folder."""
 
     sizes: Sizes
     device: torch.device
@@ -49,26 +45,24 @@ class Plan:
 
     def variants(self) -> list[Variant]:
         """The variants to compare; the last one is the baseline."""
-        forms: list[Form] = ["nmt", "textbook"]
-        if FUSED in RNNConfig.model_fields:
-            forms.insert(1, "plain")
+        forms: list[Form] = ["nmt", "plain", "textbook"]
         faster: list[Variant] = []
         if self.precision != "fp32":
             faster = [Variant("nmt", self.precision)]
         return [*faster, *(Variant(form, "fp32") for form in forms)]
 
     def precisions(self) -> Iterator[Precision]:
-        """The precisions whose ceiling is needed."""
+        """Those whose ceiling is needed."""
         yield "fp32"
         if self.precision != "fp32":
             yield self.precision
 
     def build(self, variant: Variant, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-        """The model in this form; all forms have the same weights."""
+        """The model in this form, with weights that are the same for every form."""
         config = self.sizes.model()
         torch.manual_seed(self.seed)
         if variant.form == "plain":
-            config = RNNConfig.model_validate({**config.model_dump(), FUSED: False})
+            config = config.model_copy(update={"backend": "reference"})
         model = build_model(config, src_vocab, tgt_vocab)
         if variant.form == "textbook":
             model = textbook_of(model, config, src_vocab, tgt_vocab)

@@ -30,6 +30,7 @@ class _WithoutEnd(Vocabulary):
     def __init__(self, layer: Vocabulary) -> None:
         super().__init__()
         self.layer = layer
+        self.backend = layer.backend
 
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """See Vocabulary."""

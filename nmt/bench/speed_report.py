@@ -10,7 +10,8 @@ import torch
 import nmt
 from nmt.bench.load import describe_load, is_clean
 from nmt.device import Precision, autocast, describe_device
-from nmt.ops.ways import prepare_cpu
+from nmt.ops.backend import why
+from nmt.ops.precision import compute_dtype
 from nmt.runs.card import cpu_name
 
 
@@ -115,14 +116,15 @@ def machine_card(device: torch.device, precision: Precision) -> dict[str, str | 
         "cpu": cpu_name(),
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
-        "cpu kernels": _kernels(device, precision) if device.type == "cpu" else "not used",
+        "backend": _backend(device, precision),
     }
 
 
-def _kernels(device: torch.device, precision: Precision) -> str:
-    """Why there are none, if so; compiles what is not yet, for fp32 and for `precision`."""
-    why_not = ""
+def _backend(device: torch.device, precision: Precision) -> str:
+    """What computes by default, and why, in fp32 and in `precision`."""
+    found = {}
     for one in dict.fromkeys(("fp32", precision)):
         with autocast(device, one):
-            why_not = why_not or prepare_cpu()
-    return why_not or "compiled"
+            found[one] = why("auto", device, compute_dtype(torch.empty(0, device=device)))
+    same = len(set(found.values())) == 1
+    return found["fp32"] if same else "; ".join(f"{one}: {text}" for one, text in found.items())

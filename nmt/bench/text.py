@@ -12,7 +12,7 @@ def as_text(report: Report) -> list[str]:
     lines = [
         f"{card['cpu']}, {card['device']}, torch {card['torch']}, nmt {card['nmt']}, "
         f"{card['date']}",
-        f"cpu kernels: {card['cpu kernels']}",
+        f"backend: {card['backend']}",
         ", ".join(f"{key} {value}" for key, value in report.settings.items()),
     ]
     for section in report.sections:

@@ -32,6 +32,8 @@ class TextbookState(State):
 class _Output(nn.Linear, Vocabulary):
     """The vocabulary layer, without rows that pad it."""
 
+    backend = "reference"
+
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
         """See Vocabulary."""
         return self.weight, self.bias

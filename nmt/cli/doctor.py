@@ -90,19 +90,13 @@ def _backends() -> dict[str, dict[str, str]]:
     import torch
 
     from nmt.device import resolve_device
-    from nmt.ops.native import library
-    from nmt.ops.native.sequence import native_steps
-    from nmt.ops.precision import Dtypes
+    from nmt.ops.backend import choose
 
     device = resolve_device("auto")
-    if device.type != "cpu":
-        why = f"native code is for a CPU, and the device is {device.type}"
-        return {precision: {"name": "fused", "why": why} for precision in ("fp32", "bf16")}
     found = {}
     for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        is_native = native_steps(Dtypes(dtype, torch.float32)) is not None
-        why = _compiled_for(library.variant()) if is_native else library.why_not()
-        found[precision] = {"name": "native" if is_native else "fused", "why": why}
+        chosen = choose("auto", device, dtype)
+        found[precision] = {"name": chosen.name, "why": chosen.why}
     return found
 
 

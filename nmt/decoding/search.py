@@ -25,8 +25,8 @@ from torch import Tensor
 from nmt.decoding.back_pointers import BackPointers, Candidates, SearchStep, length_penalty
 from nmt.device import CACHED_NUMBERS
 from nmt.models.base import Seq2Seq, State, StepOutput
+from nmt.ops.backend import operations
 from nmt.ops.masks import keep_from_lengths
-from nmt.ops.searching import likeliest
 from nmt.settings.base import Config, conflict_error
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Hypothesis
@@ -250,8 +250,9 @@ def _top_pieces(
     """
     # Twice the cache's size was faster than once: it halves the number of small operations.
     n_numbers = 2 * CACHED_NUMBERS if out.features.device.type == "cpu" else sys.maxsize
+    own = operations(out.vocabulary.backend, out.features)
     top = [
-        likeliest(logits, min(beam, logits.shape[1]), forbidden_ids, vocab_size)
+        own.top_k_log_probs(logits, min(beam, logits.shape[1]), forbidden_ids, vocab_size)
         for logits in out.vocabulary.in_parts(out.features, n_numbers)
     ]
     return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])

@@ -13,6 +13,8 @@ from typing import TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from nmt.ops.backend import BackendName
+
 _Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lone method
 
 
@@ -70,7 +72,12 @@ class Surrogate(abc.ABC):
 
 
 class Vocabulary(nn.Module, abc.ABC):
-    """The last layer: from what a step has read, R numbers, to a score for every piece."""
+    """The last layer: from a step's R features to a score for every piece.
+
+    Its backend also computes the loss and the search, which start at this layer.
+    """
+
+    backend: BackendName = "auto"
 
     @abc.abstractmethod
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
@@ -78,14 +85,15 @@ class Vocabulary(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
-        """The weight and the bias that make them, for a loss that never holds them all."""
+        """Weight and bias of the layer, for a loss that never holds all logits."""
 
     def in_parts(
         self, features: Float[Tensor, "B R"], n_numbers: int
     ) -> Iterator[Float[Tensor, "_ V"]]:
-        """The logits of some rows at a time, in order; so many of them as make up `n_numbers`.
+        """The logits of some rows at a time, in order; about `n_numbers` logits each time.
 
-        A product of all rows is faster than several; what follows it is not where a cache ends.
+        One product of all rows is faster than several. The operations after it are faster on as
+        many logits as fit a cache.
         """
         logits = self(features)
         yield from logits.split(max(1, n_numbers // logits.shape[1]))

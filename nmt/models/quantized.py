@@ -1,8 +1,7 @@
-"""A model whose matrix products are of 8-bit integers, for decoding on a CPU.
+"""A copy of a model whose matrix products are of 8-bit integers, for decoding on a CPU.
 
-No calibration and no second file: weights are rounded when the model is made, what they are
-multiplied with at each call. Embeddings, and what attention makes of queries and keys, stay as
-they are.
+It needs no calibration and no second file: weights are quantized when the copy is made, their
+inputs at each call. Embeddings and the arithmetic of attention stay in fp32.
 """
 
 import copy
@@ -13,60 +12,68 @@ from jaxtyping import Float, Int, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq, Vocabulary
-from nmt.models.recurrent.gru import PaddedGRU, next_state
+from nmt.models.recurrent.gru import PaddedGRU
 from nmt.models.vocabulary import VocabLinear
-from nmt.ops.gru import in_directions
-from nmt.ops.searching import rounded, scaled
+from nmt.ops.backend import BackendName, operations
+from nmt.ops.directions import in_directions
+from nmt.ops.reference import gru_cell, unroll_gru
 
-_FEWEST_OUTPUTS = 64
-"""Where a layer has fewer, rounding its input costs more than the product saves."""
+_MIN_OUTPUTS = 64
+"""With fewer outputs, quantizing a layer's input costs more than the product saves."""
 
 
 class Int8Linear(nn.Module):
     """W x + b, the products in int8 and their sums exact.
 
-    Each row of W and each x has a scale of its own, its greatest magnitude over 127: what one x
-    gives does not depend on those beside it.
+    Each row of W and each x has a scale of its own, its greatest magnitude over 127. The result
+    of one x therefore does not depend on the others in its batch.
     """
 
-    whole: Tensor
+    quantized: Tensor
     scales: Tensor
     bias: Tensor | None
 
-    def __init__(self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None) -> None:
+    def __init__(
+        self,
+        weight: Float[Tensor, "O I"],
+        bias: Float[Tensor, " O"] | None,
+        backend: BackendName = "auto",
+    ) -> None:
         super().__init__()
-        whole, scales = rounded(weight.detach())
-        self.register_buffer("whole", whole)
+        self.backend: BackendName = backend
+        quantized, scales = operations(backend, weight).quantize_rows(weight.detach())
+        self.register_buffer("quantized", quantized)
         self.register_buffer("scales", scales.squeeze(1))
         self.register_buffer("bias", None if bias is None else bias.detach().clone())
 
     @property
     def weight(self) -> Float[Tensor, "O I"]:
-        """W as it was rounded."""
-        return self.whole * self.scales.unsqueeze(1)
+        """W after rounding."""
+        return self.quantized * self.scales.unsqueeze(1)
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
         """See the class."""
         products, scales = self._products(x.flatten(0, -2))
-        return self._scaled(products, scales).view(*x.shape[:-1], -1)
+        return self._dequantize(products, scales).view(*x.shape[:-1], -1)
 
     def in_parts(self, x: Float[Tensor, "N I"], n_numbers: int) -> Iterator[Float[Tensor, "_ O"]]:
         """`forward`, some rows at a time; see Vocabulary.in_parts."""
-        n_rows = max(1, n_numbers // len(self.whole))
+        n_rows = max(1, n_numbers // len(self.quantized))
         products, scales = self._products(x)
-        yield from map(self._scaled, torch.split(products, n_rows), torch.split(scales, n_rows))
+        yield from map(self._dequantize, torch.split(products, n_rows), torch.split(scales, n_rows))
 
     def _products(
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
-        """Those of whole numbers, and each row's scale."""
-        whole, scales = rounded(x)
-        return torch._int_mm(whole, self.whole.t()), scales
+        """The integer products, and each row's scale."""
+        own = operations(self.backend, x)
+        quantized, scales = own.quantize_rows(x)
+        return own.int8_matmul(quantized, self.quantized.t()), scales
 
-    def _scaled(
+    def _dequantize(
         self, products: Int32[Tensor, "N O"], scales: Float[Tensor, "N 1"]
     ) -> Float[Tensor, "N O"]:
-        return scaled(products, scales, self.scales, self.bias)
+        return operations(self.backend, scales).dequantize(products, scales, self.scales, self.bias)
 
 
 class Int8Vocabulary(Vocabulary):
@@ -74,7 +81,8 @@ class Int8Vocabulary(Vocabulary):
 
     def __init__(self, exact: Vocabulary) -> None:
         super().__init__()
-        self.linear = Int8Linear(*exact.affine())
+        self.backend = exact.backend
+        self.linear = Int8Linear(*exact.affine(), exact.backend)
 
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """See Vocabulary."""
@@ -88,7 +96,7 @@ class Int8Vocabulary(Vocabulary):
         return self.linear.in_parts(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
-        """See Vocabulary; the weight as it was rounded."""
+        """See Vocabulary; the weight after rounding."""
         assert self.linear.bias is not None
         return self.linear.weight, self.linear.bias
 
@@ -96,24 +104,27 @@ class Int8Vocabulary(Vocabulary):
 class Int8GRUCell(nn.Module):
     """torch.nn.GRUCell in int8."""
 
-    def __init__(self, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor) -> None:
+    def __init__(
+        self,
+        w_ih: Tensor,
+        w_hh: Tensor,
+        b_ih: Tensor,
+        b_hh: Tensor,
+        backend: BackendName = "auto",
+    ) -> None:
         super().__init__()
-        self.of_input = Int8Linear(w_ih, b_ih)
-        self.of_state = Int8Linear(w_hh, b_hh)
+        self.input_gates = Int8Linear(w_ih, b_ih, backend)
+        self.hidden_gates = Int8Linear(w_hh, b_hh, backend)
 
     def forward(
         self, x: Float[Tensor, "B I"], hidden: Float[Tensor, "B H"]
     ) -> Float[Tensor, "B H"]:
         """The next hidden state."""
-        return next_state(self.of_input(x), self.of_state(hidden), hidden)
+        return gru_cell(self.input_gates(x), self.hidden_gates(hidden), hidden)
 
-    def over(self, n_steps: int, x: Float[Tensor, "N I"]) -> Float[Tensor, "N H"]:
-        """Every state; see kernels.gru.Reader."""
-        gates = self.of_input(x).unflatten(0, (n_steps, -1))
-        states = [gates.new_zeros(gates.shape[1], gates.shape[2] // 3)]
-        for of_input in gates:
-            states.append(next_state(of_input, self.of_state(states[-1]), states[-1]))
-        return torch.cat(states[1:])
+    def unroll(self, n_steps: int, x: Float[Tensor, "N I"]) -> Float[Tensor, "N H"]:
+        """Every state; see nmt.ops.directions.Reader."""
+        return unroll_gru(self.input_gates(x).unflatten(0, (n_steps, -1)), self.hidden_gates)
 
 
 class Int8GRU(nn.Module):
@@ -122,7 +133,7 @@ class Int8GRU(nn.Module):
     def __init__(self, exact: PaddedGRU) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            nn.ModuleList(Int8GRUCell(*weights) for weights in exact.directions(i))
+            nn.ModuleList(Int8GRUCell(*weights, exact.backend) for weights in exact.directions(i))
             for i in range(exact.num_layers)
         )
 
@@ -134,7 +145,7 @@ class Int8GRU(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, nn.ModuleList)
             cells = [cell for cell in layer if isinstance(cell, Int8GRUCell)]
-            x, final = in_directions(x, lengths, [cell.over for cell in cells])
+            x, final = in_directions(x, lengths, [cell.unroll for cell in cells])
             finals.append(final)
         return x, torch.stack(finals, dim=1)
 
@@ -142,7 +153,9 @@ class Int8GRU(nn.Module):
 def in_int8(model: Seq2Seq) -> Seq2Seq:
     """A copy of the model in eval mode, with linear layers, GRUs and vocabulary in int8."""
     copied = copy.deepcopy(model).eval()
-    for module in list(copied.modules()):
+    modules = list(copied.modules())
+    backend = next(module.backend for module in modules if isinstance(module, Vocabulary))
+    for module in modules:
         for name, layer in module.named_children():
             if isinstance(layer, VocabLinear):
                 setattr(module, name, Int8Vocabulary(layer))
@@ -150,7 +163,7 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
                 setattr(module, name, Int8GRU(layer))
             elif isinstance(layer, nn.GRUCell):
                 weights = (layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh)
-                setattr(module, name, Int8GRUCell(*weights))
-            elif isinstance(layer, nn.Linear) and layer.out_features >= _FEWEST_OUTPUTS:
-                setattr(module, name, Int8Linear(layer.weight, layer.bias))
+                setattr(module, name, Int8GRUCell(*weights, backend))
+            elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
+                setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))
     return copied

@@ -1,4 +1,4 @@
-"""Building blocks that know nothing of translation: tables, readouts, initialisation."""
+"""The vocabulary's layer, the readouts before it, and first weights."""
 
 import abc
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.models.base import Vocabulary
-from nmt.ops.linear import linear
+from nmt.ops.backend import BackendName, operations
 from nmt.settings.base import Config
 from nmt.text.vocabulary import padded_rows
 
@@ -18,14 +18,18 @@ _IMPOSSIBLE_LOGIT = -1e4
 
 
 class VocabLinear(Vocabulary):
-    """Logits over a padded vocabulary; a padding row's logit is a constant too low to matter.
+    """Logits over a padded vocabulary; padding rows have a constant logit of probability 0.
 
-    `rms` is about the root mean square of what it reads in a trained model: 1 after a
-    normalisation, less for the states of a recurrent network. First weights are drawn by it.
+    `rms` is about the root mean square of the features in a trained model: 1 after a
+    normalisation, less for the states of a recurrent network. The variance of the first weights
+    depends on it.
     """
 
-    def __init__(self, size: int, vocab_size: int, rms: float = 1.0) -> None:
+    def __init__(
+        self, size: int, vocab_size: int, rms: float = 1.0, backend: BackendName = "auto"
+    ) -> None:
         super().__init__()
+        self.backend = backend
         self.vocab_size = vocab_size
         self.rms = rms
         rows = padded_rows(vocab_size)
@@ -35,7 +39,8 @@ class VocabLinear(Vocabulary):
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
         weight, bias = self.affine()
-        return linear(features, weight.to(features.dtype), bias.to(features.dtype))
+        own = operations(self.backend, features)
+        return own.linear(features, weight.to(features.dtype), bias.to(features.dtype))
 
     def reset_weight(self) -> None:
         """First weights N(0, 1 / (R rms^2)), for logits with a variance of about 1.

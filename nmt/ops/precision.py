@@ -1,4 +1,4 @@
-"""In which dtypes a fused operation computes, inside and outside of autocast."""
+"""The dtypes in which an operation computes, inside and outside of autocast."""
 
 import functools
 from collections.abc import Callable
@@ -9,25 +9,30 @@ from torch import Tensor
 
 
 class Dtypes(NamedTuple):
-    """`products`: of matrix products' operands; `work`: of sums and of everything else."""
+    """`compute`: of matrix products' factors and results; `accumulate`: of all other arithmetic."""
 
-    products: torch.dtype
-    work: torch.dtype
+    compute: torch.dtype
+    accumulate: torch.dtype
 
 
-def dtypes_for(x: Tensor) -> Dtypes:
-    """Products in autocast's dtype where it is on, else in that of `x`; the rest never below fp32.
-
-    A product of bf16 operands is summed in fp32 (oneDNN, cuBLAS).
-    """
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """Autocast's dtype where it is on (fp64 excepted, which it leaves alone), else that of `x`."""
     kind = x.device.type
-    autocast = torch.is_autocast_enabled(kind) and x.dtype != torch.float64
-    products = torch.get_autocast_dtype(kind) if autocast else x.dtype
-    return Dtypes(products, torch.promote_types(products, torch.float32))
+    if x.dtype != torch.float64 and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return x.dtype
+
+
+def dtypes_of(compute: torch.dtype) -> Dtypes:
+    """Products in `compute`, everything else in fp32 or, for fp64, in fp64.
+
+    oneDNN and cuBLAS sum the products of bf16 factors in fp32.
+    """
+    return Dtypes(compute, torch.promote_types(compute, torch.float32))
 
 
 def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A backward pass whose dtypes are those of its forward pass, wherever it is called."""
+    """Run a backward pass in its forward pass's dtypes, whether or not autocast is on by then."""
 
     @functools.wraps(backward)
     def plain(ctx: Any, *grads: Any) -> Any:

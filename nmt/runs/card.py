@@ -3,7 +3,7 @@
 import datetime
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -18,9 +18,15 @@ CARD = "run.json"
 
 
 def run_card(
-    config: RunConfig, command: Sequence[str], data_files: Sequence[Path], device: str
+    config: RunConfig,
+    command: Sequence[str],
+    data_files: Sequence[Path],
+    hardware: Mapping[str, str],
 ) -> dict[str, object]:
-    """What run.json says: what ran, on what, with which versions, from which data."""
+    """What run.json says: what ran, on what, with which versions, from which data.
+
+    `hardware` names the device and the backend of the operations.
+    """
     return {
         "name": config.name,
         "command": list(command),
@@ -32,7 +38,7 @@ def run_card(
             **{name: _version(name) for name in ("torch", "sentencepiece", "sacrebleu")},
         },
         "hardware": {
-            "device": device,
+            **hardware,
             "platform": platform.platform(),
             "cpu": cpu_name(),
             "cpu_count": os.cpu_count(),

@@ -9,11 +9,12 @@ import torch
 
 from nmt.config import RunConfig
 from nmt.data.corpora import resolve_split, split_files
-from nmt.device import Precision, autocast, describe_device, resolve_device
+from nmt.device import autocast, describe_device, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
-from nmt.ops.ways import prepare_cpu
+from nmt.ops.backend import why
+from nmt.ops.precision import compute_dtype
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.training.log import RunLog
@@ -72,8 +73,8 @@ def train(
     folder = Path(folder)
     check_run_folder(folder)
     with run_lock(folder) as no_lock:
-        device_text = _describe(device, config.train.precision)
-        opened = open_run(folder, config, command, data_files, device_text, allow_change)
+        hardware = {"device": describe_device(device), "backend": _backend(config, device)}
+        opened = open_run(folder, config, command, data_files, hardware, allow_change)
         run = opened.run
         with RunLog(run.path, config.train.tensorboard, quiet) as log:
             if no_lock:
@@ -83,7 +84,7 @@ def train(
             data = TrainingData.load(config, run, log.say)
             state = _new_state(config, data, device)
             seconds = time.monotonic() - started
-            lines = [summary(config, run, data, state.model, device_text, seconds)]
+            lines = [summary(config, run, data, state.model, hardware, seconds)]
             lines += [f"changed       {change}" for change in opened.changes]
             lines += _resume(state, run) if has_checkpoint(run) else []
             progress = state.progress
@@ -138,14 +139,11 @@ def _check_deterministic(config: RunConfig) -> None:
         )
 
 
-def _describe(device: torch.device, precision: Precision) -> str:
-    """The device, and what computes the small operations of a CPU; compiles them if need be."""
-    if device.type != "cpu":
-        return describe_device(device)
-    with autocast(device, precision):
-        why_not = prepare_cpu()
-    kernels = f"kernels not compiled ({why_not})" if why_not else "compiled kernels"
-    return f"{describe_device(device)}, {kernels}"
+def _backend(config: RunConfig, device: torch.device) -> str:
+    """The implementation of the operations and why it was chosen; see nmt.ops.backend."""
+    with autocast(device, config.train.precision):
+        dtype = compute_dtype(torch.empty(0, device=device))
+    return why(config.model.backend, device, dtype)
 
 
 def _data_files(config: RunConfig) -> list[Path]:

@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nmt.models.base import DecoderOutput
-from nmt.ops.linear_cross_entropy import linear_cross_entropy
+from nmt.ops.backend import operations
 from nmt.text.vocabulary import PAD_ID
 
 
@@ -36,10 +36,10 @@ def cross_entropy(
     the logits are in its dtype; the sums never are.
     """
     keep = tgt_out != PAD_ID
-    weight, bias = output.vocabulary.affine()
-    targets = tgt_out[keep]
-    loss_sum, nlls = linear_cross_entropy(
-        output.features[keep], weight, bias, targets, vocab_size, label_smoothing
+    vocabulary, features, targets = output.vocabulary, output.features[keep], tgt_out[keep]
+    weight, bias = vocabulary.affine()
+    loss_sum, nlls = operations(vocabulary.backend, features).linear_cross_entropy(
+        features, weight, bias, targets, vocab_size, label_smoothing
     )
     if output.surrogate is not None:
         loss_sum = loss_sum + output.surrogate.loss_sum(keep, -nlls)

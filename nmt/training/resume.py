@@ -31,7 +31,7 @@ def open_run(
     config: RunConfig,
     command: Sequence[str],
     data_files: Sequence[Path],
-    device: str,
+    hardware: Mapping[str, str],
     allow_change: bool = False,
 ) -> OpenedRun:
     """Create the run at `folder`, or continue it if it has a checkpoint.
@@ -50,7 +50,7 @@ def open_run(
             _replace_config(run, config)
     # The card comes first: a config.yaml without one is not a run's but the user's own.
     if not has_checkpoint(run):
-        run.write_json(CARD, run_card(config, command, data_files, device))
+        run.write_json(CARD, run_card(config, command, data_files, hardware))
         return OpenedRun(run if run.exists else RunDirectory.create(folder, config))
     changes = config_changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)

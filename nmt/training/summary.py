@@ -1,5 +1,7 @@
 """The lines that a training begins with: data, model, device and memory, for a reader."""
 
+from collections.abc import Mapping
+
 from nmt.config import RunConfig
 from nmt.data.batching import EncodedCorpus
 from nmt.models.base import Seq2Seq
@@ -13,10 +15,13 @@ def summary(
     run: RunDirectory,
     data: TrainingData,
     model: Seq2Seq,
-    device: str,
+    hardware: Mapping[str, str],
     seconds: float,
 ) -> str:
-    """A line for each fact. `device` describes the device; `seconds` is the time of preparation."""
+    """A line for each fact. `hardware` has the descriptions of device and backend.
+
+    `seconds` is the time of preparation.
+    """
     train, tokenizers, batcher = config.train, data.tokenizers, data.batcher
     n_parameters = sum(p.numel() for p in model.parameters())
     lines = [
@@ -28,7 +33,8 @@ def summary(
         f"{' (joint)' if tokenizers.joint else ''}",
         *(f"              {note}" for note in vocabulary_notes(tokenizers, batcher.corpus)),
         f"model         {config.model.kind}, {n_parameters:,} parameters",
-        f"device        {device}, {train.precision}",
+        f"device        {hardware['device']}, {train.precision}",
+        f"backend       {hardware['backend']}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each"
         + (f", {train.accumulate} to an update" if train.accumulate > 1 else ""),

@@ -155,7 +155,7 @@ def test_what_was_not_alone_is_marked_on_every_row() -> None:
             "torch": "T",
             "nmt": "N",
             "date": "now",
-            "cpu kernels": "K",
+            "backend": "K",
         },
         settings={"batch": 3},
         sections=(
@@ -167,7 +167,7 @@ def test_what_was_not_alone_is_marked_on_every_row() -> None:
     assert not report.clean
     assert as_text(report) == [
         "C, D, torch T, nmt N, now",
-        "cpu kernels: K",
+        "backend: K",
         "batch 3",
         "",
         "training, tokens/s  (clean: others took 1 % of a core)",

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import nmt
 from nmt.cli.app import app
+from nmt.ops import backend
 from nmt.ops.native import library
 
 
@@ -28,7 +29,7 @@ def no_native(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation that found no compiler."""
     why_not = "when nmt was installed, no C++ compiler was found (c++ or g++)"
     monkeypatch.setattr(library, "_library", lambda: library.Library({}, why_not=why_not))
-    monkeypatch.setattr("nmt.ops.native.sequence.native_steps", lambda _: None)
+    monkeypatch.setattr(backend, "_choose", backend._choose.__wrapped__)  # without its cache
 
 
 def test_json_has_versions_devices_backends_native_code_and_folders() -> None:
@@ -60,7 +61,7 @@ def test_without_native_code_it_says_why_and_how_to_get_it(monkeypatch: pytest.M
     monkeypatch.setattr("shutil.which", lambda _: None)
     text = _doctor()
     why_not = "when nmt was installed, no C++ compiler was found (c++ or g++)"
-    assert f"backend fp32  fused: {why_not}\n" in text
+    assert f"backend fp32  fused: no native: {why_not}\n" in text
     assert f"native code   none: {why_not}\n" in text
     assert "compiler      none (Debian, Ubuntu: apt-get install g++)\n" in text
     assert "to get it     install a C++ compiler, then python " in text

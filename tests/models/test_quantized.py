@@ -81,7 +81,7 @@ def test_zeros_give_the_bias() -> None:
 def test_a_gru_is_near_the_exact_one_and_reads_each_sentence_alone(bidirectional: bool) -> None:
     """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
     torch.manual_seed(0)
-    exact = PaddedGRU(41, 64, 2, 0.0, bidirectional, fused=True).eval()
+    exact = PaddedGRU(41, 64, 2, 0.0, bidirectional, backend="fused").eval()
     layers = Int8GRU(exact)
     x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
     values, finals = layers.read(x, lengths)

@@ -1,17 +1,25 @@
-"""Operations by torch and by native code."""
+"""The operations of each backend that can run on a CPU."""
 
 import pytest
+import torch
 
-from nmt.ops import linear_cross_entropy, ways
+from nmt.ops import Operations
+from nmt.ops.backend import BackendName, choose
 from nmt.ops.native import library
 
+BACKENDS: tuple[BackendName, ...] = ("reference", "fused", "native")
 NEEDS_NATIVE = pytest.mark.skipif(not library.available(), reason=library.why_not())
 
 
-@pytest.fixture(params=["torch", pytest.param("compiled", marks=NEEDS_NATIVE)])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What computes the steps of an operation."""
-    if request.param == "torch":
-        for module in (ways, linear_cross_entropy):
-            monkeypatch.setattr(module, "native_steps", lambda *_: None)
-    return str(request.param)
+@pytest.fixture(
+    params=["reference", "fused", pytest.param("native", marks=NEEDS_NATIVE)],
+)
+def backend(request: pytest.FixtureRequest) -> BackendName:
+    """The name of a backend."""
+    name: BackendName = request.param
+    return name
+
+
+def operations_of(backend: BackendName, dtype: torch.dtype = torch.float32) -> Operations:
+    """Its operations on a CPU for products of `dtype`."""
+    return choose(backend, torch.device("cpu"), dtype).operations

@@ -11,9 +11,9 @@ from torch.profiler import ProfilerActivity, profile
 from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.base import Memory
 from nmt.models.recurrent.gru import ContextGRUCell
-from nmt.ops.attentional_gru import attentional_gru
-
-pytestmark = pytest.mark.usefixtures("way")
+from nmt.ops.backend import BackendName
+from nmt.ops.precision import compute_dtype, dtypes_of
+from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
 T, B, S, K, M, H = 4, 3, 5, 6, 7, 2
 KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]]).bool()
@@ -21,16 +21,31 @@ KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]]).bool()
 Operation = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 
+def _by(backend: BackendName) -> Operation:
+    """A backend's operation in the dtype of its arguments, inside or outside of autocast."""
+
+    def operation(*args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return operations_of(backend, compute_dtype(args[0])).attentional_gru(*args)
+
+    return operation
+
+
 def _by_triton(*args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    from nmt.ops.triton.attentional_gru import AttentionalGRU
+    from nmt.ops.triton.operations import TritonOperations
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    outputs = AttentionalGRU.apply(*(arg.to(device) for arg in args))
+    operations = TritonOperations(dtypes_of(compute_dtype(args[0])))
+    outputs = operations.attentional_gru(*(arg.to(device) for arg in args))
     return tuple(out.to(args[0].device) for out in outputs)
 
 
+ON_CPU = [
+    pytest.param(_by("reference"), id="reference"),
+    pytest.param(_by("fused"), id="fused"),
+    pytest.param(_by("native"), id="native", marks=NEEDS_NATIVE),
+]
 OPERATIONS = [
-    pytest.param(attentional_gru, id="torch"),
+    *ON_CPU,
     pytest.param(
         _by_triton,
         id="triton",
@@ -74,7 +89,8 @@ def _loop(
     v: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same by the plain modules, step by step."""
-    cell, attention = ContextGRUCell(1, M, H), AdditiveAttention(H, M, K)
+    cell = ContextGRUCell(1, M, H, "reference")
+    attention = AdditiveAttention(H, M, K, "reference")
     memory = attention.begin(Memory(values.detach().float(), keep, torch.zeros(B, 1, M)))
     looking = type(memory)(keys, values, keep, memory.queries, None)
     of_cell = {
@@ -103,14 +119,24 @@ def _outputs_and_gradients(operation: Operation, inputs: dict[str, Tensor]) -> l
     return [*outputs, *torch.autograd.grad(total, learned)]
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
-    assert torch.autograd.gradcheck(attentional_gru, list(_inputs(torch.float64).values()))
+@pytest.mark.parametrize("operation", ON_CPU)
+def test_gradients_are_those_of_finite_differences(operation: Operation) -> None:
+    assert torch.autograd.gradcheck(operation, list(_inputs(torch.float64).values()))
 
 
 @pytest.mark.parametrize(
     ("operation", "dtype", "tolerance"),
     [
-        pytest.param(attentional_gru, torch.float64, 1e-10, id="torch-fp64"),
+        *(
+            pytest.param(
+                *operation.values,
+                torch.float64,
+                1e-10,
+                id=f"{operation.id}-fp64",
+                marks=operation.marks,
+            )
+            for operation in ON_CPU
+        ),
         *(
             pytest.param(
                 *operation.values, torch.float32, 2e-5, id=operation.id, marks=operation.marks
@@ -165,7 +191,8 @@ def test_only_what_is_used_is_gone_through(operation: Operation, asked: tuple[in
         torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
 
 
-def test_energies_of_all_steps_are_never_in_memory() -> None:
+@pytest.mark.parametrize("operation", ON_CPU[1:])
+def test_energies_of_all_steps_are_never_in_memory(operation: Operation) -> None:
     """With 40 steps of 30 x 50 energies each nothing near 40 x 30 x 50 numbers is allocated."""
     torch.manual_seed(0)
     n_steps, n_rows, n_places, size = 40, 3, 30, 50
@@ -174,6 +201,6 @@ def test_energies_of_all_steps_are_never_in_memory() -> None:
     drawn = [torch.randn(shape).requires_grad_() for shape in shapes]
     keep = torch.ones(n_rows, n_places, dtype=torch.bool)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
-        attentional_gru(*drawn[:4], keep, *drawn[4:])[0].sum().backward()
+        operation(*drawn[:4], keep, *drawn[4:])[0].sum().backward()
     numbers = n_steps * n_rows * n_places * size
     assert max(event.self_cpu_memory_usage for event in seen.events()) < 4 * numbers / 8

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.ops.gru import gru_layer
-
-pytestmark = pytest.mark.usefixtures("way")
+from nmt.ops.backend import BackendName
+from tests.ops.conftest import operations_of
 
 B, S, D, H = 5, 7, 3, 4
 LENGTHS = torch.tensor([7, 1, 3, 7, 2])
@@ -37,8 +36,8 @@ def _packed(layer: nn.GRU, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("directions", [1, 2])
-def test_equals_torchs_layer_over_packed_sequences(directions: int) -> None:
-    layer = _layer(directions)
+def test_equals_torchs_layer_over_packed_sequences(directions: int, backend: BackendName) -> None:
+    layer, gru_layer = _layer(directions), operations_of(backend, torch.float64).gru_layer
     x = torch.randn(B, S, D, dtype=torch.float64, requires_grad=True)
     inputs = [x, *layer.parameters()]
     wanted = [torch.randn(B, S, directions * H).double(), torch.randn(B, directions * H).double()]
@@ -50,7 +49,8 @@ def test_equals_torchs_layer_over_packed_sequences(directions: int) -> None:
         torch.testing.assert_close(own, reference, rtol=1e-10, atol=1e-12)
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
+def test_gradients_are_those_of_finite_differences(backend: BackendName) -> None:
+    gru_layer = operations_of(backend, torch.float64).gru_layer
     weights = [weight.detach().requires_grad_() for weight in _layer(2).parameters()]
     x = torch.randn(2, 3, D, dtype=torch.float64, requires_grad=True)
     lengths = torch.tensor([3, 2])
@@ -59,7 +59,8 @@ def test_gradients_are_those_of_finite_differences() -> None:
     )
 
 
-def test_padding_is_invisible_and_gets_no_gradient() -> None:
+def test_padding_is_invisible_and_gets_no_gradient(backend: BackendName) -> None:
+    gru_layer = operations_of(backend, torch.float64).gru_layer
     weights = _weights(_layer(2))
     x = torch.randn(B, S, D, dtype=torch.float64)
     inside = torch.arange(S) < LENGTHS.unsqueeze(1)
@@ -75,7 +76,9 @@ def test_padding_is_invisible_and_gets_no_gradient() -> None:
 
 
 @pytest.mark.parametrize(("autocast", "tolerance"), [(False, 1e-6), (True, 0.02)])
-def test_fp32_and_bf16_products(autocast: bool, tolerance: float) -> None:
+def test_fp32_and_bf16_products(autocast: bool, tolerance: float, backend: BackendName) -> None:
+    dtype = torch.bfloat16 if autocast else torch.float32
+    gru_layer = operations_of(backend, dtype).gru_layer
     layer = _layer(2, torch.float32)
     x = torch.randn(B, S, D)
     reference = _packed(layer.double(), x.double())

@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.ops import linear_cross_entropy as kernel
-from nmt.ops.linear_cross_entropy import linear_cross_entropy
-
-pytestmark = pytest.mark.usefixtures("way")
+from nmt.ops.backend import BackendName
+from nmt.ops.fused import linear_cross_entropy as fused
+from tests.ops.conftest import operations_of
 
 N, D, ROWS, REAL = 11, 5, 16, 13
 
@@ -28,13 +27,16 @@ def _torchs(x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing:
 @pytest.fixture(params=[1, 3, 100])
 def rows_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of one row, of some, and of all."""
-    monkeypatch.setattr(kernel, "_BYTES_AT_ONCE", request.param * ROWS * 8)
+    monkeypatch.setattr(fused, "_BYTES_AT_ONCE", request.param * ROWS * 8)
 
 
 @pytest.mark.usefixtures("rows_at_once")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_equals_torchs(smoothing: float, dtype: torch.dtype, tolerance: float) -> None:
+def test_equals_torchs(
+    smoothing: float, dtype: torch.dtype, tolerance: float, backend: BackendName
+) -> None:
+    linear_cross_entropy = operations_of(backend, dtype).linear_cross_entropy
     x, weight, bias, targets = _inputs(dtype)
     loss, nlls = linear_cross_entropy(x, weight, bias, targets, REAL, smoothing)
     expected = _torchs(x, weight, bias, targets, smoothing)
@@ -51,7 +53,8 @@ def test_equals_torchs(smoothing: float, dtype: torch.dtype, tolerance: float) -
 
 @pytest.mark.usefixtures("rows_at_once")
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_gradients_are_those_of_finite_differences(smoothing: float) -> None:
+def test_gradients_are_those_of_finite_differences(smoothing: float, backend: BackendName) -> None:
+    linear_cross_entropy = operations_of(backend, torch.float64).linear_cross_entropy
     x, weight, bias, targets = _inputs(torch.float64)
     bias = bias.detach().clamp(min=-3).requires_grad_()
     assert torch.autograd.gradcheck(
@@ -60,7 +63,8 @@ def test_gradients_are_those_of_finite_differences(smoothing: float) -> None:
     )
 
 
-def test_products_in_bf16_are_near() -> None:
+def test_products_in_bf16_are_near(backend: BackendName) -> None:
+    linear_cross_entropy = operations_of(backend, torch.bfloat16).linear_cross_entropy
     x, weight, bias, targets = _inputs(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss, nlls = linear_cross_entropy(x, weight, bias, targets, REAL, 0.1)
@@ -74,7 +78,8 @@ def test_products_in_bf16_are_near() -> None:
         assert (own - reference).norm() / reference.norm() < 0.02
 
 
-def test_without_gradients_the_loss_is_the_same() -> None:
+def test_without_gradients_the_loss_is_the_same(backend: BackendName) -> None:
+    linear_cross_entropy = operations_of(backend).linear_cross_entropy
     x, weight, bias, targets = _inputs(torch.float32)
     loss, nlls = linear_cross_entropy(x, weight, bias, targets, REAL)
     with torch.no_grad():
@@ -84,13 +89,15 @@ def test_without_gradients_the_loss_is_the_same() -> None:
     assert torch.equal(nlls, same)
 
 
-def test_a_piece_that_is_all_but_impossible_costs_a_finite_amount() -> None:
+def test_a_piece_that_is_all_but_impossible_costs_a_finite_amount(backend: BackendName) -> None:
+    linear_cross_entropy = operations_of(backend).linear_cross_entropy
     x, weight = torch.ones(1, 1), torch.tensor([[300.0], [-300.0]])
     loss, _ = linear_cross_entropy(x, weight, torch.zeros(2), torch.tensor([1]), 2)
     assert float(loss) == pytest.approx(600)
 
 
-def test_no_row_at_all_costs_nothing() -> None:
+def test_no_row_at_all_costs_nothing(backend: BackendName) -> None:
+    linear_cross_entropy = operations_of(backend).linear_cross_entropy
     x, weight, bias, targets = _inputs(torch.float32)
     loss, nlls = linear_cross_entropy(x[:0], weight, bias, targets[:0], REAL)
     loss.backward()

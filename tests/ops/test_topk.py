@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmt.ops.topk import top_k
+from nmt.ops.fused.top_k import top_k
 
 
 @pytest.mark.parametrize("size", [1, 5, 63, 64, 65, 397, 640])

@@ -15,13 +15,15 @@ def test_the_card_is_json_and_complete(tmp_path: Path) -> None:
     config = RunConfig(
         name="x", seed=7, data=DataConfig(corpus="starter"), train=TrainConfig(epochs=1)
     )
-    card = json.loads(json.dumps(run_card(config, ["nmt", "train"], [data], "cpu (2 threads)")))
+    hardware = {"device": "cpu (2 threads)", "backend": "fused (no compiler)"}
+    card = json.loads(json.dumps(run_card(config, ["nmt", "train"], [data], hardware)))
     assert card["command"] == ["nmt", "train"]
     assert card["seed"] == 7
     assert datetime.datetime.fromisoformat(card["started"]).tzinfo is not None
     assert {"nmt", "python", "torch"} <= card["versions"].keys()
     assert all(card["versions"].values())
     assert card["hardware"]["device"] == "cpu (2 threads)"
+    assert card["hardware"]["backend"] == "fused (no compiler)"
     assert card["hardware"]["cpu"]
     assert card["data"] == [
         {

@@ -1,8 +1,8 @@
-"""Attention over a memory: all that the kinds have in common. A kind writes two methods.
+"""Attention over a memory: everything that the kinds have in common. A kind adds two methods.
 
-`project` makes the keys of a memory, once per sentence; `score` says how well a query fits each
-key. The rest is here: what may be looked at (span.py), how scores become weights (weighting.py),
-what past weights add to the keys (coverage.py), and the weighted sum.
+`project` computes the keys of a memory, once per sentence; `score` compares a query with each key.
+The rest is here: the positions that a query sees (span.py), how scores become weights
+(weighting.py), what past weights add to the keys (coverage.py), and the weighted sum.
 """
 
 import abc
@@ -18,14 +18,17 @@ from nmt.models.attention.span import Span, Window
 from nmt.models.attention.weighting import Choice, SoftWeighting, Weighting
 from nmt.models.base import BatchFirst, Memory, Surrogate
 from nmt.models.beams import Beams, only, select_sentences
+from nmt.ops import Operations
+from nmt.ops.backend import BackendName, operations
 
 
 @dataclass(frozen=True)
 class AttentionState(BatchFirst):
-    """What attention knows of B sentences, and what it has done so far for R rows that read them.
+    """B sentences, and the history of R rows that attend to them.
 
-    `queries` counts the queries answered; `past` is what coverage remembers, None without it.
-    `beams` say which sentence a row reads; None: row i reads sentence i, R = B.
+    `values` are what the weights sum: the annotations, or a linear map of them. `queries` counts
+    the queries answered; `past` is coverage's memory, None without coverage. `beams` says which
+    sentence a row reads; None: row i reads sentence i, R = B.
     """
 
     keys: Float[Tensor, "B S K"]
@@ -48,7 +51,7 @@ class AttentionState(BatchFirst):
         )
 
     def apart(self) -> "AttentionState":
-        """The same with a copy of its sentence for each row."""
+        """The same state with a copy of its sentence for each row."""
         if self.beams is None:
             return self
         sentences = self.beams.sentences
@@ -63,10 +66,10 @@ class AttentionState(BatchFirst):
 
 @dataclass(frozen=True)
 class AttentionOutput:
-    """The answer to Q queries: the context, and the weights it was made with.
+    """The contexts and weights of Q queries, and the state after them.
 
-    `weights` is the mean of `heads` (N = 1 for most kinds). `choice` tells of a position that
-    was drawn at random; None for weightings that draw none.
+    `context` is the sum of the state's values by the weights. `weights` is the mean of `heads`
+    (N = 1 for most kinds). `choice` describes positions drawn at random; None where none were.
     """
 
     context: Float[Tensor, "B Q M"]
@@ -80,24 +83,43 @@ class AttentionOutput:
         return self.heads.squeeze(1) if self.heads.shape[1] == 1 else self.heads.mean(dim=1)
 
 
+class AdditiveScore(abc.ABC):
+    """A score v . tanh(W_q q + key), in the parts that operations take."""
+
+    @abc.abstractmethod
+    def project_query(self, query: Float[Tensor, "B Q H"]) -> Float[Tensor, "B Q K"]:
+        """W_q q."""
+
+    @property
+    @abc.abstractmethod
+    def query_weight(self) -> Float[Tensor, "K H"]:
+        """W_q."""
+
+    @property
+    @abc.abstractmethod
+    def score_vector(self) -> Float[Tensor, " K"]:
+        """v."""
+
+
 class Attention(nn.Module, abc.ABC):
-    """From a query and a memory to a context vector and the weights it was made with.
+    """From a query and a memory to a context vector and its weights.
 
     weights = weighting(score(query, keys)) over the span's kept positions; context = weights @
     values. The context has the size of an annotation.
     """
 
     sums_annotations = True
-    """Whether the context is the annotations' sum by the weights, so that a linear map of the one
-    is the sum of those of the others."""
+    """Whether the context is the weighted sum of the annotations. A linear map of the context is
+    then the weighted sum of that map of the annotations."""
 
     weighting: Weighting
     span: Span | None
     coverage: Coverage | None
 
-    def __init__(self, key_size: int) -> None:
+    def __init__(self, key_size: int, backend: BackendName = "auto") -> None:
         super().__init__()
         self.key_size = key_size
+        self.backend: BackendName = backend
         self.weighting = SoftWeighting()
         self.span = None
         self.coverage = None
@@ -110,21 +132,34 @@ class Attention(nn.Module, abc.ABC):
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"] | Float[Tensor, "B N Q S"]:
-        """How well each query fits each key, unbounded and unmasked; N is for several heads."""
+        """How well each query fits each key, unbounded and unmasked; N where there are heads."""
+
+    def additive_score(self) -> AdditiveScore | None:
+        """The parts of `score` where it is v . tanh(W_q q + key); None where it is not."""
+        return None
+
+    def as_additive(self) -> AdditiveScore | None:
+        """The parts of the score where the weights are its softmax over the whole source.
+
+        None for another score, weighting or span, or with coverage: Operations.attentional_gru and
+        Operations.additive_attention_step compute something else then.
+        """
+        is_plain = self.weighting.is_softmax and self.span is None and self.coverage is None
+        return self.additive_score() if is_plain else None
 
     def carry(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S C"]:
-        """What is summed instead of the annotations, made once per sentence; here, themselves."""
+        """The values to sum, computed once per sentence; by default the annotations themselves."""
         return values
 
     def mix(
         self, heads: Float[Tensor, "B N Q S"], values: Float[Tensor, "B S C"]
     ) -> Float[Tensor, "B Q M"]:
-        """The context: the sum of the values by their weights."""
+        """The context: the sum of the values by the weights."""
         return torch.bmm(heads.squeeze(1), values)
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """What the N heads are called."""
+        """The names of the N heads."""
         return ("attention",)
 
     def begin(self, memory: Memory) -> AttentionState:
@@ -141,26 +176,31 @@ class Attention(nn.Module, abc.ABC):
         )
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
-        """Answer Q queries, one after another as far as the kind remembers anything."""
+        """Answer Q queries; one after another where coverage makes them depend on each other."""
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
+        additive = self.as_additive() if query.shape[1] == 1 else None
+        if additive is not None:
+            own = operations(self.backend, query)
+            if own.serves_additive_attention_step:
+                return _additive_step(own, additive, query, state)
         beams = state.beams
         if beams is None:
-            return self._look(query, state)
+            return self._attend(query, state)
         if self.coverage is not None or self.span is not None:
-            look = self._look(query, state.apart())  # rows differ in what they see of a sentence
-            own = look.state
-            return replace(look, state=replace(state, queries=own.queries, past=own.past))
-        look = self._look(beams.together(query), state)
+            output = self._attend(query, state.apart())  # rows see different parts of a sentence
+            after = replace(state, queries=output.state.queries, past=output.state.past)
+            return replace(output, state=after)
+        output = self._attend(beams.together(query), state)
         return AttentionOutput(
-            context=beams.apart(look.context),
-            heads=beams.apart(look.heads.transpose(1, 2)).transpose(1, 2),
+            context=beams.apart(output.context),
+            heads=beams.apart(output.heads.transpose(1, 2)).transpose(1, 2),
             state=replace(state, queries=state.queries + query.shape[1]),
-            choice=None if look.choice is None else look.choice.apart(beams),
+            choice=None if output.choice is None else output.choice.apart(beams),
         )
 
-    def _look(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
-        """The same where each query looks at the sentence of its own row."""
+    def _attend(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
+        """Answer queries of which row i reads sentence i."""
         keys = state.keys
         if self.coverage is not None and state.past is not None:
             keys = keys + self.coverage(state.past)
@@ -172,55 +212,72 @@ class Attention(nn.Module, abc.ABC):
             heads, choice = weighted.weights, weighted.choice
             context = self.mix(heads, state.values)
         else:
-            context, heads, choice = self._through(window, query, keys, state.values)
+            context, heads, choice = self._attend_in_window(window, query, keys, state.values)
         after = replace(state, queries=state.queries + query.shape[1])
         if self.coverage is not None and state.past is not None:
             after = replace(after, past=self.coverage.after(state.past, heads.mean(dim=1)))
         return AttentionOutput(context, heads, after, choice)
 
     def _in_turn(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
-        looks: list[AttentionOutput] = []
+        outputs: list[AttentionOutput] = []
         for one in query.unbind(dim=1):
-            looks.append(self(one.unsqueeze(1), state))
-            state = looks[-1].state
+            outputs.append(self(one.unsqueeze(1), state))
+            state = outputs[-1].state
+        choices = [output.choice for output in outputs if output.choice is not None]
         return AttentionOutput(
-            context=torch.cat([look.context for look in looks], dim=1),
-            heads=torch.cat([look.heads for look in looks], dim=2),
+            context=torch.cat([output.context for output in outputs], dim=1),
+            heads=torch.cat([output.heads for output in outputs], dim=2),
             state=state,
-            choice=Choice.together([look.choice for look in looks if look.choice is not None]),
+            choice=Choice.together(choices),
         )
 
-    def _through(
+    def _attend_in_window(
         self,
         window: Window,
         query: Float[Tensor, "B Q H"],
         keys: Float[Tensor, "B S K"],
         values: Float[Tensor, "B S C"],
     ) -> tuple[Float[Tensor, "B Q M"], Float[Tensor, "B N Q S"], Choice | None]:
-        """The same over W positions a query only: each query becomes a row of its own."""
+        """Attention of each query to its own W positions; queries become rows, R = B Q."""
         n_rows, n_queries, width = window.positions.shape
         keep = window.keep.flatten(0, 1)
         scores = _per_head(
-            self.score(query.flatten(0, 1).unsqueeze(1), _taken(keys, window.positions))
+            self.score(query.flatten(0, 1).unsqueeze(1), _gather(keys, window.positions))
         )
         if window.bias is not None:
             scores = scores + window.bias.flatten(0, 1)[:, None, None, :].to(scores.dtype)
         weights, choice = self.weighting(scores, keep)
-        context = self.mix(weights, _taken(values, window.positions))
+        context = self.mix(weights, _gather(values, window.positions))
         heads = weights.view(n_rows, n_queries, -1, width).transpose(1, 2)
         everywhere = heads.new_zeros(n_rows, heads.shape[1], n_queries, keys.shape[1])
         places = window.positions.unsqueeze(1).expand_as(heads)
-        # Positions beyond an end were moved to it, with a weight of 0: they add nothing.
+        # Positions beyond an end of the source were moved to that end, with a weight of 0.
         heads = everywhere.scatter_add(-1, places, heads)
         if choice is not None:
             choice = choice.view(n_rows, n_queries)
         return context.view(n_rows, n_queries, -1), heads, choice
 
     def surrogate(self, choices: Sequence[Choice | None]) -> Surrogate | None:
-        """What the training loss must add for the choices made in T steps, if any were."""
-        made = [choice for choice in choices if choice is not None]
-        together = Choice.together(made)
+        """The term that the training loss must add for the choices of T steps, if there are any."""
+        together = Choice.together([choice for choice in choices if choice is not None])
         return None if together is None else self.weighting.surrogate(together)
+
+
+def _additive_step(
+    own: Operations, score: AdditiveScore, query: Float[Tensor, "R 1 H"], state: AttentionState
+) -> AttentionOutput:
+    """One query a row by `additive_attention_step`; several rows may read one sentence."""
+    rows = torch.arange(len(query), device=query.device)
+    context, weights = own.additive_attention_step(
+        score.project_query(query).squeeze(1),
+        rows if state.beams is None else state.beams.sentences,
+        state.keys,
+        state.values,
+        state.keep,
+        score.score_vector,
+    )
+    after = replace(state, queries=state.queries + 1)
+    return AttentionOutput(context.unsqueeze(1), weights[:, None, None], after, None)
 
 
 def _per_head(
@@ -229,7 +286,7 @@ def _per_head(
     return scores.unsqueeze(1) if scores.dim() == 3 else scores
 
 
-def _taken(
+def _gather(
     values: Float[Tensor, "B S C"], positions: Int[Tensor, "B Q W"]
 ) -> Float[Tensor, "R W C"]:
     """The values at each query's positions, R = B Q."""

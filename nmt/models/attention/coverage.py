@@ -1,4 +1,4 @@
-"""What the weights so far add to the scores: which positions have been translated already."""
+"""Coverage: the weights so far change the scores, since they tell what has been translated."""
 
 import abc
 from typing import Annotated, Literal
@@ -11,10 +11,9 @@ from nmt.settings.base import Config
 
 
 class Coverage(nn.Module, abc.ABC):
-    """A feature of every position, made from the weights of earlier steps and added to its key.
+    """A feature of every position, computed from the weights of earlier steps, added to its key.
 
-    Added to the keys it is a part of any score: with additive attention the energy becomes
-    tanh(W_q q + W_k k + W_f f).
+    With any score this is possible; additive attention becomes tanh(W_q q + W_k k + W_f f).
     """
 
     @abc.abstractmethod
@@ -25,11 +24,11 @@ class Coverage(nn.Module, abc.ABC):
     def after(
         self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
     ) -> Float[Tensor, "B S"]:
-        """What is remembered after a step with these weights; zeros before the first."""
+        """The memory after a step with these weights; it is zero before the first step."""
 
 
 class NoCoverageConfig(Config):
-    """Scores know nothing of earlier steps."""
+    """Scores do not depend on earlier steps."""
 
     kind: Literal["none"] = "none"
 

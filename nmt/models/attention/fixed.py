@@ -1,4 +1,4 @@
-"""No attention: the context that does not move, whatever is asked."""
+"""No attention: a context that is the same for every query."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +11,7 @@ from torch import Tensor
 from nmt.models.attention.base import Attention, AttentionState
 from nmt.models.attention.weighting import Weighted, Weighting, one_hot_where
 from nmt.models.base import Memory
+from nmt.ops.backend import BackendName
 from nmt.ops.masks import keep_like
 from nmt.settings.base import Config, Conflict
 
@@ -25,8 +26,8 @@ class FixedConfig(Config):
 
     kind: Literal["none"] = "none"
 
-    def build(self, query_size: int, memory_size: int) -> Attention:
-        """The module for queries and annotations of these sizes."""
+    def build(self, query_size: int, memory_size: int, backend: BackendName = "auto") -> Attention:
+        """The module for queries and annotations of these sizes; no operation computes it."""
         return FixedContext(memory_size)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
@@ -37,7 +38,7 @@ class FixedConfig(Config):
 class FixedContext(Attention):
     """context = `Memory.final` of the top layer, whatever the weights.
 
-    All the weight stands on the last kept position, the end of the sentence, so that alignments
+    All the weight is on the last kept position, the end of the sentence, so that alignments
     have no links.
     """
 

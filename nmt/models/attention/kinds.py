@@ -1,4 +1,7 @@
-"""Every kind of attention by its config; to add one: its class, and its name in this union."""
+"""Every kind of attention by its config; to add one: its class, and its name in the union.
+
+A score goes into the union of `scores.py`, so that it works within heads too.
+"""
 
 from typing import Annotated
 
@@ -6,23 +9,6 @@ from pydantic import Field
 
 from nmt.models.attention.fixed import FixedConfig
 from nmt.models.attention.multi_head import MultiHeadConfig
-from nmt.models.attention.scores import (
-    AdditiveConfig,
-    ConcatConfig,
-    DotConfig,
-    GaussianConfig,
-    GeneralConfig,
-    ScaledDotConfig,
-)
+from nmt.models.attention.scores import ScoreKind
 
-AttentionConfig = Annotated[
-    AdditiveConfig
-    | DotConfig
-    | ScaledDotConfig
-    | GeneralConfig
-    | ConcatConfig
-    | GaussianConfig
-    | MultiHeadConfig
-    | FixedConfig,
-    Field(discriminator="kind"),
-]
+AttentionConfig = Annotated[ScoreKind | MultiHeadConfig | FixedConfig, Field(discriminator="kind")]

@@ -10,20 +10,9 @@ from torch import Tensor, nn
 
 from nmt.models.attention.base import Attention
 from nmt.models.attention.options import AttentionOptions
-from nmt.models.attention.scores import (
-    AdditiveConfig,
-    ConcatConfig,
-    DotConfig,
-    GaussianConfig,
-    GeneralConfig,
-    ScaledDotConfig,
-)
+from nmt.models.attention.scores import ScaledDotConfig, ScoreKind
+from nmt.ops.backend import BackendName
 from nmt.settings.base import Conflict, conflict_error
-
-ScoreConfig = Annotated[
-    AdditiveConfig | DotConfig | ScaledDotConfig | GeneralConfig | ConcatConfig | GaussianConfig,
-    Field(discriminator="kind"),
-]
 
 
 class MultiHeadConfig(AttentionOptions):
@@ -37,7 +26,7 @@ class MultiHeadConfig(AttentionOptions):
         description="d: units of all heads together, a multiple of `heads`; unset: as many as "
         "the query has",
     )
-    over: ScoreConfig = Field(
+    over: Annotated[ScoreKind, Field(discriminator="kind")] = Field(
         default=ScaledDotConfig(), description="the score within a head; its options stand here"
     )
 
@@ -62,9 +51,9 @@ class MultiHeadConfig(AttentionOptions):
                 "of heads",
             )
 
-    def module(self, query_size: int, memory_size: int) -> Attention:
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         """See AttentionOptions."""
-        return MultiHeadAttention(self, query_size, memory_size)
+        return MultiHeadAttention(self, query_size, memory_size, backend)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         """The heads must divide the query's size where no size is given."""
@@ -82,11 +71,17 @@ class MultiHeadAttention(Attention):
 
     sums_annotations = False
 
-    def __init__(self, config: MultiHeadConfig, query_size: int, memory_size: int) -> None:
+    def __init__(
+        self,
+        config: MultiHeadConfig,
+        query_size: int,
+        memory_size: int,
+        backend: BackendName = "auto",
+    ) -> None:
         size = config.size or query_size
         assert size % config.heads == 0
-        inner = config.over.module(size // config.heads, size // config.heads)
-        super().__init__(key_size=config.heads * inner.key_size)
+        inner = config.over.module(size // config.heads, size // config.heads, backend)
+        super().__init__(key_size=config.heads * inner.key_size, backend=backend)
         self.n_heads = config.heads
         self.inner = inner
         self.W_q = nn.Linear(query_size, size, bias=False)

@@ -1,7 +1,6 @@
 """Scores that compare one query with one key: additive, multiplicative, and by distance."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -9,12 +8,11 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.device import CACHED_NUMBERS
-from nmt.models.attention.base import Attention, AttentionOutput, AttentionState
+from nmt.models.attention.base import AdditiveScore, Attention
 from nmt.models.attention.options import AttentionOptions
-from nmt.models.attention.weighting import SoftWeighting
-from nmt.ops.linear import Linear
-from nmt.ops.searching import compiled_search
+from nmt.models.linear import Linear
+from nmt.ops.backend import BackendName
+from nmt.ops.reference import additive_scores
 from nmt.settings.base import Conflict
 
 _SIZE = "units of the hidden layer that compares query and key; unset: as many as the query has"
@@ -26,18 +24,34 @@ class AdditiveConfig(AttentionOptions):
     kind: Literal["additive"] = "additive"
     size: int | None = Field(default=None, gt=0, description=_SIZE)
 
-    def module(self, query_size: int, memory_size: int) -> Attention:
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         """See AttentionOptions."""
-        return AdditiveAttention(query_size, memory_size, self.size or query_size)
+        return AdditiveAttention(query_size, memory_size, self.size or query_size, backend)
 
 
-class AdditiveAttention(Attention):
+class _Additive(Attention, AdditiveScore):
+    """Base of the kinds with the score v^T tanh(W_q q + key)."""
+
+    def score(
+        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
+    ) -> Float[Tensor, "B Q S"]:
+        """v^T tanh(W_q q + key), every query against every key."""
+        return additive_scores(self.project_query(query), keys, self.score_vector)
+
+    def additive_score(self) -> AdditiveScore | None:
+        """See Attention."""
+        return self
+
+
+class AdditiveAttention(_Additive):
     """score(q, k) = w_v^T tanh(W_q q + W_k k), no bias (arXiv 1409.0473, appendix A.1.2)."""
 
-    def __init__(self, query_size: int, memory_size: int, size: int) -> None:
-        super().__init__(key_size=size)
-        self.W_q = Linear(query_size, size, bias=False)
-        self.W_k = Linear(memory_size, size, bias=False)
+    def __init__(
+        self, query_size: int, memory_size: int, size: int, backend: BackendName = "auto"
+    ) -> None:
+        super().__init__(key_size=size, backend=backend)
+        self.W_q = Linear(query_size, size, bias=False, backend=backend)
+        self.W_k = Linear(memory_size, size, bias=False, backend=backend)
         self.w_v = nn.Linear(size, 1, bias=False)
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
@@ -45,31 +59,20 @@ class AdditiveAttention(Attention):
         keys: Tensor = self.W_k(values)
         return keys
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
-        """w_v^T tanh(W_q q + keys), every query against every key."""
-        return _compared(self.W_q(query), keys, self.w_v)
+    def project_query(self, query: Float[Tensor, "B Q H"]) -> Float[Tensor, "B Q K"]:
+        """See AdditiveScore."""
+        projected: Tensor = self.W_q(query)
+        return projected
 
     @property
-    def is_plain(self) -> bool:
-        """Whether weights are the softmax of the scores over the whole source, and of no more."""
-        is_soft = isinstance(self.weighting, SoftWeighting)
-        return is_soft and self.span is None and self.coverage is None
+    def query_weight(self) -> Float[Tensor, "K H"]:
+        """See AdditiveScore."""
+        return self.W_q.weight
 
-    def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
-        """See Attention. One query a row, as a search asks them, goes by compiled code."""
-        v = self.w_v.weight.squeeze(0)
-        is_step = not torch.is_grad_enabled() and query.shape[1] == 1 and self.is_plain
-        by = compiled_search(query, state.keys, state.values, v) if is_step else None
-        if by is None:
-            return super().forward(query, state)
-        rows = torch.arange(len(query)) if state.beams is None else state.beams.sentences
-        queries = self.W_q(query).squeeze(1)
-        memory = (state.keys, state.values, state.keep)
-        context, weights = by.additive_attention_step(queries, rows, *memory, v)
-        after = replace(state, queries=state.queries + 1)
-        return AttentionOutput(context.unsqueeze(1), weights[:, None, None], after, None)
+    @property
+    def score_vector(self) -> Float[Tensor, " K"]:
+        """w_v."""
+        return self.w_v.weight.squeeze(0)
 
 
 class ConcatConfig(AttentionOptions):
@@ -78,21 +81,23 @@ class ConcatConfig(AttentionOptions):
     kind: Literal["concat"] = "concat"
     size: int | None = Field(default=None, gt=0, description=_SIZE)
 
-    def module(self, query_size: int, memory_size: int) -> Attention:
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         """See AttentionOptions."""
-        return ConcatAttention(query_size, memory_size, self.size or query_size)
+        return ConcatAttention(query_size, memory_size, self.size or query_size, backend)
 
 
-class ConcatAttention(Attention):
+class ConcatAttention(_Additive):
     """score(q, k) = v_a^T tanh(W_a [q; k]) (arXiv 1508.04025, section 3.1).
 
     W_a [q; k] is the sum of the products with the two halves of W_a, so that the keys' half is
-    computed once per sentence here too. What differs from the additive kind is the initial
-    weights: one matrix of size + memory columns is drawn smaller than two.
+    computed once per sentence. Only the initial weights differ from the additive kind: one matrix
+    of query size + memory size columns is drawn with a smaller variance than two matrices.
     """
 
-    def __init__(self, query_size: int, memory_size: int, size: int) -> None:
-        super().__init__(key_size=size)
+    def __init__(
+        self, query_size: int, memory_size: int, size: int, backend: BackendName = "auto"
+    ) -> None:
+        super().__init__(key_size=size, backend=backend)
         self.query_size = query_size
         self.W_a = nn.Linear(query_size + memory_size, size, bias=False)
         self.v_a = nn.Linear(size, 1, bias=False)
@@ -101,44 +106,19 @@ class ConcatAttention(Attention):
         """The product of every annotation with its half of W_a."""
         return nn.functional.linear(values, self.W_a.weight[:, self.query_size :])
 
-    def score(
-        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
-    ) -> Float[Tensor, "B Q S"]:
-        """v_a^T tanh(the sum of the halves)."""
-        projected = nn.functional.linear(query, self.W_a.weight[:, : self.query_size])
-        return _compared(projected, keys, self.v_a)
+    def project_query(self, query: Float[Tensor, "B Q H"]) -> Float[Tensor, "B Q K"]:
+        """See AdditiveScore."""
+        return nn.functional.linear(query, self.query_weight)
 
+    @property
+    def query_weight(self) -> Float[Tensor, "K H"]:
+        """The queries' half of W_a."""
+        return self.W_a.weight[:, : self.query_size]
 
-def _compared(
-    queries: Float[Tensor, "B Q K"], keys: Float[Tensor, "B S K"], v: nn.Linear
-) -> Float[Tensor, "B Q S"]:
-    """v^T tanh(q + k), every query against every key."""
-    if _is_fast(queries):
-        return _compared_fast(queries, keys, v.weight.squeeze(0))
-    scores: Tensor = v((queries.unsqueeze(2) + keys.unsqueeze(1)).tanh_()).squeeze(-1)
-    return scores
-
-
-def _is_fast(queries: Float[Tensor, "B Q K"]) -> bool:
-    """Whether to take `_compared_fast`: on a CPU, for results alone, in no low precision."""
-    is_low = torch.finfo(queries.dtype).bits < 32
-    return queries.device.type == "cpu" and not torch.is_grad_enabled() and not is_low
-
-
-def _compared_fast(
-    queries: Float[Tensor, "B Q K"], keys: Float[Tensor, "B S K"], v: Float[Tensor, " K"]
-) -> Float[Tensor, "B Q S"]:
-    """The same for a few sentences at a time, so that the energies stay in the cache.
-
-    tanh(x) is 2 sigmoid(2 x) - 1, which torch computes six times as fast.
-    """
-    numbers_each = queries.shape[1] * queries.shape[2] * keys.shape[1]
-    n_together = max(1, CACHED_NUMBERS // max(1, numbers_each))
-    both = zip(torch.split(2 * queries, n_together), torch.split(keys, n_together), strict=True)
-    parts = [
-        torch.add(some.unsqueeze(2), own.unsqueeze(1), alpha=2).sigmoid_() @ v for some, own in both
-    ]
-    return torch.cat(parts).mul_(2).sub_(v.sum())
+    @property
+    def score_vector(self) -> Float[Tensor, " K"]:
+        """v_a."""
+        return self.v_a.weight.squeeze(0)
 
 
 class GeneralConfig(AttentionOptions):
@@ -146,7 +126,7 @@ class GeneralConfig(AttentionOptions):
 
     kind: Literal["general"] = "general"
 
-    def module(self, query_size: int, memory_size: int) -> Attention:
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         """See AttentionOptions."""
         return GeneralAttention(query_size, memory_size)
 
@@ -171,7 +151,7 @@ class GeneralAttention(Attention):
 
 
 class _SameSizes(AttentionOptions):
-    """Base of the kinds without weights, which compare vectors of one space only."""
+    """Base of the kinds without projections, which compare vectors of one size only."""
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         """Queries and annotations must have one size."""
@@ -190,7 +170,7 @@ class DotConfig(_SameSizes):
 
     kind: Literal["dot"] = "dot"
 
-    def module(self, query_size: int, memory_size: int) -> Attention:
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         """See AttentionOptions."""
         return DotAttention(memory_size, scale=1.0)
 
@@ -200,7 +180,7 @@ class ScaledDotConfig(_SameSizes):
 
     kind: Literal["scaled_dot"] = "scaled_dot"
 
-    def module(self, query_size: int, memory_size: int) -> Attention:
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         """See AttentionOptions."""
         return DotAttention(memory_size, scale=memory_size**-0.5)
 
@@ -238,7 +218,7 @@ class GaussianConfig(_SameSizes):
         "(2 size)^(-1/4), which gives scores of variance 1 to components of variance 1",
     )
 
-    def module(self, query_size: int, memory_size: int) -> Attention:
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         """See AttentionOptions."""
         return GaussianAttention(memory_size, self.width or (2 * memory_size) ** -0.25)
 
@@ -271,3 +251,9 @@ class GaussianAttention(Attention):
         squares = query.square().sum(-1).unsqueeze(2) + keys.square().sum(-1).unsqueeze(1)
         distances = (squares - 2 * products).clamp(min=0)  # rounding may go below
         return -distances * self.width.square() / 2
+
+
+ScoreKind = (
+    AdditiveConfig | DotConfig | ScaledDotConfig | GeneralConfig | ConcatConfig | GaussianConfig
+)
+"""Every score. A new one is added here and nowhere else: it then works alone and within heads."""

@@ -1,4 +1,4 @@
-"""What a query may look at: everything, or a window whose cost does not grow with the source."""
+"""The positions that a query sees: all, or a window whose cost does not grow with the source."""
 
 import abc
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from nmt.settings.base import Config
 
 @dataclass(frozen=True)
 class Window:
-    """W positions for each query; where `keep` is False a position is out of bounds.
+    """W positions for each query, of which those with `keep` False lie outside of the source.
 
-    `bias` is added to the scores there.
+    `bias`, if given, is added to the scores at these positions.
     """
 
     positions: Int[Tensor, "B Q W"]
@@ -34,7 +34,7 @@ class Span(nn.Module, abc.ABC):
         keep: Bool[Tensor, "B S"],
         queries: Int[Tensor, " B"],
     ) -> Window:
-        """The windows of Q queries, of which `queries` came before; `keep` is the source's."""
+        """The windows of Q queries that follow on `queries` earlier ones; `keep`: the source's."""
 
 
 class GlobalConfig(Config):
@@ -48,7 +48,7 @@ class GlobalConfig(Config):
 
 
 class MonotonicConfig(Config):
-    """The t-th query looks around source position t (local-m of arXiv 1508.04025, 3.2)."""
+    """Query t sees the positions around source position t (local-m of arXiv 1508.04025, 3.2)."""
 
     kind: Literal["local_m"] = "local_m"
     window: int = Field(
@@ -61,7 +61,7 @@ class MonotonicConfig(Config):
 
 
 class MonotonicSpan(Span):
-    """[p_t - D, p_t + D] with p_t = t, or the last position once the source is over."""
+    """[p_t - D, p_t + D] with p_t = t, or the last position where t lies behind it."""
 
     def __init__(self, window: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class MonotonicSpan(Span):
 
 
 class PredictiveConfig(Config):
-    """The query says where to look, and nearer positions count more (local-p, the same paper)."""
+    """The query predicts the centre, and nearer positions count more (local-p, same paper)."""
 
     kind: Literal["local_p"] = "local_p"
     window: int = Field(
@@ -95,10 +95,10 @@ class PredictiveConfig(Config):
 class PredictiveSpan(Span):
     """p_t = length * sigmoid(v_p^T tanh(W_p q)); the window is [p_t - D, p_t + D], rounded.
 
-    Equation 9 of arXiv 1508.04025. A Gaussian of standard deviation D / 2 around p_t favours
-    what is near: the paper multiplies the weights by it, after which they no longer sum to 1;
-    here its logarithm -(s - p_t)^2 / (2 (D/2)^2) is added to the scores, so that they do, and
-    the gradient still reaches p_t through it.
+    Equation 9 of arXiv 1508.04025. A Gaussian of standard deviation D / 2 around p_t favours near
+    positions. The paper multiplies the weights by it, so that they no longer sum to 1. Here its
+    logarithm -(s - p_t)^2 / (2 (D/2)^2) is added to the scores: the weights sum to 1, and the
+    gradient reaches p_t all the same.
     """
 
     def __init__(self, window: int, query_size: int) -> None:
@@ -115,7 +115,7 @@ class PredictiveSpan(Span):
     ) -> Window:
         """See Span."""
         place = self.v_p(torch.tanh(self.W_p(query))).squeeze(-1)
-        # In half precision a position beyond 256 would be rounded.
+        # 16 bits would round positions beyond 256.
         place = place.to(torch.promote_types(place.dtype, torch.float32))
         lengths = _lengths(keep)
         centres = lengths * torch.sigmoid(place)

@@ -1,4 +1,4 @@
-"""How scores become weights: softly, sparsely, or by choosing one position."""
+"""How scores become weights: softmax, sparsemax, or one position chosen by its probability."""
 
 import abc
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from nmt.settings.base import Config
 
 @dataclass(frozen=True)
 class Choice:
-    """What REINFORCE needs to know of positions drawn at random, over the heads together.
+    """What REINFORCE needs of positions drawn at random, summed over the heads.
 
-    `log_probs`: how likely the position that was drawn had been, 0 where none was drawn;
-    `entropies`: of the distribution it was drawn from, in nats.
+    `log_probs`: of the drawn position, 0 where none was drawn; `entropies`: of the distribution
+    that it was drawn from. Both in nats.
     """
 
     log_probs: Float[Tensor, "B Q"]
@@ -29,7 +29,7 @@ class Choice:
 
     @staticmethod
     def together(choices: Sequence["Choice"]) -> "Choice | None":
-        """One after another along Q; None of none."""
+        """The choices concatenated along Q; None where there are none."""
         if not choices:
             return None
         return Choice(
@@ -38,17 +38,17 @@ class Choice:
         )
 
     def view(self, n_rows: int, n_queries: int) -> "Choice":
-        """The same in another shape."""
+        """Both tensors in the shape (n_rows, n_queries)."""
         shape = (n_rows, n_queries)
         return Choice(self.log_probs.view(shape), self.entropies.view(shape))
 
     def apart(self, beams: Beams) -> "Choice":
-        """The same, asked together, row by row."""
+        """The choices of Beams.together's queries, row by row again."""
         return Choice(beams.apart(self.log_probs), beams.apart(self.entropies))
 
 
 class Weighted(NamedTuple):
-    """Weights, and what was chosen on the way."""
+    """Weights, and the positions that were drawn for them, if any were."""
 
     weights: Float[Tensor, "B N Q S"]
     choice: Choice | None = None
@@ -57,12 +57,15 @@ class Weighted(NamedTuple):
 class Weighting(nn.Module, abc.ABC):
     """From scores to weights >= 0 that sum to 1 over S, exactly 0 where `keep` is False."""
 
+    is_softmax = False
+    """Whether the weights are the softmax of the scores and nothing else."""
+
     @abc.abstractmethod
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
         """The weights of each query of each head."""
 
     def surrogate(self, choice: Choice) -> Surrogate | None:
-        """What the training loss must add for these choices."""
+        """The term that the training loss must add for these choices, if there is one."""
         return None
 
 
@@ -78,6 +81,8 @@ class SoftConfig(Config):
 
 class SoftWeighting(Weighting):
     """weights = softmax(scores)."""
+
+    is_softmax = True
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
         """See Weighting."""
@@ -162,7 +167,7 @@ class HardWeighting(Weighting):
         self.register_buffer("baseline", torch.zeros(()))  # saved: a resumed run needs it
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting; the gradient of the choice comes by the surrogate alone."""
+        """See Weighting. The choice has no gradient here; the surrogate gives it one."""
         kept = keep_like(keep, scores)
         if not self.training:
             return Weighted(one_hot_where(scores, kept))
@@ -176,7 +181,7 @@ class HardWeighting(Weighting):
         return Weighted(torch.where(is_soft, soft, hard), choice)
 
     def surrogate(self, choice: Choice) -> Surrogate:
-        """REINFORCE over these choices."""
+        """The REINFORCE term of these choices."""
         return Reinforce(self, choice)
 
 
@@ -185,9 +190,8 @@ class Reinforce(Surrogate):
 
     r_t is the log-likelihood of step t's right piece alone; b is a moving average of it, H_t the
     entropy of the weights. The form is that of arXiv 1502.03044, equation 12, whose reward is the
-    log-likelihood of the whole sentence. A draw's effect on later pieces is therefore not
-    rewarded: less variance, for an estimate that leaves out what the draw passes on through the
-    decoder's state.
+    log-likelihood of the whole sentence. Here the effect of a draw on later pieces is not rewarded:
+    the estimate has less variance but leaves out that effect.
     """
 
     def __init__(self, weighting: HardWeighting, choice: Choice) -> None:
@@ -197,7 +201,7 @@ class Reinforce(Surrogate):
     def loss_sum(
         self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
     ) -> Float[Tensor, ""]:
-        """See Surrogate; moves the baseline, so it is to be called once per batch."""
+        """See Surrogate. It updates the baseline: call it once per batch."""
         config, baseline = self.weighting.config, self.weighting.baseline
         log_probs, entropies = self.choice.log_probs[keep], self.choice.entropies[keep]
         advantages = log_likelihoods.to(log_probs.dtype) - baseline

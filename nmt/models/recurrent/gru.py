@@ -5,26 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.ops.gates import tanh_
-from nmt.ops.gru import gru_layer
-from nmt.ops.linear import Linear
-
-
-def next_state(
-    x: Float[Tensor, "B G"], h: Float[Tensor, "B G"], hidden: Float[Tensor, "B H"]
-) -> Float[Tensor, "B H"]:
-    """The state after `hidden`, from the input's and the state's shares of the gates [r; z; n].
-
-    Gates as in torch.nn.GRUCell, with the reset gate applied after the product:
-
-        r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r * h_n)
-        h' = (1 - z) n + z h
-    """
-    size = hidden.shape[-1]
-    reset, update = torch.sigmoid(x[:, : 2 * size] + h[:, : 2 * size]).chunk(2, dim=-1)
-    new = torch.addcmul(x[:, 2 * size :], reset, h[:, 2 * size :])
-    new = torch.tanh(new) if torch.is_grad_enabled() else tanh_(new)
-    return torch.lerp(new, hidden.to(new.dtype), update)  # under autocast they differ
+from nmt.models.linear import Linear
+from nmt.ops.backend import BackendName, operations
+from nmt.ops.reference import gru_cell
 
 
 class ContextGRUCell(nn.Module):
@@ -34,11 +17,17 @@ class ContextGRUCell(nn.Module):
     own: `project` does the former, `context_gates` the latter, `forward` one step.
     """
 
-    def __init__(self, embedding_size: int, context_size: int, hidden_size: int) -> None:
+    def __init__(
+        self,
+        embedding_size: int,
+        context_size: int,
+        hidden_size: int,
+        backend: BackendName = "auto",
+    ) -> None:
         super().__init__()
-        self.embedding_gates = Linear(embedding_size, 3 * hidden_size)
-        self.context_gates = Linear(context_size, 3 * hidden_size, bias=False)
-        self.hidden_gates = Linear(hidden_size, 3 * hidden_size)
+        self.embedding_gates = Linear(embedding_size, 3 * hidden_size, backend=backend)
+        self.context_gates = Linear(context_size, 3 * hidden_size, bias=False, backend=backend)
+        self.hidden_gates = Linear(hidden_size, 3 * hidden_size, backend=backend)
 
     def project(self, embedded: Float[Tensor, "*L D"]) -> Float[Tensor, "*L G"]:
         """The embeddings' share of the gates, G = 3 H."""
@@ -49,7 +38,7 @@ class ContextGRUCell(nn.Module):
         self, x: Float[Tensor, "B G"], hidden: Float[Tensor, "B H"]
     ) -> Float[Tensor, "B H"]:
         """The next hidden state, from both halves' share of the gates together."""
-        return next_state(x, self.hidden_gates(hidden), hidden)
+        return gru_cell(x, self.hidden_gates(hidden), hidden)
 
 
 _PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -58,8 +47,8 @@ _PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 class PaddedGRU(nn.GRU):
     """The layers of torch.nn.GRU over padded sentences; padding reaches no state.
 
-    Where `fused`, each direction of a layer is one operation on a CPU (kernels/gru.py), with the
-    same numbers up to rounding.
+    Where `backend` serves it, each direction of a layer is one operation (Operations.gru_layer),
+    with the same numbers up to rounding; elsewhere torch's own layer runs, cuDNN's on a GPU.
     """
 
     def __init__(
@@ -69,7 +58,7 @@ class PaddedGRU(nn.GRU):
         layers: int,
         dropout: float,
         bidirectional: bool,
-        fused: bool,
+        backend: BackendName = "auto",
     ) -> None:
         super().__init__(
             input_size,
@@ -79,7 +68,7 @@ class PaddedGRU(nn.GRU):
             dropout=dropout if layers > 1 else 0.0,
             bidirectional=bidirectional,
         )
-        self.fused = fused
+        self.backend: BackendName = backend
 
     def read(
         self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]
@@ -89,14 +78,14 @@ class PaddedGRU(nn.GRU):
         Those of both directions stand side by side, forward first; the backward direction's last
         word is the first of the sentence.
         """
-        # On a GPU cuDNN has a layer of its own.
-        if not self.fused or x.device.type != "cpu":
+        own = operations(self.backend, x)
+        if not own.serves_gru_layer:
             return self._packed(x, lengths)
         finals = []
         for i in range(self.num_layers):
             if i > 0:
                 x = nn.functional.dropout(x, self.dropout, self.training)
-            x, final = gru_layer(x, lengths, self.directions(i))
+            x, final = own.gru_layer(x, lengths, self.directions(i))
             finals.append(final)
         return x, torch.stack(finals, dim=1)
 

@@ -74,7 +74,7 @@ class RNNEncoder(nn.Module):
             config.layers,
             config.dropout,
             config.bidirectional,
-            config.fused,
+            config.backend,
         )
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:

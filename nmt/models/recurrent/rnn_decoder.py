@@ -8,13 +8,14 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.models.attention.base import AttentionOutput, AttentionState
+from nmt.models.attention.base import AdditiveScore, AttentionOutput, AttentionState
 from nmt.models.attention.kinds import AttentionConfig
-from nmt.models.attention.scores import AdditiveAttention, AdditiveConfig
+from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
 from nmt.models.recurrent.gru import ContextGRUCell
 from nmt.models.vocabulary import PlainReadoutConfig, ReadoutConfig, VocabLinear
-from nmt.ops.attentional_gru import attentional_gru, attentional_gru_runs_on
+from nmt.ops import Operations
+from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName, operations
 from nmt.settings.base import Config
 from nmt.text.vocabulary import padded_rows
 
@@ -71,12 +72,7 @@ class RNNDecoderConfig(Config):
         "1608.05859); `all`: with "
         "the source embedding too (needs a joint tokenizer)",
     )
-    fused: bool = Field(
-        default=True,
-        description="train by one operation over all steps where there is one (the encoder's GRU "
-        "on a CPU; the decoder with additive attention over the whole source, one layer, "
-        "bahdanau); false: by the readable loop, for the same numbers up to rounding",
-    )
+    backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
 
 @dataclass(frozen=True)
@@ -84,13 +80,14 @@ class RNNState(State):
     """What a step reads: the hidden state of every layer, and what attention knows.
 
     `feed` is Luong's h~ of the step before, zeros at first; None in Bahdanau's decoder. Where
-    `in_gates`, attention sums the annotations' shares of the cell's gates in their place.
+    `context_is_gates`, the values that attention sums are the annotations times the cell's weight,
+    so that the context it returns is the context's part of the gates.
     """
 
     hidden: Float[Tensor, "B L H"]
     attention: AttentionState
     feed: Float[Tensor, "B H"] | None
-    in_gates: bool = False
+    context_is_gates: bool = False
 
 
 class InitialState(nn.Module):
@@ -126,16 +123,18 @@ class RNNDecoder(nn.Module):
         embedding, hidden = config.embedding, config.hidden
         self.embedding = nn.Embedding(padded_rows(vocab_size), embedding)
         self.dropout = nn.Dropout(config.dropout)
-        self.fused = config.fused
+        self.backend: BackendName = config.backend
         self.initial = InitialState(config, memory_size)
-        self.attention = config.attention.build(query_size=hidden, memory_size=memory_size)
+        self.attention = config.attention.build(hidden, memory_size, config.backend)
         self.feeds = isinstance(config.decoder, LuongConfig)
-        self.cell = ContextGRUCell(embedding, hidden if self.feeds else memory_size, hidden)
+        self.cell = ContextGRUCell(
+            embedding, hidden if self.feeds else memory_size, hidden, config.backend
+        )
         self.upper = nn.ModuleList(nn.GRUCell(hidden, hidden) for _ in range(config.layers - 1))
         if self.feeds:
             self.W_c = nn.Linear(memory_size + hidden, hidden, bias=False)
         self.readout = config.readout.build(hidden, embedding, memory_size)
-        self.output = VocabLinear(config.readout.width(hidden), vocab_size, rms=0.5)
+        self.output = VocabLinear(config.readout.width(hidden), vocab_size, 0.5, config.backend)
         if config.tie_embeddings != "none":
             self.output.weight = self.embedding.weight
 
@@ -157,7 +156,8 @@ class RNNDecoder(nn.Module):
         sums = not self.feeds and not self.readout.reads_context and self.attention.sums_annotations
         values = state.attention.values
         values = self.cell.context_gates(values) if sums else values.contiguous()
-        return replace(state, attention=replace(state.attention, values=values), in_gates=sums)
+        attention = replace(state.attention, values=values)
+        return replace(state, attention=attention, context_is_gates=sums)
 
     def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
         """Advance by one piece, given the piece before it."""
@@ -170,27 +170,24 @@ class RNNDecoder(nn.Module):
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
         """All T steps; what does not depend on the state is done for all of them at once."""
-        if self._is_fusible(state):
-            return self._fused(tgt_in, state, with_weights)
-        return self._in_turn(tgt_in, state, with_weights)
-
-    def _is_fusible(self, state: RNNState) -> bool:
-        """Whether kernels/attentional_gru.py does what `_in_turn` would."""
-        return (
-            self.fused
-            and attentional_gru_runs_on(state.hidden[:, 0])
-            and not (self.feeds or len(self.upper) > 0)
-            and isinstance(self.attention, AdditiveAttention)
-            and self.attention.is_plain
-        )
+        own = operations(self.backend, state.hidden)
+        has_one_cell = not self.feeds and len(self.upper) == 0
+        score = self.attention.as_additive() if has_one_cell else None
+        if score is None or not own.serves_attentional_gru:
+            return self._in_turn(tgt_in, state, with_weights)
+        return self._fused(own, score, tgt_in, state, with_weights)
 
     def _fused(
-        self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
+        self,
+        own: Operations,
+        score: AdditiveScore,
+        tgt_in: Int[Tensor, "B T"],
+        state: RNNState,
+        with_weights: bool,
     ) -> DecoderOutput:
         embedded = self.dropout(self.embedding(tgt_in.t()))
-        attention, cell, memory = self.attention, self.cell, state.attention.apart()
-        assert isinstance(attention, AdditiveAttention)
-        hidden, contexts, weights = attentional_gru(
+        cell, memory = self.cell, state.attention.apart()
+        hidden, contexts, weights = own.attentional_gru(
             cell.project(embedded),
             state.hidden[:, 0],
             memory.keys,
@@ -199,8 +196,8 @@ class RNNDecoder(nn.Module):
             cell.context_gates.weight,
             cell.hidden_gates.weight,
             cell.hidden_gates.bias,
-            attention.W_q.weight,
-            attention.w_v.weight.squeeze(0),
+            score.query_weight,
+            score.score_vector,
         )
         features = self._features(hidden, embedded, contexts).transpose(0, 1)
         if not with_weights:
@@ -234,9 +231,9 @@ class RNNDecoder(nn.Module):
         if state.feed is None:  # Bahdanau
             look: AttentionOutput = self.attention(state.hidden[:, -1:], state.attention)
             context = look.context.squeeze(1)
-            gates = context if state.in_gates else self.cell.context_gates(context)
+            gates = context if state.context_is_gates else self.cell.context_gates(context)
             hidden = self._cells(embedding_gates + gates, state.hidden)
-            return hidden[:, -1], look, RNNState(hidden, look.state, None, state.in_gates)
+            return hidden[:, -1], look, RNNState(hidden, look.state, None, state.context_is_gates)
         gates = self.cell.context_gates(state.feed)
         hidden = self._cells(embedding_gates + gates, state.hidden)
         look = self.attention(hidden[:, -1:], state.attention)

@@ -14,6 +14,7 @@ from nmt.models.beams import Beams, only, select_sentences
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, LayerConfig
 from nmt.models.transformer.positions import PositionsConfig, SinusoidalConfig
 from nmt.models.vocabulary import VocabLinear
+from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.ops.masks import causal_keep
 from nmt.settings.base import conflict_error
 from nmt.text.vocabulary import padded_rows
@@ -45,6 +46,8 @@ class TransformerConfig(LayerConfig):
         "the mean of its heads; or all; unset: the last but one, which comes closest to an "
         "alignment (arXiv 1909.02074)",
     )
+
+    backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
     @model_validator(mode="after")
     def _parts_agree(self) -> "TransformerConfig":
@@ -151,7 +154,7 @@ class TransformerDecoder(nn.Module):
         self.pieces = Pieces(config, vocab_size)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_depth))
         self.norm = _last_norm(config)
-        self.output = VocabLinear(config.size, vocab_size)
+        self.output = VocabLinear(config.size, vocab_size, backend=config.backend)
         self.shown_layers = config.shown_layers
         if config.tie_embeddings != "none":
             self.output.weight = self.pieces.embedding.weight

@@ -31,7 +31,7 @@ class NativeSearch:
     def top_k_log_probs(
         self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-        """The k largest log-probabilities of each row and their ids; see ops/searching.py."""
+        """The k largest log-probabilities of each row and their ids; see Operations."""
         logits = logits.contiguous()
         log_probs = logits.new_empty(len(logits), k)
         ids = torch.empty_like(log_probs, dtype=torch.long)
@@ -67,7 +67,7 @@ class NativeSearch:
     def quantize_rows(
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
-        """Integers in [-127, 127], and the scale of each row; see ops/searching.py."""
+        """Integers in [-127, 127], and the scale of each row; see Operations."""
         x = x.contiguous()
         quantized, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(len(x), 1)
         self._quantize_rows(*x.shape, address(x), address(quantized), address(scales))

@@ -14,7 +14,7 @@ from nmt.ops.native import library
 from nmt.ops.native.library import address
 from nmt.ops.precision import Dtypes
 from nmt.ops.products import product
-from nmt.ops.steps import Looks, Steps
+from nmt.ops.steps import AdditiveSteps, Steps
 
 _NAMES = {
     Dtypes(torch.float32, torch.float32): "fp32",
@@ -74,7 +74,9 @@ class NativeSteps(Steps):
     ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
         """See Steps."""
         following = torch.empty_like(hidden)
-        rounded = None if self.low == self.work else torch.empty_like(hidden, dtype=self.low)
+        rounded = None
+        if self.compute_dtype != self.accumulate_dtype:
+            rounded = torch.empty_like(hidden, dtype=self.compute_dtype)
         self._gru_gates(
             *hidden.shape, x.data_ptr(), *x.stride(), address(context),
             address(h), address(bias), address(hidden), address(saved),
@@ -105,16 +107,17 @@ class NativeSteps(Steps):
         )  # fmt: skip
         return grad_previous
 
-    def looks(
+    def additive_attention(
         self,
         keys: Float[Tensor, "B S K"],
         values: Float[Tensor, "B S M"],
         keep: Bool[Tensor, "B S"],
         v: Float[Tensor, " K"],
-    ) -> Looks:
+    ) -> AdditiveSteps:
         """See Steps."""
-        memory = keys.to(self.low).contiguous(), values.to(self.low).contiguous()
-        return _NativeAttention(self, *memory, keep.contiguous(), v.to(self.work).contiguous())
+        memory = [x.to(self.compute_dtype).contiguous() for x in (keys, values)]
+        v = v.to(self.accumulate_dtype).contiguous()
+        return _NativeAttention(self, *memory, keep.contiguous(), v)
 
     def loss(
         self,
@@ -141,21 +144,21 @@ class NativeSteps(Steps):
         )  # fmt: skip
         return nlls, means
 
-    def columns(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
+    def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
         """See Steps."""
         out = weight.new_empty(weight.shape[1], weight.shape[0])
         self._transpose(*weight.shape, address(weight), address(out))
         return out
 
 
-class _NativeAttention(Looks):
-    """See Looks."""
+class _NativeAttention(AdditiveSteps):
+    """See AdditiveSteps."""
 
     def __init__(
         self, steps: NativeSteps, keys: Tensor, values: Tensor, keep: Tensor, v: Tensor
     ) -> None:
         self.steps = steps
-        exp_keys = torch.empty_like(keys, dtype=steps.work)
+        exp_keys = torch.empty_like(keys, dtype=steps.accumulate_dtype)
         large_keys = torch.empty_like(keep)
         steps.attention_keys(
             *(keep.numel(), keys.shape[2], address(keys)), address(exp_keys), address(large_keys)
@@ -167,24 +170,24 @@ class _NativeAttention(Looks):
     @functools.cached_property
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         """Sums over all steps for the keys, (B, S, K), and v, (B, K); a workspace, (B, K)."""
-        keys, dtype = self.memory[0], self.steps.work
+        keys, dtype = self.memory[0], self.steps.accumulate_dtype
         rows = keys.new_zeros(len(keys), keys.shape[2], dtype=dtype)
         return torch.zeros_like(keys, dtype=dtype), rows, torch.empty_like(rows)
 
-    def look(
+    def attend(
         self,
         query: Float[Tensor, "K B"],
         saved_query: Float[Tensor, "B K"],
         weights: Float[Tensor, "B S"],
         context: Float[Tensor, "B M"],
     ) -> None:
-        """See Looks."""
+        """See AdditiveSteps."""
         self.steps.attention_step(
             *self.sizes, address(query), *self.addresses, address(saved_query), address(weights),
             address(context),
         )  # fmt: skip
 
-    def look_backward(
+    def attend_backward(
         self,
         grad_read: Float[Tensor, "M B"],
         grad_context: Float[Tensor, "B M"] | None,
@@ -195,7 +198,7 @@ class _NativeAttention(Looks):
         grad_query: Float[Tensor, "K B"],
         grad_query_copy: Float[Tensor, "K B"],
     ) -> None:
-        """See Looks."""
+        """See AdditiveSteps."""
         slopes, grad_v, workspace = self.gradients
         self.steps.attention_step_backward(
             *self.sizes, address(grad_read), address(grad_context),
@@ -205,10 +208,10 @@ class _NativeAttention(Looks):
             grad_query_copy.stride(0),
         )  # fmt: skip
 
-    def of_keys(self) -> Float[Tensor, "B S K"]:
-        """See Looks."""
+    def grad_keys(self) -> Float[Tensor, "B S K"]:
+        """See AdditiveSteps."""
         return self.gradients[0] * (4 * self.memory[-1])
 
-    def of_v(self) -> Float[Tensor, " K"]:
-        """See Looks."""
+    def grad_v(self) -> Float[Tensor, " K"]:
+        """See AdditiveSteps."""
         return 2 * self.gradients[1].sum(0)

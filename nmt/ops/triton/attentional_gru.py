@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.precision import dtypes_for, without_autocast
+from nmt.ops.precision import Dtypes, without_autocast
 from nmt.ops.triton.additive import keys_backward, look, look_backward
 from nmt.ops.triton.gru import gates_backward, gates_forward
 
@@ -20,9 +20,9 @@ class AttentionalGRU(torch.autograd.Function):
     """See attentional_gru."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Tensor) -> Any:
+    def forward(ctx: Any, dtypes: Dtypes, *inputs: Tensor) -> Any:
         gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
-        low, work = dtypes_for(gates)
+        low, work = dtypes
         with torch.autocast(gates.device.type, enabled=False):
             W_s = torch.cat([W_h, W_q]).to(low)
             b_s = torch.cat([b_h, b_h.new_zeros(len(W_q))]).to(low)
@@ -89,4 +89,4 @@ class AttentionalGRU(torch.autograd.Function):
         of_W_h, of_W_q = of_W_s[:n_gates], of_W_s[n_gates:]
         made = (grad_x, current, of_keys, of_values, of_W_c, of_W_h, of_b_h, of_W_q, of_v)
         cast = [grad.to(dtype) for grad, dtype in zip(made, dtypes, strict=True)]
-        return *cast[:4], None, *cast[4:]
+        return None, *cast[:4], None, *cast[4:]

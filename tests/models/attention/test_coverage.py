@@ -17,7 +17,7 @@ def test_a_sum_is_kept_and_a_step_is_kept() -> None:
 
 def test_before_the_first_step_nothing_is_added() -> None:
     torch.manual_seed(0)
-    attention = AdditiveAttention(5, 3, 7)
+    attention = AdditiveAttention(5, 3, 7, "reference")
     memory = Memory(torch.randn(1, 11, 3), torch.ones(1, 11).bool(), torch.zeros(1, 1, 3))
     query = torch.randn(1, 1, 5)
     plain = attention(query, attention.begin(memory))

@@ -90,7 +90,7 @@ def test_a_search_projects_the_annotations_once_where_nothing_else_reads_them() 
         model = build_model(config, 13, 13)
         state = model.init_search_state(memory)
         assert isinstance(state, RNNState)
-        assert state.in_gates == is_in_gates
+        assert state.context_is_gates == is_in_gates
         values = state.attention.values if is_in_gates else None
         assert values is None or values.shape == (2, 3, 33)
 

@@ -1,13 +1,13 @@
-"""Native operations are torch's, at sizes that fill no vector, tile or part of them."""
+"""Compiled operations are torch's, at sizes that fill no vector, tile or part of them."""
 
 import pytest
 import torch
 from torch import Tensor
 
+from nmt.ops.fused.torch_steps import TorchSteps
 from nmt.ops.native.sequence import NativeSteps, native_steps
 from nmt.ops.precision import Dtypes
-from nmt.ops.steps import Looks, Steps
-from nmt.ops.torch_steps import TorchSteps
+from nmt.ops.steps import AdditiveSteps, Steps
 from tests.ops.conftest import NEEDS_NATIVE
 
 pytestmark = NEEDS_NATIVE
@@ -29,12 +29,12 @@ def _native(dtypes: Dtypes) -> NativeSteps:
 
 def _drawn(dtypes: Dtypes, *shape: int) -> Tensor:
     """Numbers that are the same in `low` and in fp64."""
-    return torch.randn(shape).to(dtypes.products)
+    return torch.randn(shape).to(dtypes.compute)
 
 
 def _gates(by: Steps, inputs: dict[str, Tensor], has_more: bool) -> list[Tensor]:
     """A step and its derivative; all that they write and return."""
-    low, work = ({"dtype": dtype} for dtype in (by.low, by.work))
+    low, work = ({"dtype": dtype} for dtype in (by.compute_dtype, by.accumulate_dtype))
     x, read, h, before, of_out, through = (
         inputs[name].to(**low) for name in ("x", "read", "h", "before", "of_out", "through")
     )
@@ -70,19 +70,21 @@ def test_gates(dtypes: Dtypes, tolerance: float, has_more: bool, rows: int) -> N
         torch.testing.assert_close(found.double(), reference, rtol=tolerance, atol=tolerance)
 
 
-def _look(looks: Looks, by: Steps, inputs: dict[str, Tensor], has_more: bool) -> list[Tensor]:
-    low, work = ({"dtype": dtype} for dtype in (by.low, by.work))
+def _look(
+    looks: AdditiveSteps, by: Steps, inputs: dict[str, Tensor], has_more: bool
+) -> list[Tensor]:
+    low, work = ({"dtype": dtype} for dtype in (by.compute_dtype, by.accumulate_dtype))
     asked, weights = torch.empty(B, K, **work), torch.empty(B, S, **work)
     context, whole = torch.empty(B, M, **low), torch.empty(B, M, **work)
     of_query, every = torch.empty(K, B, **low), torch.empty(K, 2, B, **low)
     for query in inputs["queries"].to(**low):
-        looks.look(query, asked, weights, context)
-        looks.look_backward(
+        looks.attend(query, asked, weights, context)
+        looks.attend_backward(
             inputs["of_read"].to(**low), inputs["of_context"].to(**low) if has_more else None,
             inputs["of_weights"].to(**work) if has_more else None, asked, weights, whole, of_query,
             every[:, 1],
         )  # fmt: skip
-    return [weights, context, whole, of_query, every[:, 1], looks.of_keys(), looks.of_v()]
+    return [weights, context, whole, of_query, every[:, 1], looks.grad_keys(), looks.grad_v()]
 
 
 def _look_inputs(dtypes: Dtypes) -> dict[str, Tensor]:
@@ -92,9 +94,9 @@ def _look_inputs(dtypes: Dtypes) -> dict[str, Tensor]:
     return {name: _drawn(dtypes, *size) for name, size in sizes.items()}
 
 
-def _looks(by: Steps, inputs: dict[str, Tensor], keep: Tensor) -> Looks:
-    keys, values, v = (inputs[name].to(by.low) for name in ("keys", "values", "v"))
-    return by.looks(keys, values, keep, v)
+def _looks(by: Steps, inputs: dict[str, Tensor], keep: Tensor) -> AdditiveSteps:
+    keys, values, v = (inputs[name].to(by.compute_dtype) for name in ("keys", "values", "v"))
+    return by.additive_attention(keys, values, keep, v)
 
 
 @pytest.mark.parametrize("has_more", [False, True])
@@ -119,7 +121,7 @@ def test_looks_where_keys_and_queries_are_huge(dtypes: Dtypes, tolerance: float)
         inputs["queries"][:, :, rows] += far
         inputs["keys"][rows] -= far
     inputs["keys"][50:60, 2] += 60
-    inputs = {name: drawn.to(dtypes.products) for name, drawn in inputs.items()}
+    inputs = {name: drawn.to(dtypes.compute) for name, drawn in inputs.items()}
     keep = torch.rand(B, S) < 0.7
     both = [
         _look(_looks(by, inputs, keep), by, inputs, has_more=True)
@@ -149,7 +151,7 @@ def test_products_of_few_columns(dtypes: Dtypes, tolerance: float, n_columns: in
     expected = weight.double() @ rows.double().t()
     for columns in (rows.t(), rows.t().contiguous()):
         found = _native(dtypes).product(weight, columns)
-        assert found.dtype == dtypes.products
+        assert found.dtype == dtypes.compute
         torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=10 * tolerance)
 
 
@@ -166,8 +168,8 @@ def test_loss_and_its_gradient(dtypes: Dtypes, tolerance: float, smoothing: floa
     nlls = -log_p[torch.arange(n), targets]
     means = -log_p[:, :real].mean(1)
     ((1 - smoothing) * nlls + smoothing * means).sum().backward()
-    own, of_bias = logits.clone(), torch.ones(rows, dtype=dtypes.work)
-    found = _native(dtypes).loss(own, bias.to(dtypes.work), targets, real, smoothing, of_bias)
+    own, of_bias = logits.clone(), torch.ones(rows, dtype=dtypes.accumulate)
+    found = _native(dtypes).loss(own, bias.to(dtypes.accumulate), targets, real, smoothing, of_bias)
     assert wanted.grad is not None
     tolerances = {"rtol": tolerance, "atol": tolerance}
     torch.testing.assert_close(found[0].double(), nlls, **tolerances)
@@ -186,9 +188,9 @@ def test_a_target_outside_of_the_vocabulary_is_refused() -> None:
 
 @pytest.mark.parametrize("dtypes", [of.values[0] for of in PRECISIONS])
 @pytest.mark.parametrize("shape", [(83, 130), (64, 16), (16, 64), (15, 1), (1, 200), (0, 3)])
-def test_columns(dtypes: Dtypes, shape: tuple[int, int]) -> None:
+def test_transpose(dtypes: Dtypes, shape: tuple[int, int]) -> None:
     x = _drawn(dtypes, *shape)
-    assert torch.equal(_native(dtypes).columns(x), x.t())
+    assert torch.equal(_native(dtypes).transpose(x), x.t())
 
 
 def test_bf16_is_rounded_as_torch_rounds() -> None:
@@ -234,7 +236,7 @@ def test_the_same_bits_by_any_number_of_threads(dtypes: Dtypes) -> None:
             made = _gates(by, _gate_inputs(dtypes), has_more=True)
             made += _look(_looks(by, inputs, keep), by, inputs, has_more=True)
             torch.manual_seed(0)
-            logits, of_bias = _drawn(dtypes, 700, 45), torch.zeros(700, dtype=by.work)
+            logits, of_bias = _drawn(dtypes, 700, 45), torch.zeros(700, dtype=by.accumulate_dtype)
             targets = torch.randint(0, 700, (45,))
             made += by.loss(logits, torch.zeros_like(of_bias), targets, 700, 0.1, of_bias)
             found.append([*made, logits, of_bias])

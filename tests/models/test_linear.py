@@ -4,15 +4,19 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.ops.linear import Linear
+from nmt.models.linear import Linear
+from nmt.ops.backend import BackendName
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("shape", [(13, 7), (1, 7), (5, 3, 7), (0, 7), (7,)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_it_is_torchs_layer(shape: tuple[int, ...], has_bias: bool, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("backend", ["reference", "fused", "auto"])
+def test_it_is_torchs_layer(
+    shape: tuple[int, ...], has_bias: bool, dtype: torch.dtype, backend: BackendName
+) -> None:
     torch.manual_seed(0)
-    layer, x = Linear(7, 11, bias=has_bias, dtype=dtype), torch.randn(shape, dtype=dtype)
+    layer, x = Linear(7, 11, has_bias, backend).to(dtype), torch.randn(shape, dtype=dtype)
     expected = nn.functional.linear(x, layer.weight, layer.bias)
     torch.testing.assert_close(layer(x), expected)
     assert layer(x).requires_grad

@@ -1,4 +1,4 @@
-"""The k best of many, fast, with ties decided: the lower position wins on every device."""
+"""The k greatest numbers of each row; of equal ones the lower position comes first."""
 
 import torch
 from jaxtyping import Float, Int
@@ -15,9 +15,9 @@ def top_k(
 ) -> tuple[Float[Tensor, "R {k}"], Int[Tensor, "R {k}"]]:
     """The k greatest fp32 values of each row and their positions, greatest first; k <= V.
 
-    The k best lie in the k groups of 64 with the greatest maxima (of equal groups the first), so
-    only those are looked into, and one more: where there are 64 times as many numbers as are
-    wanted, `torch.topk` takes half of the time that it takes for fewer.
+    They lie in the k groups of 64 with the greatest maxima (of equal groups the first), so that
+    only those groups are searched. One group more is searched: where there are 64 times as many
+    numbers as wanted ones, `torch.topk` takes half the time that it takes for fewer.
     """
     if values.shape[1] % _GROUP:
         values = pad(values, (0, -values.shape[1] % _GROUP), value=-torch.inf)
@@ -33,10 +33,10 @@ def top_k(
 def _positions(values: Float[Tensor, "R N"], k: int) -> Int[Tensor, "R {k}"]:
     """Positions of the k greatest, of equal ones the lower first.
 
-    `torch.topk` leaves ties open, but is right where the k + 1 greatest are distinct, and on a
-    CPU it costs nothing to look. Else all keys are made distinct: an fp32 number's bits, read as
-    a signed integer with the magnitude of negatives turned round, are in the numbers' order; the
-    position fills the 32 bits below.
+    `torch.topk` leaves the order of ties open. Where the k + 1 greatest are distinct there are
+    none, and on a CPU that test costs nothing. Otherwise the keys are made distinct: the bits of
+    an fp32 number, as a signed integer with the magnitude of negative ones inverted, have the
+    order of the numbers; the position fills the 32 bits below.
     """
     if values.device.type == "cpu" and k < values.shape[1]:
         greatest = values.topk(k + 1, dim=1)

@@ -1,0 +1,133 @@
+"""Cross-entropy of a vocabulary layer that never holds all logits at once.
+
+The logits of some rows at a time are computed, and their gradient in the same pass: only what the
+layer's input, weight and bias need of it is kept. As in Liger Kernel (arXiv 2410.10989, section
+3.2) and Cut Your Losses (arXiv 2411.09009).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmt.ops.precision import Dtypes, without_autocast
+from nmt.ops.products import product
+
+_BYTES_AT_ONCE = 16 * 2**20
+"""Of logits. glibc returns larger buffers to the system, and fresh pages are slow."""
+
+_VECTOR = 16
+
+
+class LossChunks:
+    """The loss of a chunk of rows at a time, and its gradients summed over the chunks so far."""
+
+    def __init__(
+        self,
+        rows: Float[Tensor, "N D"],
+        table: Float[Tensor, "V D"],
+        bias: Float[Tensor, " V"],
+        accumulate_dtype: torch.dtype,
+    ) -> None:
+        self.rows, self.table, self.bias = rows, table, bias.to(accumulate_dtype)
+        self.grad_x = torch.empty_like(rows, dtype=accumulate_dtype)
+        self.grad_table = torch.zeros_like(table, dtype=accumulate_dtype)
+        self.grad_bias = torch.zeros_like(self.bias)
+
+    def add(
+        self,
+        chunk: slice,
+        targets: Int[Tensor, " R"],
+        n_real: int,
+        smoothing: float,
+        with_grad: bool,
+    ) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
+        """-log p of the chunk's targets; with smoothing also the sum over rows of the mean -log p.
+
+        The mean is over the first `n_real` pieces of the vocabulary.
+        """
+        accumulate = self.bias.dtype
+        at_targets = torch.arange(len(targets), device=targets.device), targets
+        logits = product(self.rows[chunk], self.table.t(), self.bias.to(self.table.dtype))
+        gradient = torch.softmax(logits, dim=1)
+        # log Z from the greatest logit and its probability: no second pass of exp.
+        log_z = logits.amax(1).to(accumulate) - gradient.amax(1).to(accumulate).log()
+        nlls = log_z - logits[at_targets]
+        means = log_z.new_zeros(())
+        if smoothing:
+            means = (log_z - logits[:, :n_real].mean(dim=1, dtype=accumulate)).sum()
+        if with_grad:
+            gradient[at_targets] -= 1 - smoothing
+            if smoothing:
+                gradient[:, :n_real] -= smoothing / n_real
+            self.grad_x[chunk] = torch.mm(gradient, self.table)
+            if gradient.dtype == accumulate:
+                self.grad_table.addmm_(gradient.t(), self.rows[chunk])
+            else:
+                self.grad_table += torch.mm(gradient.t(), self.rows[chunk])
+            self.grad_bias += gradient.sum(0)
+        return nlls, means
+
+
+MakeChunks = Callable[[Tensor, Tensor, Tensor, torch.dtype], LossChunks]
+
+
+class LinearCrossEntropy(torch.autograd.Function):
+    """See Operations.linear_cross_entropy; `with_grad`: compute the gradients too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        make_chunks: MakeChunks,
+        dtypes: Dtypes,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        n_real: int,
+        smoothing: float,
+        with_grad: bool,
+    ) -> tuple[Tensor, Tensor]:
+        compute, accumulate = dtypes
+        with torch.autocast(x.device.type, enabled=False):
+            chunks = make_chunks(x.to(compute), weight.to(compute), bias, accumulate)
+            nlls = torch.empty(len(x), dtype=accumulate, device=x.device)
+            uniform_sum = nlls.new_zeros(())
+            size = _rows_at_once(len(x), len(weight) * compute.itemsize)
+            for start in range(0, len(x), size):
+                chunk = slice(start, start + size)
+                nlls[chunk], means = chunks.add(chunk, targets[chunk], n_real, smoothing, with_grad)
+                uniform_sum += means
+            loss = nlls.sum()
+            if smoothing:
+                loss = (1 - smoothing) * loss + smoothing * uniform_sum
+        ctx.dtypes = x.dtype, weight.dtype, bias.dtype
+        if with_grad:
+            ctx.save_for_backward(chunks.grad_x, chunks.grad_table, chunks.grad_bias)
+        ctx.mark_non_differentiable(nlls)
+        return loss, nlls
+
+    @staticmethod
+    @once_differentiable
+    @without_autocast
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        gradients = [
+            (saved * grads[0]).to(dtype)
+            for saved, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        ]
+        return None, None, *gradients, None, None, None, None
+
+
+def _rows_at_once(n_rows: int, bytes_each: int) -> int:
+    """The rows of a chunk: as few chunks of like size as fit the limit.
+
+    Where there is more than one chunk, their rows fill the processor's vectors.
+    """
+    n_chunks = math.ceil(n_rows * bytes_each / _BYTES_AT_ONCE)
+    if n_chunks <= 1:
+        return max(1, n_rows)
+    return _VECTOR * math.ceil(n_rows / n_chunks / _VECTOR)
