@@ -15,7 +15,10 @@ CHECK_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check test-slow coverage train eval bench kill-test attack docs docs-check clean
+.PHONY: help install install-dev wheel demo test check test-slow coverage train eval bench kill-test attack docs docs-check clean
+
+# What an installation depends on; the C++ is compiled by it.
+SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard nmt/ops/native/*.cpp nmt/ops/native/*.h)
 
 help:          ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,13 +32,16 @@ $(VENV)/bin/python:
 	  { echo "nmt needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12 ..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed-dev: $(SOURCES) | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@ $(VENV)/.installed
+
+wheel: | $(VENV)/bin/python            ## dist/nmt-*.whl with C++ for every processor of this architecture
+	NMT_PORTABLE_WHEEL=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 demo: $(VENV)/.installed               ## train on the embedded corpus, measure, translate, look (4 minutes)
 	$(NMT) train --config configs/starter.yaml --run $(DEMO_RUN) $(DEMO_FLAGS)

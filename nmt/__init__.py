@@ -1,3 +1,33 @@
-"""nmt: train, run, measure and explain attention-based machine translation."""
+"""nmt: train, run, measure and explain attention-based machine translation.
+
+The names in `__all__` are the public API. Each is imported when it is first used, so that
+`import nmt` does not import torch, which takes seconds. __init__.pyi has their types.
+"""
+
+import importlib
 
 __version__ = "0.1.0"
+
+__all__ = ["RunConfig", "Translator", "evaluate", "load_config", "train"]
+
+_MODULES = {
+    "RunConfig": "nmt.config",
+    "Translator": "nmt.inference.translator",
+    "evaluate": "nmt.evaluation.evaluate",
+    "load_config": "nmt.config",
+    "train": "nmt.training.loop",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name of the public API (PEP 562); AttributeError for any other name."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'nmt' has no attribute '{name}'")
+    value: object = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value  # the next use finds it without this function
+    return value
+
+
+def __dir__() -> list[str]:
+    """The module's names and those of the public API that have not been imported yet."""
+    return sorted({*globals(), *__all__})

@@ -1,9 +1,13 @@
-"""The choice of device and numeric precision, made once and said in words."""
+"""The device, the number format of a forward pass, and the memory that both take."""
 
 import contextlib
-import os
+import ctypes
+import functools
+import platform
 import re
-from collections.abc import Iterator
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -13,14 +17,14 @@ from nmt.errors import ConfigError, counted
 Precision = Literal["fp32", "bf16", "fp16"]
 
 CACHED_NUMBERS = 2**18
-"""One MiB of fp32: about the second-level cache of a core, where what is made a few rows at a time
-and read again at once can stay."""
+"""Numbers of fp32 in 1 MiB, about a core's second-level cache: work is done in blocks of this size
+where its results are read again at once."""
 
 _AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def resolve_device(name: str | torch.device) -> torch.device:
-    """The torch device for `auto`, `cpu`, `cuda`, `cuda:N` or `mps`, or of a torch.device.
+    """The torch device that `auto`, `cpu`, `cuda`, `cuda:N`, `mps` or a torch.device names.
 
     `auto` prefers CUDA, then MPS, then the CPU. Raises ConfigError where the named device
     does not exist on this machine: nothing falls back silently.
@@ -38,10 +42,10 @@ def resolve_device(name: str | torch.device) -> torch.device:
         if int(index or 0) >= count:
             raise ConfigError(
                 f"device: got '{name}', but torch sees {counted(count, 'CUDA device')} here; "
-                "use --device cpu or --device auto"
+                "use `device=cpu` or `device=auto`"
             )
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("device: got 'mps', but torch sees none here; use --device cpu")
+        raise ConfigError("device: got 'mps', but torch sees none here; use `device=cpu`")
     return torch.device(name)
 
 
@@ -54,28 +58,6 @@ def autocast(
     return torch.autocast(device.type, dtype=_AUTOCAST_DTYPES[precision])
 
 
-@contextlib.contextmanager
-def deterministic(wanted: bool) -> Iterator[None]:
-    """Where `wanted`, torch takes only operations that give the same bits every time here.
-
-    One without such a form raises RuntimeError. cuBLAS reads its variable when it is first
-    used, so that this must come before any product on a GPU.
-    """
-    if not wanted:
-        yield
-        return
-    before = torch.are_deterministic_algorithms_enabled()
-    benchmark = torch.backends.cudnn.benchmark
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
-    torch.backends.cudnn.benchmark = False
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)
-        torch.backends.cudnn.benchmark = benchmark
-
-
 def describe_device(device: torch.device) -> str:
     """One phrase for the run summary: the GPU's name, or the CPU's thread count."""
     if device.type == "cuda":
@@ -83,3 +65,74 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cpu":
         return f"cpu ({counted(torch.get_num_threads(), 'thread')})"
     return str(device)
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes in use now and at most so far: of the GPU if there is one, else of this process."""
+
+    now: int
+    peak: int
+
+    @classmethod
+    def of(cls, device: torch.device) -> "MemoryUse | None":
+        """The use of memory where `device` computes; None where the system does not tell."""
+        if device.type == "cuda":
+            return cls(torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device))
+        now, peak = process_bytes("VmRSS"), process_bytes("VmHWM")
+        if sys.platform == "darwin":
+            import resource
+
+            now = peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return None if now is None or peak is None else cls(now, peak)
+
+    def expected_peak(self, n_positions: int, n_largest: int) -> float:
+        """The peak to expect from a batch of `n_positions`; the largest so far had `n_largest`.
+
+        What an update adds to the memory at rest grows with the positions of its batch.
+        """
+        return self.now + (self.peak - self.now) * max(1.0, n_positions / n_largest)
+
+
+def process_bytes(field: str, pid: int | None = None) -> int | None:
+    """A field of /proc/PID/status in bytes, of this process by default; None where it is missing.
+
+    VmRSS is the resident memory, VmHWM its maximum, RssAnon and RssFile are its parts. Unlike
+    getrusage's maximum, VmHWM does not begin with the memory of the parent process.
+    """
+    try:
+        lines = Path(f"/proc/{pid or 'self'}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024
+    return None
+
+
+def release_freed_memory() -> None:
+    """Give the pages of freed blocks back to the system, where the C library is glibc.
+
+    Long-lived blocks lie scattered among freed ones of many sizes. A process that holds on to
+    freed memory therefore grows for hours unless this is called now and then.
+    """
+    library = glibc()
+    if library is not None:
+        library.malloc_trim(0)
+
+
+@functools.cache
+def glibc() -> ctypes.CDLL | None:
+    """The C library of this process if it is glibc."""
+    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the machine or the GPU had no memory left; torch's CPU allocator says so in text."""
+    messages = ("can't allocate memory", "not enough memory", "out of memory")
+    too_many_numbers = ("size calculation overflow", "Overflow when unpacking")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError | TypeError)
+        and any(message in str(error) for message in (*messages, *too_many_numbers))
+    )

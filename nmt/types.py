@@ -1,4 +1,4 @@
-"""The values that pass between storeys: plain, frozen, free of behaviour.
+"""The values that pass between rooms: plain, frozen, free of behaviour.
 
 Data flows one way: SentencePair -> Encoded -> Batch (data/batching.py) -> model
 -> Hypothesis -> Translation.
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 FilePath = str | os.PathLike[str]
-"""What a function that reads or writes a file or folder takes as its path."""
+"""The type of a path argument of any function that reads or writes a file or folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Hypothesis:
 
     `ids` ends with eos where `finished`; a hypothesis cut at the length bound does not.
     `log_probs[t]` is the natural-log probability of `ids[t]` given all before it;
-    `score` is their sum divided by the length penalty (search.py).
-    `attention` has shape (T, S): row t is where `ids[t]` looked, over all S source positions,
-    the eos position included. `heads` (N, T, S), there if asked for, are the same of each of the
-    model's heads, whose mean `attention` is. Hypotheses are equal where all of this is, the arrays
-    number by number.
+    `score` is their sum divided by the length penalty (decoding/search.py).
+    `attention` has shape (T, S): row t is the attention distribution when `ids[t]` was predicted,
+    over all S source positions, eos included. `heads` (N, T, S), on request, has the distributions
+    of each head; `attention` is their mean. Equality compares all fields, arrays element by
+    element.
     """
 
     ids: tuple[int, ...]

@@ -3,17 +3,16 @@
     python scripts/attack.py --seed 1
     python scripts/attack.py --seed 1 --only damage:17      again, with all that it said
 
-Trains small runs in a scratch folder. Each attempt copies one, changes it, and runs a command on
-it in a child process with limits of memory and time. Prints, by kind, how many attempts there
-were, and how many ended by a signal, with a traceback, by the time limit, with a change outside
-of the run, with another result than a clean run and no word of it, with too much memory, or with
-something that would steer the terminal. Exit code 1 where any did.
+It trains small runs in a scratch folder. Each attempt copies one, changes it, and runs a command on
+it in a child process with limits of memory and time. For each kind of attack the table counts the
+attempts, and those that ended by a signal, with a traceback, by the time limit, with a change
+outside of the run, silently with another result than a clean run, with too much memory, or with
+characters that would steer the terminal. Exit code 1 if there were any.
 """
 
 import argparse
 import itertools
 import multiprocessing
-import os
 import shutil
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from attacks.material import Material, warm
 
 
 def main() -> int:
-    """Attack as the command line says; the exit code."""
+    """Run the attacks of the command line; return the exit code."""
     options = _parser().parse_args()
     work = Path(tempfile.mkdtemp(prefix="attack-"))
     started = time.monotonic()
@@ -34,7 +33,6 @@ def main() -> int:
         warm()
         material = Material(work)
         material.make()
-        os.environ["ATTACK_CACHE"] = str(work / "cache")
         print(f"clean runs: {time.monotonic() - started:.0f} s", flush=True)
         if options.only:
             kind, _, number = options.only.partition(":")

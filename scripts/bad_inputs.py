@@ -1,10 +1,10 @@
-"""Every kind of bad input, and the line that it gets.
+"""Every kind of bad input, and its error message.
 
-    .venv/bin/python scripts/bad_inputs.py              prints the table of docs/reliability.md
+    .venv/bin/python scripts/bad_inputs.py              prints the table of docs/untrusted-input.md
     .venv/bin/python scripts/bad_inputs.py --write      puts it there
 
-Each row is a command that is run, on files made for it in an empty folder, with an untrained
-model of a dozen words. A test compares the page with what is printed here.
+Each row is a command that is run on its own files in an empty folder, with an untrained model of a
+dozen words. A test compares the page with the printed table.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import SentencePair
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "untrusted-input.md"
 BEGIN, END = "<!-- bad inputs: begin -->\n", "<!-- bad inputs: end -->\n"
 RUN = Path("run")
 MODEL = "checkpoints/step-000001/model.safetensors"
@@ -42,7 +42,7 @@ MINIMAL = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
 
 @dataclass(frozen=True)
 class Case:
-    """A row: what is wrong, what makes it so, and the command that meets it."""
+    """A row of the table: the fault, a function that writes the files, and the command."""
 
     what: str
     command: tuple[str, ...]
@@ -70,8 +70,7 @@ def make_run() -> None:
     torch.manual_seed(2)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     run.save_checkpoint(1, model.state_dict(), {}, {"step": 1})
-    run.point("last", 1)
-    run.point("best", 1)
+    run.point({"best": 1, "last": 1})
 
 
 def write(name: str, content: str | bytes) -> Callable[[], object]:
@@ -81,7 +80,7 @@ def write(name: str, content: str | bytes) -> Callable[[], object]:
 
 
 def sparse(name: str, n_bytes: int) -> Callable[[], object]:
-    """Make a file of so many bytes that takes none on the disk."""
+    """Write a sparse file: `n_bytes` bytes that take none on the disk."""
 
     def make() -> None:
         Path(name).touch()
@@ -107,7 +106,7 @@ def bomb(name: str) -> Callable[[], object]:
 
 
 def billion_words() -> str:
-    """A YAML file that means a billion words."""
+    """A YAML file whose aliases expand to a billion words."""
     lines = ["a: &a [x,x,x,x,x,x,x,x,x]"]
     for old, new in zip("abcdefgh", "bcdefghi", strict=True):
         lines.append(f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]")
@@ -130,8 +129,8 @@ def config_cases() -> Iterator[Case]:
         "three faults": f"{MINIMAL}sed: 1\nvalid: {{beam: 0}}\nsearch: {{n_best: x}}\n",
         "a beam larger than the vocabulary": f"{MINIMAL}tokenizer: {{vocab_size: 9}}\n"
         "search: {beam: 10}\n",
-        "two faults and two contradictions": f"{MINIMAL}sed: 1\ntokenizer: {{vocab_size: 9}}\n"
-        "search:\n  beam: 10\n  n_best: 11\n  max_length: 0\n",
+        "a fault and two contradictions": f"{MINIMAL}sed: 1\ntokenizer: {{vocab_size: 9}}\n"
+        "search:\n  beam: 10\n  n_best: 11\n",
         "tied embeddings of two sizes": f"{MINIMAL}model: {{tie_embeddings: target, "
         "embedding: 3, hidden: 5}\n",
         "patience without validation": "name: x\ndata: {train: {tsv: a.tsv}}\n"
@@ -145,7 +144,7 @@ def config_cases() -> Iterator[Case]:
 
 
 def text_cases() -> Iterator[Case]:
-    """What is to be translated."""
+    """Texts to translate."""
     texts = {
         "empty": "",
         "only spaces": " \t\u3000",
@@ -268,7 +267,7 @@ def empty_folder() -> Iterator[Path]:
 
 
 def answer(case: Case) -> str:
-    """What `nmt` says to a case, in one line."""
+    """The answer of `nmt` to a case, in one line."""
     with empty_folder() as folder:
         case.prepare()
         result = CliRunner().invoke(app, list(case.command), input=case.stdin)
@@ -288,7 +287,7 @@ def answer(case: Case) -> str:
 
 
 def command_line(case: Case) -> str:
-    """The command as a shell would have it, near enough to read."""
+    """The command as typed in a shell, for reading only."""
     words = [ascii(word)[1:-1] if "\udce9" in word else word for word in case.command]
     shown = " ".join(f"'{word}'" if " " in word or "\\" in word else word for word in words)
     return f"`nmt {shown}{' < text' if case.stdin else ''}`"
@@ -303,14 +302,14 @@ def table() -> str:
 def main() -> None:
     """Print the table, or put it into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="into docs/reliability.md")
-    made = table()
+    parser.add_argument("--write", action="store_true", help="into docs/untrusted-input.md")
+    new_table = table()
     if not parser.parse_args().write:
-        print(made, end="")
+        print(new_table, end="")
         return
     page = PAGE.read_text(encoding="utf-8")
     head, _, rest = page.partition(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    PAGE.write_text(f"{head}{BEGIN}\n{new_table}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

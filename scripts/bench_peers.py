@@ -5,9 +5,10 @@
     python scripts/bench_peers.py decode --envs runs/peers/envs --work runs/peers \\
         --models nmt=runs/peers/nmt/model opennmt=runs/peers/opennmt/model_step_5000.pt
 
-`setup` makes a virtual environment for each, with the torch that constraints.txt pins. `train`
-runs each for --steps updates, in turn, and reads their logs once they run steadily; a training of
-thousands of steps in one round leaves models for `decode`. Run it with nothing else running.
+`setup` makes a virtual environment for each, with the torch that constraints.txt pins. `train` runs
+each for --steps updates, in turn, and reads the speed from the steady part of their logs. A
+training of thousands of steps in one round leaves models for `decode`. Nothing else should run
+meanwhile.
 """
 
 import argparse
@@ -48,7 +49,7 @@ def toolkits(threads: int) -> dict[str, Toolkit]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse and do; 2 where the user's input was wrong or a toolkit failed."""
+    """Run the command line; return 2 if the input was wrong or a toolkit failed."""
     options = _parser().parse_args(arguments)
     do: Mapping[str, Callable[[argparse.Namespace], None]] = {
         "setup": _setup,
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """An exception, so that the toolkit which runs is stopped as well."""
+    """Raise, so that the running toolkit is stopped as well."""
     sys.exit(128 + number)
 
 
@@ -143,7 +144,7 @@ def _write(
     settings: Settings,
     measured: Mapping[str, object],
 ) -> None:
-    """One file for each set of toolkits: those measured in turn stand together."""
+    """The file of the figures; toolkits measured in turn share one."""
     path = options.work / f"{'-'.join([options.task, *(toolkit.name for toolkit in chosen)])}.json"
     card = {**machine_card(torch.device("cpu"), "bf16"), "threads": options.threads}
     write_json(path, {"machine": card, "settings": settings.model_dump(), "measured": measured})

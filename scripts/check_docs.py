@@ -1,12 +1,12 @@
-"""Is what docs/ shows still what its commands give? Names every page and picture that is stale.
+"""Check that docs/ shows what its commands print and draw; name every stale page and picture.
 
     python scripts/check_docs.py                 # all but the slow ones
     python scripts/check_docs.py --slow          # those that train as well: half an hour
     python scripts/check_docs.py positions       # some of them
 
-docs/made.yaml lists what is made by which command. Each command runs in a folder of its own with
+docs/made.yaml lists the commands and their products. Each command runs in a folder of its own with
 one thread; then files are compared, pictures by their pixels, and figures with the page's text.
-Times are not compared: they are of one machine. Exits with 1 where something is stale.
+Times are not compared, since they depend on the machine. Exit code 1 if anything is stale.
 """
 
 import argparse
@@ -30,15 +30,15 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 ROOT = Path(__file__).resolve().parents[1]
 LIST = Path("docs/made.yaml")
 LEVELS = 40
-"""By so much of 255 may a pixel differ that counts as the same."""
+"""The largest difference of a pixel, of 255, that counts as the same."""
 SHARE = 0.001
-"""Of all pixels, so many may differ: rounding may move a label or a line by one."""
+"""The share of pixels that may differ: rounding may move a label or a line by one."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-class Made(BaseModel):
-    """What one command, or several in a row, make of the docs; see docs/made.yaml."""
+class Entry(BaseModel):
+    """The products of one command, or of several in a row; see docs/made.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,7 +71,7 @@ class PageFormat(string.Formatter):
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Make, compare, say what is stale; 1 where anything is, 2 where the input is wrong."""
+    """Run the commands and print what is stale; 1 if anything is, 2 if the input is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -97,32 +97,32 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if n_stale else 0
 
 
-def read_list(path: Path) -> dict[str, Made]:
-    """The entries by name. Raises ValueError where one says what none may say."""
+def read_list(path: Path) -> dict[str, Entry]:
+    """The entries by name. Raises ValueError for an invalid entry."""
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return TypeAdapter(dict[str, Made]).validate_python(found)
+        return TypeAdapter(dict[str, Entry]).validate_python(found)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{path}: {place}: {first['msg']}") from error
 
 
-def _chosen(entries: Mapping[str, Made], names: Sequence[str], slow: bool) -> list[str]:
+def _chosen(entries: Mapping[str, Entry], names: Sequence[str], slow: bool) -> list[str]:
     for name in names:
         if name not in entries:
             near = difflib.get_close_matches(name, entries, n=1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise ValueError(f"got '{name}', allowed: {', '.join(entries)}{hint}")
-    return list(names) or [name for name, made in entries.items() if slow or not made.slow]
+    return list(names) or [name for name, entry in entries.items() if slow or not entry.slow]
 
 
-def check(made: Made, root: Path) -> Iterator[str]:
-    """What is stale, a line each."""
+def check(entry: Entry, root: Path) -> Iterator[str]:
+    """A line for each stale file or text."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         printed = output = ""
-        for command in made.run:
+        for command in entry.run:
             done = _perform(command, folder, root)
             if done.returncode:
                 last = (done.stderr.strip() or "no message").splitlines()[-1]
@@ -131,15 +131,15 @@ def check(made: Made, root: Path) -> Iterator[str]:
             printed += done.stdout
             output += done.stderr + done.stdout
         (folder / "stdout").write_text(printed, encoding="utf-8")
-        for new, kept in made.same.items():
+        for new, kept in entry.same.items():
             yield from _compare(folder / new, root / kept, kept)
-        if made.page is not None:
-            text = (root / made.page).read_text(encoding="utf-8")
+        if entry.page is not None:
+            text = (root / entry.page).read_text(encoding="utf-8")
             try:
-                for wanted in _wanted(made, folder, output):
-                    yield from _said(wanted, text, made.page)
+                for expected in _wanted(entry, folder, output):
+                    yield from _said(expected, text, entry.page)
             except LookupError as error:
-                yield f"{made.page}: {error.args[0]}"
+                yield f"{entry.page}: {error.args[0]}"
 
 
 def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProcess[str]:
@@ -161,7 +161,7 @@ def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProc
 
 
 def _compare(new: Path, kept: Path, name: Path) -> Iterator[str]:
-    """Nothing where the files are the same, else what differs."""
+    """A line if the files differ, else nothing."""
     if not new.is_file() or not kept.is_file():
         yield f"{name}: {'not made by the command' if kept.is_file() else 'missing'}"
     elif kept.suffix == ".png":
@@ -185,35 +185,35 @@ def _differing(one: Path, other: Path) -> float | None:
     return float((np.abs(pixels[0] - pixels[1]).max(axis=-1) > LEVELS).mean())
 
 
-def _wanted(made: Made, folder: Path, output: str) -> list[str]:
-    """What the page must say: the lines of a file, and `says` with the figures in their places.
+def _wanted(entry: Entry, folder: Path, output: str) -> list[str]:
+    """The texts that the page must have: the lines of a file, and `says` with figures filled in.
 
-    Raises LookupError where the output or the JSON has not the figures.
+    Raises LookupError if the output or the JSON lacks a figure.
     """
-    wanted: list[str] = []
-    if made.lines_of is not None:
-        lines = (folder / made.lines_of).read_text(encoding="utf-8").splitlines()
-        wanted += filter(None, lines)
+    expected: list[str] = []
+    if entry.lines_of is not None:
+        lines = (folder / entry.lines_of).read_text(encoding="utf-8").splitlines()
+        expected += filter(None, lines)
     figures: dict[str | int, object] = {}
-    if made.json_file is not None:
-        text = (folder / made.json_file).read_text(encoding="utf-8")
+    if entry.json_file is not None:
+        text = (folder / entry.json_file).read_text(encoding="utf-8")
         found = json.loads(text, object_pairs_hook=_with_numbers)
         figures |= found.get("numbers", found)
-    for pattern in made.output:
+    for pattern in entry.output:
         match = re.search(pattern, output)
         if match is None:
             raise LookupError(f"the output has nothing like {pattern!r}")
         figures |= {name: _number(text) for name, text in match.groupdict().items()}
-    for line in made.says:
+    for line in entry.says:
         try:
-            wanted.append(PageFormat().vformat(line, (), figures))  # type: ignore[arg-type]
+            expected.append(PageFormat().vformat(line, (), figures))  # type: ignore[arg-type]
         except LookupError as error:
             raise LookupError(f"the figures have no {error}, for {line}") from error
-    return wanted
+    return expected
 
 
 def _with_numbers(pairs: Sequence[tuple[str, object]]) -> dict[str | int, object]:
-    """A JSON object whose keys of digits are numbers, since str.format asks for those."""
+    """A JSON object with numeric keys as integers, because str.format looks those up."""
     return {int(key) if key.isdecimal() else key: value for key, value in pairs}
 
 
@@ -224,14 +224,14 @@ def _number(text: str) -> float | str:
         return text
 
 
-def _said(wanted: str, text: str, page: Path) -> Iterator[str]:
-    """Nothing where the page says it, `*` being any words or figures of one line or cell."""
-    parts = [re.escape(" ".join(part.split())) for part in re.split(r"\*", wanted)]
+def _said(expected: str, text: str, page: Path) -> Iterator[str]:
+    """A line if the page lacks `wanted`, in which `*` matches anything within a line or cell."""
+    parts = [re.escape(" ".join(part.split())) for part in re.split(r"\*", expected)]
     pattern = r"[^|\n]*?".join(parts).replace(r"\ ", r"\s+")
     if not re.search(pattern, text):
-        near = difflib.get_close_matches(wanted, text.splitlines(), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(expected, text.splitlines(), n=1, cutoff=0.5)
         hint = f", the nearest line is: {near[0]}" if near else ""
-        yield f"{page}: does not say: {wanted}{hint}"
+        yield f"{page}: does not say: {expected}{hint}"
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
     OMP_NUM_THREADS=1 python scripts/compare_family.py --seeds 1 2 3 --out docs/family
 
-Runs that are finished are not trained again, and what was measured of a run is kept in it. Speed
-is measured once, into OUT/speed.json: delete it, or give --speed, to measure it anew, and do so
-with nothing else running. With --update the results of other kinds, and the maps, stay as they
-stand in OUT: for one recipe that changed, where the runs of the others are gone. It is held
-against the baseline if that is updated too.
+Finished runs are not trained again, and measurements of a run are stored in it. Speed is measured
+once, into OUT/speed.json. To measure it again, delete that file or give --speed, with nothing else
+running. With --update OUT keeps the results of other kinds and the maps: for one changed recipe,
+if the runs of the others are gone. It is compared with the baseline if that is updated too.
 """
 
 import argparse
@@ -38,7 +37,7 @@ NAMED = ("additive", "none", "transformer", "multi-head", "hard")
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     configs: Path
     runs: Path
@@ -56,7 +55,7 @@ class Options:
 
 
 def main() -> int:
-    """Parse, train, measure, write; 2 where the user's input was wrong."""
+    """Parse, train, measure, write; return 2 if the user's input was wrong."""
     options = _parse()
     try:
         if options.kept:
@@ -89,9 +88,9 @@ def _parse() -> Options:
     add("--out", type=Path, default=Path("runs/family/comparison"), help="folder of the results")
     add("--seeds", type=int, nargs="+", default=[1])
     add("--only", nargs="+", default=[], metavar="NAME", help="these recipes alone")
-    add("--update", nargs="+", default=[], metavar="NAME", help="these anew, OUT's others as kept")
-    add("--kept", action="store_true", help="measure nothing; show what OUT keeps")
-    add("--baseline", default="additive", metavar="NAME", help="what the others are held against")
+    add("--update", nargs="+", default=[], metavar="NAME", help="these again, OUT's others as kept")
+    add("--kept", action="store_true", help="measure nothing; show the results in OUT")
+    add("--baseline", default="additive", metavar="NAME", help="to compare the others with")
     add("--sentence", type=int, default=MAPPED_SENTENCE, help="test sentence of the maps, from 1")
     add("--rounds", type=int, default=5, help="rounds of the speed measurement")
     add("--measure-only", action="store_true", help="train nothing; leave out unfinished runs")
@@ -138,7 +137,7 @@ def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> 
 
 
 def _updated(results: Sequence[Result], options: Options) -> list[Result]:
-    """The results of the kinds to update, among those that are kept of the others."""
+    """The new results of the kinds to update, with the stored results of the others."""
     new = [result for result in results if result.name in options.update]
     names = {result.name for result in new}
     kept = [result for result in kept_results(options.out) if result.name not in names]
@@ -161,7 +160,7 @@ def _measure(members: Sequence[Member], options: Options) -> dict[str, dict[int,
 def _maps(
     names: Sequence[str], measured: Mapping[str, Mapping[int, Measured]], options: Options
 ) -> dict[str, Translation]:
-    """Each kind's view of the chosen sentence and its reference, by its first run."""
+    """Each kind's attention on the chosen sentence and its reference, by its first run."""
     maps = {}
     for name in names:
         run = run_path(options.runs, name, min(measured[name]))
@@ -174,7 +173,7 @@ def _maps(
 
 
 def _speed_of(members: Sequence[Member], options: Options, anew: bool) -> dict[str, Speed]:
-    """Measured, or as it stands in speed.json."""
+    """The speeds: measured, or from speed.json."""
     if not anew and (kept := _kept_speeds(options.out)):
         return kept
     load = load_of_others()

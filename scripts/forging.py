@@ -19,14 +19,14 @@ Change = Callable[[Any], object]
 
 
 def write_state(path: Path, content: dict[str, Any]) -> None:
-    """Write a state.json with the seal of its content."""
+    """Write a state.json with the checksum of its content."""
     content = {key: value for key, value in content.items() if key != "seal"}
     text = json.dumps(content, sort_keys=True).encode()
     path.write_text(json.dumps({**content, "seal": hashlib.sha256(text).hexdigest()}))
 
 
 def seal(checkpoint: Path, change: Change = lambda content: None) -> None:
-    """Change state.json, and write it with checksums of what now lies beside it."""
+    """Change state.json, and write it with the checksums of the present files beside it."""
     path = checkpoint / "state.json"
     content = json.loads(path.read_text())
     del content["seal"]

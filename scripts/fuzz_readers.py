@@ -44,7 +44,7 @@ PARTS = [
 
 
 def lines_of(content: bytes) -> list[str]:
-    """The definition at the head of nmt/data/text_files.py."""
+    """The lines of `content`, by the definition in nmt/data/text_files.py."""
     text = content.removeprefix(b"\xef\xbb\xbf").decode()
     ends = text.count("\n")
     lines = text.split("\r\n" if ends and text.count("\r\n") == ends else "\n")
@@ -52,7 +52,7 @@ def lines_of(content: bytes) -> list[str]:
 
 
 def check(content: bytes) -> None:
-    """All laws, on one string of bytes, which is cut in two for the aligned files."""
+    """Check all laws on one byte string; for aligned files it is cut in two."""
     half = len(content) // 2
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -80,7 +80,7 @@ def check(content: bytes) -> None:
 
 
 def by_hypothesis(seconds: float) -> int:
-    """Check drawn bytes for so long; how many were checked."""
+    """Check random bytes for `seconds`; return the number of checks."""
     started, checked = time.monotonic(), 0
     drawn = st.binary(max_size=600) | st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join)
 

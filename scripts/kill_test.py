@@ -2,13 +2,12 @@
 
     python scripts/kill_test.py --kills 100
 
-Trains a small run in one go, then others with the same command, which are killed (kill -9, or
---signal) again and again: while they start, train, validate and save. Half of the kills wait for
-a save to be under way. When such a run has ended, everything that it left is compared with the
-first: the bytes of every tensor, all that a checkpoint says but the seconds, the lines of
-metrics.jsonl but seconds and speed, the list of checkpoints and what best and last mean. After
-every kill the run must be one that a reader can read. Prints a table; exit code 1 where anything
-differs or could not be read.
+It trains a small run in one go, then others with the same command, which are killed (kill -9, or
+--signal) again and again: while they start, train, validate and save. Half of the kills wait for a
+save to be under way. Each killed run is compared at its end with the first: the bytes of every
+tensor, checkpoints but for seconds, metrics.jsonl but for seconds and speed, the list of
+checkpoints, and the meaning of best and last. After every kill the run must be readable. It prints
+a table. Exit code 1 if anything differs or could not be read.
 """
 
 import argparse
@@ -38,7 +37,7 @@ from nmt.runs.checkpoints import CheckpointFolder
 
 SYMBOLS = "abcdefgh"
 WALL_CLOCK = ("seconds", "tokens_per_second")
-"""What two runs never share."""
+"""Fields that differ between any two runs."""
 
 CONFIG = """
 name: killed
@@ -55,7 +54,7 @@ search: {{batch_size: 8}}
 
 @dataclass
 class Killed:
-    """One run that was killed, what became of it, and when the kills came."""
+    """A killed run, the outcome, and the times of the kills."""
 
     folder: Path
     n_kills: int = 0
@@ -66,7 +65,7 @@ class Killed:
 
 
 class Options(argparse.Namespace):
-    """The command line, and the chance that it seeds."""
+    """The command line, and the random generator that it seeds."""
 
     kills: int
     per_run: int
@@ -79,7 +78,7 @@ class Options(argparse.Namespace):
 
 
 def main() -> int:
-    """Run the test as the command line says; the exit code."""
+    """Run the test as the command line says; return the exit code."""
     options = _parser().parse_args(namespace=Options())
     options.chance.seed(options.seed)
     torch.set_num_threads(1)  # a process with threads cannot be forked
@@ -165,7 +164,7 @@ def _be(work: Path, name: str, is_quick: bool) -> None:
 
 
 def _kill_and_continue(run: Killed, kills: int, seconds: float, options: Options) -> None:
-    """Kill the run `kills` times, then let it end; it may come to its end before."""
+    """Kill the run `kills` times, then let it end. It may end before."""
     work = run.folder.parent
     number = signal.Signals[f"SIG{options.signal}"]
     while True:
@@ -188,9 +187,9 @@ def _kill_and_continue(run: Killed, kills: int, seconds: float, options: Options
 def _wait_for_the_moment(
     process: BaseProcess, run: Killed, seconds: float, chance: random.Random
 ) -> bool:
-    """Wait until the process is to be killed; False where it ended before.
+    """Wait for the moment of the kill; False if the process ended before.
 
-    Either some time after it began (which may be while it starts), or in a save.
+    The moment is a random time after its start, or during a save.
     """
     in_save = chance.random() < 0.5
     n_saves = chance.randint(1, 4)
@@ -213,7 +212,7 @@ def _wait_for_the_moment(
 
 
 def _is_saving(folder: Path) -> bool:
-    """Whether something is on its way to be a checkpoint, or on its way out."""
+    """Whether a checkpoint is being written or removed."""
     try:
         return any(name.startswith((".tmp-", ".old-", ".del-")) for name in os.listdir(folder))
     except FileNotFoundError:
@@ -221,7 +220,7 @@ def _is_saving(folder: Path) -> bool:
 
 
 def _unreadable(run: Killed) -> Iterator[str]:
-    """What a reader who comes right after the kill could not read, changing nothing."""
+    """Faults found by reading the run right after the kill; nothing is changed."""
     checkpoints = CheckpointFolder(run.folder / "checkpoints")
     steps = checkpoints.steps()
     if run.steps and run.steps[-1] and not steps:
@@ -239,16 +238,14 @@ def _unreadable(run: Killed) -> Iterator[str]:
 
 
 def _differences(whole: Path, run: Path) -> Iterator[str]:
-    """What differs between two run directories that should be the same."""
+    """Differences between two run directories that should be the same."""
     one, two = CheckpointFolder(whole / "checkpoints"), CheckpointFolder(run / "checkpoints")
     lists = [sorted(entry.name for entry in folder.path.iterdir()) for folder in (one, two)]
     if lists[0] != lists[1]:
         yield f"checkpoints: {lists[0]}, {lists[1]}"
         return
-    for label in one.labels():
-        links = [os.readlink(folder.path / label) for folder in (one, two)]
-        if links[0] != links[1]:
-            yield f"{label}: {links[0]}, {links[1]}"
+    if one.labels() != two.labels():
+        yield f"labels.json: {one.labels()}, {two.labels()}"
     for step in one.steps():
         folders = [folder.path / f"step-{step:06d}" for folder in (one, two)]
         for name in ("model.safetensors", "state.safetensors"):
@@ -273,7 +270,7 @@ def tensor_differences(one: Path, two: Path) -> Iterator[str]:
 
 
 def timeless(path: Path) -> Any:
-    """What state.json says, without what depends on the time that the run took."""
+    """The content of state.json, without fields that depend on the duration."""
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["state"]["progress"]["seconds"], content["seal"]
     del content["sha256"]  # of the tensors, which are compared one by one

@@ -1,9 +1,9 @@
-"""Training from a corpus larger than memory: what it costs in memory, on the disk and in time.
+"""Costs of training from a corpus larger than memory: memory, disk space and time.
 
     .venv/bin/python scripts/large_corpus.py --pairs 20000000 --folder /big/disk
 
-writes so many short pairs, starts `nmt train` with `data.cache` twice (the first makes the data
-set, the second goes on from it), and prints what each took. The folder is removed at the end.
+writes that many short pairs, starts `nmt train` with `data.cache` twice (the first encodes the data
+set, the second uses it), and prints the costs of each. The folder is removed at the end.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 CONFIG = """\
 name: large
@@ -35,7 +35,7 @@ PLACES = ("here", "in town", "at home", "by the sea", "on the hill", "today", "a
 
 
 def write_corpus(folder: Path, n_pairs: int) -> int:
-    """Both files, in blocks of sentences drawn from all that can be made; their bytes."""
+    """Write both files, in blocks of random sentences; return their size in bytes."""
     everything = [" ".join(words) for words in itertools.product(SUBJECTS, VERBS, OBJECTS, PLACES)]
     rng = random.Random(1)
     for name, change in (("en", str), ("fr", lambda text: text[::-1])):
@@ -93,8 +93,12 @@ def main() -> None:
             found = train(given.folder, start * given.steps)
             figures = ", ".join(f"{name} {value:,.1f}" for name, value in found.items())
             print(f"start {start}: {figures}", flush=True)
-        kept = sum(p.stat().st_size for p in (given.folder / "cache").rglob("*") if p.is_file())
-        print(f"data set: {kept / 1e6:,.0f} MB, {kept / given.pairs:.1f} bytes a pair")
+        cache_bytes = sum(
+            p.stat().st_size for p in (given.folder / "cache").rglob("*") if p.is_file()
+        )
+        print(
+            f"data set: {cache_bytes / 1e6:,.0f} MB, {cache_bytes / given.pairs:.1f} bytes a pair"
+        )
     finally:
         shutil.rmtree(given.folder)
 

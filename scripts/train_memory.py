@@ -1,10 +1,10 @@
-"""Does `nmt train` keep its memory, however long it trains?
+"""Memory of `nmt train` by update.
 
     .venv/bin/python scripts/train_memory.py --config multi30k --steps 20000 --every 1000 \
         --set train.precision=bf16
 
 trains in a process of its own and prints its resident memory and processor time by update. Below
-the table stands what the run said of its memory after 200 updates.
+the table is the run's own estimate of its memory, made after 200 updates.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 SAID = re.compile(r"([0-9.]+) GiB of memory with")
 

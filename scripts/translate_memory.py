@@ -1,10 +1,10 @@
-"""Does `nmt translate --file` keep its memory, however long the file is?
+"""Memory of `nmt translate --file` on a long file.
 
     .venv/bin/python scripts/translate_memory.py --run runs/starter --lines 200000
 
-writes a file of so many short sentences, translates it in a process of its own and prints that
-process' resident memory at every tenth of the lines, and whether each sentence has its own answer
-everywhere; then what stopping it with Ctrl-C half-way and going on with --resume makes of a file.
+writes a file of that many short sentences, translates it in a process of its own, and prints that
+process' resident memory at every tenth of the lines. It checks that each line has the translation
+of its own sentence, and that Ctrl-C half-way and --resume give the same file.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.storage.output import PART_SUFFIX
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
+from nmt.storage.output import count_lines, part_of
 
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")
@@ -32,19 +32,6 @@ def sentences(count: int) -> Iterator[str]:
     rng = random.Random(1)
     for _ in range(count):
         yield f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}."
-
-
-def count_lines(path: Path) -> int:
-    """The line ends in a file, none where it is absent."""
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-
-
-def unfinished(out: Path) -> Path:
-    """Where `nmt translate --out` has its lines until the last of them."""
-    return out.with_name(out.name + PART_SUFFIX)
 
 
 def start(
@@ -64,7 +51,7 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
     print("| lines | resident MiB | seconds |\n|---:|---:|---:|")
     while process.poll() is None:
         time.sleep(0.5)
-        done = count_lines(unfinished(out))
+        done = count_lines(part_of(out))
         if done and done * 10 // n_lines > tenth:
             tenth = done * 10 // n_lines
             resident = process_bytes("VmRSS", process.pid)
@@ -77,11 +64,11 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
 
 
 def out_of_place(source: Path, out: Path) -> tuple[int, int]:
-    """How many different sentences there are, and how many lines answer none like theirs.
+    """The number of different sentences, and of lines that do not translate their sentence.
 
-    What a sentence is batched with may change a rounding, and so its answer: an answer counts as
-    one to a sentence where a hundredth of that sentence's lines have it. A file that has lost or
-    moved a line has almost none in place from there on.
+    The other sentences of a batch may change a rounding, and so a translation. A translation counts
+    as one of a sentence if a hundredth of that sentence's lines have it. After a lost or moved line
+    almost none would be in place.
     """
     answers: dict[bytes, Counter[bytes]] = defaultdict(Counter)
     with source.open("rb") as asked, out.open("rb") as answered:
@@ -101,11 +88,11 @@ def interrupt(
 ) -> None:
     """Stop half-way, go on, and compare with the file that was written in one go."""
     process = start(run, batch_size, source, out)
-    while count_lines(unfinished(out)) < n_lines // 2 and process.poll() is None:
+    while count_lines(part_of(out)) < n_lines // 2 and process.poll() is None:
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     code = process.wait()
-    stopped = unfinished(out).read_bytes()
+    stopped = part_of(out).read_bytes()
     is_prefix = whole.read_bytes().startswith(stopped) and stopped.endswith(b"\n")
     n_stopped = stopped.count(b"\n")
     print(

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "symlink", "unlink", "rmdir")
+CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir")
 
 
 def _path_of(name: str, arguments: tuple[Any, ...]) -> Path:
     """Which file a call is about; of a rename the source."""
     if name in ("write", "fsync"):
         return Path(os.readlink(f"/proc/self/fd/{arguments[0]}"))
-    return Path(os.fspath(arguments[1 if name == "symlink" else 0])).absolute()
+    return Path(os.fspath(arguments[0])).absolute()
 
 
 def _remove_tree(path: Path | str) -> None:
@@ -78,7 +78,7 @@ def failing(root: Path, at: int, code: int, once: bool = False) -> Iterator[list
 
 @dataclass
 class Node:
-    """A file, folder or link: what a reader sees, and what the disk is sure to hold.
+    """A file or folder: what a reader sees, and what the disk is sure to hold.
 
     `changes` are the changes of a folder's names that are not flushed, in their order.
     """
@@ -104,8 +104,6 @@ class Recorder:
             about: Any = None
             if name in ("rename", "replace"):
                 about = Path(os.fspath(arguments[1])).absolute()
-            elif name == "symlink":
-                about = os.fspath(arguments[0])
             elif name == "write":
                 about = bytes(arguments[1])
             elif name == "fsync" and path.is_file():
@@ -147,8 +145,6 @@ class Recorder:
             node.durable, node.changes = dict(node.content), []
         elif name == "mkdir":
             _rename(folder, {path.name: Node("dir", {}, {})})
-        elif name == "symlink":
-            _rename(folder, {path.name: Node("link", about, about)})
         elif name in ("rename", "replace"):
             assert about.parent == path.parent, "a move between folders is not modelled"
             _rename(folder, {path.name: None, about.name: node})
@@ -176,9 +172,7 @@ def _apply(names: dict[str, Node], change: dict[str, Node | None]) -> None:
 
 
 def _write(node: Node, chance: random.Random, keep: str, path: Path) -> None:
-    if node.kind == "link":
-        path.symlink_to(node.content)
-    elif node.kind == "file":
+    if node.kind == "file":
         content = node.content if keep == "all" else node.durable
         if keep == "some" and node.content != node.durable:
             content = node.content[: chance.randint(0, len(node.content))]

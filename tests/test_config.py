@@ -16,8 +16,9 @@ from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_conf
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.decoding.search import SearchConfig
 from nmt.errors import ConfigError
-from nmt.optim.optimizers import AdadeltaConfig, CosineConfig
-from nmt.settings.config_file import Flag
+from nmt.optim.optimizers import AdadeltaConfig
+from nmt.optim.schedules import CosineConfig
+from nmt.settings.config_file import Override
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.word_tokenizer import WordConfig
 
@@ -28,7 +29,7 @@ CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
 def load(folder: Path, text: str, *overrides: str) -> RunConfig:
     path = folder / "x.yaml"
     path.write_text(text, encoding="utf-8")
-    return load_config(path, overrides)
+    return load_config(path, [Override.parse(text, f"--set {text}") for text in overrides])
 
 
 def errors(folder: Path, text: str, *overrides: str) -> list[str]:
@@ -115,11 +116,9 @@ def test_a_table_of_positions_has_a_place_for_all_that_is_let_through(tmp_path: 
     assert load(tmp_path, MINIMAL, *learned, *fits).data.max_pieces == 100
     place = "--set model.positions.max_length=100: model.positions.max_length: got 100, allowed: >="
     short = [*learned, "model.positions.max_length=100"]
-    assert errors(tmp_path, MINIMAL, *short) == [
-        f"{place} 1000, for what search.max_length lets through"
-    ]
+    assert errors(tmp_path, MINIMAL, *short) == [f"{place} 1000 (search.max_length)"]
     assert errors(tmp_path, MINIMAL, *short, "search.max_length=10") == [
-        f"{place} 101, for what data.max_pieces lets through"
+        f"{place} 101 (data.max_pieces and </s>)"
     ]
 
 
@@ -291,7 +290,7 @@ def test_recipes_are_near_by_letters_not_by_case_and_a_folder_of_them_is_listed(
 def test_a_flag_is_named_as_it_was_typed(tmp_path: Path) -> None:
     text = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
     (tmp_path / "x.yaml").write_text(text)
-    given = [Flag("search.beam", 7, "--beam 7"), "search.beam=3"]
+    given = [Override("search.beam", 7, "--beam 7"), "search.beam=3"]
     assert load_config(tmp_path / "x.yaml", given[::-1]).search.beam == 7
     assert load_config(tmp_path / "x.yaml", given).search.beam == 3
     for value, words in (
@@ -299,6 +298,6 @@ def test_a_flag_is_named_as_it_was_typed(tmp_path: Path) -> None:
         (10**30, f"got {10**30}, allowed: less than 2^63"),
         (9999, "got 9999, allowed: at most the vocabulary's size"),
     ):
-        flag = Flag("search.beam", value, f"--beam {value}")
+        flag = Override("search.beam", value, f"--beam {value}")
         with pytest.raises(ConfigError, match=re.escape(f"--beam {value}: search.beam: {words}")):
             load_config(tmp_path / "x.yaml", [flag])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmt.device import resolve_device
+from nmt.device import MemoryUse, resolve_device
 from nmt.errors import ConfigError
 
 
@@ -15,3 +15,9 @@ def test_a_device_is_named_or_given() -> None:
 def test_what_names_no_device_is_refused_in_a_line(wrong: str) -> None:
     with pytest.raises(ConfigError, match=f"^device: got '{wrong}', allowed: auto, cpu, cuda"):
         resolve_device(wrong)
+
+
+def test_memory_is_estimated_for_the_largest_batch() -> None:
+    use = MemoryUse(now=100, peak=150)
+    assert use.expected_peak(n_positions=300, n_largest=200) == 100 + 1.5 * 50
+    assert use.expected_peak(n_positions=100, n_largest=200) == 150

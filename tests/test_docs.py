@@ -15,6 +15,8 @@ from nmt.settings.config_file import load_overrides
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LOG = sorted((ROOT / "docs" / "log").glob("*.md"))
+"""History: its links are followed, its commands are those of its day."""
 
 
 def _commands() -> Iterator[tuple[str, list[str]]]:
@@ -78,7 +80,31 @@ def test_every_experiment_has_its_section_and_its_picture() -> None:
         assert (ROOT / "docs" / "lab" / f"{name}.png").stat().st_size < 200_000
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_linked_file_is_there(page: Path) -> None:
-    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def _anchors(page: Path) -> set[str]:
+    """The names that a page's headings have in links, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *LOG], ids=lambda page: page.name)
+def test_every_linked_file_and_heading_is_there(page: Path) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8"))
+    for target, anchor in links:
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in _anchors(file), f"{target}#{anchor}"
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    for file in [*(ROOT / "nmt").rglob("*.py"), *(ROOT / "scripts").rglob("*.py")]:
+        text = file.read_text(encoding="utf-8")
+        for page in re.findall(r"docs/[\w/-]+\.(?:md|yaml|json)", text):
+            assert (ROOT / page).exists(), f"{file}: {page}"
+
+
+def test_every_page_of_the_log_has_its_day_and_is_listed() -> None:
+    index = (ROOT / "docs" / "log" / "README.md").read_text(encoding="utf-8")
+    for page in LOG:
+        if page.name != "README.md":
+            assert re.match(r"\d{4}-\d{2}-\d{2}-", page.name)
+            assert f"]({page.name})" in index

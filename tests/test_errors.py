@@ -6,8 +6,7 @@ import torch
 from nmt.config import RunConfig, config_of
 from nmt.device import describe_device
 from nmt.errors import counted
-from nmt.training.limits import end_reason
-from nmt.training.progress import Progress
+from nmt.training.progress import Progress, end_reason
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from forging import forge_config, forge_manifest, forge_tensors, seal, write_sta
 from runs.test_directory import CPU, make_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
-from nmt.runs.directory import RunDirectory, load_model
+from nmt.runs.directory import RunDirectory
+from nmt.runs.trained_run import TrainedRun
 
 Forge = Callable[[Path], object]
 """Changes the run in a folder."""
@@ -25,7 +26,7 @@ Forge = Callable[[Path], object]
 def run(tmp_path: Path) -> Path:
     """A run that loads."""
     path = make_run(tmp_path / "x").path
-    load_model(path, "last", CPU)
+    TrainedRun.open(path).load_model("last", CPU)
     return path
 
 
@@ -116,11 +117,11 @@ CASES: list[tuple[str, Forge, str]] = [
     ("a model without end", with_config("layers: 1", "layers: 1000000000"),
      "model.layers: got 1000000000, allowed: <= 100"),
     ("a huge header", with_bytes(HUGE_HEADER),
-     "model.safetensors: damaged or no safetensors file: a header of 1,099,511,627,776 bytes"),
+     "model.safetensors: damaged: not a safetensors file (a header of 1,099,511,627,776 bytes"),
     ("a pickle", with_bytes(b"\x80\x04\x95\x0b\0\0\0\0\0\0\0\x8c\x02os\x94."),
-     "model.safetensors: damaged or no safetensors file"),
+     "model.safetensors: damaged: not a safetensors file"),
     ("an empty file", with_bytes(b""),
-     "model.safetensors: damaged or no safetensors file: it has no whole header"),
+     "model.safetensors: damaged: not a safetensors file (header too small"),
     ("aliases of nothing", with_state(aliases=ALIASES | {"model.safetensors": {"a": "b"}}),
      "model.safetensors: damaged: 'a' is to be 'b', which it cannot be"),
     ("aliases that are no names", with_state(aliases=ALIASES | {"model.safetensors": ["a"]}),
@@ -133,8 +134,10 @@ CASES: list[tuple[str, Forge, str]] = [
      "model.safetensors: a link out of "),
     ("state.json elsewhere", linked("checkpoints/step-000003/state.json"),
      "state.json: a link out of "),
-    ("a checkpoint elsewhere", linked("checkpoints/step-000003"), "no checkpoint 'last'"),
-    ("checkpoints elsewhere", linked("checkpoints"), "state.json: a link out of "),
+    ("a checkpoint elsewhere", linked("checkpoints/step-000003"),
+     "step-000003: a symbolic link, expected a folder"),
+    ("checkpoints elsewhere", linked("checkpoints"), "labels.json: a link out of "),
+    ("labels elsewhere", linked("checkpoints/labels.json"), "labels.json: a link out of "),
     ("config.yaml elsewhere", linked("config.yaml"), "config.yaml: a link out of "),
     ("tokenizers elsewhere", linked("tokenizer"), "tokenizer: a link out of "),
     ("a tokenizer file elsewhere", linked("tokenizer/joint.vocab.txt"), "a link out of "),
@@ -158,9 +161,9 @@ CASES: list[tuple[str, Forge, str]] = [
     ("another vocabulary", with_tokenizer(b"<pad>\n<unk>\n<s>\n</s>\n" + b"".join(
         b"%d\n" % n for n in range(99))), "does not fit config.yaml and tokenizer: decoder."),
     ("a tokenizer outside by name", with_manifest(src={"name": "../x", "sha256": "0"}),
-     "tokenizer.json: src.name: "),
+     "tokenizer.json: 'src.name': "),
     ("a tokenizer of another kind", with_manifest(config={"kind": "os.system"}),
-     "tokenizer.json: config: "),
+     "tokenizer.json: 'config': "),
     ("a tokenizer.json of another time", with_manifest(format=7),
      "tokenizer.json: format 7, this nmt reads format 1"),
 ]  # fmt: skip
@@ -170,7 +173,7 @@ CASES: list[tuple[str, Forge, str]] = [
 def test_a_forged_run_is_refused_in_one_line(run: Path, forge: Forge, reason: str) -> None:
     forge(run)
     with pytest.raises(NMTError) as caught:
-        load_model(run, "last", CPU)
+        TrainedRun.open(run).load_model("last", CPU)
     assert type(caught.value) in (ConfigError, DataError) or isinstance(
         caught.value, CheckpointError
     )
@@ -191,19 +194,19 @@ def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
     state = path.parent / "state.json"
     write_state(state, {**json.loads(state.read_text()), "aliases": ALIASES})
     with pytest.raises(CheckpointError, match=r"does not fit config\.yaml and tokenizer: "):
-        load_model(run, "last", CPU)
+        TrainedRun.open(run).load_model("last", CPU)
 
 
 def test_links_within_the_run_are_its_own(run: Path) -> None:
     path = checkpoint(run) / "model.safetensors"
     os.rename(path, run / "weights")
     path.symlink_to("../../weights")
-    assert load_model(run, "last", CPU).step == 3
+    assert TrainedRun.open(run).load_model("last", CPU).step == 3
 
 
 def test_a_linked_run_is_a_run(run: Path) -> None:
     (run.parent / "link").symlink_to(run)
-    assert load_model(run.parent / "link", "last", CPU).step == 3
+    assert TrainedRun.open(run.parent / "link").load_model("last", CPU).step == 3
 
 
 def test_training_does_not_go_on_from_a_forged_checkpoint(run: Path) -> None:
@@ -221,17 +224,17 @@ def test_an_edit_of_the_config_by_hand_is_said(run: Path) -> None:
     for edited in edits:
         path.write_text(edited)
         with pytest.raises(CheckpointError) as caught:
-            load_model(run, "last", CPU)
+            TrainedRun.open(run).load_model("last", CPU)
         assert str(caught.value) == (
             f"{path}: changed since nmt wrote it; give other settings to the command "
-            "(--set search.beam=3), or delete the first line, the checksum, to keep the edit"
+            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
         )
     path.write_text(below.replace("beam: 5", "beam: 4"))
-    assert load_model(run, "last", CPU).config.search.beam == 4
+    assert TrainedRun.open(run).load_model("last", CPU).config.search.beam == 4
 
 
 def test_a_config_that_is_written_again_is_under_its_checksum(run: Path) -> None:
     directory = RunDirectory(run)
-    directory.write_config(directory.load_config(["search.beam=3"]))
+    directory.write_config(TrainedRun.open(run).with_config(["search.beam=3"]).config)
     assert (run / "config.yaml").read_text().startswith("# sha256 of the lines below: ")
-    assert load_model(run, "last", CPU).config.search.beam == 3
+    assert TrainedRun.open(run).load_model("last", CPU).config.search.beam == 3

@@ -47,7 +47,7 @@ def _nmt(*arguments: object) -> Result:
 @pytest.fixture
 def nmt(folder: Path, tmp_path: Path) -> Callable[..., Result]:
     """Asks a copy of the run that lies elsewhere."""
-    shutil.copytree(folder / "run", tmp_path / "copy", symlinks=True)
+    shutil.copytree(folder / "run", tmp_path / "copy")
     return lambda command, *rest: _nmt(command, *rest, "--run", tmp_path / "copy")
 
 
@@ -77,7 +77,7 @@ def test_another_layer_can_be_asked_of_a_trained_run(folder: Path, tmp_path: Pat
     """What maps show is a setting, not a weight: config.yaml may be edited afterwards, without the
     checksum in its first line.
     """
-    shutil.copytree(folder / "run", tmp_path / "run", symlinks=True)
+    shutil.copytree(folder / "run", tmp_path / "run")
     path = tmp_path / "run" / "config.yaml"
     assert "attention_layer: null" in path.read_text(encoding="utf-8")
     _, _, text = path.read_text(encoding="utf-8").partition("\n")

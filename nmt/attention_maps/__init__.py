@@ -1,0 +1,1 @@
+"""Attention weights as data, picture, terminal drawing and word alignments."""

@@ -27,7 +27,7 @@ AXES = ("target", "source")
 def to_json(record: AttentionRecord) -> str:
     """The record as one line of JSON, without the newline.
 
-    Weights are written with the fewest digits that give the same float32 back.
+    Weights have the fewest digits from which the same float32 is read back.
     """
     header = {"format": FORMAT, "version": VERSION, "axes": AXES}
     arrays: dict[str, object] = {"weights": _rows(record.weights)}
@@ -36,15 +36,15 @@ def to_json(record: AttentionRecord) -> str:
     return _dumps({**header, **_fields(record), **arrays})
 
 
-def write_jsonl(made: Iterable[AttentionRecord], path: FilePath) -> None:
-    """Write a line per record, as they come. Raises DataError where `path` cannot be written."""
-    write_lines(map(to_json, made), Path(path))
+def write_jsonl(records: Iterable[AttentionRecord], path: FilePath) -> None:
+    """Write a line per record, one at a time. Raises DataError if `path` cannot be written."""
+    write_lines(map(to_json, records), Path(path))
 
 
 def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
     """The records of a JSON Lines dump, one by one.
 
-    Raises DataError naming file and line where a line is not a record of this format.
+    Raises DataError (file:line) for a line that is not a record of this format.
     """
     try:
         with open(path, "rb") as stream:
@@ -56,18 +56,18 @@ def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
 
 
-def write_npz(made: Iterable[AttentionRecord], path: FilePath) -> None:
-    """Write the arrays of each record, `weights` and perhaps `heads`, and a JSON `index` of them.
+def write_npz(records: Iterable[AttentionRecord], path: FilePath) -> None:
+    """Write the arrays of each record, `weights` and optionally `heads`, and their JSON `index`.
 
-    Only one record's weights are held in memory at a time, and the same records give the same
-    bytes. Raises DataError where `path` cannot be written.
+    Memory holds the weights of one record at a time. Equal records give equal bytes. Raises
+    DataError if `path` cannot be written.
     """
     index = []
     with (
         atomic_output(Path(path)) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        for record in made:
+        for record in records:
             arrays = {"weights": record.weights}
             if record.heads is not None:
                 arrays["heads"] = record.heads
@@ -79,7 +79,7 @@ def write_npz(made: Iterable[AttentionRecord], path: FilePath) -> None:
 
 
 def read_npz(path: FilePath) -> Iterator[AttentionRecord]:
-    """The records of an npz dump, one by one. Raises DataError where it is not one."""
+    """The records of an npz dump, one by one. Raises DataError for another file."""
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as dump:
             header = _loads(dump["index"].tobytes(), str(path))
@@ -99,7 +99,7 @@ def _rows(weights: Float32[np.ndarray, "T S"]) -> list[list[float]]:
 
 
 def _fields(record: AttentionRecord) -> dict[str, object]:
-    """All of a record but the arrays, as JSON has it."""
+    """A record as a JSON object, without its arrays."""
     names = {"head_names": record.head_names} if record.head_names else {}
     return {
         "sentence": record.sentence,
@@ -135,7 +135,7 @@ def _dumps(value: object) -> str:
 
 
 def _loads(text: bytes, where: str) -> dict[str, Any]:
-    """The JSON object in `text`, whose format and version are ours."""
+    """The JSON object in `text`. Raises DataError for another format or version."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -150,7 +150,7 @@ def _loads(text: bytes, where: str) -> dict[str, Any]:
 
 
 def _record(fields: dict[str, Any], weights: object, heads: object, where: str) -> AttentionRecord:
-    """The record of JSON `fields`. Raises DataError where they are not whole or do not fit."""
+    """The record of JSON `fields`. Raises DataError if one is missing or shapes do not fit."""
     try:
         record = AttentionRecord(
             sentence=int(fields["sentence"]),
@@ -191,7 +191,7 @@ def _encoded(side: dict[str, Any]) -> Encoded:
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
-    """Add an array as numpy does, but with a constant date, so that bytes do not change."""
+    """Add an array as numpy does, with a constant date, so that equal records give equal bytes."""
     member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
     member.compress_type = zipfile.ZIP_DEFLATED
     with archive.open(member, "w", force_zip64=True) as stream:

@@ -1,4 +1,4 @@
-"""Which heads of an attention are to be shown, by name, by number, or their mean."""
+"""The choice of attention heads to show: by name, by number, or their mean."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from nmt.errors import ConfigError
 
 @dataclass(frozen=True)
 class Head:
-    """A head, its place among the model's heads being `index`; None is the mean of them all."""
+    """A head by its name and its index in the model; index None is the mean of all heads."""
 
     name: str
     index: int | None = None
@@ -17,23 +17,23 @@ class Head:
 MEAN = Head("mean")
 
 
-def choose_heads(wanted: str, names: Sequence[str]) -> tuple[Head, ...]:
-    """The heads that the comma-separated parts of `wanted` mean, in that order, each once.
+def choose_heads(heads: str, names: Sequence[str]) -> tuple[Head, ...]:
+    """The heads that the comma-separated parts of `heads` select, in that order, each once.
 
-    A part is `mean`; `all`; the number of a head, counted from 1; or words that stand together
-    in its name, whatever their case: of `layer 1 head 1` to `layer 2 head 4`, `layer 2` means
-    the last four and `head 3` one of each layer. Raises ConfigError for a part that means none.
+    A part is `mean`, `all`, the number of a head counted from 1, or consecutive words of its
+    name in any case. Of `layer 1 head 1` to `layer 2 head 4`, `layer 2` selects the last four
+    and `head 3` one of each layer. Raises ConfigError for a part that selects none.
     """
     chosen: dict[Head, None] = {}
-    for part in wanted.split(","):
-        found = _meant(part.lower().split(), names)
+    for part in heads.split(","):
+        found = _selected(part.lower().split(), names)
         if not found:
-            raise ConfigError(f"--heads: got '{part.strip()}', allowed: {_allowed(names)}")
+            raise ConfigError(f"`heads`: got '{part.strip()}', allowed: {_allowed(names)}")
         chosen.update(dict.fromkeys(found))
     return tuple(chosen)
 
 
-def _meant(words: list[str], names: Sequence[str]) -> list[Head]:
+def _selected(words: list[str], names: Sequence[str]) -> list[Head]:
     heads = [Head(name, index) for index, name in enumerate(names)]
     if words == ["mean"]:
         return [MEAN]
@@ -42,11 +42,11 @@ def _meant(words: list[str], names: Sequence[str]) -> list[Head]:
     if len(words) == 1 and words[0].isdecimal():
         return [head for head in heads if head.index == int(words[0]) - 1]
     exact = [head for head in heads if head.name.lower().split() == words]
-    return exact or [head for head in heads if _within(words, head.name.lower().split())]
+    return exact or [head for head in heads if _has_words(words, head.name.lower().split())]
 
 
-def _within(words: list[str], name: list[str]) -> bool:
-    """Whether `words`, of which there is one at least, stand together in `name`."""
+def _has_words(words: list[str], name: list[str]) -> bool:
+    """Whether `words`, at least one, are consecutive words of `name`."""
     n = len(words)
     return bool(words) and any(name[i : i + n] == words for i in range(len(name) - n + 1))
 

@@ -43,16 +43,16 @@ _EM = 0.53  # the width of a character over its font's size, about
 def write_heatmap(
     translation: Translation,
     path: FilePath,
-    which: int = 0,
+    rank: int = 0,
     level: Level = "piece",
     heads: Sequence[Head] = (MEAN,),
 ) -> None:
-    """Write the heat map of hypothesis `which` to the PNG file `path`, whole or not at all.
+    """Write the heat map of hypothesis `rank` to the PNG file `path`, whole or not at all.
 
     Several heads make a grid of maps in one picture.
     """
-    tables = [attention_table(translation, which, level, head) for head in heads]
-    title = f"{translation.src_text}\n{translation.hypotheses[which].text}"
+    tables = [attention_table(translation, rank, level, head) for head in heads]
+    title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
     if len(heads) > 1:
         figure = draw_grid(tables, [head.name for head in heads], title)
     else:
@@ -61,7 +61,7 @@ def write_heatmap(
 
 
 def write_map(figure: Figure, path: FilePath) -> None:
-    """Write what draw_heatmap or draw_grid made to a PNG file, with all its labels."""
+    """Write a figure of draw_heatmap or draw_grid to a PNG file, with all its labels."""
     with atomic_output(Path(path)) as stream:
         # Without the version in it the file depends on the map alone.
         figure.savefig(
@@ -73,39 +73,39 @@ def draw_heatmap(table: AttentionTable, title: str = "") -> Figure:
     """The figure: square cells, a label for every row and column, a colour bar, a title.
 
     Each line of `title` is cut at about the picture's width. The colour bar goes from 0 to the
-    greatest weight, rounded up to a tenth. Characters that no font at hand has become `□`. Of a
-    very long sentence only every second label is there, or fewer.
+    greatest weight, rounded up to a tenth. Characters that no installed font has become `□`. In a
+    very long sentence only every second label is drawn, or fewer.
     """
     n_pieces = max(table.weights.shape)
     share = min(max((n_pieces - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
     cell = _CELL_INCHES[0] + share * (_CELL_INCHES[1] - _CELL_INCHES[0])
     figure = _draw([[table]], min(cell, _MOST_INCHES / n_pieces), title)
-    _name(figure.axes[0], "source")
+    _caption(figure.axes[0], "source")
     figure.axes[0].set_ylabel("target", fontproperties=font(_NAME_POINTS), color="0.4")
     return figure
 
 
 def draw_grid(tables: Sequence[AttentionTable], names: Sequence[str], title: str = "") -> Figure:
-    """Small maps of one sentence, each over its name; the heads of a layer stand in a row.
+    """Small maps of one sentence, each above its name; the heads of a layer stand in a row.
 
-    The colours are the same in all maps, so that they compare. The columns' labels stand over
-    the first row of maps, the rows' labels left of the first map of each row.
+    All maps have the same colour scale. Column labels stand above the first row of maps, row
+    labels left of the first map of each row.
     """
-    lines = _lines(names)
+    lines = _grid_rows(names)
     n_target, n_source = tables[0].weights.shape
     n_pieces = max(n_target * len(lines), n_source * max(map(len, lines)))
     greatest, least = _GRID_CELL_INCHES
     cell = min(greatest, max(least, _GRID_INCHES / n_pieces), _MOST_INCHES / n_pieces)
-    named = max(map(len, names)) * _NAME_POINTS * _EM / 72
-    gap = max(_GAP_INCHES, named - n_source * cell + _GAP_INCHES / 2)
+    name_width = max(map(len, names)) * _NAME_POINTS * _EM / 72
+    gap = max(_GAP_INCHES, name_width - n_source * cell + _GAP_INCHES / 2)
     figure = _draw([[tables[number] for number in line] for line in lines], cell, title, gap)
     for axes, number in zip(figure.axes, itertools.chain(*lines), strict=False):
-        _name(axes, names[number])
+        _caption(axes, names[number])
     return figure
 
 
-def _lines(names: Sequence[str]) -> list[list[int]]:
-    """The numbers of the heads that stand side by side: of one layer, or else about a square."""
+def _grid_rows(names: Sequence[str]) -> list[list[int]]:
+    """The indices of the heads in each row of the grid: a layer a row, or else about a square."""
     layers = [name.rpartition(" head ")[0] for name in names]
     found = [list(line) for _, line in itertools.groupby(range(len(names)), layers.__getitem__)]
     if 1 < len(found) < len(names):
@@ -118,38 +118,40 @@ def _lines(names: Sequence[str]) -> list[list[int]]:
 def _draw(
     lines: Sequence[Sequence[AttentionTable]], cell: float, title: str, gap: float = 0.0
 ) -> Figure:
-    """The maps in their lines, with labels, a colour bar right of the first line, and a title."""
+    """The grid of maps, with labels, a colour bar right of the first row, and a title."""
     n_target, n_source = lines[0][0].weights.shape
-    wide, high = n_source * cell, n_target * cell
-    step_x, step_y = wide + gap, high + _NAME_INCHES
+    map_width, map_height = n_source * cell, n_target * cell
+    step_x, step_y = map_width + gap, map_height + _NAME_INCHES
     width = max(map(len, lines)) * step_x - gap
     height = len(lines) * step_y - _NAME_INCHES
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    top = _top(lines)
-    for down, line in enumerate(lines):
-        for across, table in enumerate(line):
-            left, bottom = across * step_x, height - down * step_y - high
-            axes = figure.add_axes((left / width, bottom / height, wide / width, high / height))
-            image = _draw_map(axes, table, top)
-            _label_columns(axes, table.source if down == 0 else (), cell)
-            _label_rows(axes, table.target if across == 0 else (), cell)
-    _colour_bar(figure, image, high / height)
+    scale_end = _scale_end(lines)
+    for row, line in enumerate(lines):
+        for column, table in enumerate(line):
+            left, bottom = column * step_x, height - row * step_y - map_height
+            axes = figure.add_axes(
+                (left / width, bottom / height, map_width / width, map_height / height)
+            )
+            image = _draw_map(axes, table, scale_end)
+            _label_columns(axes, table.source if row == 0 else (), cell)
+            _label_rows(axes, table.target if column == 0 else (), cell)
+    _colour_bar(figure, image, map_height / height)
     _write_title(figure.axes[0], title, width)
     return figure
 
 
-def _top(lines: Sequence[Sequence[AttentionTable]]) -> float:
+def _scale_end(lines: Sequence[Sequence[AttentionTable]]) -> float:
     """The end of the colour bar: the greatest weight, rounded up to a tenth."""
     greatest = max(float(table.weights.max(initial=0.0)) for line in lines for table in line)
     return min(max(math.ceil(greatest * 10) / 10, 0.1), 1.0)
 
 
-def _draw_map(axes: Axes, table: AttentionTable, top: float) -> AxesImage:
+def _draw_map(axes: Axes, table: AttentionTable, scale_end: float) -> AxesImage:
     """The coloured cells, with pale lines between them."""
-    image = axes.imshow(table.weights, cmap=COLOUR_MAP, vmin=0.0, vmax=top, aspect="auto")
+    image = axes.imshow(table.weights, cmap=COLOUR_MAP, vmin=0.0, vmax=scale_end, aspect="auto")
     n_target, n_source = table.weights.shape
-    # Two collections of lines; of a grid by minor ticks each line is drawn apart.
+    # Two collections of lines; a grid by minor ticks would draw each line on its own.
     axes.vlines(np.arange(n_source) - 0.5, -0.5, n_target - 0.5, colors="0.9", linewidths=0.5)
     axes.hlines(np.arange(n_target) - 0.5, -0.5, n_source - 0.5, colors="0.9", linewidths=0.5)
     axes.tick_params(length=0, pad=3)
@@ -183,7 +185,7 @@ def _label_rows(axes: Axes, texts: Sequence[str], cell: float) -> None:
 
 
 def _label_size(cell: float) -> tuple[float, int]:
-    """The points of a label beside a cell of so many inches, and which of them have one."""
+    """The font size of labels for cells of that many inches, and that every n-th has a label."""
     points = min(11.0, cell * 72 * 0.62)
     return max(points, _LEAST_POINTS), math.ceil(_LEAST_POINTS / points)
 
@@ -192,8 +194,8 @@ def _shown(text: str) -> str:
     return shorten(drawable(label(text)), _WIDEST_LABEL)
 
 
-def _name(axes: Axes, text: str) -> None:
-    """What stands under a map; the top has the pieces and the title."""
+def _caption(axes: Axes, text: str) -> None:
+    """Write a name under a map; its top has the labels and the title."""
     axes.set_xlabel(text, fontproperties=font(_NAME_POINTS), color="0.4")
     axes.xaxis.set_label_position("bottom")
 

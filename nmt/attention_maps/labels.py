@@ -1,4 +1,4 @@
-"""How pieces and sentences are written beside a map: printable, composed, cut to a width."""
+"""Labels of maps: pieces and sentences made printable, composed (NFC), and cut to a width."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""What is known of one hypothesis' attention: the weights and all that names rows and columns."""
+"""AttentionRecord: the attention weights of a hypothesis, and the labels of rows and columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from nmt.types import Encoded, Translation
 
 @dataclass(frozen=True)
 class AttentionRecord:
-    """Where one hypothesis looked, with everything that names its rows and columns.
+    """The attention of one hypothesis, with everything that names its rows and columns.
 
-    `weights[t, s]`: of what row t had to give, the part that column s got. At level "piece" rows
-    and columns are `target.pieces` and `source.pieces`, at level "word" `target.words` and
-    `source.words`. `source` ends with eos, `target` does where `finished`. `log_probs` has an
-    entry per target piece at both levels. `sentence` counts from 0, `rank` 0 is the best.
-    `weights` are the mean over the model's heads; `heads`, if there are any, the weights of
-    those named in `head_names`, in that order.
+    `weights[t, s]` is the share of row t's attention that column s gets. Rows and columns are
+    `target.pieces` and `source.pieces` at level "piece", `target.words` and `source.words` at
+    level "word". `source` ends with eos, and so does `target` if `finished`. `log_probs` has an
+    entry per target piece at both levels. `sentence` counts from 0; `rank` 0 is the best.
+    `weights` are the mean over the model's heads. `heads` are the weights of the heads named in
+    `head_names`, in that order.
     """
 
     sentence: int
@@ -52,13 +52,13 @@ def records(
 ) -> list[AttentionRecord]:
     """A record per hypothesis, best first; none for an empty source.
 
-    Each has the mean over the heads, and besides the weights of `heads`.
+    Each has the mean over all heads, and the weights of each of `heads`.
     """
     single = [head for head in heads if head.index is not None]
-    made = []
-    for rank, chosen in enumerate(translation.hypotheses):
+    found = []
+    for rank, hypothesis in enumerate(translation.hypotheses):
         source, target = axes(translation, rank)
-        made.append(
+        found.append(
             AttentionRecord(
                 sentence=sentence,
                 rank=rank,
@@ -66,17 +66,17 @@ def records(
                 level=level,
                 source_text=translation.src_text,
                 source=source,
-                target_text=chosen.text,
+                target_text=hypothesis.text,
                 target=target,
                 weights=attention_table(translation, rank, level).weights,
-                log_probs=chosen.hypothesis.log_probs,
-                score=chosen.hypothesis.score,
-                finished=chosen.hypothesis.finished,
+                log_probs=hypothesis.hypothesis.log_probs,
+                score=hypothesis.hypothesis.score,
+                finished=hypothesis.hypothesis.finished,
                 head_names=tuple(head.name for head in single),
                 heads=_stacked(translation, rank, level, single) if single else None,
             )
         )
-    return made
+    return found
 
 
 def _stacked(

@@ -30,23 +30,23 @@ _ROOMY_CELLS = (3, 2)
 
 def render_terminal(
     translation: Translation,
-    which: int = 0,
+    rank: int = 0,
     width: int | None = None,
     level: Level | None = None,
     head: Head = MEAN,
 ) -> str:
-    """The map of hypothesis `which`, in lines of at most `width` cells (the terminal's if None).
+    """The map of hypothesis `rank`, in lines of at most `width` cells (the terminal's if None).
 
-    With `level` None the pieces are shown where they fit, else the words. What is still too
-    wide gets cells without gaps and shorter labels, and where that is not enough it is laid in
-    several blocks of columns, one below the other. At least MIN_WIDTH cells are taken. An empty
-    translation gives an empty string. No colour codes, no trailing newline.
+    With `level` None pieces are shown if they fit, else words. A map that is still too wide gets
+    cells without gaps and shorter labels, and then several blocks of columns, one below the other.
+    `width` counts as at least MIN_WIDTH. An empty translation gives an empty string. There are no
+    colour codes and no trailing newline.
     """
     if not translation.hypotheses:
         return ""
     width = max(width or shutil.get_terminal_size().columns, MIN_WIDTH)
     levels: tuple[Level, ...] = (level,) if level else ("piece", "word")
-    tables = [attention_table(translation, which, candidate, head) for candidate in levels]
+    tables = [attention_table(translation, rank, candidate, head) for candidate in levels]
     for table in tables:
         for cell in _ROOMY_CELLS:
             if _full_width(table, cell) <= width:
@@ -61,7 +61,7 @@ def legend() -> str:
 
 
 def _full_width(table: AttentionTable, cell: int) -> int:
-    """The width of the map if no label but the overlong ones is cut."""
+    """The width of the map if only overlong labels are cut."""
     row_labels = max(display_width(text) for text in _labels(table.target))
     return row_labels + 1 + _columns_width(_labels(table.source), cell)
 

@@ -1,8 +1,8 @@
-"""Which row and column of an attention matrix is which, by pieces or merged into words.
+"""The labels of an attention matrix, by pieces or merged into words.
 
-The word-level merge sums over the source pieces of a word, for a word was looked at as much as
-its pieces were together, and averages over the target pieces of a word, for each of them spent
-a whole unit of attention: so every row still sums to 1. eos is a word of its own on both sides.
+The word-level merge sums over the source pieces of a word, which together get the word's
+attention. It averages over the target pieces of a word, each of which spends a unit of attention.
+So every row still sums to 1. eos is a word of its own on both sides.
 """
 
 from dataclasses import dataclass
@@ -60,14 +60,14 @@ def merge_words(
 
 
 def attention_table(
-    translation: Translation, which: int = 0, level: Level = "piece", head: Head = MEAN
+    translation: Translation, rank: int = 0, level: Level = "piece", head: Head = MEAN
 ) -> AttentionTable:
-    """The weights of hypothesis number `which`, labelled, eos included where the model saw it.
+    """The labelled weights of hypothesis `rank`, eos included if the model saw it.
 
-    For a `head` other than the mean the hypothesis must have its heads.
+    A `head` other than the mean needs a hypothesis with the weights of its heads.
     """
-    hypothesis = translation.hypotheses[which].hypothesis
-    source, target = axes(translation, which)
+    hypothesis = translation.hypotheses[rank].hypothesis
+    source, target = axes(translation, rank)
     weights = hypothesis.attention
     if head.index is not None:
         assert hypothesis.heads is not None
@@ -79,12 +79,12 @@ def attention_table(
     return AttentionTable(target.words, source.words, merged)
 
 
-def axes(translation: Translation, which: int = 0) -> tuple[Encoded, Encoded]:
-    """Source and target of hypothesis `which` as its attention matrix has them: with eos.
+def axes(translation: Translation, rank: int = 0) -> tuple[Encoded, Encoded]:
+    """Source and target of hypothesis `rank` as its attention matrix has them: with eos.
 
     The source always ends with eos; the target does unless the length bound cut it.
     """
-    chosen = translation.hypotheses[which]
+    chosen = translation.hypotheses[rank]
     target = with_eos(chosen.target) if chosen.hypothesis.finished else chosen.target
     return with_eos(translation.source), target
 

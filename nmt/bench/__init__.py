@@ -1,0 +1,1 @@
+"""Speed and memory, beside a textbook implementation and the machine's limit."""

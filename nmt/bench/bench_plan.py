@@ -44,7 +44,7 @@ class Plan:
     seed: int = 1
 
     def variants(self) -> list[Variant]:
-        """Those that are measured side by side; the last is what the others are held against."""
+        """The variants to compare; the last one is the baseline."""
         forms: list[Form] = ["nmt", "plain", "textbook"]
         faster: list[Variant] = []
         if self.precision != "fp32":

@@ -27,25 +27,25 @@ def _without_end_(logits: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:
 class _WithoutEnd(Vocabulary):
     """The same vocabulary layer, but that eos is impossible."""
 
-    def __init__(self, whole: Vocabulary) -> None:
+    def __init__(self, layer: Vocabulary) -> None:
         super().__init__()
-        self.whole = whole
-        self.backend = whole.backend
+        self.layer = layer
+        self.backend = layer.backend
 
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """See Vocabulary."""
-        logits: Tensor = self.whole(features)
+        logits: Tensor = self.layer(features)
         return _without_end_(logits)
 
     def in_parts(
         self, features: Float[Tensor, "B R"], n_numbers: int
     ) -> Iterator[Float[Tensor, "_ V"]]:
         """See Vocabulary."""
-        return map(_without_end_, self.whole.in_parts(features, n_numbers))
+        return map(_without_end_, self.layer.in_parts(features, n_numbers))
 
     def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
         """See Vocabulary; -inf for the bias of eos."""
-        weight, bias = self.whole.affine()
+        weight, bias = self.layer.affine()
         return weight, bias.index_fill(0, torch.tensor(EOS_ID, device=bias.device), -torch.inf)
 
 

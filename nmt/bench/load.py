@@ -1,7 +1,7 @@
-"""What else the machine was doing while something was measured.
+"""The load by other processes during a measurement.
 
-Two threads on two cores that are not alone run small products ten times slower; a figure without
-the load of others beside it says nothing.
+If other processes use one of two cores, small products on two threads run ten times slower. A
+figure without the load of others is therefore meaningless.
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLEAN_BELOW = 0.05
-"""Cores that others may keep busy on average: about what an idle system's own services take."""
+"""Cores that others may keep busy on average; about the load of an idle system's services."""
 
 _IDLE_FIELDS = (3, 4)  # idle, iowait
 _GUEST_FIELDS = 8  # guest times come after it, and are in user and nice already
@@ -19,7 +19,7 @@ _GUEST_FIELDS = 8  # guest times come after it, and are in user and nice already
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds of work so far: of the whole machine, and of this process with its children."""
+    """Processor seconds so far: of the whole machine, and of this process with its children."""
 
     at: float
     busy_seconds: float
@@ -29,7 +29,7 @@ class Reading:
 def read_cpu(proc: Path = Path("/proc")) -> Reading | None:
     """The times now; None where the system does not tell.
 
-    Time that a hypervisor gave to other machines counts as busy: it was lost here too. A child's
+    Time that a hypervisor gave to other machines counts as busy: it is lost here too. A child's
     time counts as ours once it has ended.
     """
     try:
@@ -77,12 +77,12 @@ class Watch:
 
 
 def is_clean(others: float | None) -> bool:
-    """Whether figures measured under this load stand for the machine alone."""
+    """Whether figures measured under this load count as those of an idle machine."""
     return others is not None and others < CLEAN_BELOW
 
 
 def describe_load(others: float | None) -> str:
-    """One phrase about the load, as it stands beside a figure."""
+    """The load in one phrase, to print beside a figure."""
     if others is None:
         return "not clean: this system does not tell what others did"
     if is_clean(others):

@@ -1,4 +1,4 @@
-"""What is measured on: batches of one fixed shape, and batches of real lengths."""
+"""The batches to measure on: of one fixed shape, and of real lengths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ from nmt.text.vocabulary import RESERVED
 REAL_CORPUS = "multi30k-en-fr"
 FALLBACK = "starter"
 _FALLBACK_VOCABULARY = 3000
-"""The starter corpus has too few words for many more pieces."""
+"""Vocabulary size for the starter corpus, which has too few words for many more pieces."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """Training batches, what they are called, and the sizes of the vocabularies."""
+    """Training batches, their name, and the sizes of the vocabularies."""
 
     title: str
     batches: tuple[Batch, ...]
@@ -33,7 +33,7 @@ class Material:
 
     @property
     def amount(self) -> Amount:
-        """What all the batches hold."""
+        """The sizes of all batches together."""
         return Amount.of(self.batches)
 
     def to(self, device: torch.device) -> "Material":
@@ -57,12 +57,12 @@ def fixed_shape(sizes: Sizes, seed: int = 1) -> Material:
 
 
 def real_corpus(folder: Path) -> str:
-    """The corpus whose lengths are measured: Multi30k where it is there, else the starter."""
+    """The corpus to take real lengths from: Multi30k if it was fetched, else the starter."""
     return REAL_CORPUS if "train" in readable_splits(REAL_CORPUS, folder) else FALLBACK
 
 
 def real_lengths(sizes: Sizes, data: Path, n_batches: int, seed: int = 1) -> Material:
-    """Batches of a first epoch, as training makes them: `n_batches`, evenly over their sizes."""
+    """`n_batches` batches of a first epoch of training, evenly spaced by size."""
     folder = data_folder(data)
     corpus = real_corpus(folder)
     encoded, src_vocab, tgt_vocab = _encoded(corpus, sizes.vocabulary, folder, seed)

@@ -1,4 +1,4 @@
-"""The most memory that an update takes, each form of the model in a process of its own."""
+"""Peak memory of an update. Each variant of the model is measured in a process of its own."""
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.material import fixed_shape
 from nmt.bench.speed_report import Row, Section
 from nmt.bench.training import Learner
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 _MIB = 2**20
 _RESET = Path("/proc/self/clear_refs")
@@ -20,14 +20,14 @@ _RESET_PEAK = "5"
 
 @dataclass(frozen=True)
 class Use:
-    """Bytes in use before an update (weights, optimiser, libraries), and the most during it."""
+    """Bytes in use before an update (weights, optimiser, libraries), and the peak during it."""
 
     before: int
     peak: int
 
 
 def measure_memory(plan: Plan) -> Section | None:
-    """What an update adds to the memory that the process held before it; None: not known here."""
+    """The memory that an update adds to its process; None if the system does not tell."""
     uses: dict[str, Use] = {}
     for variant in plan.variants():
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
@@ -47,7 +47,7 @@ def measure_memory(plan: Plan) -> Section | None:
 
 
 def use_of_update(plan: Plan, variant: Variant, threads: int) -> Use | None:
-    """Two updates of the plan's fixed shape, after a small one that fills the optimiser."""
+    """Memory of two updates of the plan's shape, after a small one that fills the optimiser."""
     torch.set_num_threads(threads)
     small = plan.sizes.model_copy(update={"batch": 1, "src": 2, "tgt": 2})
     material = fixed_shape(plan.sizes).to(plan.device)
@@ -61,7 +61,7 @@ def use_of_update(plan: Plan, variant: Variant, threads: int) -> Use | None:
 
 
 def _in_use(device: torch.device) -> int | None:
-    """Bytes now; the peak is counted from here on."""
+    """Bytes in use now; resets the peak."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device)
@@ -73,7 +73,7 @@ def _in_use(device: torch.device) -> int | None:
 
 
 def _peak(device: torch.device) -> int | None:
-    """The most bytes since `_in_use`."""
+    """The most bytes in use since `_in_use`."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return process_bytes("VmHWM")

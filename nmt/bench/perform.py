@@ -1,10 +1,8 @@
-"""All that one call of `nmt bench` measures, part by part."""
+"""One benchmark, from its request to its report."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import torch
 
 from nmt.bench.bench_plan import Plan
 from nmt.bench.decoding import measure_decoding, measure_latency
@@ -16,6 +14,7 @@ from nmt.bench.speed_report import Report, Section, machine_card
 from nmt.bench.trained import measure_start, measure_test_set
 from nmt.bench.training import measure_growth, measure_training
 from nmt.device import Precision, resolve_device
+from nmt.settings.config_file import Overrides
 
 _BEAMS = (1, 5)
 _LENGTHS = (16, 32, 64, 128, 256)
@@ -27,15 +26,14 @@ _QUICK_ROUNDS = 2
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line says. `parts` are names of parts.PARTS."""
+    """The settings of a benchmark. `parts` are names of parts.PARTS."""
 
     parts: Sequence[str]
     sizes: str
-    overrides: Sequence[str]
+    overrides: Overrides
     rounds: int | None
     precision: Precision
     device: str
-    threads: int | None
     data: Path
     run: Path | None
     quick: bool
@@ -43,12 +41,10 @@ class Request:
 
 
 def perform(request: Request, say: Callable[[str], None]) -> Report:
-    """Measure every part; `say` is told what is next.
+    """Measure every part; `say` gets the name of each before it begins.
 
-    Raises ConfigError for what cannot be measured, before anything is.
+    Raises ConfigError for settings that cannot be measured, before the first measurement.
     """
-    if request.threads is not None:
-        torch.set_num_threads(request.threads)
     plan = _plan(request)
     card = machine_card(plan.device, plan.precision)
     sections = tuple(_sections(request, plan, say))
@@ -91,7 +87,7 @@ def _sections(request: Request, plan: Plan, say: Callable[[str], None]) -> Itera
 
 
 def _materials(request: Request, plan: Plan) -> list[Material]:
-    """Fixed shapes, and real lengths where they fit: not in quick mode, nor beside long shapes."""
+    """Batches of a fixed shape, and of real lengths if the sizes are standard and not quick."""
     if not {"training", "decoding"} & set(request.parts):
         return []
     fixed = fixed_shape(plan.sizes)

@@ -1,4 +1,4 @@
-"""Where the time of an update goes, operation by operation."""
+"""The time of an update, by operation."""
 
 from collections.abc import Iterator
 
@@ -15,9 +15,10 @@ _ROWS = 15
 
 
 def profile_update(plan: Plan, material: Material) -> Profile:
-    """The operations that take most, by their own time, per pass over the batches.
+    """The operations that take longest, by their own time, per pass over the batches.
 
-    On a GPU it is the GPU's time. To look costs time as well: many small calls seem longer.
+    On a GPU this is the GPU's time. The profiler itself takes time at every call, so operations of
+    many small calls seem slower than they are.
     """
     material = material.to(plan.device)
     learner = Learner(plan, plan.variants()[0], material)

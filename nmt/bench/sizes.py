@@ -1,13 +1,13 @@
 """The sizes that are measured: of the model, and of batches of one fixed shape."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pydantic import Field
 
 from nmt.errors import ConfigError
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.settings.base import Config
-from nmt.settings.config_file import load_overrides
+from nmt.settings.config_file import Override, Overrides, load_overrides
 
 
 class Sizes(Config):
@@ -39,9 +39,9 @@ _PRESETS: Mapping[str, Mapping[str, int]] = {
 """`standard` is the default; `long` shows memory, `gpu` is for a large GPU, `tiny` for --quick."""
 
 
-def sizes_of(name: str, overrides: Sequence[str]) -> Sizes:
+def sizes_of(name: str, overrides: Overrides) -> Sizes:
     """The preset with `overrides` (`key=value`) on top. Raises ConfigError for unknown ones."""
     if name not in _PRESETS:
-        raise ConfigError(f"--sizes: got '{name}', allowed: {', '.join(_PRESETS)}")
-    preset = [f"{key}={value}" for key, value in _PRESETS[name].items()]
+        raise ConfigError(f"`sizes`: got '{name}', allowed: {', '.join(_PRESETS)}")
+    preset = [Override(key, value, name) for key, value in _PRESETS[name].items()]
     return load_overrides([*preset, *overrides], Sizes)

@@ -1,4 +1,4 @@
-"""A trained run, timed as its user meets it: a test set, and one sentence from the shell."""
+"""Timings of a trained run as its user sees them: a test set, and one sentence from the shell."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from nmt.bench.timing import Timed, Work, in_turn
 from nmt.data.corpora import read_examples, resolve_split
 from nmt.errors import ConfigError, NMTError
 from nmt.inference.translator import Translator
-from nmt.runs.directory import load_model
+from nmt.runs.trained_run import TrainedRun
 
 SENTENCE = "Two dogs are playing in the snow."
 _IMPORT = "python -c 'import torch'"
@@ -24,7 +24,7 @@ def measure_test_set(
     run: Path, device: torch.device, batch_sizes: Sequence[int], beam: int, rounds: int
 ) -> Section:
     """Sentences a second over the run's test set, text in and text out, by size of batch."""
-    loaded = load_model(run, checkpoint="best", device=device)
+    loaded = TrainedRun.open(run).load_model("best", device)
     split = resolve_split(loaded.config.data, "test")
     if split is None:
         raise ConfigError(f"{run}: the run has no test set (data.test)")

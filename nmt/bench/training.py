@@ -1,10 +1,7 @@
-"""Updates, timed: tokens a second, and the share of the ceiling that they reach."""
+"""Speed of updates: tokens a second, and the share of the machine's arithmetic that they use."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-
-import torch
 
 from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.ceiling import Ceiling, ceiling
@@ -16,53 +13,55 @@ from nmt.bench.textbook import TextbookSeq2Seq, textbook_loss
 from nmt.bench.timing import Timed, Work, in_turn, median_of_quotients, ratio
 from nmt.config import TrainConfig
 from nmt.data.batching import Batch
-from nmt.device import Precision, autocast
+from nmt.device import Precision
 from nmt.ops.masks import keep_from_lengths
-from nmt.optim.optimizers import clip_gradients
-from nmt.training.loss import cross_entropy
+from nmt.training.loss import LossSum
+from nmt.training.step import StepSettings, train_step, translation_loss
 
 _TRAIN = TrainConfig(epochs=1)
-"""The optimiser, the rate and the clipping of a run that says nothing of them."""
+"""The default optimiser, learning rate and clipping."""
 
 
 class Learner:
-    """A model in one form, with its optimiser."""
+    """One variant of the model, with its optimiser."""
 
     def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
         self.variant = variant
-        self.device = plan.device
-        self.tgt_vocab = material.tgt_vocab
-        self.model = plan.build(variant, material.src_vocab, material.tgt_vocab).train()
-        self.parameters = list(self.model.parameters())
-        self.optimizer = _TRAIN.optimizer.build(self.parameters, _TRAIN.lr)
+        self._model = plan.build(variant, material.src_vocab, material.tgt_vocab).train()
+        self._optimizer = _TRAIN.optimizer.build(self._model.parameters(), _TRAIN.lr)
+        self._settings = StepSettings(
+            material.tgt_vocab, variant.precision, clip_norm=_TRAIN.clip_norm
+        )
+        is_textbook = isinstance(self._model, TextbookSeq2Seq)
+        self._loss_function = _textbook_loss if is_textbook else translation_loss
 
-    def loss(self, batch: Batch) -> torch.Tensor:
-        """Nats per target piece, as this form of the model computes it."""
-        keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
-        with autocast(self.device, self.variant.precision):
-            if isinstance(self.model, TextbookSeq2Seq):
-                return textbook_loss(
-                    self.model.logits(batch.src_ids, keep, batch.tgt_in), batch.tgt_out
-                )
-            output = self.model(batch.src_ids, keep, batch.tgt_in)
-            loss = cross_entropy(output, batch.tgt_out, self.tgt_vocab)
-        return loss.loss_sum / loss.n_tokens
+    def update(self, batches: Sequence[Batch]) -> list[float]:
+        """One update of the weights on each batch. Returns the losses before each."""
+        return [
+            train_step(
+                self._model,
+                self._optimizer,
+                [batch],
+                self._settings,
+                loss_function=self._loss_function,
+            ).loss
+            for batch in batches
+        ]
 
-    def update(self, batches: Sequence[Batch]) -> None:
-        """An update on each batch, as the trainer makes them."""
-        for batch in batches:
-            self.loss(batch).backward()  # type: ignore[no-untyped-call]
-            clip_gradients(self.parameters, _TRAIN.clip_norm or math.inf)
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
+
+def _textbook_loss(model: TextbookSeq2Seq, batch: Batch, settings: StepSettings) -> LossSum:
+    keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+    loss = textbook_loss(model.logits(batch.src_ids, keep, batch.tgt_in), batch.tgt_out)
+    loss_sum = loss * batch.n_tokens
+    return LossSum(loss_sum, loss_sum, batch.n_tokens)
 
 
 def measure_training(plan: Plan, material: Material) -> Section:
-    """Source and target tokens a second, padding not counted, beside the textbook's loop."""
+    """Source and target tokens a second, padding not counted, compared with the textbook's loop."""
     material = material.to(plan.device)
     ceilings = {p: ceiling(p, plan.device, plan.ceiling_sizes) for p in plan.precisions()}
     variants = plan.variants()
-    works: dict[str, Work] = {_ceiling_name(p): made.work for p, made in ceilings.items()}
+    works: dict[str, Work] = {_ceiling_name(p): top.work for p, top in ceilings.items()}
     for variant in variants:
         learner = Learner(plan, variant, material)
         works[variant.name] = partial(learner.update, material.batches)
@@ -103,14 +102,14 @@ def _rows(
 def _notes(
     ceilings: Mapping[Precision, Ceiling], timed: Mapping[str, Timed], flops: int, amount: Amount
 ) -> Iterator[str]:
-    for precision, made in ceilings.items():
+    for precision, product in ceilings.items():
         own = timed[_ceiling_name(precision)]
         low, middle, high = (
-            made.flops / seconds / 1e9 for seconds in (own.longest, own.median, own.shortest)
+            product.flops / seconds / 1e9 for seconds in (own.longest, own.median, own.shortest)
         )
         yield (
             f"ceiling {precision}: {middle:,.0f} GFLOP/s ({low:,.0f} to {high:,.0f}) in products "
-            f"of {made.size} x {made.size} x {made.size}"
+            f"of {product.size} x {product.size} x {product.size}"
         )
     yield (
         f"counted: {flops / 1e9:,.2f} GFLOP for {amount.tokens:,} tokens, "
@@ -123,7 +122,7 @@ def _ceiling_name(precision: str) -> str:
 
 
 def measure_growth(plan: Plan, lengths: Sequence[int]) -> Section:
-    """Time per token as sentences grow, at a fixed number of tokens a batch."""
+    """Time per token against the length of sentences, with the same number of tokens a batch."""
     budget = plan.sizes.batch * (plan.sizes.src + plan.sizes.tgt)
     variant = plan.variants()[0]
     works: dict[str, Work] = {}

@@ -1,8 +1,6 @@
-"""The command `nmt`: its subcommands, and how every one of them ends."""
+"""The command `nmt`: its subcommands, its error messages and its exit codes."""
 
-import atexit
 import errno
-import gc
 import os
 import sys
 import traceback
@@ -12,34 +10,35 @@ import typer
 from typer.core import TyperGroup
 
 import nmt
-from nmt.cli import attention, bench, config, corpus, evaluate, lab, train, translate, vocab
-from nmt.cli.command import Command
+from nmt.cli import attention, bench, config, corpus, doctor, evaluate, lab, train, translate, vocab
+from nmt.cli.command import Command, say
+from nmt.cli.process import configure_garbage_collector
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
 from nmt.storage.output import give_up
 from nmt.storage.terminal import one_line, terminal_stream
 
 BROKEN_PIPE = 128 + 13
-"""What a shell reports for a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""
+"""The exit code of a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""
 
 
 class Group(TyperGroup):
-    """Runs a command and turns what the user can mend into lines on stderr and exit code 2.
+    """Runs a command; an error that the user can mend becomes lines on stderr and exit code 2.
 
-    Ctrl-C ends with 130 (Typer's doing), a closed pipe with 141; both say nothing.
+    Ctrl-C ends with 130 (by Typer), a closed pipe with 141; neither prints anything.
     """
 
-    # Which class a context is (click's, or Typer's own copy of it) depends on Typer's version.
+    # A context is click's class, or that of Typer's own copy of click, depending on its version.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options that stand before the command's name."""
         try:
             rest: list[str] = super().parse_args(ctx, args)
         except Exception as error:
-            lines = _lines(error)
+            lines = _error_lines(error)
             if not lines:
                 raise
-            _say(lines)
-            _leave_full_output(error)
+            _print_errors(lines)
+            _discard_full_stdout(error)
             raise typer.Exit(2) from error
         return rest
 
@@ -52,40 +51,41 @@ class Group(TyperGroup):
             give_up(sys.stdout)
             raise typer.Exit(BROKEN_PIPE) from None
         except Exception as error:
-            lines = _lines(error)
+            lines = _error_lines(error)
             if not lines:
                 raise
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            _say(lines)
-            _leave_full_output(error)
+            _print_errors(lines)
+            _discard_full_stdout(error)
             raise typer.Exit(2) from error
         return result
 
 
-def _leave_full_output(error: Exception) -> None:
-    """Give stdout up where it was full: Python would complain a second time at exit."""
+def _discard_full_stdout(error: Exception) -> None:
+    """Discard stdout if its disk was full: Python would fail a second time at exit."""
     if isinstance(error, OSError) and error.filename is None:
         give_up(sys.stdout)
 
 
-def _say(lines: list[str]) -> None:
+def _print_errors(lines: list[str]) -> None:
     for line in lines:
-        typer.echo(f"error: {line}", err=True)
+        say(f"error: {line}")
 
 
-def _lines(error: Exception) -> list[str]:
-    """What to tell the user, if the fault is theirs: of an OSError only one about a file, or a
-    full disk, is; and so is what takes more memory than there is.
+def _error_lines(error: Exception) -> list[str]:
+    """The lines that tell the user what to mend; none for an error that is not theirs.
+
+    Of OSErrors, the user can mend those about a file and a full disk. Too little memory counts too.
     """
     if is_usage_error(error):
         return [one_line(usage_line(error))]
     if isinstance(error, NMTError):
         return [one_line(line) for line in str(error).split("\n")]
-    if isinstance(error, UnicodeEncodeError):  # a library that takes no other names
+    if isinstance(error, UnicodeEncodeError):  # raised by a library that takes UTF-8 names only
         return [one_line(f"{error.object}: a name that is not UTF-8 cannot be used here")]
     if isinstance(error, MemoryError | RuntimeError | TypeError):
-        return _no_memory(error)
+        return _out_of_memory_line(error)
     if not isinstance(error, OSError):
         return []
     if error.strerror and error.filename is not None:
@@ -95,15 +95,15 @@ def _lines(error: Exception) -> list[str]:
     return []
 
 
-def _no_memory(error: Exception) -> list[str]:
-    if "torch" not in sys.modules:  # nothing large was made; the end of `--help` comes here too
+def _out_of_memory_line(error: Exception) -> list[str]:
+    if "torch" not in sys.modules:  # nothing large was allocated; `--help` ends here too
         return []
-    from nmt.training.guards import is_out_of_memory
+    from nmt.device import is_out_of_memory
 
     if not is_out_of_memory(error):
         return []
-    words = str(error).partition("\n")[0]
-    return [one_line(f"out of memory; a smaller beam, batch or model needs less: {words}")]
+    reason = str(error).partition("\n")[0]
+    return [one_line(f"out of memory; a smaller beam, batch or model needs less: {reason}")]
 
 
 app = typer.Typer(
@@ -118,13 +118,13 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> bool:
-    if wanted:
+def _version(is_given: bool) -> bool:
+    if is_given:
         from importlib.metadata import version  # and no torch, which takes seconds to import
 
         typer.echo(f"nmt {nmt.__version__} (torch {version('torch')})")
         raise typer.Exit()
-    return wanted
+    return is_given
 
 
 @app.callback()
@@ -151,6 +151,7 @@ app.command("eval")(evaluate.evaluate)
 app.command()(attention.attention)
 app.command()(lab.lab)
 app.command()(bench.bench)
+app.command()(doctor.doctor)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.add_typer(config.app, name="config")
@@ -159,28 +160,25 @@ for _group in (app, corpus.app, vocab.app, config.app):
         _registered.cls = Command
 
 
-def _have_three_streams() -> None:
+def _open_standard_streams() -> None:
     """Make stdout and stderr UTF-8 streams that escape control characters (nmt.storage.terminal).
 
     A stream that was closed (`>&-`, some daemons) is opened to /dev/null. Otherwise the next file
-    to be opened would take its number, and messages would be written into that file.
+    that is opened would get its number, and messages would be written into that file.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    # The bytes of a file's name go to stdout as they are.
+    # A file name's bytes are written to stdout unchanged.
     sys.stdout = terminal_stream(1, "surrogateescape", line_buffering=os.isatty(1))
     sys.stderr = terminal_stream(2, "backslashreplace", line_buffering=True)
 
 
 def main() -> None:
     """Run `nmt` with the arguments of this process, and exit."""
-    # Importing torch makes many objects and no garbage; to search them for some, again and again
-    # and once more at exit, takes a quarter of a short command's time.
-    gc.set_threshold(100_000)
-    atexit.register(gc.freeze)
-    _have_three_streams()
+    configure_garbage_collector()
+    _open_standard_streams()
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--debug" in options:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from nmt.cli.attention_formats import WRITERS, Job
+from nmt.cli.attention_formats import WRITERS, MapOptions
+from nmt.cli.command import say
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import config_of_run
+from nmt.cli.search_flags import Beam, Checkpoint, Device, Run, open_run, with_search
 from nmt.cli.sentences import check_out, checked_arguments, file_lines
 from nmt.errors import ConfigError, counted
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from nmt.types import Translation
 
 _SUFFIXES = {".jsonl": "jsonl", ".npz": "npz", ".png": "png", ".txt": "text"}
-_CHUNK = 256  # sentences translated before their records are written, over the number of heads
+_CHUNK = 256  # sentences translated before they are written; fewer if there are many heads
 
 
 def attention(
@@ -69,9 +70,7 @@ def attention(
             "1,3 or 'layer 2'."
         ),
     ] = "mean",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Beam size.", show_default="the run's")
-    ] = None,
+    beam: Beam = None,
     n_best: Annotated[
         int | None,
         typer.Option(
@@ -80,11 +79,9 @@ def attention(
             show_default="jsonl, npz: the whole beam; else 1",
         ),
     ] = None,
-    run: Annotated[
-        Path | None, typer.Option(help="Run directory.", show_default="the newest with a model")
-    ] = None,
-    checkpoint: Annotated[str, typer.Option(help="best, last or step-NNNNNN.")] = "best",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda[:N] or mps.")] = "auto",
+    run: Run = None,
+    checkpoint: Checkpoint = None,
+    device: Device = None,
     set_: SetSearch = None,
 ) -> None:
     """Show where the model looked: attention weights as data, picture or text.
@@ -92,7 +89,7 @@ def attention(
     Rows are pieces of the translation, columns those of the source. Sentences and hypotheses are
     counted from 0. docs/attention-dump.md describes the files.
     """
-    chosen = _format(format, out)
+    format = _chosen_format(format, out)
     _check_choice("--level", level, ("piece", "word"))
     _check_one("a source", {"SENTENCE": sentences, "--file": file, "--split": split})
     forced = bool(target) or target_file is not None
@@ -101,19 +98,15 @@ def attention(
         if beam is not None or n_best is not None:
             raise ConfigError("--target gives the translation: --beam and --n-best do not apply")
 
-    from nmt.runs.directory import find_run
-
-    folder = find_run(run)
-    if run is None:
-        typer.echo(f"run: {folder}", err=True)
+    trained = open_run(run)
     source = None if sentences or split else file
-    config = config_of_run(folder, {"beam": beam, "n_best": n_best}, set_ or ())
-    texts = {"--file": source, "--target-file": target_file}
-    check_out(out, folder, config.data, texts, split)
-    search = _search(config.search, n_best, chosen)
-    given = _texts(sentences, file)
-    sources = _split_sources(config, split or "") if given is None else given
-    targets = _texts(target, target_file)
+    trained = with_search(trained, {"beam": beam, "n_best": n_best}, set_ or ())
+    check_out(out, trained, {"--file": source, "--target-file": target_file}, split)
+    search = _search_config(trained.config.search, n_best, format)
+    sources = _lines_of(sentences, file)
+    if sources is None:
+        sources = _split_sources(trained.config, split or "")
+    targets = _lines_of(target, target_file)
     if targets is not None and len(targets) != len(sources):
         raise ConfigError(
             f"--target: got {counted(len(targets), 'translation')} for "
@@ -122,29 +115,31 @@ def attention(
         )
 
     from nmt.attention_maps.heads import choose_heads
+    from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator
 
-    translator = Translator.load(folder, device=device, checkpoint=checkpoint, search=search)
+    configure_process()
+    translator = Translator.load(trained, device or "auto", checkpoint or "best", search)
     sources = sources[:first]
     n_maps = len(sources) * (1 if forced else search.n_best)
-    shown = choose_heads(heads, translator.head_names)
-    job = Job(cast("Level | None", level), forced, n_maps, out, shown)
-    WRITERS[chosen](_translations(translator, sources, targets, job), job)
+    chosen_heads = choose_heads(heads, translator.head_names)
+    options = MapOptions(cast("Level | None", level), forced, n_maps, out, chosen_heads)
+    WRITERS[format](_translations(translator, sources, targets, options), options)
 
 
-def _format(format: str | None, out: Path | None) -> str:
-    """The format asked for, or the one that --out's suffix means. Raises ConfigError."""
+def _chosen_format(format: str | None, out: Path | None) -> str:
+    """--format, or the format that the suffix of --out stands for. Raises ConfigError."""
     allowed = ", ".join(WRITERS)
     if format is None and out is not None and str(out) != "-":
         if out.suffix.lower() not in _SUFFIXES:
             raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
         return _SUFFIXES[out.suffix.lower()]
-    chosen = format or "jsonl"
-    if chosen not in WRITERS:
-        raise ConfigError(f"--format: got '{chosen}', allowed: {allowed}")
-    if chosen == "npz" and out is None:
+    format = format or "jsonl"
+    if format not in WRITERS:
+        raise ConfigError(f"--format: got '{format}', allowed: {allowed}")
+    if format == "npz" and out is None:
         raise ConfigError("--format npz: a binary file needs --out PATH")
-    return chosen
+    return format
 
 
 def _check_choice(flag: str, got: str | None, allowed: tuple[str, ...]) -> None:
@@ -153,7 +148,7 @@ def _check_choice(flag: str, got: str | None, allowed: tuple[str, ...]) -> None:
 
 
 def _check_one(what: str, given: dict[str, object]) -> None:
-    """Raises ConfigError unless exactly one of the flags has a value."""
+    """Raise ConfigError unless exactly one of the flags has a value."""
     got = [flag for flag, value in given.items() if value]
     if len(got) != 1:
         raise ConfigError(
@@ -162,24 +157,24 @@ def _check_one(what: str, given: dict[str, object]) -> None:
         )
 
 
-def _texts(given: list[str] | None, file: Path | None) -> list[str] | None:
-    """What the arguments say, or the lines of the file; None where there is neither."""
-    if given:
-        return checked_arguments(given)
+def _lines_of(arguments: list[str] | None, file: Path | None) -> list[str] | None:
+    """The lines of the arguments, or of the file; None if neither is given."""
+    if arguments:
+        return checked_arguments(arguments)
     return None if file is None else list(file_lines(file))
 
 
-def _search(search: "SearchConfig", n_best: int | None, chosen: str) -> "SearchConfig":
+def _search_config(search: "SearchConfig", n_best: int | None, format: str) -> "SearchConfig":
     """`search`, with as many hypotheses as the format shows. Raises ConfigError for too many.
 
-    Data has the whole beam, and the other formats the best of it, unless told otherwise.
+    By default data formats have all hypotheses of the beam, the others the best one.
     """
-    if chosen == "pharaoh" and (n_best or 1) > 1:
+    if format == "pharaoh" and (n_best or 1) > 1:
         raise ConfigError(
             f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
         )
-    shown = n_best or (search.beam if chosen in ("jsonl", "npz") else 1)
-    return search.model_copy(update={"n_best": shown})
+    n_best = n_best or (search.beam if format in ("jsonl", "npz") else 1)
+    return search.model_copy(update={"n_best": n_best})
 
 
 def _split_sources(config: "RunConfig", name: str) -> list[str]:
@@ -192,19 +187,19 @@ def _split_sources(config: "RunConfig", name: str) -> list[str]:
 
 
 def _translations(
-    translator: "Translator", sources: list[str], targets: list[str] | None, job: Job
+    translator: "Translator", sources: list[str], targets: list[str] | None, options: MapOptions
 ) -> Iterator["Translation"]:
-    """The translations in order, some at a time; says at the end how many sources were empty."""
+    """The translations in order, a chunk at a time; at the end a note counts empty sources."""
     n_empty = 0
-    with_heads = any(head.index is not None for head in job.heads)
+    with_heads = any(head.index is not None for head in options.heads)
     chunk = max(1, _CHUNK // len(translator.head_names)) if with_heads else _CHUNK
     for start in range(0, len(sources), chunk):
         texts = sources[start : start + chunk]
         if targets is None:
-            made = translator.translate(texts, with_heads=with_heads)
+            translations = translator.translate(texts, with_heads=with_heads)
         else:
-            made = translator.force(texts, targets[start : start + len(texts)], with_heads)
-        n_empty += sum(not translation.hypotheses for translation in made)
-        yield from made
+            translations = translator.force(texts, targets[start : start + len(texts)], with_heads)
+        n_empty += sum(not translation.hypotheses for translation in translations)
+        yield from translations
     if n_empty:
-        typer.echo(f"{n_empty} of {len(sources)} sentences are empty: no attention", err=True)
+        say(f"{n_empty} of {len(sources)} sentences are empty: no attention")

@@ -1,4 +1,4 @@
-"""The formats of `nmt attention`: each takes the translations as they come and writes them."""
+"""The output formats of `nmt attention`, each with the function that writes it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is to be written and where, once the flags are checked."""
+class MapOptions:
+    """What is written of each translation, and where: the flags, once they are checked."""
 
     level: "Level | None"
     forced: bool
@@ -27,14 +27,18 @@ class Job:
     heads: "tuple[Head, ...]"
 
 
-def _records(translations: Iterable["Translation"], job: Job) -> Iterator["AttentionRecord"]:
+def _records(
+    translations: Iterable["Translation"], options: MapOptions
+) -> Iterator["AttentionRecord"]:
     from nmt.attention_maps.record import records
 
     for number, translation in enumerate(translations):
-        yield from records(translation, number, job.level or "piece", job.forced, job.heads)
+        yield from records(
+            translation, number, options.level or "piece", options.forced, options.heads
+        )
 
 
-def _emit(lines: Iterable[str], out: Path | None) -> None:
+def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
     """Lines to stdout, or to the file `out`, whose name then goes to stdout."""
     from nmt.storage.output import write_lines
 
@@ -43,77 +47,77 @@ def _emit(lines: Iterable[str], out: Path | None) -> None:
             typer.echo(line)
     else:
         write_lines(lines, out)
-        _name(out)
+        _print_path(out)
 
 
-def _name(path: Path) -> None:
-    """Tell on stdout what file was written, unless that is stdout itself."""
+def _print_path(path: Path) -> None:
+    """Print the path of a written file, unless that is stdout itself."""
     if str(path) not in ("-", "/dev/stdout"):
         typer.echo(path)
 
 
-def _write_jsonl(translations: Iterable["Translation"], job: Job) -> None:
+def _write_jsonl(translations: Iterable["Translation"], options: MapOptions) -> None:
     from nmt.attention_maps.dump import to_json
 
-    _emit(map(to_json, _records(translations, job)), job.out)
+    _print_or_write(map(to_json, _records(translations, options)), options.out)
 
 
-def _write_npz(translations: Iterable["Translation"], job: Job) -> None:
+def _write_npz(translations: Iterable["Translation"], options: MapOptions) -> None:
     from nmt.attention_maps.dump import write_npz
 
-    assert job.out is not None  # checked with the format
-    write_npz(_records(translations, job), job.out)
-    _name(job.out)
+    assert options.out is not None  # checked with the format
+    write_npz(_records(translations, options), options.out)
+    _print_path(options.out)
 
 
-def _write_png(translations: Iterable["Translation"], job: Job) -> None:
+def _write_png(translations: Iterable["Translation"], options: MapOptions) -> None:
     """One picture into the file --out, or any number into the folder --out."""
     from nmt.attention_maps.heatmap import write_heatmap
     from nmt.storage.output import is_direct
 
-    out = job.out or Path("attention.png" if job.n_maps == 1 else "attention")
+    out = options.out or Path("attention.png" if options.n_maps == 1 else "attention")
     as_file = (out.suffix.lower() == ".png" or is_direct(out)) and not out.is_dir()
-    if as_file and job.n_maps > 1:
-        raise ConfigError(f"--out: got the file {out} for {job.n_maps} pictures; name a folder")
+    if as_file and options.n_maps > 1:
+        raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
     for number, translation in enumerate(translations):
         for rank in range(len(translation.hypotheses)):
             path = out if as_file else out / f"attention_{number:06d}_{rank}.png"
-            write_heatmap(translation, path, rank, job.level or "piece", job.heads)
-            _name(path)
+            write_heatmap(translation, path, rank, options.level or "piece", options.heads)
+            _print_path(path)
 
 
-def _write_text(translations: Iterable["Translation"], job: Job) -> None:
-    _emit(_text_lines(translations, job), job.out)
+def _write_text(translations: Iterable["Translation"], options: MapOptions) -> None:
+    _print_or_write(_text_lines(translations, options), options.out)
 
 
-def _text_lines(translations: Iterable["Translation"], job: Job) -> Iterator[str]:
+def _text_lines(translations: Iterable["Translation"], options: MapOptions) -> Iterator[str]:
     from nmt.attention_maps.labels import label
     from nmt.attention_maps.terminal import legend, render_terminal
 
     for number, translation in enumerate(translations):
-        for rank, chosen in enumerate(translation.hypotheses):
+        for rank, found in enumerate(translation.hypotheses):
             yield f"[{number}] {label(translation.src_text)}"
-            yield f"[{number}.{rank}] {label(chosen.text)} ({chosen.hypothesis.score:.3f})"
-            for head in job.heads:
-                if len(job.heads) > 1 or head.index is not None:
+            yield f"[{number}.{rank}] {label(found.text)} ({found.hypothesis.score:.3f})"
+            for head in options.heads:
+                if len(options.heads) > 1 or head.index is not None:
                     yield label(head.name)
-                yield render_terminal(translation, rank, level=job.level, head=head)
+                yield render_terminal(translation, rank, level=options.level, head=head)
                 yield ""
     yield legend()
 
 
-def _write_pharaoh(translations: Iterable["Translation"], job: Job) -> None:
+def _write_pharaoh(translations: Iterable["Translation"], options: MapOptions) -> None:
     from nmt.evaluation.alignment import pharaoh
 
-    if len(job.heads) > 1:
+    if len(options.heads) > 1:
         raise ConfigError(
-            f"--heads: got {len(job.heads)} heads, allowed with --format pharaoh: one, or mean"
+            f"--heads: got {len(options.heads)} heads, allowed with --format pharaoh: one, or mean"
         )
-    level, [head] = job.level or "word", job.heads
-    _emit((pharaoh(made, level=level, head=head) for made in translations), job.out)
+    level, [head] = options.level or "word", options.heads
+    _print_or_write((pharaoh(each, level=level, head=head) for each in translations), options.out)
 
 
-WRITERS: dict[str, Callable[[Iterable["Translation"], Job], None]] = {
+WRITERS: dict[str, Callable[[Iterable["Translation"], MapOptions], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
     "png": _write_png,

@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from nmt.bench.parts import PARTS, chosen_parts
+from nmt.cli.command import say
 from nmt.cli.config_option import set_option
 
 Parts = Annotated[
@@ -22,7 +23,7 @@ SizesName = Annotated[
     ),
 ]
 Set = Annotated[
-    list[str] | None,
+    list[Any] | None,
     set_option("batch, src, tgt, embedding, hidden, vocabulary or dropout", "hidden=512"),
 ]
 PrecisionName = Annotated[
@@ -67,14 +68,14 @@ def bench(
 
     It is compared with a textbook implementation and with the limit of the machine, all timed in
     turn. A figure counts as clean only if no other program kept the machine busy meanwhile;
-    docs/benchmarks.md says how to read the figures.
+    docs/measuring.md says how to read the figures.
     """
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform
     from nmt.bench.text import as_text
-    from nmt.storage.process_memory import configure_memory
+    from nmt.cli.process import configure_process
 
-    configure_memory()  # as nmt train does
+    configure_process(threads)
     report = perform(
         Request(
             parts=wanted,
@@ -83,13 +84,12 @@ def bench(
             rounds=rounds,
             precision=precision,
             device=device,
-            threads=threads,
             data=data,
             run=run,
             quick=quick,
             profile=profile,
         ),
-        lambda part: typer.echo(f"{part} ...", err=True),
+        lambda part: say(f"{part} ..."),
     )
     if json_:
         typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))

@@ -1,10 +1,14 @@
-"""What all commands have in common: options given once, and help in plain words."""
+"""The class of all commands: each option at most once, help in plain words, errors with flags."""
 
 import re
 from collections import Counter
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
+
+from nmt.cli.flags import flags_of, with_flags
+from nmt.errors import NMTError
 
 _TYPES = {
     "path": "PATH",
@@ -16,19 +20,24 @@ _TYPES = {
     "float": "X",
     "float range": "X",
 }
-"""What stands after an option for the types that Typer names as Python does."""
+"""The placeholders in help for the types that Typer shows by their Python names."""
 
-_WHOLE = 1000  # characters: longer than any summary
+_NO_LIMIT = 1000  # characters: longer than any summary
+
+
+def say(line: str) -> None:
+    """Print a note for the user on stderr, where it does not mix with results."""
+    typer.echo(line, err=True)
 
 
 class Command(TyperCommand):
-    """A command that refuses an option of one value if it is given twice, and whose help is plain.
+    """A command that refuses an option with one value if it is given twice.
 
-    The type of a context is click's, or that of Typer's own copy of click, by Typer's version.
+    A context is click's class, or that of Typer's own copy of click, depending on its version.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words typed after the command's name."""
+        """Parse the arguments after the command's name."""
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, times in Counter(given).items():
             takes_one = not (parameter.multiple or getattr(parameter, "is_flag", False))
@@ -38,9 +47,18 @@ class Command(TyperCommand):
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
+    def invoke(self, ctx: Any) -> object:
+        """Run the command; an error of the library comes out with flags for its parameters."""
+        try:
+            result: object = super().invoke(ctx)
+        except NMTError as error:
+            error.args = (with_flags(str(error), flags_of(ctx.find_root().command)),)
+            raise
+        return result
+
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The first sentence of the help, whole: a list of commands wraps it."""
-        return super().get_short_help_str(_WHOLE)
+        """The whole first sentence of the help; a list of commands wraps it."""
+        return super().get_short_help_str(_NO_LIMIT)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The options, then the arguments: NAME, or [NAME] where it may be left out."""
@@ -58,7 +76,7 @@ class Command(TyperCommand):
 
 
 def _plain(name: str, text: str, kind: str) -> tuple[str, str]:
-    """A line of help without Python's names of types and without mathematics."""
+    """A line of help without the Python names of types and without inequalities."""
     if kind == "argument":
         name = name.partition(" <")[0].upper()
     name = re.sub(r"<([^<>]*)>", lambda found: _TYPES.get(found[1], found[1]), name)

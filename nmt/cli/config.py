@@ -27,7 +27,7 @@ def show(
 @app.command("list")
 def list_recipes() -> None:
     """List the recipes that come with nmt, by the names that --config takes."""
-    from nmt.config import recipes
+    from nmt.settings.recipes import recipes
 
     typer.echo("\n".join(recipes()))
 

@@ -1,11 +1,14 @@
 """The options by which commands take a config, and keys to set in it."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nmt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nmt.settings.config_file import Override
 
 ConfigArgument = Annotated[
     Path | None,
@@ -22,14 +25,25 @@ ConfigOption = Annotated[
 
 
 def set_option(what: str, example: str) -> Any:
-    """The option --set, described alike in every command."""
-    help_text = f"Set {what}, as in {example}; may be repeated."
-    return typer.Option("--set", metavar="KEY=VALUE", help=help_text, show_default=False)
+    """The option --set, described alike in every command; its values are of type Override."""
+    return typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help=f"Set {what}, as in {example}; may be repeated.",
+        show_default=False,
+        parser=_override,
+    )
 
 
-SetKeys = Annotated[list[str] | None, set_option("a key of the config", "train.lr=3e-4")]
+def _override(text: str) -> "Override":
+    from nmt.settings.config_file import Override  # pydantic takes a while to import
+
+    return Override.parse(text, f"--set {text}")
+
+
+SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "train.lr=3e-4")]
 SetSearch = Annotated[
-    list[str] | None, set_option("a key of the run's search", "search.max_length=50")
+    list[Any] | None, set_option("a key of the run's search", "search.max_length=50")
 ]
 
 
@@ -37,7 +51,7 @@ def one_config(argument: Path | None, option: Path | None) -> Path:
     """The config that is given, with or without `--config`. Raises ConfigError for none, or two."""
     chosen = option or argument
     if chosen is None:
-        from nmt.config import recipes
+        from nmt.settings.recipes import recipes
 
         raise ConfigError(
             "--config is missing: give a YAML file, or the name of a recipe that comes with nmt: "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.command import say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError, NMTError
 
@@ -62,7 +63,7 @@ def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
 @app.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A corpus of `nmt corpus list`.")],
-    from_: Annotated[
+    from_path: Annotated[
         Path | None,
         typer.Option("--from", help="Take the files from this file or folder, download nothing."),
     ] = None,
@@ -80,7 +81,7 @@ def fetch(
     """
     from nmt.data.fetch import fetch_corpus
 
-    report = fetch_corpus(name, data, lambda line: typer.echo(line, err=True), from_, source, force)
+    report = fetch_corpus(name, data, say, from_path, source, force)
     pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
     typer.echo(f"{name} in {report.folder}: {pairs} pairs")
 
@@ -118,17 +119,17 @@ def check(
     if not no_pieces and "train" in splits:
         from nmt.text.tokenizer import size_notes, train_tokenizers
 
-        typer.echo(f"training the {loaded.tokenizer.kind} tokenizer on train ...", err=True)
+        say(f"training the {loaded.tokenizer.kind} tokenizer on train ...")
         languages = loaded.data.src_lang, loaded.data.tgt_lang
         try:
             tokenizers = train_tokenizers(
                 loaded.tokenizer, splits["train"], *languages, loaded.seed
             )
-        except NMTError as error:  # of its size, or there is no text: all else can be told
+        except NMTError as error:  # raised at the end: the rest of the report is still useful
             fault = error
         else:
             for note in size_notes(tokenizers):
-                typer.echo(note, err=True)
+                say(note)
     report = corpus_report(splits, loaded.data, tokenizers, _file_reports(loaded.data))
     typer.echo(
         json.dumps(asdict(report), indent=2, ensure_ascii=False) if json_ else render_report(report)
@@ -138,7 +139,7 @@ def check(
 
 
 def _file_reports(data: "DataConfig") -> "list[FileReport]":
-    """A report on every file that a split is read from, in order, each once."""
+    """A report on each file that a split is read from, in order."""
     from nmt.data.corpora import resolve_split, text_paths
     from nmt.data.entries import RUN_SPLITS
     from nmt.data.file_report import file_report
@@ -153,7 +154,7 @@ def _file_reports(data: "DataConfig") -> "list[FileReport]":
 
 
 def _read_splits(data: "DataConfig") -> "dict[str, list[SentencePair]]":
-    """The pairs of every split that the run has; several references are so many pairs."""
+    """The pairs of each split of the run; each of several references makes a pair."""
     from nmt.data.corpora import read_examples, read_split, resolve_split
     from nmt.data.entries import RUN_SPLITS
     from nmt.data.sources import pairs_of

@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.command import say
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import check_search_keys
+from nmt.cli.search_flags import (
+    BatchSize,
+    Beam,
+    Checkpoint,
+    Device,
+    Int8,
+    LengthPenalty,
+    Run,
+    check_search_keys,
+)
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -21,12 +31,8 @@ def evaluate(
     multi30k_style: Annotated[
         bool, typer.Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
     ] = False,
-    run: Annotated[
-        Path | None, typer.Option(help="Run directory.", show_default="the newest with a model")
-    ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="best, last or step-NNNNNN.", show_default="best")
-    ] = None,
+    run: Run = None,
+    checkpoint: Checkpoint = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -59,24 +65,11 @@ def evaluate(
         bool,
         typer.Option("--as-is", help="Leave typography and Unicode form of both sides unaltered."),
     ] = False,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
-    ] = None,
-    length_penalty: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="0 is none; more favours long translations.", show_default="the run's"
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Sentences at a time.", show_default="the run's")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")
-    ] = None,
-    int8: Annotated[
-        bool, typer.Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")
-    ] = False,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    batch_size: BatchSize = None,
+    device: Device = None,
+    int8: Int8 = False,
     out: Annotated[Path | None, typer.Option(help="Write the translations here too.")] = None,
     fail_under: Annotated[
         float | None, typer.Option(min=0, max=100, help="Exit with code 1 where BLEU is lower.")
@@ -93,8 +86,8 @@ def evaluate(
 
     The run keeps them in eval/NAME.json, with its translations beside them.
     """
-    asked = {"bleu": bleu, "chrf": chrf, "ter": ter, "multi30k": multi30k_style}
-    metrics = tuple(name for name, is_asked in asked.items() if is_asked) or ("bleu",)
+    chosen = {"bleu": bleu, "chrf": chrf, "ter": ter, "multi30k": multi30k_style}
+    metrics = tuple(name for name, is_chosen in chosen.items() if is_chosen) or ("bleu",)
     if fail_under is not None and not {"bleu", "multi30k"} & set(metrics):
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
     if out is not None:
@@ -102,11 +95,11 @@ def evaluate(
     check_search_keys(set_ or ())
     search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
 
+    from nmt.cli.eval_request import EvalRequest, perform
+    from nmt.cli.process import configure_process
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
-    from nmt.evaluation.request import EvalRequest, perform
     from nmt.storage.output import write_lines
-    from nmt.storage.process_memory import configure_memory
 
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
@@ -125,8 +118,8 @@ def evaluate(
         int8=int8,
         out=out,
     )
-    configure_memory()
-    report = perform(request, lambda line: typer.echo(line, err=True))
+    configure_process()
+    report = perform(request)
     if out is not None:
         write_lines(report.evaluation.hyp_texts, out)
     _show(report, as_json)
@@ -145,14 +138,14 @@ def _check_out(out: Path, hyp: Path | None) -> None:
 
 
 def _show(report: "EvalReport", as_json: bool) -> None:
-    """Scores on stdout, what else there is to say on stderr."""
+    """Print scores on stdout, and notes on stderr."""
     from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
 
     if as_json:
         typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
         return
     for line in filter(None, (speed_line(report.evaluation), length_line(report.evaluation))):
-        typer.echo(line, err=True)
+        say(line)
     for metric, result in report.evaluation.scores.items():
         typer.echo(score_line(result))
         if metric in report.comparisons:
@@ -160,25 +153,28 @@ def _show(report: "EvalReport", as_json: bool) -> None:
 
 
 def _keep(report: "EvalReport") -> None:
-    """Into the run, if one took part. The scores are out by now: what fails here is only said."""
+    """Write the report into the run, if there is one.
+
+    The scores are printed by now, so a failure is only told.
+    """
     run = report.about.get("run")
     if run is None:
         return
     try:
         kept = report.keep(Path(str(run)))
     except DataError as error:
-        typer.echo(f"scores are not kept in the run: {error}", err=True)
+        say(f"scores are not kept in the run: {error}")
         return
-    typer.echo(f"scores: {kept.path}", err=True)
+    say(f"scores: {kept.path}")
     if kept.dropped:
         what = ", ".join(kept.dropped)
-        typer.echo(f"dropped there: {what}, of translations that have changed since", err=True)
+        say(f"dropped there: {what}, of translations that have changed since")
 
 
 def _check(report: "EvalReport", fail_under: float) -> None:
-    """Exit with 1 where BLEU, or the Multi30k papers' where only that was asked, is too low."""
+    """Exit with 1 if BLEU is too low, or the Multi30k papers' BLEU if only that is computed."""
     scores = report.evaluation.scores
     judged = scores.get("bleu") or scores["multi30k"]
     if judged.score < fail_under:
-        typer.echo(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}", err=True)
+        say(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
         raise typer.Exit(1)

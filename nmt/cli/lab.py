@@ -1,11 +1,12 @@
 """`nmt lab`: small experiments from the attention literature, each a picture and its numbers."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nmt.cli.config_option import set_option
+from nmt.cli.flags import overrides_of
 
 Name = Annotated[
     str | None,
@@ -14,7 +15,7 @@ Name = Annotated[
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.json and NAME.png.")]
 Seed = Annotated[int | None, typer.Option(help="The same as --set seed=N.")]
 Set = Annotated[
-    list[str] | None,
+    list[Any] | None,
     set_option("an option of the experiment", "seed=3"),
 ]
 Options = Annotated[
@@ -48,8 +49,7 @@ def lab(
     if options:
         typer.echo("\n".join(describe_options(name)))
         return
-    overrides = list(set_ or []) + ([] if seed is None else [f"seed={seed}"])
-    report = perform(name, overrides, out)
+    report = perform(name, [*(set_ or ()), *overrides_of("", {"seed": seed})], out)
     if json_:
         typer.echo(report.json)
     else:

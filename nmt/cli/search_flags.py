@@ -1,43 +1,82 @@
-"""How commands lay their search flags over what a run's config says."""
+"""The flags by which several commands choose a run and set its search."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.command import say
+from nmt.cli.flags import overrides_of
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.config import RunConfig
+    from nmt.runs.trained_run import TrainedRun
+    from nmt.settings.config_file import Override
 
 _USUAL_BEAMS = "5 to 12"
-_WIDE_BEAM = 100  # from here on a search may take minutes without a word
+_WIDE_BEAM = 100  # from here on a search may take minutes without any output
+
+Run = Annotated[
+    Path | None, typer.Option(help="Run directory.", show_default="the newest with a model")
+]
+Checkpoint = Annotated[
+    str | None, typer.Option(help="best, last or step-NNNNNN.", show_default="best")
+]
+Device = Annotated[
+    str | None, typer.Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")
+]
+Beam = Annotated[
+    int | None, typer.Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="0 is none; more favours long translations.", show_default="the run's"
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Sentences at a time; 1 answers each line of a pipe at once.",
+        show_default="the run's",
+    ),
+]
+Int8 = Annotated[bool, typer.Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
 
 
-def check_search_keys(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a --set whose key is outside `search`."""
+def open_run(run: Path | None) -> "TrainedRun":
+    """The run that --run names, or the newest one, which is told on stderr."""
+    from nmt.runs.find import find_run
+    from nmt.runs.trained_run import TrainedRun
+
+    folder = find_run(run)
+    if run is None:
+        say(f"run: {folder}")
+    return TrainedRun.open(folder)
+
+
+def check_search_keys(overrides: Sequence["Override"]) -> None:
+    """Raise ConfigError for an override whose key is outside `search`."""
     for override in overrides:
-        if not override.startswith("search."):
-            raise ConfigError(f"--set {override}: got another key, allowed here: search.*")
+        if not override.key.startswith("search."):
+            raise ConfigError(f"{override.origin}: got another key, allowed here: search.*")
 
 
-def config_of_run(
-    run: Path, flags: Mapping[str, int | float | None], overrides: Sequence[str] = ()
-) -> "RunConfig":
-    """The run's config, where `--set` and then the flags that are given, by their keys, set its
-    search.
+def with_search(
+    run: "TrainedRun",
+    flags: Mapping[str, int | float | None],
+    overrides: Sequence["Override"] = (),
+) -> "TrainedRun":
+    """The run with its search changed by `overrides` (--set) and then by `flags`.
 
-    A beam that is too small for the run's own `n_best` lowers that. Raises ConfigError for a value
+    A beam below the run's own `n_best` lowers that to the beam. Raises ConfigError for a value
     that the config does not allow, and for a key outside `search`.
     """
     check_search_keys(overrides)
-
-    from nmt.runs.directory import RunDirectory
-    from nmt.settings.config_file import Flag
-
     given = {key: value for key, value in flags.items() if value is not None}
-    default = RunDirectory(run).load_config().search
+    default = run.config.search
     beam, n_best = given.get("beam", default.beam), given.get("n_best")
     if n_best is not None and n_best > beam and not overrides:
         raise ConfigError(
@@ -45,12 +84,10 @@ def config_of_run(
         )
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
-    flagged = [Flag.named(f"search.{key}", value) for key, value in given.items()]
-    found = RunDirectory(run).load_config([*overrides, *flagged])
-    if found.search.beam > _WIDE_BEAM:
-        typer.echo(
-            f"beam {found.search.beam:,}: time and memory grow with it; translation gains little "
-            f"beyond {_USUAL_BEAMS}",
-            err=True,
+    run = run.with_config([*overrides, *overrides_of("search", given)])
+    if (chosen := run.config.search.beam) > _WIDE_BEAM:
+        say(
+            f"beam {chosen:,}: time and memory grow with it; translation gains little beyond "
+            f"{_USUAL_BEAMS}"
         )
-    return found
+    return run

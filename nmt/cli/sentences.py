@@ -1,43 +1,62 @@
-"""Where commands take their sentences from: arguments, a file, a pipe or a terminal."""
+"""The sentences that commands read: from arguments, a file, a pipe or a terminal."""
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from nmt.cli.command import say
 from nmt.errors import DataError
 from nmt.storage.terminal import one_line
 
 if TYPE_CHECKING:
     from nmt.data.sources import DataConfig
+    from nmt.runs.trained_run import TrainedRun
 
 _Item = TypeVar("_Item")
 
 
 def check_out(
     out: Path | None,
-    run: Path,
-    data: "DataConfig",
+    run: "TrainedRun",
     texts: Mapping[str, Path | None],
     split: str | None = None,
 ) -> None:
     """Raise ConfigError where `out`, or stdout, is a file of `run` or one that is read.
 
-    `texts` are files by the names of their options; `split` is one of `data`, the run's.
+    `texts` are files by their flags; `split` is one of the run's data.
     """
-    from nmt.evaluation.examples import files_read
-    from nmt.runs.directory import RunDirectory
     from nmt.storage.output import STDIN_OR_STDOUT, check_output
 
-    read = files_read({option: [path] for option, path in texts.items()}, data, split)
-    check_output(out or STDIN_OR_STDOUT, {**read, "the run": RunDirectory(run).own_files})
+    read = input_files({flag: [path] for flag, path in texts.items()}, run.config.data, split)
+    check_output(out or STDIN_OR_STDOUT, {**read, "the run": run.directory.own_files})
+
+
+def input_files(
+    texts: Mapping[str, Iterable[Path | None]], data: "DataConfig", split: str | None
+) -> dict[str, list[Path]]:
+    """The files that a command reads, by flag: those of `texts`, and of a split of the run's data.
+
+    Raises ConfigError where there is no such split, DataError where a file of it is missing.
+    """
+    from nmt.data.corpora import split_files
+    from nmt.data.text_files import archive_of
+    from nmt.evaluation.examples import split_named
+
+    files = {
+        flag: [archive_of(path) for path in paths if path is not None]
+        for flag, paths in texts.items()
+    }
+    if split is not None:
+        files["--split"] = split_files(split_named(data, split), data)
+    return files
 
 
 def checked_arguments(sentences: Sequence[str]) -> list[str]:
-    """The lines of `sentences`; DataError for one that was not UTF-8 on the command line."""
+    """The lines of `sentences`. Raises DataError for one that was not UTF-8."""
     for number, sentence in enumerate(sentences, start=1):
         try:
             sentence.encode("utf-8")
@@ -57,7 +76,7 @@ def file_lines(path: Path) -> Iterator[str]:
         yield from stream_lines(path)
         return
     stdin = sys.stdin.buffer
-    # A line is answered when it comes: not when a full buffer has come.
+    # read1 returns what has arrived, so each line is translated at once; read waits for a buffer.
     yield from Text(getattr(stdin, "read1", stdin.read), "stdin").lines()
 
 
@@ -65,7 +84,7 @@ def prompted(prompt: str) -> Iterator[str]:
     """What is typed on the terminal, line by line, until an empty line or Ctrl-D."""
     with contextlib.suppress(ImportError):  # not everywhere; it gives input() its history
         import readline  # noqa: F401
-    typer.echo("an empty line ends", err=True)
+    say("an empty line ends")
     prompt = one_line(prompt)  # readline writes it past sys.stdout
     shown = prompt if sys.stdout.isatty() else ""  # input() writes it where results go
     while True:
@@ -78,7 +97,7 @@ def prompted(prompt: str) -> Iterator[str]:
             typer.echo(err=True)
             return
         except UnicodeError:
-            typer.echo("not UTF-8; once more", err=True)
+            say("not UTF-8; once more")
             continue
         if not text.strip():
             return
@@ -88,10 +107,10 @@ def prompted(prompt: str) -> Iterator[str]:
 def with_progress(
     translations: Iterator[_Item], path: Path | None, to_file: bool = False, n_done: int = 0
 ) -> Iterator[_Item]:
-    """`translations`, counted by a bar on stderr: on a terminal only, and not among the results.
+    """`translations`, with a progress bar on stderr if that is a terminal without results on it.
 
-    `path` is the file that they are of, to know how many there will be; `to_file` says that the
-    results go elsewhere than stdout, and `n_done` how many of them are there already.
+    `path` is the source file, whose lines give the total. `to_file` says that the results do not
+    go to stdout, `n_done` how many of them exist already.
     """
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield from translations

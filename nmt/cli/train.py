@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli import process
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
+from nmt.cli.flags import overrides_of
 from nmt.storage.output import give_up
 
 _HANGUP = getattr(signal, "SIGHUP", None)
@@ -61,21 +63,21 @@ def train(
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from nmt.config import load_config
-    from nmt.settings.config_file import Flag
-    from nmt.storage.process_memory import configure_memory
     from nmt.training import loop
 
-    given = {"device": device, "epochs": epochs, "steps": steps}
-    flags = [
-        Flag.named(f"train.{name}", value) for name, value in given.items() if value is not None
-    ]
-    if deterministic:
-        flags.append(Flag("train.deterministic", True, "--deterministic"))
-    loaded = load_config(one_config(config_argument, config), [*(set_ or ()), *flags])
+    flags = {
+        "device": device,
+        "epochs": epochs,
+        "steps": steps,
+        "deterministic": deterministic or None,
+    }
+    overrides = [*(set_ or ()), *overrides_of("train", flags)]
+    loaded = load_config(one_config(config_argument, config), overrides)
     stop = _StopSignal()
     folder = run or Path("runs") / loaded.name
-    configure_memory()
-    outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
+    process.configure_process()
+    with process.deterministic(loaded.train.deterministic):
+        outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change)
     if outcome.reason is not None:
         typer.echo(outcome.run)
         return
@@ -87,11 +89,11 @@ def train(
 
 
 class _StopSignal:
-    """Whether Ctrl-C, SIGTERM or SIGHUP came; the first is noted, the second ends the process.
+    """Whether Ctrl-C, SIGTERM or SIGHUP came: the first is noted, the second ends the process.
 
-    Before training asks for the first time there is nothing to save, and each ends the process as
-    it does any other: by the system, for Python would wait for the end of a call into a library,
-    which can be minutes of learning a vocabulary.
+    Until training calls this for the first time there is nothing to save, and the system ends the
+    process at once. Python would wait until a call into a library returns, which can take minutes
+    while a vocabulary is learned.
     """
 
     def __init__(self) -> None:
@@ -102,7 +104,7 @@ class _StopSignal:
         if not self._is_watching:
             self._is_watching = True
             for number in _SIGNALS:
-                # Ignored by `nohup`, it stays so.
+                # `nohup` has it ignored; it stays so.
                 if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
                     signal.signal(number, self._note)
         return self.number != 0
@@ -112,7 +114,7 @@ class _StopSignal:
         for each in _SIGNALS:
             # A terminal that closes sends it twice, by the system and by the shell.
             signal.signal(each, signal.SIG_IGN if each == _HANGUP else signal.SIG_DFL)
-        # Not by sys.stderr: the bar may be writing to it, and Python's streams refuse a second
-        # writer in the same thread.
+        # Not to sys.stderr: the progress bar may be writing to it, and Python's streams refuse a
+        # second writer in the same thread.
         with contextlib.suppress(OSError):
             os.write(2, b"\nsaving after this update (again to stop at once) ...\n")

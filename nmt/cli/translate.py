@@ -9,10 +9,21 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.command import say
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import config_of_run
+from nmt.cli.search_flags import (
+    BatchSize,
+    Beam,
+    Checkpoint,
+    Device,
+    Int8,
+    LengthPenalty,
+    Run,
+    open_run,
+    with_search,
+)
 from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
-from nmt.cli.translations import Form, answering, job_of, writer
+from nmt.cli.translations import OutputFormat, job_description, open_writer, translation_stream
 from nmt.errors import ConfigError
 from nmt.storage.output import is_direct
 
@@ -25,35 +36,17 @@ def translate(
     file: Annotated[
         Path | None, typer.Option(help="Text to translate, one sentence a line; - is stdin.")
     ] = None,
-    run: Annotated[
-        Path | None, typer.Option(help="Run directory.", show_default="the newest with a model")
-    ] = None,
-    checkpoint: Annotated[str, typer.Option(help="best, last or step-NNNNNN.")] = "best",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
-    ] = None,
+    run: Run = None,
+    checkpoint: Checkpoint = None,
+    beam: Beam = None,
     n_best: Annotated[
         int | None,
         typer.Option(min=1, help="Translations per sentence.", show_default="the run's"),
     ] = None,
-    length_penalty: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="0 is none; more favours long translations.", show_default="the run's"
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Sentences at a time; 1 answers each line of a pipe at once.",
-            show_default="the run's",
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda[:N] or mps.")] = "auto",
-    int8: Annotated[
-        bool, typer.Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")
-    ] = False,
+    length_penalty: LengthPenalty = None,
+    batch_size: BatchSize = None,
+    device: Device = None,
+    int8: Int8 = False,
     scores: Annotated[
         bool, typer.Option("--scores", help="Print score, tab, translation.")
     ] = False,
@@ -100,71 +93,63 @@ def translate(
     search.max_length_factor, plus search.max_length_extra; and by search.max_length. A message
     on stderr counts the translations that were cut there.
     """
-    _check(sentences, file, as_json and show_attention, lexicon is not None and not replace_unk)
+    _check_flags(
+        sentences, file, as_json and show_attention, lexicon is not None and not replace_unk
+    )
     out = None if out is None or str(out) == "-" else out
     if resume and (out is None or file is None or not file.is_file() or is_direct(out)):
         raise ConfigError("--resume: allowed with --file FILE --out FILE only")
     texts = checked_arguments(sentences or ())
     _note_file_names(texts)
     source = None if texts else file or Path("-")
-    flags = {
+    search_flags = {
         "beam": beam,
         "n_best": n_best,
         "length_penalty": length_penalty,
         "batch_size": batch_size,
     }
+    trained = with_search(open_run(run), search_flags, set_ or ())
+    check_out(out, trained, {"--file": source, "--lexicon": lexicon})
 
-    from nmt.runs.directory import find_run
-
-    folder = find_run(run)
-    config = config_of_run(folder, flags, set_ or ())
-    if run is None:
-        typer.echo(f"run: {folder}", err=True)
-    check_out(out, folder, config.data, {"--file": source, "--lexicon": lexicon})
-
+    from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator
-    from nmt.storage.process_memory import configure_memory
 
-    configure_memory()
-    translator = Translator.load(
-        folder, device=device, checkpoint=checkpoint, search=config.search, int8=int8
-    )
-    longest = config.data.max_pieces
-    form = Form(scores, as_json, show_attention, several=translator.search.n_best > 1)
-    if resume and form.is_block:
+    configure_process()
+    checkpoint = checkpoint or "best"
+    translator = Translator.load(trained, device or "auto", checkpoint, int8=int8)
+    output = OutputFormat(scores, as_json, show_attention, several=translator.search.n_best > 1)
+    if resume and output.is_block:
         raise ConfigError("--resume: allowed where each sentence has one line")
-    answers = answering(translator, not no_restore, replace_unk, lexicon)
+    stream = translation_stream(translator, not no_restore, replace_unk, lexicon)
+    longest = trained.config.data.max_pieces
     if not texts and file is None and sys.stdin.isatty():
-        with writer(form, out, longest) as written:
+        with open_writer(output, out, longest) as writer:
             for text in prompted(f"{translator.tokenizers.src.lang}> "):
-                written.write(answers.stream([text]))
+                writer.write(stream.translate([text]))
         return
     job = None
-    if out is not None and file is not None and file.is_file() and not form.is_block:
-        job = job_of(answers, form, file, folder, checkpoint)
-    with writer(form, out, longest, job, resume, translator.chunk_size) as written:
+    if out is not None and file is not None and file.is_file() and not output.is_block:
+        job = job_description(stream, output, file, trained, checkpoint)
+    with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:
         lines = file_lines(source) if source else iter(texts)
-        made = answers.stream(islice(lines, written.n_written, None))
-        written.write(with_progress(made, file, out is not None, written.n_written))
+        translations = stream.translate(islice(lines, writer.n_written, None))
+        writer.write(with_progress(translations, file, out is not None, writer.n_written))
 
 
-def _check(
-    sentences: list[str] | None, file: Path | None, two_forms: bool, lone_lexicon: bool
+def _check_flags(
+    sentences: list[str] | None, file: Path | None, two_formats: bool, lone_lexicon: bool
 ) -> None:
-    """Raises ConfigError for flags that contradict each other."""
+    """Raise ConfigError for flags that contradict each other."""
     if sentences and file:
         raise ConfigError("got sentences and --file, allowed: one of them")
-    if two_forms:
+    if two_formats:
         raise ConfigError("--json does not go with --show-attention; see nmt attention")
     if lone_lexicon:
         raise ConfigError("--lexicon: it goes with --replace-unk")
 
 
 def _note_file_names(texts: Sequence[str]) -> None:
-    """Say so where a sentence is the name of a file that is here: the text of it may be meant."""
+    """Say so if a sentence is the name of a file: the user may mean the file's text."""
     for text in texts:
         if os.path.isfile(text):
-            typer.echo(
-                f"note: '{text}' is translated as a sentence; --file {text} translates the file",
-                err=True,
-            )
+            say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")

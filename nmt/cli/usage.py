@@ -1,4 +1,4 @@
-"""What is said of a command line that fits no command: one line, with the nearest name."""
+"""Messages for a malformed command line: one line, with the nearest name."""
 
 import difflib
 import re
@@ -8,13 +8,13 @@ from typing import Any
 
 def is_usage_error(error: Exception) -> bool:
     """Whether the command line was wrong; asking for help by typing nothing is not."""
-    # By name: which class it is (click's, or Typer's own copy of it) depends on Typer's version.
+    # By name: the class is click's, or that of Typer's own copy of it, depending on its version.
     names = {kind.__name__ for kind in type(error).__mro__}
     return "UsageError" in names and "NoArgsIsHelpError" not in names
 
 
 def usage_line(error: Any) -> str:
-    """The command that was meant, and what is wrong with what was typed."""
+    """The command, and what is wrong with its arguments."""
     problem = " ".join(_problem(error).split())
     return f"{error.ctx.command_path}: {problem}" if error.ctx else problem
 
@@ -44,7 +44,7 @@ def _problem(error: Any) -> str:
 
 
 def _no_option(error: Any) -> str:
-    """The nearest option; where to give one of `nmt` itself; or how to give a sentence with `-`."""
+    """An unknown option, with the nearest one, or how to give a sentence that begins with `-`."""
     parameters = error.ctx.command.params if error.ctx else []
     options = [option for parameter in parameters for option in parameter.opts if option[0] == "-"]
     near, name = _nearest(error.option_name, [*options, "--help"]), error.option_name
@@ -64,7 +64,7 @@ def _name(parameter: Any) -> str:
 
 
 def _bad_value(error: Any) -> str:
-    """What was got and what is allowed, where Typer lets pydantic find that out."""
+    """The bad value and what is allowed; Typer has pydantic check some types."""
     details = getattr(error.__cause__, "errors", None)
     if details is None:
         return _small(error.message)
@@ -74,7 +74,7 @@ def _bad_value(error: Any) -> str:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    # Two options are no nearer for their dashes.
+    # Dashes do not make two options alike.
     by_word = {other.lstrip("-"): other for other in names}
     near = difflib.get_close_matches(name.lstrip("-").lower(), list(by_word), n=1)
     return f"did you mean {by_word[near[0]]}?" if near else ""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nmt.cli.command import say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError, DataError
 
@@ -48,11 +49,11 @@ def build(
         loaded.tokenizer, pairs, data.src_lang, data.tgt_lang, loaded.seed
     )
     tokenizers.save(out)
-    typer.echo(f"learned from {len(pairs):,} pairs, written to {out}", err=True)
+    say(f"learned from {len(pairs):,} pairs, written to {out}")
     for note in size_notes(tokenizers):
-        typer.echo(note, err=True)
+        say(note)
     for side in _sides(tokenizers, None):
-        typer.echo(_described(tokenizers, side))
+        typer.echo(_describe(tokenizers, side))
 
 
 @app.command()
@@ -89,16 +90,16 @@ def show(
 
 
 def _folder(run: Path | None) -> Path:
-    """Where the vocabularies are. A path that is given may be a run that has no checkpoint yet."""
+    """The folder of the vocabularies; a given run may have no checkpoint yet."""
     from nmt.text.tokenizer import MANIFEST_NAME
 
     if run is not None and (run / MANIFEST_NAME).is_file():
         return run
     if run is None or not run.is_dir():
-        from nmt.runs.directory import find_run
+        from nmt.runs.find import find_run
 
         found = find_run(run)
-        typer.echo(f"using {found}", err=True)
+        say(f"using {found}")
         return found / "tokenizer"
     return run / "tokenizer"
 
@@ -108,7 +109,7 @@ def _sides(tokenizers: "Tokenizers", side: Side | None) -> "dict[Side, Tokenizer
     return both if side is None else {side: both[side]}
 
 
-def _described(tokenizers: "Tokenizers", side: Side) -> str:
+def _describe(tokenizers: "Tokenizers", side: Side) -> str:
     tokenizer = _sides(tokenizers, side)[side]
     config = tokenizer.config
     kind = f"{config.kind} {config.model_type}" if config.kind == "sentencepiece" else config.kind
@@ -133,7 +134,7 @@ def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, json_:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
     for name, tokenizer in chosen.items():
-        typer.echo(_described(tokenizers, name))
+        typer.echo(_describe(tokenizers, name))
         for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
             typer.echo(f"{id_:6}  {piece}")
 

@@ -1,0 +1,1 @@
+"""Corpora: catalogue and download, reading, encoded shards, batches, reports."""

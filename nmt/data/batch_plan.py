@@ -1,6 +1,6 @@
-"""Which rows of a corpus make up which batch: arrays of row numbers, for any number of pairs.
+"""The assignment of corpus rows to batches, as arrays of row numbers.
 
-A pair costs the plan four bytes; no list of Python numbers is ever as long as the corpus.
+The plan takes four bytes a pair. No list of Python numbers is as long as the corpus.
 """
 
 import random
@@ -16,12 +16,12 @@ Lengths = npt.NDArray[np.integer]
 Unit = Literal["sentences", "tokens"]
 
 POOL_BATCHES = 256
-"""Sentences are sorted by length within pools of this many batches: little padding (3 % of all
-positions on Multi30k in batches of 64; 7 % with pools of 64), and still other neighbours in every
-epoch."""
+"""Batches in a pool, within which sentences are sorted by length. Padding is then 3 % of all
+positions on Multi30k in batches of 64 (7 % with pools of 64), and neighbours still change with
+every epoch."""
 
 LARGE = 1 << 20
-"""Rows from which on they are shuffled as an array: in seconds, in another order."""
+"""From this many rows on, they are shuffled as an array: in seconds, in another order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +65,12 @@ class Plan(Sequence[list[int]]):
 def plan_batches(
     lengths: tuple[Lengths, Lengths], rows: Rows, size: int, unit: Unit, seed: str
 ) -> Plan:
-    """`rows` cut into batches, in an order that `seed` alone decides.
+    """Cut `rows` into batches, in an order that depends on `seed` only.
 
-    `lengths` are those of all rows, eos included, source and target. Rows are shuffled, sorted by
-    length within pools, and cut into batches of at most `size` sentences, or tokens of the longer
-    side with padding; the batches are shuffled. Up to 2^20 rows and the batches are shuffled by
-    `random.shuffle`; more rows by sorting them by the words of a PCG64 generator.
+    `lengths` are the source and target lengths of all rows, eos included. Rows are shuffled, sorted
+    by length within pools, and cut into batches of at most `size` sentences, or of `size` tokens of
+    the longer side with padding. The batches are shuffled by `random.shuffle`, and so are up to
+    2^20 rows; more rows are sorted by the words of a PCG64 generator.
     """
     rng = random.Random(seed)
     order = _shuffled(rows, rng)
@@ -94,10 +94,10 @@ def plan_batches(
 
 
 def _by_length(src: Lengths, tgt: Lengths) -> npt.NDArray[np.int64]:
-    """The order by the target's length and then by the source's, there and back again.
+    """The order by target length, then by source length, alternately ascending and descending.
 
-    Sources grow within one length of the target and shrink within the next: a batch that holds
-    the end of one and the beginning of the other holds sources of one length.
+    Source lengths ascend within one target length and descend within the next. A batch that spans
+    two target lengths then has sources of similar length.
     """
     there_or_back = np.where(tgt % 2, 1, -1) * src.astype(np.int64)
     order: npt.NDArray[np.int64] = np.lexsort((there_or_back, tgt))  # stable
@@ -110,8 +110,8 @@ def _shuffled(rows: Rows, rng: random.Random) -> Rows:
         listed: list[int] = rows.tolist()
         rng.shuffle(listed)
         return np.array(listed, dtype=np.uint32)
-    # The words of a bit generator are fixed for all versions of NumPy; its shuffles are not. With
-    # its place in the low bits each word is another one, so that there is one way to sort them.
+    # NumPy guarantees the words of a bit generator across versions, but not its shuffles. With
+    # the row in the low bits all words differ, so that their sorted order is unique.
     words = np.random.PCG64(rng.getrandbits(128)).random_raw(len(rows))
     n_bits = np.uint64(len(rows).bit_length())
     words >>= n_bits
@@ -131,8 +131,10 @@ def _sentences_per_batch(lengths: tuple[Lengths, Lengths], size: int, unit: Unit
 
 
 def _token_cuts(longer: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Where batches begin among rows of these lengths: each takes rows in order as long as their
-    number times the greatest of their lengths is at most `size`, and one at least.
+    """The first row of each batch, among rows of these lengths.
+
+    A batch takes rows in order while their number times their greatest length is at most `size`,
+    and at least one row.
     """
     starts = []
     start = 0

@@ -1,4 +1,4 @@
-"""From text pairs to batches of ids: encoded once, bucketed by length, in a known order."""
+"""From text pairs to batches of ids: encoded once, bucketed by length, in a reproducible order."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True)
 class EncodedCorpus:
-    """Parallel ids, without bos and eos, and what was left out on the way.
+    """Parallel ids, without bos and eos.
 
-    `dropped` counts the pairs left out by reason; none is left out uncounted.
+    `dropped` counts the pairs that were left out, by reason.
     """
 
     src_ids: Sequence[Ids]
@@ -79,7 +79,7 @@ def encode_pairs(
 def fit_for_training(
     src_all: Sequence[Ids], tgt_all: Sequence[Ids], max_pieces: int, dropped: Counter[str]
 ) -> tuple[list[Ids], list[Ids]]:
-    """The pairs to learn from; those that are left out are counted in `dropped` by reason."""
+    """The pairs to train on. Pairs that are left out are counted in `dropped` by reason."""
     src_kept: list[Ids] = []
     tgt_kept: list[Ids] = []
     for src, tgt in zip(src_all, tgt_all, strict=True):
@@ -101,7 +101,7 @@ def pad_ids(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
 
 
 def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
-    """One batch of parallel ids that hold neither bos nor eos yet."""
+    """One batch of parallel ids, given without bos and eos."""
     src_ids = [(*ids, EOS_ID) for ids in src]
     return Batch(
         src_ids=pad_ids(src_ids),
@@ -114,10 +114,10 @@ def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
 
 
 class Batcher:
-    """The batches of an epoch, in an order that (seed, epoch) alone decides.
+    """The batches of an epoch, in an order that depends on (seed, epoch) only.
 
-    `unit` says what `size` counts: sentences, or tokens of the longer side with padding, so
-    that a batch of long sentences costs what a batch of short ones does.
+    `unit` is the unit of `size`: sentences, or tokens of the longer side with padding, so that
+    batches of long and of short sentences cost the same.
     """
 
     def __init__(self, corpus: EncodedCorpus, size: int, unit: Unit, seed: int) -> None:

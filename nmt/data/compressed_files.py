@@ -1,4 +1,4 @@
-"""Files that are one packed text: what their names end in, how they begin, and their bytes."""
+"""Compressed text files: their endings, magic numbers and decompressed bytes."""
 
 import bz2
 import gzip
@@ -11,7 +11,8 @@ PACKED = (".gz", ".bz2", ".xz")
 """Endings of files that are one packed text."""
 
 MAX_XZ_MEMORY = 256 << 20
-"""What unpacking an `.xz` may take; its header says how much, and `xz -9` needs 65 MB."""
+"""Memory limit for decompressing an `.xz`, in bytes. Its header says how much it needs; `xz -9`
+needs 65 MB."""
 
 MAGIC = (
     (b"\x1f\x8b", "gzip", ".gz"),
@@ -19,13 +20,13 @@ MAGIC = (
     (b"\xfd7zXZ\0", "xz", ".xz"),
     (b"PK\x03\x04", "a zip archive", ".zip"),
 )
-"""How a packed file begins, what it is called, and the ending that its name should have."""
+"""Magic number, name and ending of each compressed format."""
 
 _CHUNK_BYTES = 1 << 20
 
 
 def unpacked(path: Path, kind: str) -> io.BufferedIOBase:
-    """The bytes of a file whose name ends in `kind`, one of PACKED, as they are asked for."""
+    """The decompressed bytes of a file whose name ends in `kind`, one of PACKED, on demand."""
     if kind == ".gz":
         return gzip.GzipFile(path)
     return bz2.BZ2File(path) if kind == ".bz2" else io.BufferedReader(_XZReader(path))

@@ -1,7 +1,7 @@
-"""The one door through which splits are read: `read_split`, `read_examples`.
+"""Reading the splits of a run: `read_split` and `stream_split` as pairs, `read_examples` to score.
 
-A named corpus lives in `<data folder>/<name>/` as the files that its entry (entries.py) lists,
-exactly as they were downloaded; nothing is unpacked.
+A named corpus is a folder `<data folder>/<name>/` with the files that its entry (entries.py)
+lists, as they were downloaded: archives are read without unpacking them on disk.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from nmt.types import EvalExample, SentencePair
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
-    """What the run reads as its `name` split, fully said; None where it has none.
+    """The `name` split of the run, with its corpus and split named; None where it has none.
 
     Raises ConfigError for an unknown corpus or split.
     """
@@ -54,17 +54,18 @@ def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
 
 
 def read_split(split: SplitConfig, data: DataConfig) -> list[SentencePair]:
-    """The pairs of a split in file order, every one of them, for training.
+    """All pairs of a split in file order, for training.
 
-    Raises DataError where a file is missing, malformed or without pairs, or has several targets.
+    Raises DataError for a file that is missing, malformed or without pairs, and for a split with
+    several references.
     """
     return list(stream_split(split, data))
 
 
 def stream_split(split: SplitConfig, data: DataConfig) -> Iterator[SentencePair]:
-    """The pairs that `read_split` gives, one after another in constant memory.
+    """The pairs of `read_split` one after another, in constant memory.
 
-    Raises as `read_split` does, when it comes to what is wrong.
+    Raises as `read_split` does, but only when the iteration reaches the fault.
     """
     located = _locate(split, data)
     pair = None
@@ -75,10 +76,12 @@ def stream_split(split: SplitConfig, data: DataConfig) -> Iterator[SentencePair]
 
 
 def split_part(split: SplitConfig, data: DataConfig) -> str:
-    """In words, which pairs of its files a split has, and which way round."""
+    """A text that names the files of a split, its part of them, and a swap of the languages.
+
+    Two splits with equal texts and equal files have the same pairs.
+    """
     located = _locate(split, data)
-    paths = (located.files.tsv, located.files.src, *located.tgts)
-    members = [path.name for path in paths if path is not None]
+    members = [path.name for path in located.texts]
     cut = f", {located.cut[1]} by {located.cut[0]!r}" if located.cut else ""
     swapped = ", target first" if located.swapped else ""
     return f"{' '.join(members)}, first {split.first}{cut}{swapped}"
@@ -87,8 +90,8 @@ def split_part(split: SplitConfig, data: DataConfig) -> str:
 def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:
     """The source sentences of a split with their references, for evaluation; nothing is dropped.
 
-    Aligned files give an example a line; a TSV one for each distinct source text, in order of
-    first appearance, with all its targets. Raises DataError as `read_split` does.
+    Aligned files give one example per line. A TSV gives one per distinct source text, in order
+    of first appearance, with all its targets. Raises DataError as `read_split` does.
     """
     located = _locate(split, data)
     examples = located.examples()[: split.first]
@@ -98,7 +101,7 @@ def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:
 
 
 def read_corpus(corpus: str, name: str, folder: Path) -> list[EvalExample]:
-    """Split `name` of the corpus in `folder`, in the direction that its entry gives.
+    """Split `name` of the corpus in `folder`, from its entry's source to its target language.
 
     Raises DataError as `read_split` does.
     """
@@ -117,34 +120,33 @@ def readable_splits(corpus: str, folder: Path) -> list[str]:
 
 
 def text_paths(split: SplitConfig, data: DataConfig) -> list[Path]:
-    """The texts of a split, each as `stream_lines` takes it. Raises as `split_files` does."""
-    located = _locate(split, data)
-    paths = (located.files.tsv, located.files.src, *located.tgts)
-    return [path for path in paths if path is not None]
+    """The texts of a split, as paths for `stream_lines`. Raises as `split_files` does."""
+    return _locate(split, data).texts
 
 
 def split_files(split: SplitConfig, data: DataConfig) -> list[Path]:
     """The files on disk that a split is read from. Raises DataError where one is missing."""
-    return _locate(split, data).on_disk()
+    return _locate(split, data).check_files()
 
 
 def sentence_key(text: str) -> str:
-    """What two sentences share that differ only in case, spacing, punctuation or encoding.
+    """A key that is equal for sentences that differ only in case, spacing or punctuation.
 
-    NFKC, case-folded, letters, marks and digits only; a text without any is its own key.
+    The text in NFKC and case-folded, with only its letters, marks and digits. A text without any
+    of these is its own key.
     """
-    if text.isascii():  # the same answer, at a fifth of the cost
+    if text.isascii():  # the same result in a fifth of the time
         return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
     folded = composed(composed(text, "NFKC").casefold(), "NFKC")
     return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()
 
 
 def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
-    """The split that a source sentence belongs to, whatever file and line it stands in.
+    """The split that a source sentence belongs to, independent of its file and line.
 
-    u = first 8 bytes of sha256(sentence_key) / 2^64, uniform in [0, 1): test below
-    `test`, then valid for as much as `valid`, else train. Growing or reordering the file
-    moves no sentence, and near-identical sentences go together.
+    u = first 8 bytes of sha256(sentence_key) / 2^64 is uniform in [0, 1): test if u < `test`,
+    valid if u < `test` + `valid`, else train. A sentence stays in its split when the file grows
+    or is reordered, and near-identical sentences go to the same split.
     """
     digest = hashlib.sha256(sentence_key(src_text).encode()).digest()
     u = int.from_bytes(digest[:8], "big") / 2**64
@@ -155,7 +157,11 @@ def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
 
 @dataclass(frozen=True)
 class _Located:
-    """A split with the paths of its files, and what is left to do once they are read."""
+    """A split with the paths of its files.
+
+    `shown` names it in errors, and `max_bytes` limits the text of each file. `cut` selects the
+    part of a HashSplit; `swapped` exchanges source and target.
+    """
 
     files: SplitConfig
     shown: str
@@ -168,9 +174,14 @@ class _Located:
         tgt = self.files.tgt
         return tgt if isinstance(tgt, tuple) else (tgt,) if tgt is not None else ()
 
-    def on_disk(self) -> list[Path]:
-        paths = [p for p in (self.files.tsv, self.files.src, *self.tgts) if p is not None]
-        archives = list(dict.fromkeys(archive_of(path) for path in paths))
+    @property
+    def texts(self) -> list[Path]:
+        """Its texts, each a file or a member of an archive."""
+        return [p for p in (self.files.tsv, self.files.src, *self.tgts) if p is not None]
+
+    def check_files(self) -> list[Path]:
+        """Its files on disk. Raises DataError where one is missing or not a plain file."""
+        archives = list(dict.fromkeys(map(archive_of, self.texts)))
         for path in archives:
             if not path.is_file():
                 raise DataError(f"{path}: not a plain file" if path.exists() else missing(path))
@@ -178,14 +189,14 @@ class _Located:
 
     def stream(self) -> Iterator[SentencePair]:
         """The pairs in file order, in constant memory."""
-        self.on_disk()  # a FIFO would be waited for
-        for pair in self._whole():
+        self.check_files()  # reading a FIFO would block
+        for pair in self._all_pairs():
             if self.cut is not None and part_of(pair.src_text, self.cut[0]) != self.cut[1]:
                 continue
             yield SentencePair(pair.tgt_text, pair.src_text) if self.swapped else pair
 
-    def _whole(self) -> Iterator[SentencePair]:
-        """The pairs of the files, before any is left to another split."""
+    def _all_pairs(self) -> Iterator[SentencePair]:
+        """The pairs of the files, before `cut` and `swapped` apply."""
         if self.files.tsv is not None:
             return stream_tsv(self.files.tsv, self._limit(self.files.tsv))
         if self.files.src is not None and len(self.tgts) == 1:
@@ -203,7 +214,7 @@ class _Located:
         if self.files.tsv is not None:
             return group_by_source(list(self.stream()))
         if self.files.src is not None and len(self.tgts) > 1 and not self.cut and not self.swapped:
-            self.on_disk()
+            self.check_files()
             return read_references(self.files.src, self.tgts)
         return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
 
@@ -236,7 +247,7 @@ def _locate_named(
 
 
 def _under(home: Path, files: SplitConfig) -> SplitConfig:
-    """The same split with its paths under `home`; absolute ones stay."""
+    """The same split with its relative paths under `home`."""
     tgt = files.tgt
     if tgt is not None:
         tgt = tuple(home / t for t in tgt) if isinstance(tgt, tuple) else home / tgt
@@ -270,7 +281,7 @@ def _is_swapped(corpus: str, entry: CorpusEntry, wanted: tuple[str, str]) -> boo
 def _check_present(corpus: str, entry: CorpusEntry, folder: Path, located: _Located) -> None:
     home = corpus_folder(corpus, entry, folder)
     try:
-        located.on_disk()
+        located.check_files()
     except DataError as error:
         absent = str(error).partition(": no such file")[0]
         if entry.embedded:
@@ -281,8 +292,8 @@ def _check_present(corpus: str, entry: CorpusEntry, folder: Path, located: _Loca
         state = f"is not in {home}"
         if home.is_dir() and any((home / name).is_file() for name in entry.files):
             state = f"lacks {Path(absent).name} in {home}"
-        elsewhere = "" if folder == data_folder(Path("data")) else f" --data {folder}"
-        cure = f"get it with: nmt corpus fetch {corpus}{elsewhere} [--from PATH]"
+        elsewhere = "" if folder == data_folder(Path("data")) else f" `data={folder}`"
+        remedy = f"get it with: nmt corpus fetch {corpus}{elsewhere} [`from_path=PATH`]"
         if not entry.files:
-            cure = f"put {Path(absent).name} there (its entry names no address)"
-        raise DataError(f"corpus '{corpus}' {state}; {cure}") from None
+            remedy = f"put {Path(absent).name} there (its entry names no address)"
+        raise DataError(f"corpus '{corpus}' {state}; {remedy}") from None

@@ -1,4 +1,4 @@
-"""What is in a corpus, split by split: the numbers behind `nmt corpus check`."""
+"""Statistics of a corpus, split by split: the numbers of `nmt corpus check`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ TRAIN = "train"
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long the sentences are, in words or in pieces; a percentile is one of the lengths."""
+    """Sentence lengths, in words or in pieces. A percentile is one of the lengths."""
 
     total: int
     mean: float
@@ -30,9 +30,9 @@ class Lengths:
 
 @dataclass(frozen=True)
 class SideReport:
-    """One side of one split. Words are what white space parts; pieces are the tokenizer's.
+    """One side of one split. Words are separated by white space; pieces are the tokenizer's.
 
-    `unknown_pieces` counts those that the tokenizer, learned from train, has no id for.
+    `unknown_pieces` counts pieces for which the tokenizer, learned from train, has no id.
     """
 
     lang: str
@@ -75,7 +75,7 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """Every split of a run, and the characters that deserve a look, over all of them."""
+    """Every split of a run, and the unusual characters over all of them."""
 
     max_pieces: int
     splits: tuple[SplitReport, ...]
@@ -90,10 +90,10 @@ def corpus_report(
     tokenizers: Tokenizers | None,
     files: Sequence[FileReport] = (),
 ) -> CorpusReport:
-    """Count everything; without `tokenizers` what is in pieces is None. Pure.
+    """Count everything. Without `tokenizers` all figures in pieces are None. A pure function.
 
-    `splits` are by name, the one to train on called "train"; several references of a sentence
-    are so many pairs. `files` are what the splits are read from.
+    `splits` are by name; the training split is called "train". A sentence with n references counts
+    as n pairs. `files` are the files that the splits are read from.
     """
     train = _Seen(splits[TRAIN]) if TRAIN in splits else None
     return CorpusReport(
@@ -109,7 +109,7 @@ def corpus_report(
 
 
 class _Seen:
-    """What train has, to look other splits up in."""
+    """Lookup tables of the training split."""
 
     def __init__(self, pairs: Sequence[SentencePair]) -> None:
         self.pairs = set(pairs)
@@ -177,7 +177,7 @@ def _side_report(
 
 
 def lengths_of(values: Sequence[int]) -> Lengths:
-    """Total, mean and percentiles (the smallest value that so many per cent do not exceed)."""
+    """Total, mean and percentiles (the p-th: the least value that p per cent do not exceed)."""
     ranked = sorted(values) or [0]
     median, p90, p99 = (ranked[max(0, -(-len(ranked) * q // 100) - 1)] for q in (50, 90, 99))
     return Lengths(sum(ranked), sum(ranked) / len(ranked), median, p90, p99, ranked[-1])

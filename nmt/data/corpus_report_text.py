@@ -1,4 +1,4 @@
-"""A CorpusReport as text: a table with a column a split, then the odd characters."""
+"""A CorpusReport as text: a table with a column per split, then the unusual characters."""
 
 from collections.abc import Callable, Iterator
 
@@ -88,4 +88,4 @@ def _character_lines(lang: str, found: tuple[OddCharacter, ...]) -> Iterator[str
             example = example[: EXAMPLE_WIDTH - 1] + "…"
         yield f"  {odd.code_point:<8} {odd.count:>7,}  {odd.why}: {odd.name}  {example}"
     if len(found) > SHOWN_CHARACTERS:
-        yield f"  and {len(found) - SHOWN_CHARACTERS} more (all of them with --json)"
+        yield f"  and {len(found) - SHOWN_CHARACTERS} more (the JSON has all of them)"

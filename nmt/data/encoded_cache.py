@@ -28,6 +28,7 @@ from nmt.data.batching import EncodedCorpus, fit_for_training
 from nmt.data.id_rows import IdRows, IdWriter
 from nmt.errors import DataError
 from nmt.settings.base import Config
+from nmt.settings.messages import first_fault
 from nmt.storage.atomic import digest, flush, remove, write_json
 from nmt.storage.bounded import read_json
 from nmt.text import normalisation as text
@@ -142,16 +143,11 @@ def _open(
         if len(src) != len(tgt):
             raise DataError(f"{len(src)} source rows, {len(tgt)} target rows")
     except (DataError, OSError, KeyError, ValueError) as error:
-        reason = _first(error) if isinstance(error, ValidationError) else error
+        reason = f"{META}: {first_fault(error)}" if isinstance(error, ValidationError) else error
         say(f"{folder}: not as it was written ({reason}); it is made again")
         remove(folder)
         return None
     return EncodedCorpus(src, tgt, dict(meta.dropped))
-
-
-def _first(error: ValidationError) -> str:
-    found = error.errors(include_url=False)[0]
-    return f"{META}: {'.'.join(map(str, found['loc']))[:80]!r}: {found['msg']}"
 
 
 def _rows(

@@ -1,7 +1,7 @@
-"""What the catalogue says: one entry a corpus, from YAML into checked classes.
+"""The catalogue of named corpora: one checked entry for each corpus, loaded from YAML.
 
-The catalogue is catalog.yaml beside this file, with the user's own catalog.yaml in the data
-folder laid over it, entry by entry.
+The built-in catalogue is catalog.yaml beside this file. The user's own catalog.yaml in the data
+folder adds entries, or replaces those of the same name.
 """
 
 import difflib
@@ -10,13 +10,12 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from nmt.data.sources import SplitConfig
 from nmt.errors import ConfigError
-from nmt.settings.base import Config
-from nmt.settings.yaml_nodes import compose, read_text
+from nmt.settings.base import Config, Conflict, conflict_error
+from nmt.settings.config_file import load_file
 
 USER_CATALOG = "catalog.yaml"
 SplitName = Literal["train", "valid", "test"]
@@ -33,11 +32,11 @@ PlainName = Annotated[str, AfterValidator(_plain_name)]
 
 
 class Source(Config):
-    """One place, or one known release, that a file may come from."""
+    """An address that a file is downloaded from, or a known release of it."""
 
-    name: str = Field(default="main", description="word to tell the sources of a file apart")
+    name: str = Field(default="main", description="distinguishes the sources of a file")
     url: str | None = Field(
-        default=None, description="https address; none: known by its checksum only"
+        default=None, description="https address; none: recognised by its checksum only"
     )
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="checksum, hex")
     sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
@@ -50,24 +49,24 @@ class Source(Config):
 
     @property
     def checked(self) -> bool:
-        """Whether there is a checksum to hold a file against."""
+        """Whether it has a checksum, so that a file can be verified."""
         return self.sha256 is not None or self.sha1 is not None
 
 
 class CorpusFile(Config):
-    """A file of a corpus: where to get it, in order of preference, and how big it may be."""
+    """A file of a corpus: its sources in order of preference, and the limits of its size."""
 
     sources: tuple[Source, ...] = Field(min_length=1, description="tried in this order")
-    max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is refused")
+    max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is an error")
     max_text_bytes: int = Field(
-        default=4_000_000_000, ge=1, description="what unpacks to more text is refused"
+        default=4_000_000_000, ge=1, description="an archive with more text is an error"
     )
 
 
 class HashSplit(Config):
     """train/valid/test cut from one split by a hash of the source sentence (`part_of`)."""
 
-    of: str = Field(default="all", description="the split that is cut; it stays readable whole")
+    of: str = Field(default="all", description="the split that is cut; it can still be read uncut")
     valid: float = Field(
         default=0.01, gt=0, lt=0.5, description="share of distinct source sentences"
     )
@@ -77,14 +76,18 @@ class HashSplit(Config):
 
 
 class CorpusEntry(Config):
-    """What the catalogue says of one corpus."""
+    """The catalogue's entry of one corpus."""
 
     description: str = Field(default="", description="one line for `nmt corpus list`")
     src_lang: str = Field(description="language of the first column or `src` file")
     tgt_lang: str = Field(description="language of the second column or `tgt` file")
     licence: str = Field(default="unknown", description="licence, as its owners name it")
-    attribution: str = Field(default="", description="whom to name where the text is shown")
-    embedded: bool = Field(default=False, description="comes with the package, is never fetched")
+    attribution: str = Field(
+        default="", description="the credit that the licence requires with the text"
+    )
+    embedded: bool = Field(
+        default=False, description="comes with the package and is never downloaded"
+    )
     pairs: dict[str, int] = Field(default={}, description="about how many pairs a split has")
     splits: dict[str, SplitConfig] = Field(
         min_length=1, description="split name -> files, relative to the corpus' folder"
@@ -98,24 +101,34 @@ class CorpusEntry(Config):
 
     @model_validator(mode="after")
     def _splits_fit(self) -> "CorpusEntry":
-        for name, split in self.splits.items():
-            if split.corpus is not None or split.first is not None:
-                raise ValueError(f"splits.{name}: allowed keys: tsv, src, tgt")
+        conflicts: list[Conflict] = [
+            (f"splits.{name}", "allowed keys: tsv, src, tgt")
+            for name, split in self.splits.items()
+            if split.corpus is not None or split.first is not None
+        ]
         if self.embedded and self.files:
-            raise ValueError("an embedded corpus is never fetched: files do not go with it")
+            problem = "an embedded corpus is never fetched: files do not go with it"
+            conflicts.append(("files", problem))
         if self.hash_split is not None:
             if self.hash_split.of not in self.splits:
-                raise ValueError(f"hash_split.of: there is no split '{self.hash_split.of}'")
+                conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
             if taken := sorted(set(RUN_SPLITS) & set(self.splits)):
-                raise ValueError(f"hash_split would make {', '.join(taken)}, which splits has")
+                problem = f"would make {', '.join(taken)}, which splits has already"
+                conflicts.append(("hash_split", problem))
+        if conflicts:
+            raise conflict_error(conflicts)
         return self
 
     @property
     def split_names(self) -> list[str]:
-        """Every split that can be read, the three of a run first."""
+        """All splits that can be read, train, valid and test first."""
         cut = RUN_SPLITS if self.hash_split is not None else ()
         names = [*cut, *self.splits]
         return [n for n in RUN_SPLITS if n in names] + [n for n in names if n not in RUN_SPLITS]
+
+
+class _Catalog(RootModel[dict[PlainName, CorpusEntry]]):
+    """A catalogue: the entry of each corpus, by its name."""
 
 
 def data_folder(configured: Path) -> Path:
@@ -150,7 +163,7 @@ def find_entry(name: str, folder: Path) -> CorpusEntry:
 
 
 def corpus_folder(name: str, entry: CorpusEntry, folder: Path) -> Path:
-    """Where the files of a corpus lie: an embedded one in the wheel, or in a checkout's data/."""
+    """The folder of a corpus; an embedded one is in the wheel, or in a checkout's data/."""
     if not entry.embedded:
         return folder / name
     installed = Path(__file__).parent / name
@@ -163,48 +176,5 @@ def _builtin_catalog() -> dict[str, CorpusEntry]:
 
 
 def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
-    # Every scalar stays text until its field says what it is: `no` is Norwegian, and a checksum
-    # of digits is no number.
-    root = compose(read_text(path), str(path))
-    values = {} if root is None else _plain(root, path)
-    try:
-        return TypeAdapter(dict[PlainName, CorpusEntry]).validate_python(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"{path}:{_line_of(root, first['loc'])}: {key}: "
-            f"{first['msg'].removeprefix('Value error, ')}"
-        ) from None
-
-
-def _plain(node: yaml.Node, path: Path) -> object:
-    """The node as dicts, lists and text."""
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, path) for item in node.value]
-    if not isinstance(node, yaml.MappingNode):
-        return node.value
-    values: dict[str, object] = {}
-    for key, value in node.value:
-        line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(f"{path}:{line}: keys are plain names")
-        if key.value in values:
-            raise ConfigError(f"{path}:{line}: {key.value}: given twice")
-        values[key.value] = _plain(value, path)
-    return values
-
-
-def _line_of(node: yaml.Node | None, loc: tuple[int | str, ...]) -> int:
-    """The line of the key that `loc` leads to, or of the last one on the way that is there."""
-    line = node.start_mark.line + 1 if node is not None else 1
-    for part in loc:
-        if isinstance(node, yaml.MappingNode):
-            child = [(k, v) for k, v in node.value if k.value == str(part)]
-            if not child:
-                break
-            line, node = child[0][0].start_mark.line + 1, child[0][1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-    return line
+    # Untyped: `no` is Norwegian, and a checksum that happens to be all digits is no number.
+    return load_file(path, (), _Catalog, typed=False).root

@@ -57,7 +57,7 @@ def fetch_corpus(
     Files that are there and verify are kept, unless `force`. With `from_path`, a file or a
     folder, nothing is downloaded: each file is looked for there by its name, at any depth, and
     what is not there is left out. `source` keeps to the source of that name. `say` is told each
-    step in a line. Raises DataError where a file cannot be had (naming the address and --from),
+    step in a line. Raises DataError where a file cannot be had (naming the address),
     fails its checksum, where the corpus' folder is a link out of `folder`, or where train, valid
     and test cannot all be read in the end.
     """
@@ -70,7 +70,7 @@ def fetch_corpus(
     else:
         stay_inside(report.folder, folder, DataError)
     if from_path is not None and not from_path.exists():
-        raise DataError(f"--from {from_path}: no such file or folder")
+        raise DataError(f"`from_path={from_path}`: no such file or folder")
     for file_name, spec in entry.files.items():
         place = _Place(name, report.folder, file_name, _only(source, file_name, spec))
         try:
@@ -171,7 +171,7 @@ class _Place:
         reasons = "; ".join(failures) or "the catalogue gives no address"
         raise DataError(
             f"cannot download {self.file_name}: {reasons}; where you have the file, use: "
-            f"nmt corpus fetch {self.corpus} --from PATH"
+            f"nmt corpus fetch {self.corpus} `from_path=PATH`"
         )
 
     def copy(self, from_path: Path, say: Callable[[str], None], alone: bool) -> bool:
@@ -190,7 +190,9 @@ class _Place:
             loose.append(path)
         if len({digest(path) for path in loose}) > 1:
             listed = ", ".join(map(str, loose[:4]))
-            raise DataError(f"--from {from_path}: several {self.file_name}: {listed}; name one")
+            raise DataError(
+                f"`from_path={from_path}`: several {self.file_name}: {listed}; name one"
+            )
         if loose:
             self._copy(loose[0], say)
         elif failures:
@@ -210,7 +212,7 @@ class _Place:
 
     def _copy(self, path: Path, say: Callable[[str], None]) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        check_output(self.part, {"--from": [path]}, "the file that is written first")
+        check_output(self.part, {"`from_path`": [path]}, "the file that is written first")
         forget_part(self.part)
         shutil.copyfile(path, self.part)
         self._install(self.spec.sources, str(path), say)
@@ -253,7 +255,7 @@ def _regular(path: Path) -> Path:
     try:
         check_regular(path.stat().st_mode, path)
     except OSError as error:
-        raise DataError(f"--from {path}: {error.strerror}") from None
+        raise DataError(f"`from_path={path}`: {error.strerror}") from None
     return path
 
 

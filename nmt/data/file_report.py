@@ -1,4 +1,4 @@
-"""The odd lines of a text file: those that reading alters, and those that are easily overlooked."""
+"""Irregular lines of a text file: line ends, Unicode form, empty lines, the longest one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ SHOWN_LINES = 5
 
 @dataclass(frozen=True)
 class Lines:
-    """Some lines of a file: how many, and the numbers of the first, counted from 1."""
+    """A set of lines of a file: their count, and the numbers of the first ones, counted from 1."""
 
     count: int = 0
     first: tuple[int, ...] = ()
 
     def __add__(self, number: int) -> "Lines":
-        """These and the line of that number."""
+        """These lines and line `number`."""
         return Lines(self.count + 1, (*self.first, number)[:SHOWN_LINES])
 
 
 @dataclass(frozen=True)
 class FileReport:
-    """A file with its odd lines; line number `longest` has `longest_chars` characters, the most."""
+    """The irregular lines of a file. Line `longest` has the most characters, `longest_chars`."""
 
     path: str
     lines: int
@@ -37,7 +37,7 @@ class FileReport:
 
 
 def file_report(path: Path, is_tsv: bool = False) -> FileReport:
-    """Read `path` to its end; a line of a TSV is empty where one of its two sides is.
+    """Read `path` to its end. A line of a TSV counts as empty if one of its two sides is.
 
     Raises DataError as `stream_lines` does.
     """

@@ -1,4 +1,4 @@
-"""Rows of ids that lie one after another in a file, mapped into memory and read where needed."""
+"""Rows of ids stored end to end in a file, which is mapped into memory and read on demand."""
 
 import mmap
 from collections.abc import Callable, Iterator, Sequence
@@ -11,14 +11,14 @@ import numpy.typing as npt
 Ids = tuple[int, ...]
 
 _BLOCK = 64
-"""The place of every 64th row is kept; those between are found by the lengths."""
+"""The offset of every 64th row is stored; those between follow from the lengths."""
 
 _RELEASE_EVERY = 1 << 16
-"""Rows read before the pages that they lay in are given back: what is mapped counts as memory in
-use until then. The system keeps what it has room for, so nothing is read from the disk twice."""
+"""Rows to read before their pages are released: mapped pages count as memory in use until then.
+The system keeps pages that it has room for, so they need not be read from the disk again."""
 
 _SCANNED = 1 << 24
-"""Ids looked at in one go."""
+"""Ids that are checked at a time."""
 
 
 class IdRows(Sequence[Ids]):
@@ -27,8 +27,8 @@ class IdRows(Sequence[Ids]):
     def __init__(self, ids: npt.NDArray[np.integer], lengths: npt.NDArray[np.integer]) -> None:
         self._ids = ids
         self.lengths = lengths
-        whole = len(lengths) // _BLOCK * _BLOCK
-        sums = lengths[:whole].reshape(-1, _BLOCK).sum(axis=1, dtype=np.int64)
+        n_in_blocks = len(lengths) // _BLOCK * _BLOCK
+        sums = lengths[:n_in_blocks].reshape(-1, _BLOCK).sum(axis=1, dtype=np.int64)
         self._blocks = np.concatenate([[0], np.cumsum(sums)])
         self._map: mmap.mmap | None = None
         self._n_read = 0
@@ -73,7 +73,7 @@ class IdRows(Sequence[Ids]):
 
     @property
     def n_ids(self) -> int:
-        """How many there are in all rows."""
+        """The number of ids in all rows."""
         return len(self._ids)
 
     def highest(self) -> int:
@@ -85,7 +85,7 @@ class IdRows(Sequence[Ids]):
         return highest
 
     def lengths_with_eos(self) -> npt.NDArray[np.integer]:
-        """The lengths of the rows once eos stands at their ends."""
+        """The lengths of the rows with eos appended."""
         return self.lengths + self.lengths.dtype.type(1)
 
     def _release(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether the corpora of a config can be read, checked without training."""
+"""A check, without training, that the corpora of a config can be read."""
 
 from nmt.data.corpora import read_examples, resolve_split, split_files, stream_split
 from nmt.data.entries import RUN_SPLITS
@@ -6,14 +6,14 @@ from nmt.data.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
 
 MAX_READ_BYTES = 50 << 20
-"""The files of a split that are larger together are not read through: it would take too long."""
+"""A split whose files are larger together is not read, since that would take too long."""
 
 
 def check_corpora(data: DataConfig) -> list[str]:
-    """Raise ConfigError, a line for each fault, for what a training would refuse of its corpora.
+    """The named corpora that are not on disk, a line each: they can still be fetched.
 
-    Files of up to MAX_READ_BYTES a split are read to their ends. A named corpus that is not on the
-    disk is not an error: a line for each is returned.
+    Raises ConfigError, a line for each other fault that would stop a training. Splits of up to
+    MAX_READ_BYTES are read to the end.
     """
     faults: list[str] = []
     absent: list[str] = []

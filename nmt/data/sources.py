@@ -74,19 +74,19 @@ class DataConfig(Config):
     max_pieces: int = Field(
         default=100,
         ge=1,
-        description="a training pair longer than this on either side, in pieces, is left out "
-        "(and counted); evaluation sets lose nothing",
+        description="pieces on either side beyond which a training pair is left out (and "
+        "counted); evaluation sets keep all pairs",
     )
     vocab_pairs: int = Field(
         default=1_000_000,
         ge=1,
-        description="training pairs that the vocabularies are learned from, at equal distances, "
-        "where there are more",
+        description="training pairs from which the vocabularies are learned; of a larger set, so "
+        "many evenly spaced ones",
     )
     cache: UserPath | None = Field(
         default=None,
-        description="folder for the encoded training set, which is made once and then read from "
-        "the disk where it is needed: for corpora larger than memory; null: all in memory",
+        description="folder for the encoded training set, which is written once and then read "
+        "batch by batch, for corpora larger than memory; null: keep it in memory",
     )
     folder: UserPath = Field(
         default=Path("data"),
@@ -95,7 +95,7 @@ class DataConfig(Config):
 
 
 def stream_tsv(path: Path, max_bytes: int | None = None) -> Iterator[SentencePair]:
-    """The first two tab-separated fields of every line, in order; further fields are ignored.
+    """The first two tab-separated fields of each line, in order; further fields are ignored.
 
     Raises DataError (file:line) for a line with one field, and as `stream_lines` does.
     """
@@ -114,8 +114,7 @@ def stream_aligned(
 ) -> Iterator[SentencePair]:
     """Line n of `src` with line n of `tgt`, in order, empty lines included.
 
-    Raises DataError (file:line) where one file turns out to end before the other, and as
-    `stream_lines` does.
+    Raises DataError (file:line) if one file ends before the other, and as `stream_lines` does.
     """
     columns = (stream_lines(src, max_bytes[0]), stream_lines(tgt, max_bytes[1]))
     for n_pairs, (src_text, tgt_text) in enumerate(zip_longest(*columns)):
@@ -127,17 +126,17 @@ def stream_aligned(
 
 
 def read_tsv(path: Path) -> list[SentencePair]:
-    """All of `stream_tsv`."""
+    """The pairs of `stream_tsv` as a list."""
     return list(stream_tsv(path))
 
 
 def read_aligned(src: Path, tgt: Path) -> list[SentencePair]:
-    """All of `stream_aligned`."""
+    """The pairs of `stream_aligned` as a list."""
     return list(stream_aligned(src, tgt))
 
 
 def read_references(src: Path, tgts: Sequence[Path]) -> list[EvalExample]:
-    """One example a line of `src`, with that line of each of `tgts` as its references.
+    """One example per line of `src`; its references are that line of each of `tgts`.
 
     Raises DataError as `read_aligned` does.
     """

@@ -1,6 +1,6 @@
 """Signs that a corpus is not what its config says: shifted lines, swapped files, copies.
 
-Counts and correlations only, no model of a language: a sign is worth a look and proves nothing.
+It uses counts and correlations only, no language model. A sign proves nothing.
 """
 
 import re
@@ -20,7 +20,7 @@ BLOCK = 100
 
 _SHIFTS = tuple(k for k in range(-10, 11) if k)
 _SAMPLED = 2000
-"""Pairs, at equal distances, whose languages are looked at."""
+"""Pairs, evenly spaced, whose languages are checked."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 

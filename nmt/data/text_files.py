@@ -18,17 +18,17 @@ from nmt.data.compressed_files import MAGIC, PACKED, unpacked
 from nmt.errors import DataError
 
 MAX_LINE_BYTES = 16 << 20
-"""A longer line is no sentence: a file that is not text, or one without end."""
+"""A longer line is not a sentence: the file is not text, or has no end. In bytes."""
 
 MAX_RATIO = 100
-"""What is packed unpacks to at most so many times its size, or it is a bomb. Text becomes ten
-times as large; the most that deflate can do is a thousand."""
+"""Largest ratio of decompressed to compressed size; more is a decompression bomb. Text grows ten
+times; the most that deflate can do is a thousand."""
 
 ALWAYS_ALLOWED_BYTES = 64 << 20
-"""So much may be unpacked whatever the ratio: small files of equal lines pack very well."""
+"""Bytes that any file may decompress to: small files of equal lines compress very well."""
 
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""The methods of which zipfile unpacks no more than it is asked for: bzip2 and LZMA unpack all."""
+"""Zip methods that zipfile decompresses on demand. It decompresses bzip2 and LZMA whole."""
 
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -44,8 +44,8 @@ def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; a last line may go unended.
 
     `path` may be plain, a pipe, `.gz`, `.bz2`, `.xz`, a `.zip` with one text, or `x.zip/member`;
-    `max_bytes` is the most that is known to be in it. Raises DataError, naming file and line
-    where there is one, when it comes to what is wrong.
+    `max_bytes` is the known upper bound of its text. Raises DataError, which names file and line,
+    once the reader reaches the fault.
     """
     ending = "\r\n" if _ends_in_crlf(path, max_bytes) else "\n"
     with opened(path, max_bytes) as text:
@@ -53,7 +53,7 @@ def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
 
 
 def shown_name(path: Path) -> str:
-    """`path` as errors name it: with the member that is meant, where it is an archive of one."""
+    """`path` as errors name it: for an archive of one text, with the name of its member."""
     with opened(path) as text:
         return text.shown
 
@@ -64,9 +64,9 @@ def archive_of(path: Path) -> Path:
 
 
 class Text:
-    """An opened text: its bytes in order, within the limit of what it may unpack to.
+    """An opened text: its bytes in order, within the limit of its decompressed size.
 
-    `read(n)` gives n bytes at most, and nothing only at the end; `shown` is what errors call it.
+    `read(n)` gives at most n bytes, and none only at the end. `shown` is its name in errors.
     """
 
     def __init__(self, read: Callable[[int], bytes], shown: str, limit: int | None = None) -> None:
@@ -76,7 +76,7 @@ class Text:
         self._n_read = 0
 
     def lines(self, ending: str = "\n") -> Iterator[str]:
-        """The lines without their `ending`, as soon as they are read, up to one that is no text."""
+        """The lines without their `ending`, as they are read, up to one that is not text."""
         n_lines = 0
         for block in self.blocks():
             sound, fault = _decoded(block, self.shown, n_lines)
@@ -129,14 +129,14 @@ class Text:
 def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     """The text of `path`, read in place: nothing is ever unpacked onto the disk.
 
-    Raises DataError, then and while it is read, for whatever is wrong with the file.
+    Raises DataError for a faulty file, on opening or while it is read.
     """
     archive, member = _split_member(path)
     kind = archive.suffix.lower()
     try:
         if kind not in (".zip", *PACKED):
             with archive.open("rb") as stream:
-                yield Text(stream.read1, str(path), max_bytes)  # of a pipe, what there is
+                yield Text(stream.read1, str(path), max_bytes)  # a pipe gives what it has
             return
         by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
         limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
@@ -171,7 +171,7 @@ def missing(path: Path) -> str:
 def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
     """Whether every line of `path` ends in `\\r\\n`; read as far as the first that does not.
 
-    Not asked of a pipe, which can be read only once.
+    Not for a pipe, which can be read only once.
     """
     archive = archive_of(path)
     if archive.exists() and not archive.is_file():
@@ -187,7 +187,7 @@ def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
 
 
 def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | None]:
-    """The text of the block's lines, or of those before the first that is none, and its fault."""
+    """The decoded lines of the block up to the first that is not UTF-8, and its fault."""
     try:
         return block.decode("utf-8"), None
     except UnicodeDecodeError as error:
@@ -234,6 +234,6 @@ def _member(opened_zip: zipfile.ZipFile, archive: Path, member: str | None) -> s
 
 
 def _is_text(name: str) -> bool:
-    """Whether a zip member is text of a corpus: not _about.txt, not what a Mac adds."""
+    """Whether a zip member is text of a corpus: not _about.txt, not a file that macOS adds."""
     base = name.rsplit("/", maxsplit=1)[-1]
     return base.lower().endswith((".txt", ".tsv")) and not base.startswith((".", "_"))

@@ -1,0 +1,1 @@
+"""Beam search over any model, and the scoring of given translations."""

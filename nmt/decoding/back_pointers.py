@@ -1,7 +1,7 @@
-"""What a search leaves behind, and the way back from its ends to whole hypotheses.
+"""Back-pointers: what each step of a search leaves behind, and hypotheses read off from it.
 
-Reordering a beam copies no histories: each step remembers which row every choice extends and
-which choice every row was, so ids, log-probabilities and attention are read off backwards.
+Reordering a beam copies no histories. Each step stores which row every candidate extends, so
+ids, log-probabilities and attention of a hypothesis are collected from its last step backwards.
 """
 
 from collections.abc import Sequence
@@ -24,96 +24,102 @@ def length_penalty(n_pieces: int, alpha: float) -> float:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What one step chose: a table of W places per sentence, best first.
+class Candidates:
+    """The beam after a step: the W best continuations of each of B sentences, best first.
 
-    `parents` are the rows extended; a place whose sum of log-probabilities is -inf is void.
+    `log_probs` are those of the new piece, `totals` those of the hypothesis so far. `parents` are
+    the rows extended. A slot whose total is -infinity is empty.
     """
 
     ids: Int[Tensor, "B W"]
     log_probs: Float[Tensor, "B W"]
-    sums: Float[Tensor, "B W"]
+    totals: Float[Tensor, "B W"]
     parents: Int[Tensor, "B W"]
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step: where its R rows lay in the table before (flattened), where they looked, what
-    was chosen, and which of that has ended.
+class SearchStep:
+    """One step of a search over R rows, the unfinished hypotheses.
+
+    `slots` are the rows' places in the flattened (B, W) beam before the step, and `weights` their
+    attention. `ended` marks the candidates that are finished or cut at the length bound.
     """
 
-    places: Int[Tensor, " R"]
+    slots: Int[Tensor, " R"]
     weights: Float[Tensor, "R S"]
-    chosen: Chosen
+    candidates: Candidates
     ended: Bool[Tensor, "B W"]
 
 
 class _End(NamedTuple):
-    """A hypothesis' last piece: its step and its place in the flattened table."""
+    """The last piece of a hypothesis: its step, and its slot in the flattened beam."""
 
     step: int
-    place: int
+    slot: int
 
 
-class Trail:
-    """The steps of a search, on the host."""
+class BackPointers:
+    """The steps of a search as NumPy arrays, from which hypotheses are traced back."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.places = [_host(step.places) for step in steps]
-        self.weights = [_host(step.weights.float()) for step in steps]
-        self.ended = [_host(step.ended) for step in steps]
-        self.ids = [_host(step.chosen.ids.flatten()) for step in steps]
-        self.log_probs = [_host(step.chosen.log_probs.flatten()) for step in steps]
-        self.sums = [_host(step.chosen.sums.flatten()) for step in steps]
-        self.parents = [_host(step.chosen.parents.flatten()) for step in steps]
+    def __init__(self, steps: Sequence[SearchStep]) -> None:
+        self.slots = [_to_numpy(step.slots) for step in steps]
+        self.weights = [_to_numpy(step.weights.float()) for step in steps]
+        self.ended = [_to_numpy(step.ended) for step in steps]
+        self.ids = [_to_numpy(step.candidates.ids.flatten()) for step in steps]
+        self.log_probs = [_to_numpy(step.candidates.log_probs.flatten()) for step in steps]
+        self.totals = [_to_numpy(step.candidates.totals.flatten()) for step in steps]
+        self.parents = [_to_numpy(step.candidates.parents.flatten()) for step in steps]
 
-    def best(self, src_sizes: Sequence[int], n_best: int, alpha: float) -> list[list[Hypothesis]]:
-        """The `n_best` best ends of every sentence: finished before cut, then by score.
+    def n_best(self, src_lengths: Sequence[int], n: int, alpha: float) -> list[list[Hypothesis]]:
+        """The `n` best hypotheses of each sentence: finished before cut ones, then by score.
 
-        Of equal scores the shorter comes first, then the lower place. Raises NMTError where
-        nothing ended, which only NaN can cause.
+        Of equal scores the shorter comes first, then the lower slot. Raises NMTError for a
+        sentence without any hypothesis, which only NaN in the model's logits can cause.
         """
-        ends: list[list[_End]] = [[] for _ in src_sizes]
+        ends: list[list[_End]] = [[] for _ in src_lengths]
         for step, ended in enumerate(self.ended):
             for sentence, column in np.argwhere(ended).tolist():
                 ends[sentence].append(_End(step, sentence * ended.shape[1] + column))
-        found = []
-        for size, candidates in zip(src_sizes, ends, strict=True):
-            if not candidates:
+        hypotheses = []
+        for src_length, found in zip(src_lengths, ends, strict=True):
+            if not found:
                 raise NMTError(
                     "search: the model's logits are not numbers (NaN); "
                     "the checkpoint is damaged or its training diverged"
                 )
-            order = sorted(candidates, key=lambda end: self._rank(end, alpha))
-            found.append([self._walk_back(end, size, alpha) for end in order[:n_best]])
-        return found
+            best = sorted(found, key=lambda end: self._rank(end, alpha))[:n]
+            hypotheses.append([self._trace_back(end, src_length, alpha) for end in best])
+        return hypotheses
 
     def _rank(self, end: _End, alpha: float) -> tuple[bool, float]:
-        unfinished = self.ids[end.step][end.place] != EOS_ID
-        score = float(self.sums[end.step][end.place]) / length_penalty(end.step + 1, alpha)
-        return bool(unfinished), -score
+        is_cut = self.ids[end.step][end.slot] != EOS_ID
+        score = float(self.totals[end.step][end.slot]) / length_penalty(end.step + 1, alpha)
+        return bool(is_cut), -score
 
-    def _walk_back(self, end: _End, src_size: int, alpha: float) -> Hypothesis:
-        """The hypothesis that ends at `end`, its attention cut to its own source's positions."""
-        ids, log_probs, looks = [], [], []
-        place = end.place
+    def _trace_back(self, end: _End, src_length: int, alpha: float) -> Hypothesis:
+        """The hypothesis that ends at `end`; its attention has no columns of padding."""
+        ids, log_probs, attention = [], [], []
+        slot = end.slot
         for step in range(end.step, -1, -1):
-            row = self.parents[step][place]
-            ids.append(int(self.ids[step][place]))
-            log_probs.append(float(self.log_probs[step][place]))
-            looks.append(self.weights[step][row, :src_size])
-            place = self.places[step][row]
-        return scored(ids[::-1], log_probs[::-1], np.stack(looks[::-1]), alpha)
+            parent = self.parents[step][slot]
+            ids.append(int(self.ids[step][slot]))
+            log_probs.append(float(self.log_probs[step][slot]))
+            attention.append(self.weights[step][parent, :src_length])
+            slot = self.slots[step][parent]
+        return make_hypothesis(ids[::-1], log_probs[::-1], np.stack(attention[::-1]), alpha)
 
 
-def scored(
+def make_hypothesis(
     ids: Sequence[int],
     log_probs: Sequence[float],
     attention: npt.NDArray[np.float32],
     alpha: float,
     heads: npt.NDArray[np.float32] | None = None,
 ) -> Hypothesis:
-    """The Hypothesis of these parallel values; an empty one has score 0 and is unfinished."""
+    """The Hypothesis of T ids, with score sum(log_probs) / lp(T).
+
+    A hypothesis without ids is unfinished and has score 0.
+    """
     return Hypothesis(
         ids=tuple(ids),
         log_probs=tuple(log_probs),
@@ -124,6 +130,6 @@ def scored(
     )
 
 
-def _host(values: Tensor) -> npt.NDArray[np.generic]:
+def _to_numpy(values: Tensor) -> npt.NDArray[np.generic]:
     array: npt.NDArray[np.generic] = values.cpu().numpy()
     return array

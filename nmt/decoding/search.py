@@ -1,29 +1,28 @@
-"""Greedy and beam search, and forced decoding, over any Seq2Seq.
+"""Greedy and beam search over any Seq2Seq.
 
-The search knows a model by `encode`, `init_search_state`, `step` and `State.select` only, and
-`search_from` by the last two: it decodes whatever memory its states were started from. All
-sentences of a batch advance together; a row of the model is one unfinished hypothesis, and a row
-is dropped as soon as it has ended or can no longer matter.
+`search` knows a model by `encode`, `init_search_state`, `step` and `State.select` only.
+`search_from` needs just the last two, so it decodes whatever memory its states were started from.
+All sentences of a batch advance together. A row of the model is one unfinished hypothesis; it is
+dropped as soon as it is finished or can no longer be among the n best.
 
-What is guaranteed. Selection is deterministic: of equal candidates the lower place in the beam,
-then the lower id wins. Nothing is shared between the sentences of a batch: masks, bounds, sums
-and stopping are per sentence, sums of log-probabilities are fp64, and the padding of a batch
-adds exact zeros. What is not: a matrix product over another number of rows may differ in the
-last bits, so log-probabilities may differ by rounding (about 1e-6) from one batch size to
-another, and the choice between two candidates that are closer than this may differ with them.
+Selection is deterministic: of equal candidates the lower beam slot wins, then the lower id.
+Sentences of a batch share nothing: masks, length bounds, totals and stopping are per sentence,
+totals of log-probabilities are fp64, and padding adds exact zeros. One thing is not guaranteed: a
+matrix product over another number of rows may differ in its last bits. So log-probabilities may
+differ by rounding (about 1e-6) between batch sizes, and with them the choice between two
+candidates that are closer than that.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from nmt.decoding.back_pointers import Chosen, Step, Trail, length_penalty, scored
+from nmt.decoding.back_pointers import BackPointers, Candidates, SearchStep, length_penalty
 from nmt.device import CACHED_NUMBERS
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.ops.backend import operations
@@ -37,7 +36,7 @@ MAX_PIECES = 100_000
 
 
 class SearchConfig(Config):
-    """How the most probable translation is looked for."""
+    """How a search looks for the most probable translation."""
 
     beam: int = Field(
         default=5, ge=1, le=10_000, description="hypotheses kept per sentence; 1 is greedy"
@@ -83,21 +82,20 @@ class SearchConfig(Config):
         return max(1, min(bound, self.max_length))
 
 
-Stepper = Callable[[Int[Tensor, " R"], State], StepOutput]
-"""`Seq2Seq.step`, or the same of a decoder over another memory than words."""
+StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
+"""`Seq2Seq.step`, or the step of a decoder over another memory than words."""
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The unfinished hypotheses: what the next model step reads.
+    """The R unfinished hypotheses that the next step extends.
 
-    `places[r]` says where row r lies in the (B, W) table, flattened; `sums` are the
-    log-probabilities of the rows so far.
+    `slots` are their places in the flattened (B, W) beam, `totals` their log-probabilities.
     """
 
-    places: Int[Tensor, " R"]
+    slots: Int[Tensor, " R"]
     last_ids: Int[Tensor, " R"]
-    sums: Float[Tensor, " R"]
+    totals: Float[Tensor, " R"]
     state: State
 
 
@@ -108,21 +106,21 @@ def search(
     src_lengths: Int[Tensor, " B"],
     config: SearchConfig,
     vocab_size: int,
-    check: Callable[[], None] | None = None,
+    on_step: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of every sentence, best first.
+    """The `n_best` best hypotheses of each sentence, best first.
 
-    Every step keeps the `beam` most probable continuations of a sentence; those with eos leave
-    the beam as finished. Finished hypotheses come before those cut at the length bound
-    (`SearchConfig.length_bound`); either are ordered by score, sum(log p) / lp(T). A hypothesis
-    is given up, exactly, once it cannot come among the n best: its sum can only fall and lp only
-    grow, so its score cannot exceed sum / lp(bound). There are fewer than `n_best` only where
-    fewer sequences exist.
+    Each step keeps the `beam` most probable continuations of a sentence; those that end with eos
+    leave the beam as finished. Finished hypotheses come before those cut at the length bound
+    (`SearchConfig.length_bound`), and both are ordered by score, sum(log p) / lp(T). A row is
+    dropped once it cannot be among the n best: its total only falls and lp only grows, so its
+    score never exceeds total / lp(bound). A sentence has fewer than `n_best` hypotheses only
+    where fewer sequences exist.
 
-    `src_ids` end with eos, padding follows. `vocab_size` counts the real target pieces: ids from
-    there on, pad and bos are never produced. The model should be in eval mode. `check` is called
-    before every step; what it raises ends the search. Raises NMTError where a sentence gets no
-    hypothesis, because the model's logits are NaN.
+    `src_ids` end with eos, padding follows. `vocab_size` counts the real target pieces: pad, bos
+    and ids from `vocab_size` on are never produced. The model should be in eval mode. `on_step`
+    is called before each step; an exception that it raises ends the search. Raises NMTError for a
+    sentence without a hypothesis, which happens if the model's logits are NaN.
     """
     if src_ids.shape[0] == 0:
         return []
@@ -131,8 +129,8 @@ def search(
     state = model.init_search_state(model.encode(src_ids, keep))
 
     def step(last_ids: Int[Tensor, " R"], state: State) -> StepOutput:
-        if check is not None:
-            check()
+        if on_step is not None:
+            on_step()
         return model.step(last_ids, state)
 
     return search_from(step, state, first_ids, src_lengths.tolist(), config, vocab_size)
@@ -140,160 +138,121 @@ def search(
 
 @torch.inference_mode()
 def search_from(
-    step: Stepper,
+    step: StepFunction,
     state: State,
     first_ids: Int[Tensor, " B"],
-    src_sizes: Sequence[int],
+    src_lengths: Sequence[int],
     config: SearchConfig,
     vocab_size: int,
 ) -> list[list[Hypothesis]]:
-    """`search` from B started states, whatever the memory that their decoder looks at.
+    """`search` from B initial states, whatever memory their decoder attends to.
 
     `first_ids` are what the decoder reads before the first piece: bos in translation.
-    `src_sizes` say how many of the S positions belong to each row, and bound its length.
+    `src_lengths` say how many of the S positions belong to each row, and bound its length.
     """
-    bounds = [config.length_bound(size) for size in src_sizes]
+    bounds = [config.length_bound(length) for length in src_lengths]
     device = first_ids.device
     rows = _Rows(
-        places=torch.arange(len(bounds), device=device) * config.beam,
+        slots=torch.arange(len(bounds), device=device) * config.beam,
         last_ids=first_ids,
-        sums=torch.zeros(len(bounds), dtype=_sum_dtype(device), device=device),
+        totals=torch.zeros(len(bounds), dtype=_total_dtype(device), device=device),
         state=state,
     )
-    steps = _advance(step, rows, bounds, config, vocab_size)
-    return Trail(steps).best(src_sizes, config.n_best, config.length_penalty)
+    steps = _search_steps(step, rows, bounds, config, vocab_size)
+    return BackPointers(steps).n_best(src_lengths, config.n_best, config.length_penalty)
 
 
-def _sum_dtype(device: torch.device) -> torch.dtype:
+def _total_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64  # mps has no fp64
 
 
-def _advance(
-    step: Stepper, rows: _Rows, bounds: Sequence[int], config: SearchConfig, vocab_size: int
-) -> list[Step]:
-    """All steps, until no row is left that could still matter.
+def _search_steps(
+    step: StepFunction, rows: _Rows, bounds: Sequence[int], config: SearchConfig, vocab_size: int
+) -> list[SearchStep]:
+    """All steps, until no row can change the n best hypotheses.
 
-    Only the number of rows that live on goes to the host after a step; the rest stays put.
+    After a step only the number of remaining rows is copied to the host.
     """
-    device, exact = rows.sums.device, rows.sums.dtype
+    device, dtype = rows.totals.device, rows.totals.dtype
     penalties = [length_penalty(n, config.length_penalty) for n in range(max(bounds) + 1)]
-    last_penalties = torch.tensor([penalties[n] for n in bounds], dtype=exact, device=device)
-    limits = torch.tensor(bounds, device=device).unsqueeze(1)
-    best = torch.full((len(bounds), config.n_best), -torch.inf, dtype=exact, device=device)
-    banned_ids = torch.tensor(
-        [PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID], device=device
-    )
-    steps: list[Step] = []
+    bound_penalties = torch.tensor([[penalties[n]] for n in bounds], dtype=dtype, device=device)
+    length_bounds = torch.tensor(bounds, device=device).unsqueeze(1)
+    best_scores = rows.totals.new_full((len(bounds), config.n_best), -torch.inf)
+    forbidden = [PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID]
+    forbidden_ids = torch.tensor(forbidden, device=device)
+    steps: list[SearchStep] = []
     for length in range(1, max(bounds) + 1):
         out = step(rows.last_ids, rows.state)
-        best_pieces = _best_pieces(out, config.beam, banned_ids, vocab_size)
-        chosen = _choose(*best_pieces, rows, (len(bounds), config.beam))
-        exists = chosen.sums > -torch.inf
-        finished = exists & (chosen.ids == EOS_ID)
-        scores = (chosen.sums / penalties[length]).masked_fill(~finished, -torch.inf)
-        best = torch.cat([best, scores], dim=1).topk(config.n_best).values
-        cut = exists & ~finished & (limits == length)
-        steps.append(Step(rows.places, out.weights, chosen, finished | cut))
-        hopeless = chosen.sums / last_penalties.unsqueeze(1) <= best[:, -1:]
-        places = (exists & ~finished & ~cut & ~hopeless).flatten().nonzero().squeeze(1)
-        if len(places) == 0:
+        top_pieces = _top_pieces(out, config.beam, forbidden_ids, vocab_size)
+        candidates = _extend(rows, *top_pieces, len(bounds), config.beam)
+        exists = candidates.totals > -torch.inf
+        finished = exists & (candidates.ids == EOS_ID)
+        cut = exists & ~finished & (length_bounds == length)
+        steps.append(SearchStep(rows.slots, out.weights, candidates, finished | cut))
+        scores = (candidates.totals / penalties[length]).masked_fill(~finished, -torch.inf)
+        best_scores = torch.cat([best_scores, scores], dim=1).topk(config.n_best).values
+        hopeless = candidates.totals / bound_penalties <= best_scores[:, -1:]
+        slots = (exists & ~finished & ~cut & ~hopeless).flatten().nonzero().squeeze(1)
+        if len(slots) == 0:
             break
-        # Greedy rows keep their order: with none lost, the memory need not be copied.
-        unmoved = config.beam == 1 and len(places) == len(rows.places)
-        parents = chosen.parents.flatten()[places]
-        rows = _Rows(
-            places=places,
-            last_ids=chosen.ids.flatten()[places],
-            sums=chosen.sums.flatten()[places],
-            state=out.state if unmoved else out.state.select(parents),
-        )
+        # Greedy rows keep their order: if none has ended, the state need not be copied.
+        unmoved = config.beam == 1 and len(slots) == len(rows.slots)
+        rows = _next_rows(candidates, slots, out.state, unmoved)
     return steps
 
 
-def _choose(
+def _next_rows(
+    candidates: Candidates, slots: Int[Tensor, " R"], state: State, unmoved: bool
+) -> _Rows:
+    """The candidates in these slots as rows, each with its parent's state."""
+    return _Rows(
+        slots=slots,
+        last_ids=candidates.ids.flatten()[slots],
+        totals=candidates.totals.flatten()[slots],
+        state=state if unmoved else state.select(candidates.parents.flatten()[slots]),
+    )
+
+
+def _extend(
+    rows: _Rows,
     piece_log_probs: Float[Tensor, "R K"],
     piece_ids: Int[Tensor, "R K"],
-    rows: _Rows,
-    table: tuple[int, int],
-) -> Chosen:
-    """The W most probable extensions of each sentence's rows, of the K best pieces of each row.
+    n_sentences: int,
+    beam: int,
+) -> Candidates:
+    """The W = `beam` most probable continuations of each sentence's rows by their K best pieces.
 
-    K is W, where there are as many pieces: no sentence can take more than W of one row.
+    K is W, or the vocabulary where that is smaller: W pieces of one row fill the whole beam.
     """
-    n_sentences, beam = table
-    width = piece_ids.shape[1]
-    sums = rows.sums.new_full((n_sentences * beam, width), -torch.inf)
-    sums[rows.places] = rows.sums.unsqueeze(1) + piece_log_probs
-    row_of_place = torch.zeros_like(sums[:, 0], dtype=torch.long)
-    row_of_place[rows.places] = torch.arange(len(rows.places), device=sums.device)
-    ordered = sums.view(n_sentences, -1).sort(dim=1, descending=True, stable=True)
+    k = piece_ids.shape[1]
+    totals = rows.totals.new_full((n_sentences * beam, k), -torch.inf)
+    totals[rows.slots] = rows.totals.unsqueeze(1) + piece_log_probs
+    row_of_slot = torch.zeros_like(totals[:, 0], dtype=torch.long)
+    row_of_slot[rows.slots] = torch.arange(len(rows.slots), device=totals.device)
+    ordered = totals.view(n_sentences, -1).sort(dim=1, descending=True, stable=True)
     picks = ordered.indices[:, :beam]
-    first_places = torch.arange(n_sentences, device=sums.device).unsqueeze(1) * beam
-    parents = row_of_place[first_places + picks // width]
-    return Chosen(
-        ids=piece_ids[parents, picks % width],
-        log_probs=piece_log_probs[parents, picks % width],
-        sums=ordered.values[:, :beam],
+    first_slots = torch.arange(n_sentences, device=totals.device).unsqueeze(1) * beam
+    parents = row_of_slot[first_slots + picks // k]
+    return Candidates(
+        ids=piece_ids[parents, picks % k],
+        log_probs=piece_log_probs[parents, picks % k],
+        totals=ordered.values[:, :beam],
         parents=parents,
     )
 
 
-def _best_pieces(
-    out: StepOutput, beam: int, banned_ids: Int[Tensor, " N"], vocab_size: int
+def _top_pieces(
+    out: StepOutput, beam: int, forbidden_ids: Int[Tensor, " N"], vocab_size: int
 ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """The log-probabilities and ids of the W most probable pieces that may be produced, by row.
+    """The log-probabilities and ids of each row's `beam` most probable allowed pieces.
 
-    On a CPU a few rows at a time: what fits its cache is not written to memory.
+    A CPU takes a few rows at a time, so that their logits stay in its cache.
     """
-    # Twice a cache's size: half as many small operations are worth more than the cache's rest.
+    # Twice the cache's size was faster than once: it halves the number of small operations.
     n_numbers = 2 * CACHED_NUMBERS if out.features.device.type == "cpu" else sys.maxsize
     own = operations(out.vocabulary.backend, out.features)
-    best = [
-        own.top_k_log_probs(logits, min(beam, logits.shape[1]), banned_ids, vocab_size)
+    top = [
+        own.top_k_log_probs(logits, min(beam, logits.shape[1]), forbidden_ids, vocab_size)
         for logits in out.vocabulary.in_parts(out.features, n_numbers)
     ]
-    return torch.cat([values for values, _ in best]), torch.cat([ids for _, ids in best])
-
-
-@torch.inference_mode()
-def force(
-    model: Seq2Seq,
-    src_ids: Int[Tensor, "B S"],
-    src_lengths: Int[Tensor, " B"],
-    tgt_ids: Sequence[Sequence[int]],
-    alpha: float,
-    with_heads: bool = False,
-) -> list[Hypothesis]:
-    """What the model says of given translations: log-probabilities, score and attention.
-
-    `tgt_ids` are one translation per source, each with its own length and with eos where it is
-    to be scored as finished; `alpha` is the exponent of the length penalty. Equal to what
-    `search` reports of the same ids, up to rounding. `with_heads` gives each head's weights too.
-    """
-    longest = max((len(ids) for ids in tgt_ids), default=0)
-    src_sizes: list[int] = src_lengths.tolist()
-    if longest == 0:
-        n_heads = len(model.head_names)
-        none = [np.zeros((n_heads, 0, size), np.float32) for size in src_sizes]
-        return [scored([], [], w[0], alpha, w if with_heads else None) for w in none]
-    padded = [list(ids) + [PAD_ID] * (longest - len(ids)) for ids in tgt_ids]
-    tgt_out = torch.tensor(padded, device=src_ids.device)
-    tgt_in = torch.cat([torch.full_like(tgt_out[:, :1], BOS_ID), tgt_out[:, :-1]], dim=1)
-    keep = keep_from_lengths(src_lengths, src_ids.shape[1])
-    out = model(src_ids, keep, tgt_in, with_weights=True)
-    logits = out.logits.float()
-    log_probs = logits.gather(2, tgt_out.unsqueeze(2)).squeeze(2) - logits.logsumexp(dim=2)
-    weights = out.weights.float().cpu().numpy()
-    heads = out.heads.float().cpu().numpy() if with_heads else [None] * len(weights)
-    return [
-        scored(
-            ids,
-            row[: len(ids)],
-            look[: len(ids), :size].copy(),
-            alpha,
-            None if of_heads is None else of_heads[:, : len(ids), :size].copy(),
-        )
-        for ids, row, look, of_heads, size in zip(
-            tgt_ids, log_probs.tolist(), weights, heads, src_sizes, strict=True
-        )
-    ]
+    return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])

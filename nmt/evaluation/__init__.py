@@ -1,0 +1,1 @@
+"""Scores by sacreBLEU, with confidence intervals and paired comparison."""

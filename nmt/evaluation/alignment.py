@@ -1,4 +1,4 @@
-"""Hard word alignments read off attention, in the Pharaoh format that alignment tools share."""
+"""Hard word alignments from attention, in the Pharaoh format that alignment tools read."""
 
 from nmt.attention_maps.heads import MEAN, Head
 from nmt.attention_maps.words import AttentionTable, Level, attention_table
@@ -8,27 +8,27 @@ Link = tuple[int, int]
 
 
 def hard_alignment(table: AttentionTable, finished: bool) -> list[Link]:
-    """A link (source i, target j), both from 0, per target j: where j looked most.
+    """A link (source i, target j), both from 0, for each target j: its greatest weight.
 
-    i = argmax_s weights[j, s]; of equal weights the first counts. The row of eos (there if
-    `finished`) has no link, nor has a target that looked most at the source's eos.
+    i = argmax_s weights[j, s], the first of equal weights. The row of eos (present if `finished`)
+    has no link, nor has a target whose greatest weight is on the source's eos.
     """
     eos_column = len(table.source) - 1
     rows = table.weights[:-1] if finished else table.weights
-    looked_most = [(int(row.argmax()), target) for target, row in enumerate(rows)]
-    return [(source, target) for source, target in looked_most if source != eos_column]
+    strongest = [(int(row.argmax()), target) for target, row in enumerate(rows)]
+    return [(source, target) for source, target in strongest if source != eos_column]
 
 
 def pharaoh(
-    translation: Translation, which: int = 0, level: Level = "word", head: Head = MEAN
+    translation: Translation, rank: int = 0, level: Level = "word", head: Head = MEAN
 ) -> str:
-    """The alignment of hypothesis `which` as one line: `0-0 2-1 1-2`, source before target.
+    """The alignment of hypothesis `rank` as one line: `0-0 2-1 1-2`, source before target.
 
     The numbers count the words (or pieces) that the dump names. An empty translation gives an
     empty line.
     """
     if not translation.hypotheses:
         return ""
-    table = attention_table(translation, which, level, head)
-    links = hard_alignment(table, translation.hypotheses[which].hypothesis.finished)
+    table = attention_table(translation, rank, level, head)
+    links = hard_alignment(table, translation.hypotheses[rank].hypothesis.finished)
     return " ".join(f"{source}-{target}" for source, target in links)

@@ -1,4 +1,4 @@
-"""From a translator and examples to translations and their scores."""
+"""Evaluation: a translator and examples in, translations and their scores out."""
 
 import time
 from collections.abc import Sequence
@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, MetricResult, corpus_bleu, score
+from nmt.evaluation.significance import Comparison, compare
 from nmt.evaluation.tokenisation import DEFAULT_TOKENISATION, bleu_tokenisation
 from nmt.evaluation.typography import Comparable, comparable_texts
 from nmt.types import EvalExample, Translation
 
 BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
-"""The longest source, in words parted by spaces, of each bucket but the last."""
+"""The longest source of each length bucket but the last, in words between spaces."""
 
 
 @runtime_checkable
 class Translates(Protocol):
-    """What can be evaluated: the Translator, or anything else that keeps order and number."""
+    """Anything that can be evaluated, such as a Translator."""
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
         """One translation for each text, in the same order."""
@@ -24,7 +25,7 @@ class Translates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LengthBucket:
-    """BLEU of the sentences whose source has `shortest` to `longest` words (None: or more)."""
+    """BLEU of sentences whose source has `shortest` to `longest` words (None: no upper limit)."""
 
     shortest: int
     longest: int | None
@@ -34,9 +35,9 @@ class LengthBucket:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What was compared, and the scores by the keys of METRICS, in that order.
+    """The compared texts, and the scores by metric (a key of METRICS).
 
-    `seconds` is the time translating took, None where the translations were given.
+    `seconds` is the time of translating, None for translations from elsewhere.
     """
 
     compared: Comparable
@@ -57,10 +58,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """What to score by: keys of METRICS, the target language, and the bootstrap's resamples.
+    """How to score: keys of METRICS, the target language, and the number of bootstrap resamples.
 
-    `tokenize` is BLEU's tokenisation, None: the one for the language. `as_is`: score
-    every character of both sides as it stands (see typography.py).
+    `tokenize` is sacreBLEU's tokenisation for BLEU (None: that of the language). With `as_is`,
+    typography and Unicode form of both sides are compared as they are (see typography.py).
     """
 
     metrics: tuple[str, ...] = ("bleu",)
@@ -84,9 +85,10 @@ class Scoring:
 def evaluate(
     translator: Translates, examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
-    """Translate every example and score the whole against its references (typography.py).
+    """Translate all examples and score the translations against the references.
 
-    Raises DataError where there is no example, or one without a reference.
+    The translations get the references' typography first (typography.py). Raises DataError if
+    there is no example, or one without a reference.
     """
     start = time.perf_counter()
     texts = [t.text for t in translator.translate([e.src_text for e in examples])]
@@ -97,9 +99,9 @@ def evaluate(
 def score_translations(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
-    """Score translations made elsewhere, as `evaluate` scores those that it makes.
+    """Score given translations of the examples, in their order, as `evaluate` does.
 
-    Raises DataError where their number is not that of the examples, or as `evaluate` does.
+    Raises DataError if their number is not that of the examples, or as `evaluate` does.
     """
     compared = scoring.comparable(hyp_texts, examples)
     return Evaluation(
@@ -113,10 +115,34 @@ def score_translations(
     )
 
 
+def compare_with_baseline(
+    baseline_texts: Sequence[str], evaluation: Evaluation, scoring: Scoring
+) -> tuple[dict[str, Comparison], list[str]]:
+    """A paired bootstrap test of `evaluation` against other translations of its examples.
+
+    Returns a Comparison for each metric of `scoring`, and notes on what was altered in the
+    baseline for scoring. Raises DataError where the numbers of translations differ.
+    """
+    baseline = scoring.comparable(baseline_texts, evaluation.compared.examples)
+    refs = [example.ref_texts for example in baseline.examples]
+    comparisons = {
+        metric: compare(
+            metric,
+            baseline.hyp_texts,
+            evaluation.hyp_texts,
+            refs,
+            scoring.tgt_lang,
+            scoring.tokenisation,
+        )
+        for metric in scoring.metrics
+    }
+    return comparisons, baseline.notes()
+
+
 def bleu_of(
     translator: Translates, examples: Sequence[EvalExample], scoring: Scoring
 ) -> tuple[float, tuple[str, ...]]:
-    """BLEU (0..100) of real decoding with the translator's own search, and the texts scored."""
+    """BLEU (0..100) of the translator's own search, and the translations as they were scored."""
     texts = [t.text for t in translator.translate([e.src_text for e in examples])]
     compared = scoring.comparable(texts, examples)
     refs = [example.ref_texts for example in compared.examples]
@@ -129,9 +155,9 @@ def bleu_by_length(
     edges: Sequence[int] = BUCKET_WORDS,
     tokenize: str = DEFAULT_TOKENISATION,
 ) -> tuple[LengthBucket, ...]:
-    """BLEU by the length of the source, as in Bahdanau et al. 2015 (figure 2); no empty buckets.
+    """BLEU by source length, as in Bahdanau et al. 2015 (figure 2), without empty buckets.
 
-    `edges` are like BUCKET_WORDS. Nothing where the sources are not known (all empty).
+    `edges` are as BUCKET_WORDS. Returns () if the sources are unknown (all empty).
     """
     if not any(example.src_text for example in examples):
         return ()
@@ -141,8 +167,8 @@ def bleu_by_length(
         buckets.setdefault(sum(n_words > edge for edge in edges), []).append(index)
     return tuple(
         LengthBucket(
-            shortest=edges[place - 1] + 1 if place else 0,
-            longest=edges[place] if place < len(edges) else None,
+            shortest=edges[bucket - 1] + 1 if bucket else 0,
+            longest=edges[bucket] if bucket < len(edges) else None,
             n_sentences=len(members),
             bleu=corpus_bleu(
                 [hyp_texts[i] for i in members],
@@ -150,7 +176,7 @@ def bleu_by_length(
                 tokenize,
             ),
         )
-        for place, members in sorted(buckets.items())
+        for bucket, members in sorted(buckets.items())
     )
 
 

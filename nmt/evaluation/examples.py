@@ -1,14 +1,13 @@
-"""What is scored: the split of a run, or files; each line checked against each other."""
+"""The examples to score: a split of a run's data, or lines of files."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from nmt.data.compressed_files import PACKED
-from nmt.data.corpora import resolve_split, split_files
+from nmt.data.corpora import resolve_split
 from nmt.data.entries import RUN_SPLITS
 from nmt.data.sources import DataConfig, SplitConfig, read_lines, read_references
-from nmt.data.text_files import archive_of
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample
 
@@ -16,45 +15,29 @@ from nmt.types import EvalExample
 def split_named(data: DataConfig, name: str) -> SplitConfig:
     """The run's train, valid or test split, or any other split of the corpus it reads.
 
-    Raises ConfigError where the run has no such split.
+    Raises ConfigError if the run has no such split.
     """
     for own in RUN_SPLITS:
         if name == own:
             split = resolve_split(data, own)
             if split is None:
                 raise ConfigError(
-                    f"--split: the run's config has no {name} set; "
-                    f"set data.{name} there, or give --src and --ref"
+                    f"`split`: the run's config has no {name} set; "
+                    f"set data.{name} there, or give `src` and `ref`"
                 )
             return split
     corpora = [data.corpus, *(split.corpus for split in (data.test, data.valid) if split)]
     corpus = next((corpus for corpus in corpora if corpus is not None), None)
     if corpus is None:
         raise ConfigError(
-            f"--split: got '{name}', allowed: {', '.join(RUN_SPLITS)} "
+            f"`split`: got '{name}', allowed: {', '.join(RUN_SPLITS)} "
             "(the run reads no named corpus, which might have others)"
         )
     return SplitConfig(corpus=corpus, split=name)
 
 
-def files_read(
-    texts: Mapping[str, Iterable[Path | None]], data: DataConfig, split: str | None
-) -> dict[str, list[Path]]:
-    """The files on disk that texts, and a split of `data`, are read from, by their option's name.
-
-    Raises ConfigError where there is no such split, DataError where a file of it is missing.
-    """
-    files = {
-        option: [archive_of(path) for path in paths if path is not None]
-        for option, paths in texts.items()
-    }
-    if split is not None:
-        files["--split"] = split_files(split_named(data, split), data)
-    return files
-
-
 def language_of(path: Path) -> str:
-    """The language code that a file's name ends in, as news.fr, a.fr.gz or fr; "" for none."""
+    """The language code at the end of a file's name (news.fr, a.fr.gz, fr), or ""."""
     name = path.name
     for packed in PACKED:
         name = name.removesuffix(packed)
@@ -63,9 +46,9 @@ def language_of(path: Path) -> str:
 
 
 def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExample]:
-    """Line n of `src` (empty text without one) with line n of every one of `refs`.
+    """Line n of `src` with line n of each of `refs`; without `src` source texts are empty.
 
-    Raises DataError where the files are empty or differ in their number of lines.
+    Raises DataError if the files are empty or differ in their number of lines.
     """
     first = src if src is not None else refs[0]
     examples = read_references(first, refs)
@@ -74,17 +57,17 @@ def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExam
     return examples if src is not None else [replace(e, src_text="") for e in examples]
 
 
-def read_translations(path: Path, n_lines: int, what: str) -> list[str]:
-    """The lines of `path`, a translation of the `n_lines` sentences of `what`.
+def read_translations(path: Path, n_lines: int, corpus: str) -> list[str]:
+    """The lines of `path`, a translation of the `n_lines` sentences of `corpus`.
 
-    Raises DataError where it has none, or another number of lines.
+    Raises DataError if it has no lines, or another number of them.
     """
     lines = read_lines(path)
     if not lines:
         raise DataError(f"{path}: no lines, there must be a translation a line")
     if len(lines) != n_lines:
         raise DataError(
-            f"{path} has {len(lines)} lines, but {what} has {n_lines}; "
+            f"{path} has {len(lines)} lines, but {corpus} has {n_lines}; "
             "there must be one translation a line, in the same order"
         )
     return lines

@@ -1,4 +1,4 @@
-"""Corpus metrics, all of them sacreBLEU's: a table from a name to what is computed.
+"""Corpus metrics, all computed by sacreBLEU, in a table by name.
 
 BLEU: Papineni et al. 2002 (P02-1040); chrF: Popović 2015 (W15-3049); TER: Snover et al. 2006;
 sacreBLEU and its signatures: Post 2018 (arXiv 1804.08771). The confidence interval is the
@@ -29,9 +29,9 @@ DEFAULT_BOOTSTRAP = 1000
 class MetricResult:
     """One score of one corpus, 0..100 (TER may exceed 100; there, less is better).
 
-    `signature` is sacreBLEU's: it names all that the score depends on. `low` and `high` bound
-    the 95 % confidence interval, mean ± half-width as sacreBLEU prints it, from `n_bootstrap`
-    resamples; both are None where `n_bootstrap` is 0.
+    `signature` is sacreBLEU's and names all that the score depends on. `low` and `high` bound the
+    95 % confidence interval (mean ± half-width, as sacreBLEU prints it) from `n_bootstrap`
+    resamples. Both are None if `n_bootstrap` is 0.
     """
 
     name: str
@@ -44,9 +44,9 @@ class MetricResult:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What is done to the lines of both sides before sacreBLEU reads them.
+    """A preprocessing of the lines of both sides before sacreBLEU reads them.
 
-    `apply` takes lines and their language; `sign` gives what it adds to the signature.
+    `apply` takes lines and their language; `sign` returns its addition to the signature.
     """
 
     apply: Callable[[Sequence[str], str], list[str]]
@@ -55,9 +55,9 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """How a metric is computed: `name` is printed, `highest` is the top of its scale, if any.
+    """How a metric is computed; `name` is printed, `highest` is the top of its scale, if any.
 
-    `build` takes BLEU's tokenisation, which the other metrics do not use.
+    `build` takes BLEU's tokenisation, which other metrics ignore.
     """
 
     name: str
@@ -85,10 +85,10 @@ def _ter(_: str) -> "Metric":
 
 
 def _in_floats(metric: "Metric") -> "Metric":
-    """`metric`, whose resamples all score in Python's floats.
+    """`metric` with Python floats as the scores of its resamples.
 
-    Those of sacreBLEU score in NumPy's float32, but in a float where nothing matched, and
-    `statistics.mean`, which it calls on them, refuses a mixture.
+    sacreBLEU's resamples score in NumPy's float32, except for a Python float where nothing
+    matched. It calls `statistics.mean` on them, which refuses such a mixture.
     """
     compute = metric._compute_score_from_stats
 
@@ -104,7 +104,7 @@ def _in_floats(metric: "Metric") -> "Metric":
 def _tokenised_bleu(_: str) -> "Metric":
     from sacrebleu.metrics.bleu import BLEU
 
-    # force: the text is tokenised because we mean it to be; no warning about it.
+    # force: the text is tokenised on purpose, so no warning about it.
     return BLEU(tokenize="none", force=True)
 
 
@@ -129,14 +129,13 @@ def score(
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
     tokenize: str | None = None,
 ) -> MetricResult:
-    """The score of `hyps` by the metric of that name in METRICS; `refs[i]` are all of line i's.
+    """The score of `hyps` by `metric`, a key of METRICS; `refs[i]` are the references of line i.
 
-    `tokenize` is sacreBLEU's name of BLEU's tokenisation; None: the one for `tgt_lang`.
-
-    Every line may have its own number of references. `n_bootstrap` of 0 leaves the interval
-    out. sacreBLEU draws the resamples from a fixed seed (SACREBLEU_SEED, 12345), so the
-    interval is reproducible. Raises DataError where the two sides differ in length, are empty,
-    or a line has no reference, and ConfigError for a SACREBLEU_SEED that is no seed.
+    `tokenize` is sacreBLEU's name of BLEU's tokenisation (None: that of `tgt_lang`). Lines may
+    have different numbers of references. With `n_bootstrap` 0 there is no interval. sacreBLEU
+    draws resamples from a fixed seed (SACREBLEU_SEED, 12345), so intervals are reproducible.
+    Raises DataError if the two sides differ in length, are empty, or a line has no reference,
+    and ConfigError for an invalid SACREBLEU_SEED.
     """
     spec = METRICS[metric]
     hyps, streams = comparable(spec, hyps, refs, tgt_lang)
@@ -166,10 +165,10 @@ def score(
 def corpus_bleu(
     hyps: Sequence[str], refs: Sequence[tuple[str, ...]], tokenize: str = DEFAULT_TOKENISATION
 ) -> float:
-    """sacreBLEU's cased BLEU, 0..100, and nothing else: for validation in training."""
+    """sacreBLEU's cased BLEU, 0..100, without interval and signature: for validation."""
     from sacrebleu.metrics.bleu import BLEU
 
-    # force: no warning, at every validation anew, about text that looks tokenised.
+    # force: no warning at each validation about text that looks tokenised.
     streams = cast("list[tuple[str, ...]]", reference_streams(refs, len(hyps)))
     scorer = BLEU(force=True, tokenize=tokenize)
     return within(scorer.corpus_score(hyps, streams).score, METRICS["bleu"])
@@ -178,7 +177,7 @@ def corpus_bleu(
 def comparable(
     spec: MetricSpec, hyps: Sequence[str], refs: Sequence[tuple[str, ...]], tgt_lang: str
 ) -> tuple[Sequence[str], list[tuple[str | None, ...]]]:
-    """Both sides as sacreBLEU is to read them: prepared, the references in streams.
+    """Both sides as sacreBLEU reads them: preprocessed, with references in streams.
 
     Raises DataError and ConfigError as `score` does.
     """
@@ -195,10 +194,10 @@ def comparable(
 def reference_streams(
     refs: Sequence[tuple[str, ...]], n_lines: int
 ) -> list[tuple[str | None, ...]]:
-    """The references the way sacreBLEU wants them: stream k holds every line's k-th, or None.
+    """The references in sacreBLEU's layout: stream k has the k-th reference of each line, or None.
 
-    sacreBLEU leaves a None out (it does not count as an empty reference) and writes
-    `nrefs:var` into the signature. Raises DataError as `score` does.
+    sacreBLEU ignores None (it is no empty reference) and writes `nrefs:var` into the signature.
+    Raises DataError as `score` does.
     """
     if len(refs) != n_lines:
         raise DataError(f"score: got {n_lines} translations for {len(refs)} lines of references")
@@ -221,13 +220,14 @@ def _prepare_stream(
     prepare: Preparation,
     tgt_lang: str,
 ) -> tuple[str | None, ...]:
-    """`prepare` applied to the references that are there; the None between them stay."""
+    """The preprocessed references of a stream; None stays None."""
     prepared = iter(prepare.apply([line for line in stream if line is not None], tgt_lang))
     return tuple(None if line is None else next(prepared) for line in stream)
 
 
 def within(value: float, spec: MetricSpec) -> float:
-    """`value` kept on the metric's scale: exp(log 100) is 100.00000000000004, and a symmetric
-    interval around a score near the end of the scale would reach beyond it.
+    """`value`, clipped to the metric's scale.
+
+    exp(log 100) is 100.00000000000004, and a symmetric interval may reach beyond the scale.
     """
     return max(0.0, value if spec.highest is None else min(value, spec.highest))

@@ -1,4 +1,4 @@
-"""The tokenised lower-cased BLEU of the Multi30k papers: the text as they compare it.
+"""The preprocessing for the tokenised, lower-cased BLEU of the Multi30k papers.
 
 Three steps in the order of the data set's own script (github.com/multi30k/dataset,
 scripts/task1-tokenize.sh): lower-case, normalise the punctuation, tokenise; the last two by
@@ -14,9 +14,9 @@ from nmt.evaluation.tokenisation import language_code
 
 
 def tokenise(lines: Sequence[str], lang: str) -> list[str]:
-    """Each line lower-cased, its punctuation normalised, Moses-tokenised, tokens parted by spaces.
+    """Each line lower-cased, with normalised punctuation, as Moses tokens between spaces.
 
-    Raises DataError where sacremoses, an extra of this package, is not installed.
+    Raises DataError if sacremoses, an extra of this package, is not installed.
     """
     try:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
@@ -36,5 +36,5 @@ def tokenise(lines: Sequence[str], lang: str) -> list[str]:
 
 
 def signature(lang: str) -> str:
-    """What the tokenisation adds to sacreBLEU's signature: steps, language, sacremoses' version."""
+    """The addition to sacreBLEU's signature: steps, language, and the version of sacremoses."""
     return f"prep:lc.norm.tok.{language_code(lang)}|sacremoses:{version('sacremoses')}"

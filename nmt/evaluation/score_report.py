@@ -1,4 +1,4 @@
-"""An evaluation in words, as JSON, and on disk."""
+"""The report of an evaluation: as text, as JSON, and as a file of the run."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from nmt.storage.output import write_lines
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where a report was written, and the metrics of other translations that were dropped there."""
+    """Where a report was written, and the metrics of older translations it dropped there."""
 
     path: Path
     dropped: tuple[str, ...]
@@ -24,9 +24,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
-    """An evaluation under a name that tells it from others of the same run.
+    """An evaluation, with a name that is unique among those of its run.
 
-    `about` says what was scored and how it was made; `comparisons` is empty without a baseline.
+    `about` says what was scored and how it was translated. `comparisons`, by metric, is empty
+    without a baseline.
     """
 
     name: str
@@ -35,7 +36,7 @@ class EvalReport:
     about: Mapping[str, object]
 
     def as_json(self) -> dict[str, object]:
-        """All of it, fit for json.dumps."""
+        """The report as values for json.dumps."""
         evaluation = self.evaluation
         return {
             **self.about,
@@ -52,11 +53,11 @@ class EvalReport:
         }
 
     def keep(self, run: Path) -> Kept:
-        """Write eval/NAME.json in the run, and the translations, if it made them, to NAME.txt.
+        """Write eval/NAME.json in the run, and the translations of the run's model to NAME.txt.
 
-        Other scores that stand there stay if they are of the same translations and references,
-        and are dropped if not. Each file is written whole or not at all. Raises DataError where
-        it cannot be, and CheckpointError for a link in eval/.
+        Other scores in that file stay if they are of the same translations and references, and
+        are dropped if not. Each file is written completely or not at all. Raises DataError if
+        that fails, and CheckpointError for a link in eval/.
         """
         check_tree(run, ("eval",))
         path = report_path(run, self.name)
@@ -74,12 +75,12 @@ class EvalReport:
 
 
 def report_path(run: Path, name: str) -> Path:
-    """Where a run keeps the report `name`; its translations are beside it, in a .txt."""
+    """The path of the report `name` in a run; its translations are beside it, in a .txt."""
     return run / "eval" / f"{name}.json"
 
 
 def _read(path: Path) -> dict[str, object]:
-    """What an earlier evaluation left; nothing where there is none, or it is damaged."""
+    """The earlier report at `path`; {} if there is none, or it is damaged."""
     try:
         found = read_json(path, DataError)
     except (FileNotFoundError, DataError):
@@ -99,9 +100,9 @@ def _is_of_the_same(content: Mapping[str, object], before: Mapping[str, object])
 
 
 def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[str, object]:
-    """A report with what an earlier one of the same translations has besides.
+    """`content` with the further scores of an earlier report of the same translations.
 
-    Comparisons stay if they are with the same baseline, or if there is none now.
+    Earlier comparisons stay if they are with the same baseline, or if there is none now.
     """
     keys = ["scores"]
     sums, earlier = _section(content, "sha256"), _section(before, "sha256")
@@ -137,7 +138,7 @@ def comparison_line(comparison: Comparison, baseline: object) -> str:
 
 
 def length_line(evaluation: Evaluation) -> str:
-    """BLEU by length of the source, in a line; nothing where all are of one bucket."""
+    """A line with BLEU by source length; "" if all sentences are in one bucket."""
     buckets = evaluation.by_length
     if len(buckets) < 2:
         return ""
@@ -150,7 +151,7 @@ def length_line(evaluation: Evaluation) -> str:
 
 
 def speed_line(evaluation: Evaluation) -> str:
-    """How long translating took; nothing where the translations were given."""
+    """A line with the time of translating; "" for translations from elsewhere."""
     if evaluation.seconds is None:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Is one translation better than another, or lucky? Koehn 2004 (W04-3250), by sacreBLEU."""
+"""Significance of a difference in scores: paired bootstrap (Koehn 2004, W04-3250) by sacreBLEU."""
 
 import os
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two translations of one corpus by one metric.
+    """The scores of two translations of one corpus by one metric, and their significance.
 
-    `p_value` is the share of paired bootstrap resamples whose difference strays further from the
-    mean than the observed one from 0: below 0.05, by custom, the systems differ. It is 1 where
-    the scores are the same.
+    `p_value` is the share of paired bootstrap resamples whose difference deviates more from the
+    mean difference than the observed one from 0. Below 0.05, by convention, the systems differ.
+    It is 1 if the scores are equal.
     """
 
     name: str
@@ -42,9 +42,8 @@ def compare(
 ) -> Comparison:
     """Paired bootstrap of `hyps` against `baseline_hyps`, with sacreBLEU's fixed seed.
 
-    `tokenize` is as in `metrics.score`; there are DEFAULT_BOOTSTRAP resamples.
-
-    Raises DataError where the three differ in length, or as `metrics.score` does.
+    `tokenize` is as in `metrics.score`; there are DEFAULT_BOOTSTRAP resamples. Raises DataError
+    if the three differ in length, or as `metrics.score` does.
     """
     from sacrebleu.significance import PairedTest, Result
 
@@ -67,8 +66,8 @@ def compare(
     results = next(column for title, column in columns.items() if title != "System")
     baseline, system = (cast("Result", result) for result in results)
     assert system.p_value is not None  # there is one for every system but the baseline
-    # sacreBLEU counts resamples beyond the difference, strictly, and so finds none, and a p of
-    # 1/(n + 1), between a system and itself.
+    # sacreBLEU counts resamples strictly beyond the observed difference. Between a system and
+    # itself it finds none, which would give p = 1/(n + 1).
     p_value = 1.0 if system.score == baseline.score else float(system.p_value)
     scores = within(baseline.score, spec), within(system.score, spec)
     return Comparison(spec.name, *scores, p_value, DEFAULT_BOOTSTRAP)
@@ -76,12 +75,11 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much better several runs of one system are than several of another, on average.
+    """How much better several runs of a system are than several of a baseline, on average.
 
-    `mean` is the difference of the mean scores, positive where the system is better. `low` and
-    `high` bound its 95 % interval over paired bootstrap resamples of the sentences, and
-    `p_value` is that of Comparison. What other sentences would change is in these; what other
-    runs would change is not.
+    `mean` is the difference of the mean scores, positive if the system is better. `low` and
+    `high` bound its 95 % interval over paired bootstrap resamples of the sentences; `p_value` is
+    as in Comparison. These cover the choice of the sentences, not that of the runs.
     """
 
     mean: float
@@ -99,10 +97,10 @@ def difference(
     tgt_lang: str = "fr",
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
 ) -> Difference:
-    """The runs `systems` against the runs `baselines`, each the translation of one corpus.
+    """The runs `systems` against the runs `baselines`, each a translation of the same corpus.
 
     With one run of each the p-value is that of `compare`: resamples and test are sacreBLEU's.
-    Raises DataError where two of the translations differ in length, or as `metrics.score` does.
+    Raises DataError if two of the translations differ in length, or as `metrics.score` does.
     """
     spec = METRICS[metric]
     scorer = spec.build(bleu_tokenisation(tgt_lang))
@@ -120,15 +118,15 @@ def difference(
     differences = mean_scores(systems) - mean_scores(baselines)
     observed, resampled = float(differences[0]), differences[1:]
     low, high = np.percentile(resampled, [2.5, 97.5])
-    strays = np.abs(resampled) - np.abs(resampled).mean()
-    p_value = float((strays > abs(observed)).sum() + 1) / (n_bootstrap + 1)
+    deviations = np.abs(resampled) - np.abs(resampled).mean()
+    p_value = float((deviations > abs(observed)).sum() + 1) / (n_bootstrap + 1)
     return Difference(
         observed, float(low), float(high), 1.0 if observed == 0 else p_value, n_bootstrap
     )
 
 
 def _resamples(n_lines: int, n_bootstrap: int) -> Int[np.ndarray, "n L"]:
-    """How often each line is in the corpus itself (row 0) and in each of sacreBLEU's resamples."""
+    """The count of each line in the corpus itself (row 0) and in each of sacreBLEU's resamples."""
     seed = os.environ.get("SACREBLEU_SEED", "12345")
     rng = np.random.default_rng(None if seed.lower() == "none" else int(seed))
     drawn = rng.choice(n_lines, size=(n_bootstrap, n_lines), replace=True)
@@ -142,7 +140,7 @@ def _scores(
     streams: Sequence[tuple[str | None, ...]],
     counts: Int[np.ndarray, "n L"],
 ) -> Float[np.ndarray, " n"]:
-    """The score of each resample. sacreBLEU has no public name for what it keeps of a line."""
+    """The score of each resample. sacreBLEU has no public API for the statistics of a line."""
     references = cast("list[tuple[str, ...]]", streams)  # None is allowed, see metrics.score
-    of_lines = np.array(scorer._extract_corpus_statistics(hyps, references), dtype=np.float64)
-    return np.array([scorer._compute_score_from_stats(row).score for row in counts @ of_lines])
+    line_stats = np.array(scorer._extract_corpus_statistics(hyps, references), dtype=np.float64)
+    return np.array([scorer._compute_score_from_stats(row).score for row in counts @ line_stats])

@@ -1,4 +1,4 @@
-"""Which of sacreBLEU's tokenisations BLEU counts in; not all languages have spaces."""
+"""The choice of sacreBLEU's tokenisation for BLEU; not all languages have spaces."""
 
 from typing import get_args
 
@@ -18,9 +18,9 @@ _OF_LANGUAGE = {
 """As sacreBLEU's command chooses, by the ISO 639-1 or 639-2 code of the target language."""
 
 
-def bleu_tokenisation(tgt_lang: str, asked: str | None = None) -> str:
-    """`asked`, or else the tokenisation for a language, such as `zh`, `zh-CN` or `fr`."""
-    return asked or _OF_LANGUAGE.get(language_code(tgt_lang), DEFAULT_TOKENISATION)
+def bleu_tokenisation(tgt_lang: str, tokenize: str | None = None) -> str:
+    """`tokenize`, or else the tokenisation for a language, such as `zh`, `zh-CN` or `fr`."""
+    return tokenize or _OF_LANGUAGE.get(language_code(tgt_lang), DEFAULT_TOKENISATION)
 
 
 def language_code(lang: str) -> str:
@@ -29,12 +29,15 @@ def language_code(lang: str) -> str:
 
 
 def check_tokenisation(name: str, where: str) -> None:
-    """Raise ConfigError where sacreBLEU lacks what the tokenisation needs; `where` is its key."""
+    """Raise ConfigError if the tokenisation `name` needs a package that is not installed.
+
+    `where` is the key or flag that the message names.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     try:
         BLEU(tokenize=name)
-    except (RuntimeError, ImportError):  # sacreBLEU raises the former for an extra that it lacks
+    except (RuntimeError, ImportError):  # sacreBLEU raises RuntimeError for a missing extra
         extra = name.partition("-")[0]
         raise ConfigError(
             f"{where}: BLEU's tokenisation {name} needs an extra of sacreBLEU; get it with: "
@@ -43,7 +46,7 @@ def check_tokenisation(name: str, where: str) -> None:
 
 
 def check_scoring(config: RunConfig) -> None:
-    """Raise ConfigError where BLEU of a training's validations could not be computed."""
+    """Raise ConfigError if the validations of a training could not compute BLEU."""
     if resolve_split(config.data, "valid") is not None:
         tokenize = bleu_tokenisation(config.data.tgt_lang, config.valid.bleu_tokenize)
         check_tokenisation(tokenize, "valid.bleu_tokenize")

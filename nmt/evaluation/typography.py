@@ -1,9 +1,9 @@
-"""Translations written the way their references are: metrics compare characters, not meaning.
+"""Translations in the typography of their references, because metrics compare characters.
 
-A model reads and writes normalised text (text/normalisation.py); print wants `l’été`, while most
-corpora have `l'été`, and to BLEU these are two different words. So before scoring, translations,
-never a reference, are put into whichever of the two forms the references are in. A letter with
-an accent may be one code point or two; for scoring, both sides are brought to NFC.
+A model reads and writes normalised text (text/normalisation.py). Print has `l’été`, most corpora
+have `l'été`, and for BLEU these are different words. So before scoring, translations are converted
+to the form that the references have; references are never converted. A letter with an accent may
+be one code point or two; both sides are scored in NFC.
 """
 
 import re
@@ -33,9 +33,9 @@ _ELISION = re.compile(r"(?<=[^\W\d_])'(?=[^\W_])")
 class Comparable:
     """Translations and references as they are scored, and what was altered for that.
 
-    `typography` is the form the translations were put into, None where they were left as they
-    are; `n_retyped` of them were in another, `n_not_nfc` of them and `n_refs_not_nfc` of the
-    references were not in NFC.
+    `typography` is the form of the translations, None if they were not converted. `n_retyped`
+    translations were in another form. `n_not_nfc` translations and `n_refs_not_nfc` references
+    were not in NFC.
     """
 
     hyp_texts: tuple[str, ...]
@@ -46,7 +46,7 @@ class Comparable:
     n_refs_not_nfc: int = 0
 
     def notes(self) -> list[str]:
-        """What was altered, a line each."""
+        """A line for each kind of alteration."""
         lines = []
         if self.n_retyped:
             form = "' and common spaces" if self.typography == "plain" else "’ and no-break spaces"
@@ -58,7 +58,7 @@ class Comparable:
             n_refs = sum(len(example.ref_texts) for example in self.examples)
             found = [(self.n_refs_not_nfc, n_refs, "references")]
             found += [(self.n_not_nfc, len(self.hyp_texts), "translations")]
-            counts = " and ".join(f"{n:,} of {whole:,} {what}" for n, whole, what in found if n)
+            counts = " and ".join(f"{n:,} of {n_all:,} {what}" for n, n_all, what in found if n)
             lines.append(f"{counts} are not in Unicode's NFC; both sides are scored in NFC")
         return lines
 
@@ -68,7 +68,7 @@ def comparable_texts(
 ) -> Comparable:
     """The translations in the typography of the references, and both sides in NFC.
 
-    No character of a reference changes for another: NFC spells the same text in other code points.
+    References keep their characters: NFC spells the same text in other code points.
     """
     lang = language_code(lang)
     refs = [ref for example in examples for ref in example.ref_texts]
@@ -89,11 +89,11 @@ def comparable_texts(
 
 
 def typography_of(texts: Sequence[str], lang: str) -> Typography:
-    """The form, plain or printed, that more of the texts are in as they stand; else plain.
+    """The form, plain or printed, of most of the texts; plain if as many are in each.
 
-    Plain is what `normalise` gives; printed is what `restore` makes of that, or, for a language
-    without rules, ’ between letters. One choice for a whole set of references: it can tell an
-    apostrophe's shape and nothing about a translation.
+    `normalise` gives the plain form. `restore` makes it the printed form, or, in a language
+    without rules, ’ between letters. There is one choice for all references, so it can reveal the
+    shape of an apostrophe but nothing about a translation.
     """
     given = [composed(text) for text in texts]
     plain_texts = [normalise(text, lang) for text in given]
@@ -105,7 +105,7 @@ def typography_of(texts: Sequence[str], lang: str) -> Typography:
 
 
 def write_as(typography: Typography, texts: Sequence[str], lang: str) -> list[str]:
-    """Translations, in whichever form they are, in the form asked for."""
+    """Translations, which may be in either form, in the given form."""
     if typography == "plain":
         return [text.translate(_AS_TYPED) for text in texts]
     return [_printed(normalise(text, lang), lang) for text in texts]

@@ -1,0 +1,1 @@
+"""Translator: text in, Translation out; whole files, unknown words."""

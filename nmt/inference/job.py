@@ -1,4 +1,4 @@
-"""A long translation into a file, which can be stopped at any line and continued there."""
+"""A long translation into a file, which can be stopped after any line and resumed there."""
 
 import contextlib
 import os
@@ -28,14 +28,14 @@ Write = Callable[[bytes], None]
 def job_output(
     out: Path, job: Mapping[str, object] | None, resume: bool = False, unit: int = 1
 ) -> Iterator[tuple[Write, int]]:
-    """A way to write lines to the file `out`, and how many lines are there already.
+    """Open `out` for lines; gives a function that writes them, and how many are there already.
 
-    The lines go to a file beside `out`, which takes its place when the block ends without an
-    error; until then `out` is as it was. `job` is all that the lines depend on, fit for JSON; it
-    is noted beside them (None: nothing is noted, and nothing can be resumed). With `resume` a
-    multiple of `unit` complete lines is kept, the rest cut off; without, they begin anew. What is
-    no regular file (nmt/storage/output.py) is written directly. Raises DataError where `out` is not
-    an unfinished file of the same job, cannot be written, or is being written by another command.
+    The lines go to a file beside `out`, which replaces it when the block ends without an error.
+    `job` holds all that the lines depend on, as JSON values; it is written beside them, so that
+    only the same job resumes them (None: the output cannot be resumed). With `resume` the complete
+    lines are kept, rounded down to a multiple of `unit`; without it the file begins anew. A path
+    that is no regular file is written directly (nmt/storage/output.py). Raises DataError if `out`
+    is not an unfinished file of the same job, cannot be written, or is in use by another command.
     """
     with output_errors(out):
         if is_direct(out):
@@ -52,7 +52,7 @@ def job_output(
         with locked(part, out) as descriptor, os.fdopen(descriptor, "r+b", closefd=False) as stream:
             note = _Note(place.with_name(place.name + NOTE_SUFFIX), job)
             try:
-                kept_bytes, n_lines = note.kept(stream, out, unit) if resume else (0, 0)
+                kept_bytes, n_lines = note.resumable(stream, out, unit) if resume else (0, 0)
                 lines = _Lines(stream, note, kept_bytes)
                 yield lines.write, n_lines
                 lines.begin()
@@ -70,26 +70,26 @@ def job_output(
 
 @dataclass
 class _Note:
-    """The note on an unfinished file; there is none where `job` is None."""
+    """The file that says which job an unfinished output is of; absent if `job` is None."""
 
     path: Path
     job: Mapping[str, object] | None
 
     def write(self) -> None:
-        """Note the job, or that there is none."""
+        """Write the job, or remove the note if there is none."""
         if self.job is None:
             self.remove()
         else:
             write_json(self.path, dict(self.job))
 
     def remove(self) -> None:
-        """Take the note away."""
+        """Delete the note if it exists."""
         self.path.unlink(missing_ok=True)
 
-    def kept(self, stream: BinaryIO, out: Path, unit: int) -> tuple[int, int]:
-        """The bytes and the lines of an unfinished file that stay.
+    def resumable(self, stream: BinaryIO, out: Path, unit: int) -> tuple[int, int]:
+        """The numbers of bytes and of lines of an unfinished file that can be kept.
 
-        Raises DataError where they are of another job.
+        Raises DataError if the file is of another job.
         """
         if os.fstat(stream.fileno()).st_size == 0:
             return 0, 0
@@ -107,18 +107,18 @@ class _Note:
             raise DataError(
                 f"{out}: cannot be resumed: it was begun with another {', '.join(sorted(changed))}"
             )
-        place = kept_bytes = n_lines = 0
+        position = kept_bytes = n_lines = 0
         for line in stream:
-            place += len(line)
+            position += len(line)
             n_lines += line.endswith(b"\n")
             if line.endswith(b"\n") and n_lines % unit == 0:
-                kept_bytes = place
+                kept_bytes = position
         return kept_bytes, n_lines // unit * unit
 
 
 @dataclass
 class _Lines:
-    """Writes lines into `stream`, which stays as it is until the first of them."""
+    """Writes lines into `stream`, which is not changed before the first of them."""
 
     stream: BinaryIO
     note: _Note | None = None
@@ -126,16 +126,16 @@ class _Lines:
     has_begun: bool = False
 
     def write(self, lines: bytes) -> None:
-        """Write lines, and have them in the file at once."""
+        """Write lines, and flush them to the file."""
         self.begin()
         self.stream.write(lines)
         self.stream.flush()
 
     def begin(self) -> None:
-        """Cut off what does not stay, before the first line.
+        """Before the first line, cut the file off after the bytes that are kept.
 
-        What was cut off is off the disk before the note says whose the rest is: after a power cut
-        no line of an older output counts as one of this job.
+        The cut is on the disk before the note names the job: after a power cut no line of an older
+        output is taken for one of this job.
         """
         if self.has_begun:
             return

@@ -1,4 +1,4 @@
-"""Several pieces of work at once on a CPU, each with threads of its own."""
+"""Independent pieces of work side by side on a CPU, for products too small for many threads."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -9,49 +9,53 @@ import torch
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-Check = Callable[[], None]
-"""Raises StoppedError where the work that calls it is not wanted any more."""
+CheckCancelled = Callable[[], None]
+"""Raises CancelledError once the caller has stopped waiting for the work that calls it."""
 
-_MOST_AT_ONCE = 8
-"""Each takes memory of its own; on a machine with more cores each takes several."""
-
-
-class StoppedError(Exception):
-    """What ends work whose caller has gone away; nobody sees it."""
+MAX_WORKERS = 8
+"""Each worker takes memory of its own; on more cores each has several threads."""
 
 
-def n_at_once(device: torch.device) -> int:
-    """How many pieces of work torch's threads are divided among."""
-    return min(torch.get_num_threads(), _MOST_AT_ONCE) if device.type == "cpu" else 1
+class CancelledError(Exception):
+    """Ends the work of a worker whose caller has stopped; no user sees it."""
 
 
-def in_parallel(
-    work: Callable[[_Item, Check], _Result], items: Sequence[_Item], device: torch.device
-) -> list[_Result]:
-    """The result of each item, in order; several at a time on a CPU, one by one elsewhere.
+def n_workers(device: torch.device) -> int:
+    """How many pieces of work may run at once: as many as torch's threads suffice for.
 
-    Small operations gain little from a second thread inside them; side by side they lose nothing.
-    All together use as many threads as torch was told to, `torch.get_num_threads()`. The first
-    error in the order of the items is raised here, and so is Ctrl-C: what has begun by then ends
-    when it next calls the Check that it was given, the rest is never begun.
+    Torch counts threads per thread that calls it. If this thread computes with 8, and one that
+    begins now would with 2, then 4 workers use the same 8. By default both counts are the same,
+    which leaves one worker. A process that wants more divides its threads once, as the command
+    line does (nmt/cli/process.py); this library never sets them.
     """
-    n_threads = torch.get_num_threads()
-    n_workers = min(n_at_once(device), len(items))
-    stop = threading.Event()
+    if device.type != "cpu":
+        return 1
+    with ThreadPoolExecutor(1) as pool:
+        threads_each = pool.submit(torch.get_num_threads).result()
+    return max(1, min(torch.get_num_threads() // threads_each, MAX_WORKERS))
+
+
+def parallel_map(
+    work: Callable[[_Item, CheckCancelled], _Result], items: Sequence[_Item], workers: int
+) -> list[_Result]:
+    """The result of `work` for each item, in order, with up to `workers` threads.
+
+    One worker, or one item, is computed in this thread. Raises the first error in the order of
+    the items, and KeyboardInterrupt. Work in progress then ends at its next CheckCancelled; the
+    remaining items are not started.
+    """
+    workers = min(workers, len(items))
+    cancelled = threading.Event()
 
     def check() -> None:
-        if stop.is_set():
-            raise StoppedError
+        if cancelled.is_set():
+            raise CancelledError
 
-    if n_workers <= 1:
+    if workers <= 1:
         return [work(item, check) for item in items]
-    # torch's number of threads is that of the thread that sets it, and of threads begun later.
-    pool = ThreadPoolExecutor(
-        n_workers, initializer=torch.set_num_threads, initargs=(n_threads // n_workers,)
-    )
+    pool = ThreadPoolExecutor(workers)
     try:
         return list(pool.map(lambda item: work(item, check), items))
     finally:
-        stop.set()
+        cancelled.set()
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(n_threads)

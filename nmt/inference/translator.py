@@ -1,45 +1,45 @@
-"""Text in, Translation out: a trained model with its tokenizers and a way to search."""
+"""Translator: text in, Translation out, by a trained model, its tokenizers and a beam search."""
 
 import reprlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from pathlib import Path
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from nmt.data.batching import pad_ids
-from nmt.decoding.search import SearchConfig, force
-from nmt.decoding.search import search as find
+from nmt.decoding.forced import force_decode
+from nmt.decoding.search import SearchConfig
+from nmt.decoding.search import search as beam_search
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
-from nmt.inference.parallel import Check, in_parallel, n_at_once
+from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
+from nmt.inference.search_batches import search_batches
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
-from nmt.runs.directory import load_model
+from nmt.runs.trained_run import TrainedRun
 from nmt.settings.config_file import load_values
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis, Translation
 
-_PIECES_PER_SENTENCE = 100
-"""A batch holds at most batch_size times as many padded pieces: memory stays bounded."""
-
 _BATCHES_PER_CHUNK = 16
-"""Texts of a stream are sorted by length within so many batches; more saves little padding."""
+"""Texts of a stream are sorted by length within this many batches; more saves little padding."""
 
 
 class Translator:
-    """Translates texts with one model, in any number and of any length.
+    """Translates any number of texts, of any length, with one model.
 
-    Texts are sorted by length and searched in batches, on a CPU several at once (parallel.py),
-    and come back in the order given; what a text is batched with changes its translation by
-    rounding at most (search.py). The model is put in eval mode and must be on `device`. With
-    `int8` a copy of it translates whose products are of 8-bit integers (models/quantized.py):
-    faster, and not quite the same. Raises ConfigError where that is no CPU.
+    Texts are sorted by length and searched in batches, which may run side by side on a CPU
+    (parallel.py). Translations come back in the order of the texts. The other texts of a batch
+    change a translation by rounding at most (decoding/search.py).
+
+    The model is put in eval mode and must be on `device`. With `int8` a quantized copy translates
+    (models/quantized.py): it is faster on a CPU, and less exact. Raises ConfigError for `int8` on
+    another device.
 
     >>> Translator.load("runs/starter").translate(["I am tired."])[0].text  # doctest: +SKIP
     'Je suis fatigué.'
@@ -60,27 +60,29 @@ class Translator:
         self.tokenizers = tokenizers
         self.device = device
         self.search = search or SearchConfig()
-        self.origin = "a model of no run"
+        self.origin = "a model without a run"
 
     @classmethod
     def load(
         cls,
-        run: FilePath,
+        run: FilePath | TrainedRun,
         device: str | torch.device = "auto",
         checkpoint: str = "best",
         search: SearchConfig | Mapping[str, object] | None = None,
         int8: bool = False,
     ) -> "Translator":
-        """The translator of a run directory; what `search` leaves out is as the run's config says.
+        """Load the translator of a run directory, or of a run that is open already.
 
-        `checkpoint` is `best`, `last` or `step-N`. Raises CheckpointError where the run or the
-        checkpoint is missing or damaged, and ConfigError for a device that is not there.
+        `search` is a SearchConfig, or keys of it to change in the run's own. `checkpoint` is
+        `best`, `last` or `step-N`. Raises CheckpointError if the run or the checkpoint is missing
+        or damaged, and ConfigError if the machine lacks the device.
         """
         chosen = resolve_device(device)
-        loaded = load_model(Path(run), checkpoint=checkpoint, device=chosen)
-        searching = _search_of(loaded.config.search, search)
-        translator = cls(loaded.model, loaded.tokenizers, chosen, searching, int8)
-        translator.origin = f"{Path(run)}, checkpoint {checkpoint} (step {loaded.step:,})"
+        run = run if isinstance(run, TrainedRun) else TrainedRun.open(run)
+        loaded = run.load_model(checkpoint, chosen)
+        search_config = _merged_search(loaded.config.search, search)
+        translator = cls(loaded.model, loaded.tokenizers, chosen, search_config, int8)
+        translator.origin = f"{run.path}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 
     def __repr__(self) -> str:
@@ -91,7 +93,7 @@ class Translator:
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """What the heads of the model's attention are called, in the order of Hypothesis.heads."""
+        """The names of the model's attention heads, in the order of Hypothesis.heads."""
         return self.model.head_names
 
     def translate(
@@ -102,31 +104,20 @@ class Translator:
         with_heads: bool = False,
         search: SearchConfig | Mapping[str, object] | None = None,
     ) -> list[Translation]:
-        """The translation of every text, in order; a text without any piece gets an empty one.
+        """Translate texts; a text without any piece gets an empty Translation.
 
-        `n_best` hypotheses each (default: the search's); `restore` writes them in the typography
-        of the language; `with_heads` gives the weights of every head of the attention; `search`
-        is that of this call, or has the keys of it that this call sets, such as {"beam": 1}. Raises
-        ConfigError for values that SearchConfig does not allow, and where `n_best` is over the
-        beam; TypeError for texts that are not str.
+        `n_best` is the number of hypotheses per text (None: the search's). `restore` writes them
+        in the typography of the language. `with_heads` adds the weights of each attention head.
+        `search` is the SearchConfig of this call, or keys to change for it, such as {"beam": 1}.
+        Raises ConfigError for values that SearchConfig does not allow and for an `n_best` over
+        the beam, TypeError for texts that are not str.
         """
-        config = _search_of(self.search, search)
+        config = _merged_search(self.search, search)
         if n_best is not None:
-            config = _search_of(config, {"n_best": n_best})
+            config = _merged_search(config, {"n_best": n_best})
         texts = _checked(texts)
         sources = [self.tokenizers.src.encode(text) for text in texts]
-        vocab_size = len(self.tokenizers.tgt.vocab)
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-
-        def searched(chosen: Sequence[int], check: Check) -> list[list[Hypothesis]]:
-            src_ids, lengths = self._padded([sources[i] for i in chosen])
-            return find(self.model, src_ids, lengths, config, vocab_size, check)
-
-        sizes = [len(source.ids) for source in sources]
-        batches = list(self._batches(sizes, n_parts=n_at_once(self.device)))
-        results = in_parallel(searched, batches, self.device)
-        for i, hypotheses in zip(chain(*batches), chain(*results), strict=True):
-            found[i] = hypotheses
+        found = self._search(sources, config)
         if with_heads:
             self._add_heads(sources, found)
         return [
@@ -134,19 +125,36 @@ class Translator:
             for text, source, hypotheses in zip(texts, sources, found, strict=True)
         ]
 
+    def _search(self, sources: Sequence[Encoded], config: SearchConfig) -> list[list[Hypothesis]]:
+        """The n best hypotheses of each source; none for an empty one."""
+        vocab_size = len(self.tokenizers.tgt.vocab)
+
+        def search_batch(batch: Sequence[int], check: CheckCancelled) -> list[list[Hypothesis]]:
+            src_ids, lengths = self._padded([sources[i] for i in batch])
+            return beam_search(self.model, src_ids, lengths, config, vocab_size, check)
+
+        sizes = [len(source.ids) for source in sources]
+        workers = n_workers(self.device)
+        batches = list(search_batches(sizes, config.batch_size, workers))
+        results = parallel_map(search_batch, batches, workers)
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for i, hypotheses in zip(chain(*batches), chain(*results), strict=True):
+            found[i] = hypotheses
+        return found
+
     def translate_stream(
         self, texts: Iterable[str], n_best: int | None = None, restore: bool = True
     ) -> Iterator[Translation]:
-        """`translate` for any number of texts in constant memory: read and answered by chunks.
+        """Translate any number of texts in constant memory, a chunk at a time.
 
-        A chunk is 16 batches, within which texts are sorted; with batch_size 1 every text is
-        answered before the next is read. Raises TypeError at once for one str, and for another
-        text that is no str where it is read. Where reading the next text raises an error, those
-        before it are answered first.
+        A chunk is 16 batches, within which texts are sorted. With batch_size 1 each text is
+        translated before the next is read. Raises TypeError: at once if `texts` is one str, and
+        when a text is read that is no str. If reading a text raises an error, the texts before it
+        are translated first.
         """
-        return self._streamed(_str_by_str(texts), n_best, restore)
+        return self._translate_chunks(_str_by_str(texts), n_best, restore)
 
-    def _streamed(
+    def _translate_chunks(
         self, texts: Iterator[str], n_best: int | None, restore: bool
     ) -> Iterator[Translation]:
         fault: Exception | None = None
@@ -165,17 +173,17 @@ class Translator:
 
     @property
     def chunk_size(self) -> int:
-        """How many texts of a stream are read, sorted and answered together."""
+        """How many texts of a stream are read, sorted and translated together."""
         size = self.search.batch_size
         return 1 if size == 1 else min(size * _BATCHES_PER_CHUNK, sys.maxsize)
 
     def force(
         self, texts: Iterable[str], target_texts: Iterable[str], with_heads: bool = False
     ) -> list[Translation]:
-        """What the model says of given translations: probability, score and attention of each.
+        """Score given translations: probability, score and attention of each (forced decoding).
 
-        Every Translation has one finished hypothesis whose text is the one given, none where the
-        source has no piece. `with_heads` as in `translate`. Raises DataError where the numbers of
+        Each Translation has one finished hypothesis, whose text is the given one, and none if the
+        source has no piece. `with_heads` is as in `translate`. Raises DataError if the numbers of
         texts differ, TypeError for texts that are not str.
         """
         texts, target_texts = _checked(texts), _checked(target_texts, "target_texts")
@@ -194,10 +202,10 @@ class Translator:
         ]
 
     def _add_heads(self, sources: Sequence[Encoded], found: list[list[Hypothesis]]) -> None:
-        """Give what was found the weights of every head.
+        """Add the weights of each head to the hypotheses that a search found.
 
-        The forced pass equals the steps, so it sees what the search saw, and the beam need not
-        carry N matrices for hypotheses of which most are given up.
+        Forced decoding computes them anew, with equal weights. So the beam need not carry a matrix
+        per head for hypotheses of which most are dropped.
         """
         places = [(i, rank) for i, best in enumerate(found) for rank in range(len(best))]
         tgt_ids = [found[i][rank].ids for i, rank in places]
@@ -208,43 +216,25 @@ class Translator:
     def _forced(
         self, sources: Sequence[Encoded], tgt_ids: Sequence[Sequence[int]], with_heads: bool
     ) -> Iterator[tuple[int, Hypothesis]]:
-        """What the model says of each pair whose source is not empty, with the pair's number."""
+        """The index and the Hypothesis of each pair whose source is not empty."""
         sizes = [
             max(len(source.ids), len(ids)) if source.ids else 0
             for source, ids in zip(sources, tgt_ids, strict=True)
         ]
-        for chosen in self._batches(sizes, by_area=with_heads):
-            src_ids, lengths = self._padded([sources[i] for i in chosen])
-            forced = force(
+        for batch in search_batches(sizes, self.search.batch_size, by_area=with_heads):
+            src_ids, lengths = self._padded([sources[i] for i in batch])
+            forced = force_decode(
                 self.model,
                 src_ids,
                 lengths,
-                [tgt_ids[i] for i in chosen],
+                [tgt_ids[i] for i in batch],
                 self.search.length_penalty,
                 with_heads,
             )
-            yield from zip(chosen, forced, strict=True)
-
-    def _batches(
-        self, sizes: Sequence[int], by_area: bool = False, n_parts: int = 1
-    ) -> Iterator[list[int]]:
-        """The places of what is not empty, longest first, in batches that bound the memory.
-
-        What it takes grows with the padded pieces, or `by_area` with their square. A batch has
-        no more than its share of `n_parts`.
-        """
-        order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
-        limit = min(self.search.batch_size, -(-len(order) // n_parts))
-        power = 2 if by_area else 1
-        start = 0
-        while start < len(order):
-            longest = sizes[order[start]]
-            count = max(1, min(limit, limit * _PIECES_PER_SENTENCE**power // longest**power))
-            yield order[start : start + count]
-            start += count
+            yield from zip(batch, forced, strict=True)
 
     def _padded(self, sources: Sequence[Encoded]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
-        """The ids with eos, padded, and their lengths."""
+        """The ids with eos, padded, and their lengths, eos included."""
         rows = [(*source.ids, EOS_ID) for source in sources]
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
         return pad_ids(rows).to(self.device), lengths
@@ -257,10 +247,10 @@ class Translator:
         )
 
 
-def _search_of(
+def _merged_search(
     base: SearchConfig, given: SearchConfig | Mapping[str, object] | None
 ) -> SearchConfig:
-    """`given`; or `base` with the keys set that `given` has."""
+    """`given` if it is a SearchConfig, else `base` with the keys of `given`."""
     if isinstance(given, SearchConfig):
         return given
     if not given:
@@ -276,7 +266,7 @@ def _checked(texts: Iterable[str], name: str = "texts") -> list[str]:
 
 
 def _str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
-    """`texts`, each of which is checked as it is read; one would be read letter by letter."""
+    """`texts`, each checked as it is read. One str is refused: it would be read by letters."""
     if isinstance(texts, str | bytes):
         got = type(texts).__name__
         raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")

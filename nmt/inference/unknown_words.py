@@ -1,9 +1,8 @@
-"""What the target vocabulary cannot say: the source's own word, or a lexicon's, in its place.
+"""Replacement of `<unk>` in translations by a source word, or by its entry in a lexicon.
 
-Where a translation has `<unk>`, the source word that the model looked at most is written instead
-(Luong et al. 2015, arXiv 1410.8206; with attention in place of their alignment Jean et al. 2015,
-arXiv 1412.2007, section 3.3): the word as the text has it, which is mostly unknown to the source
-vocabulary as well, never that vocabulary's token.
+The source word with the most attention takes the place of `<unk>` (Luong et al. 2015, arXiv
+1410.8206; by attention instead of their alignment: Jean et al. 2015, arXiv 1412.2007, section
+3.3). It is written as the source text has it, for the source vocabulary rarely knows it either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,14 +20,14 @@ from nmt.text.word_tokenizer import core
 from nmt.types import FilePath, TranslatedHypothesis, Translation
 
 Lexicon = Mapping[str, str]
-"""Source word -> what to write for it."""
+"""From a source word to its translation."""
 
 
 def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
-    """The entries of a file of lines `source word<TAB>target words`.
+    """Read a file of lines `source word<TAB>target words`.
 
-    Raises DataError (file:line) for a line of another form, a source side of several words or a
-    word that is given two meanings.
+    Raises DataError (file:line) for a line of another form, a source side of several words, or a
+    word with two translations.
     """
     lexicon: dict[str, str] = {}
     for number, line in enumerate(stream_lines(Path(path)), start=1):
@@ -38,13 +37,13 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
                 f"{path}:{number}: expected source word<TAB>target words, got {len(fields)} fields"
             )
         word = normalise(fields[0], tokenizers.src.lang)
-        meaning = normalise(fields[1], tokenizers.tgt.lang)
-        if not word or not meaning or " " in word:
+        target = normalise(fields[1], tokenizers.tgt.lang)
+        if not word or not target or " " in word:
             raise DataError(
                 f"{path}:{number}: expected one source word and its translation, got "
                 f"{fields[0][:40]!r} and {fields[1][:40]!r}"
             )
-        if lexicon.setdefault(word, meaning) != meaning:
+        if lexicon.setdefault(word, target) != target:
             raise DataError(f"{path}:{number}: '{word[:40]}' has another translation further up")
     return lexicon
 
@@ -52,13 +51,13 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
 def replace_unknown(
     translation: Translation, tokenizers: Tokenizers, lexicon: Lexicon, restore: bool = True
 ) -> Translation:
-    """The translation with every `<unk>` of its texts replaced; ids and pieces stay.
+    """`translation` with each `<unk>` in its texts replaced; ids and pieces are unchanged.
 
-    Pieces `<unk>` that follow each other stand for one word. Its place is taken by the source
-    word of the greatest weight, summed over those pieces and over the word's pieces, without the
-    marks around it: by its entry in `lexicon` (as it is written, else in lower case), or by
-    itself. Where no word has any weight (kind `none` has all of it at the end) `<unk>` stays.
-    `restore` as in Translator.translate.
+    Consecutive `<unk>` pieces stand for one word. The source word with the greatest attention
+    weight, summed over those pieces and the word's own, replaces them: its entry in `lexicon` (as
+    written, else in lower case), or else the word itself without punctuation around it. `<unk>`
+    stays where no word has any weight (attention `none` gives all of it to the end of sentence).
+    `restore` is as in Translator.translate.
     """
     return replace(
         translation,
@@ -78,7 +77,7 @@ def _replaced(
 ) -> TranslatedHypothesis:
     surfaces: dict[int, str] = {}
     for run in _unknown_runs(found.target.ids):
-        word = _most_looked_at(found, translation, run)
+        word = _most_attended_word(found, translation, run)
         if word is not None:
             surfaces.update(dict.fromkeys(run, ""))
             surfaces[run[0]] = lexicon.get(word) or lexicon.get(word.lower()) or word
@@ -90,24 +89,24 @@ def _replaced(
 
 
 def _unknown_runs(ids: Sequence[int]) -> list[list[int]]:
-    """The places of `<unk>`, those that follow each other together."""
+    """The positions of `<unk>`, consecutive ones in one list."""
     runs: list[list[int]] = []
-    for place, id_ in enumerate(ids):
+    for position, id_ in enumerate(ids):
         if id_ != UNK_ID:
             continue
-        if runs and runs[-1][-1] == place - 1:
-            runs[-1].append(place)
+        if runs and runs[-1][-1] == position - 1:
+            runs[-1].append(position)
         else:
-            runs.append([place])
+            runs.append([position])
     return runs
 
 
-def _most_looked_at(
+def _most_attended_word(
     found: TranslatedHypothesis, translation: Translation, run: Sequence[int]
 ) -> str | None:
-    """The source word, without the marks around it, that these rows gave the most weight."""
-    looks = found.hypothesis.attention[run].sum(axis=0)
+    """The source word with the most attention in these rows, without punctuation around it."""
+    attention = found.hypothesis.attention[run].sum(axis=0)
     source = translation.source
-    weights = [float(looks[start:end].sum()) for start, end in source.word_spans]
-    best = int(np.argmax(weights))  # of equal ones the first
+    weights = [float(attention[start:end].sum()) for start, end in source.word_spans]
+    best = int(np.argmax(weights))  # the first of equal weights
     return core(source.words[best]) if weights[best] > 0 else None

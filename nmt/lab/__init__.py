@@ -1,0 +1,1 @@
+"""Small experiments from the attention literature, a file each."""

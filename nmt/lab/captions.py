@@ -1,8 +1,8 @@
 """Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) with the decoder that translates.
 
 Pictures of coloured shapes are captioned in French and in English. The decoder is that of the
-translation models, unchanged: its memory is here the places of a picture, there the words of a
-sentence. What is asked was never seen: see captioning/split.py.
+translation models, unchanged: its memory holds the places of a picture in place of the words of a
+sentence. The test pictures show arrangements not seen in training (captioning/split.py).
 """
 
 import random
@@ -32,10 +32,10 @@ _STRIPS = ("left", "between", "alike")
 
 @dataclass(frozen=True)
 class CaptionsResult(Result):
-    """The answers on unseen arrangements and on new kinds of things (split.py), and the cost.
+    """The captions of unseen arrangements and new kinds of things (split.py), and the cost.
 
-    `losses` are those of each update, in nats a word; `seconds` is the time of training, the
-    pictures' drawing included, on `threads` threads.
+    `losses` are the losses of each update, in nats per word. `seconds` is the time of training on
+    `threads` threads, with the drawing of pictures.
     """
 
     unseen: tuple[Answer, ...]
@@ -122,7 +122,7 @@ def _text(answer: Answer) -> str:
 
 
 def _tally(answers: Sequence[Answer]) -> dict[str, object]:
-    """How many were asked, and the share of exact captions, by language and number of shapes."""
+    """The number of pictures, and the share of exact captions by language and number of shapes."""
     shares: dict[str, object] = {}
     for language in LANGUAGES:
         mine = _in(answers, language)
@@ -135,7 +135,7 @@ def _tally(answers: Sequence[Answer]) -> dict[str, object]:
 
 
 def run(options: CaptionsOptions) -> CaptionsResult:
-    """Teach a captioner on one part of the arrangements and ask it about the others."""
+    """Train a captioner on one part of the arrangements and test it on the others."""
     parts = split(random.Random(f"split {options.seed}"))
     lexicon = Lexicon()
     with seeded(options.seed):
@@ -163,12 +163,12 @@ def _some(arrangements: Sequence[Arrangement], most: int, rng: random.Random) ->
 
 
 def draw(result: CaptionsResult) -> Figure:
-    """For one unseen picture of each sort, where the decoder looked at every word."""
+    """Draw the attention at every word, for one unseen picture of each sort."""
     pairs = list(zip(*(_in(result.unseen, language) for language in LANGUAGES), strict=True))
     shown = []
     for relation in _STRIPS:
         fit = [pair for pair in pairs if pair[0].arrangement.relation == relation]
-        # The telling ones first: right in both languages, and two things with nothing in common.
+        # Preferred: right in both languages, with two things that share neither shape nor colour.
         shown += sorted(fit, key=_telling, reverse=True)[:1]
     return draw_strips(shown, result.looks())
 

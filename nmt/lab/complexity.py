@@ -1,7 +1,7 @@
-"""What convolution, recurrence, self-attention and local attention cost as sequences grow.
+"""Cost of convolution, recurrence, self-attention and local attention as sequences grow.
 
-Table 1 of arXiv 1706.03762 beside the clock and the memory; and what the window of arXiv
-1508.04025 (section 3.2) saves a decoder, which asks one query at a time.
+Table 1 of arXiv 1706.03762 beside measured time and memory; and the saving of a window (arXiv
+1508.04025, section 3.2) in a decoder, which has one query at a time.
 """
 
 from collections.abc import Callable
@@ -93,7 +93,7 @@ class ComplexityOptions(Options):
 
 @dataclass(frozen=True)
 class ComplexityResult(Result):
-    """The costs of every layer by length, what theory says of it, and what one query costs."""
+    """The costs of every layer by length, its theory, and the cost of one query."""
 
     size: int
     lengths: list[int]
@@ -102,7 +102,7 @@ class ComplexityResult(Result):
     queries: dict[str, Costs]
 
     def crossings(self, cost: Callable[[Costs], Amounts]) -> dict[str, float | None]:
-        """From which length on the first of a pair costs more than the second."""
+        """The lengths from which on the first of a pair costs more than the second."""
         return {
             f"{one} / {other}": crossing(
                 self.lengths, cost(self.layers[one]), cost(self.layers[other])
@@ -182,7 +182,7 @@ def run(options: ComplexityOptions) -> ComplexityResult:
 
 
 def _over_lengths(layer: SequenceLayer, options: ComplexityOptions) -> Costs:
-    """What the layer costs over one sequence of each length."""
+    """The costs of the layer over one sequence of each length."""
 
     def work_of(n: int) -> Work:
         x = torch.randn(1, n, options.size, requires_grad=True)
@@ -192,7 +192,7 @@ def _over_lengths(layer: SequenceLayer, options: ComplexityOptions) -> Costs:
 
 
 def _over_sources(span: SpanConfig, options: ComplexityOptions) -> Costs:
-    """What one query costs over sources of each length and longer ones, keys made before."""
+    """The costs of one query over sources of each length and longer ones, with given keys."""
     d = options.size
     attention = GeneralConfig(span=span).build(query_size=d, memory_size=d)
     local = isinstance(span, PredictiveConfig)

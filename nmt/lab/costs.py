@@ -1,4 +1,4 @@
-"""What a computation costs at each of several sizes: seconds and bytes of tensors."""
+"""Costs of a computation at each of several sizes: seconds and bytes of tensors."""
 
 import contextlib
 import statistics
@@ -20,7 +20,7 @@ _LEAST_SECONDS = 0.03  # a single time below a millisecond says little
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """In the block torch computes on one thread; after it, on as many as before."""
+    """Within the block torch computes on one thread; after it, on as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -30,9 +30,9 @@ def one_thread() -> Iterator[None]:
 
 
 def median_seconds(work: Callable[[], object], repetitions: int) -> float:
-    """The median time of `work`, after one time that does not count; short work is repeated more.
+    """The median time of `work` in seconds, after one warm-up. Short work is repeated more often.
 
-    Processor time: on one thread it is the clock's, less what other programs took.
+    Processor time: on one thread it is the wall time without that of other programs.
     """
     work()
     seconds: list[float] = []
@@ -44,33 +44,33 @@ def median_seconds(work: Callable[[], object], repetitions: int) -> float:
 
 
 def peak_tensor_bytes(work: Callable[[], object]) -> int:
-    """The most bytes that tensors made by `work` held at one time; the same at every run.
+    """The peak number of bytes in tensors created by `work`; the same in every run.
 
-    What was there before is not counted, nor what a kernel takes and gives back within itself.
+    Older tensors and the temporary memory inside a kernel are not counted.
     """
     with _LiveBytes() as live:
         result = work()
-    del result  # alive until here: what `work` gives is a part of the peak
+    del result  # alive until here: the result of `work` is part of the peak
     peak: int = live.peak
     return peak
 
 
 def bytes_kept(work: Callable[[], Tensor], shared: Iterable[Tensor]) -> int:
-    """The bytes of tensors that `work` keeps for its backward pass, beside `shared` ones."""
+    """The bytes of tensors that `work` saves for its backward pass, without `shared` ones."""
     known = {tensor.untyped_storage() for tensor in shared}
-    kept: set[torch.UntypedStorage] = set()
+    saved: set[torch.UntypedStorage] = set()
 
     def pack(tensor: Tensor) -> Tensor:
-        kept.add(tensor.untyped_storage())
+        saved.add(tensor.untyped_storage())
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         work()
-    return sum(storage.nbytes() for storage in kept - known)
+    return sum(storage.nbytes() for storage in saved - known)
 
 
 class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds the size of every new storage that an operator gives, until the storage is freed."""
+    """Counts the size of every new storage that an operator returns, until it is freed."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -91,7 +91,7 @@ class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         given = (x.untyped_storage() for x in tree_leaves(args) if isinstance(x, Tensor))
         if any(storage is one for one in given):
-            return  # it was there before: written in place, or given back as it is
+            return  # an older storage: written in place, or returned unchanged
         self._seen.add(storage)
         self.now += storage.nbytes()
         self.peak = max(self.peak, self.now)
@@ -106,9 +106,10 @@ FORWARD, TRAINING, KEPT = "forward", "forward and backward", "kept for backward"
 
 @dataclass(frozen=True)
 class Work:
-    """A computation to be measured; its gradient is wanted of all that it reads.
+    """A computation to be measured, differentiable in all of its inputs.
 
-    `shared` is what other computations read too, such as parameters: not of its own memory.
+    `shared` are tensors that other computations read too, such as parameters. They do not count as
+    its memory.
     """
 
     compute: Callable[[], Tensor]
@@ -127,10 +128,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Costs:
-    """What one thing costs at each of several sizes.
+    """The costs of a computation at each of several sizes.
 
-    `macs` are multiplications whose products are added up; bytes are those of tensors at the
-    peak of the forward pass, and those kept for the backward pass.
+    `macs` are multiply-accumulate operations. Bytes are those of tensors at the peak of the forward
+    pass, and those saved for the backward pass.
     """
 
     sizes: list[int]
@@ -139,7 +140,7 @@ class Costs:
     seconds: dict[str, list[float]]
 
     def counted(self) -> dict[str, object]:
-        """What is the same at every run."""
+        """The figures that are the same in every run."""
         return {
             "macs": self.macs,
             "macs_slope": upper_slope(self.sizes, self.macs),
@@ -148,7 +149,7 @@ class Costs:
         }
 
     def timed(self) -> dict[str, object]:
-        """What is not."""
+        """The figures that vary between runs."""
         return {"seconds": self.seconds, "seconds_slope": self._slopes(self.seconds)}
 
     def _slopes(self, costs: Mapping[str, Amounts]) -> dict[str, float]:

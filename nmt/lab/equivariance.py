@@ -1,9 +1,9 @@
-"""Self-attention does not know the order of its input; positions tell it; a full layer must.
+"""Permutation equivariance of self-attention, with and without positions, and of a full layer.
 
-A function f of a sequence is permutation-equivariant where f(PX) = P f(X): shuffled words give
-the same answers, shuffled. Self-attention is (arXiv 1706.03762, section 3.5, gives this as the
+A function f of a sequence is permutation-equivariant if f(PX) = P f(X): shuffled words give the
+same outputs, shuffled. Self-attention is (arXiv 1706.03762, section 3.5, gives this as the
 reason for positions). A fully connected layer over the whole sequence is not: its weights belong
-to places, so that a word at another place meets other weights.
+to places, so that a word at another place is multiplied by other weights.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ FULL = "fully connected"
 
 
 class EquivarianceOptions(Options):
-    """What is shuffled, and how often."""
+    """The sentence, the sizes, and the number of shuffles."""
 
     sentence: str = Field(
         default="a dog chases two small cats",
@@ -64,10 +64,10 @@ class EquivarianceOptions(Options):
 
 @dataclass(frozen=True)
 class Shown:
-    """A layer on the sentence and on one shuffle of it: what each place (a row) takes from each
-    (a column), and |f(PX) - P f(X)| for every place and number.
+    """A layer on the sentence and on one shuffle of it: the weight of each place (a column) in each
+    output (a row), and |f(PX) - P f(X)| for every place and unit.
 
-    Of the full layer's size^2 weights between two places: that between their first numbers.
+    The full layer has size^2 weights between two places; shown is that between their first units.
     """
 
     weights: npt.NDArray[np.float32]
@@ -78,7 +78,7 @@ class Shown:
 @dataclass(frozen=True)
 class EquivarianceResult(Result):
     """For each layer by name: the greatest and the mean difference over all shuffles, its number
-    of parameters, what it says to a shorter sentence, and its picture.
+    of parameters, its outcome on a shorter sentence, and its picture.
     """
 
     words: tuple[str, ...]
@@ -115,11 +115,11 @@ class EquivarianceResult(Result):
 
 
 Layer = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From (S, D) to (S, D), and where each place takes from (S, S)."""
+"""From (S, D) to (S, D), with the weights (S, S) of inputs in outputs."""
 
 
 def run(options: EquivarianceOptions) -> EquivarianceResult:
-    """Shuffle the sentence many times and see whether the answers are the shuffled answers."""
+    """Shuffle the sentence many times and compare the outputs with the shuffled outputs."""
     words = tuple(options.sentence.split())
     chance = torch.Generator().manual_seed(options.seed)
     x = torch.randn(len(words), options.size, generator=chance)
@@ -197,7 +197,7 @@ def _answer(layer: Layer, x: Float[Tensor, "S D"]) -> str:
 
 
 def draw(result: EquivarianceResult) -> Figure:
-    """A row a layer: the weights, those of the shuffled sentence, and what differs."""
+    """A row per layer: the weights, those of the shuffled sentence, and the difference."""
     names = (ATTENTION, POSITIONS, FULL)
     figure = new_figure(9.6, 9.6)
     rows = figure.subfigures(len(names), 1, squeeze=False).flat
@@ -233,7 +233,7 @@ def _few_digits(difference: float) -> str:
 
 
 def _strongest_pair(weights: npt.NDArray[np.float32]) -> tuple[int, int]:
-    """The two places of which one takes most from the other."""
+    """The pair of different places with the greatest weight."""
     others = weights - np.diag(np.full(len(weights), np.inf, dtype=np.float32))
     row, column = np.unravel_index(int(others.argmax()), others.shape)
     return int(row), int(column)

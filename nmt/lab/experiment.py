@@ -1,6 +1,6 @@
-"""What every experiment of the laboratory is: options, a run that gives numbers, a picture.
+"""The interface of an experiment: options, a run that returns numbers, a picture.
 
-To add one: its file, nmt/lab/NAME.py with `EXPERIMENT`, and its name with a line in
+To add one, write nmt/lab/NAME.py with `EXPERIMENT`, and add its name with a line of description to
 nmt/lab/experiments.py.
 """
 
@@ -18,7 +18,7 @@ from nmt.settings.base import Config
 
 
 class Options(Config):
-    """What a user may set with `--set KEY=VALUE`; each experiment adds its own."""
+    """The settings of `--set KEY=VALUE`; each experiment adds its own."""
 
     seed: int = Field(default=1, ge=0, lt=2**63, description="seed of all chance")
 
@@ -34,14 +34,14 @@ def some(items: _Items) -> _Items:
 
 
 class Result(abc.ABC):
-    """What a run found: a frozen value of pure numbers, equal for equal options.
+    """The result of a run: a frozen value of numbers, equal for equal options.
 
-    Measured times are the one exception to the equality.
+    Only measured times may differ.
     """
 
     @abc.abstractmethod
     def numbers(self) -> dict[str, object]:
-        """What NAME.json says: numbers, text, arrays, and lists and dicts of these; no NaN."""
+        """The content of NAME.json: numbers, text, arrays, and lists and dicts of these; no NaN."""
 
     @abc.abstractmethod
     def summary(self) -> list[str]:
@@ -54,8 +54,8 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 @dataclass(frozen=True)
 class Experiment(Generic[OptionsT, ResultT]):
-    """An experiment: `run` draws all its chance from `options.seed` and leaves torch's and
-    numpy's global generators as they were; `draw` makes the picture in the style of figure.py.
+    """An experiment. `run` seeds all randomness with `options.seed` and leaves torch's and numpy's
+    global generators unchanged. `draw` makes the picture in the style of figure.py.
     """
 
     options: type[OptionsT]
@@ -65,7 +65,7 @@ class Experiment(Generic[OptionsT, ResultT]):
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """In the block torch's global generator starts from `seed`; after it, it is as it was.
+    """Within the block torch's global generator is seeded with `seed`; after it, it is restored.
 
     For code that takes no generator of its own, such as the initial weights of a layer.
     """

@@ -1,4 +1,4 @@
-"""Every experiment by name, with the line that says what it shows. Imports nothing heavy."""
+"""All experiments by name, each with a line of description. Imports nothing heavy."""
 
 import difflib
 import importlib
@@ -18,11 +18,11 @@ EXPERIMENTS = {
     "scaling": "why scores are divided by the square root of d, and which attention needs it",
     "captions": "pictures captioned in two languages by the decoder that translates",
 }
-"""Name to line; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
+"""Name to description; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
 
 
 def check_name(name: str) -> None:
-    """Raises ConfigError, with the nearest name, unless there is an experiment `name`."""
+    """Raise ConfigError, with the nearest name, unless there is an experiment `name`."""
     if name not in EXPERIMENTS:
         near = difflib.get_close_matches(name.replace("_", "-").lower(), EXPERIMENTS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"allowed: {', '.join(EXPERIMENTS)}"

@@ -1,4 +1,4 @@
-"""The laboratory's house style: one look, whatever a user's matplotlib is set to."""
+"""The style of the laboratory's figures, independent of the user's matplotlib settings."""
 
 import contextlib
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextlib.contextmanager
 def house_style() -> Iterator[None]:
-    """In the block matplotlib has its own defaults and the style on top; after it, the user's."""
+    """Use matplotlib's defaults plus this style within the block; restore the user's after it."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
@@ -55,7 +55,7 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(width_inches: float, height_inches: float) -> Figure:
-    """An empty figure that lays itself out and that pyplot knows nothing of."""
+    """An empty figure with constrained layout, not registered with pyplot."""
     figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -64,7 +64,7 @@ def new_figure(width_inches: float, height_inches: float) -> Figure:
 def heat(
     axes: Axes, table: npt.NDArray[np.floating], top: float | None = None, colours: str = COLOUR_MAP
 ) -> AxesImage:
-    """The rows of `table` from the top down as a heat map from 0 to `top` (the greatest)."""
+    """Draw `table`, its first row on top, as a heat map from 0 to `top` (default: its maximum)."""
     greatest = float(table.max()) if top is None else top
     return axes.imshow(
         table, cmap=colours, vmin=0.0, vmax=greatest, aspect="auto", interpolation="nearest"
@@ -72,7 +72,7 @@ def heat(
 
 
 def write_png(figure: Figure, path: Path) -> None:
-    """Write the picture, whole or not at all; equal figures give equal bytes."""
+    """Write the picture atomically. Equal figures give equal bytes."""
     with atomic_output(path) as stream:
         figure.savefig(
             stream,

@@ -1,4 +1,4 @@
-"""How costs grow: the exponent, where one overtakes another, and both as a picture."""
+"""Growth of costs: the exponent, the crossing of two curves, and both as a picture."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from matplotlib.ticker import NullLocator
 Amounts = Sequence[int | float]
 
 UPPER = 3
-"""Sizes that a slope is fitted to, the largest: what is small costs mostly overhead."""
+"""The number of sizes, the largest ones, to fit a slope to: small ones measure overhead."""
 
 
 def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
@@ -20,9 +20,9 @@ def upper_slope(sizes: Sequence[int], costs: Amounts) -> float:
 
 
 def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | None:
-    """From which size on `costs` exceed `others` for good; None if at the end they do not.
+    """The size from which on `costs` exceed `others`; None if they do not at the largest size.
 
-    Between two sizes both are taken as straight on logarithmic axes.
+    Both are interpolated linearly on logarithmic axes.
     """
     gaps = np.log(costs) - np.log(others)
     below = np.flatnonzero(gaps <= 0)
@@ -54,11 +54,11 @@ def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
     axes.grid(color="0.9", linewidth=0.5)
     low, high = axes.get_ylim()
     least, height = math.log(high / low) / 17, -math.inf
-    told: list[tuple[str, Amounts]] = []
+    labelled: list[tuple[str, Amounts]] = []
     for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
-        if (colour, costs) in told:
-            continue  # two curves of one colour that lie on each other
-        told.append((colour, costs))
+        if (colour, costs) in labelled:
+            continue  # two coinciding curves of one colour
+        labelled.append((colour, costs))
         height = max(math.log(costs[-1]), height + least)
         text = f"{upper_slope(sizes, costs):.2f}"
         axes.text(sizes[-1] * 1.15, math.exp(height), text, color=colour, va="center", fontsize=8)

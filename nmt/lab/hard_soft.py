@@ -1,8 +1,9 @@
 """The same trained model with soft, hard-sampled and argmax attention, however it was trained.
 
 Soft attention averages over all positions; hard attention takes one, drawn from the same
-distribution or the most probable (arXiv 1502.03044, section 4). What a model loses when it is
-decoded in another way than it was trained says how far one look can replace its average.
+distribution or the most probable (arXiv 1502.03044, section 4). The loss of a
+model that is decoded in another way than it was trained shows how well one position can replace
+the average.
 """
 
 import random
@@ -50,7 +51,7 @@ _COLOURS = {SOFT: BLUE, SAMPLED: ORANGE, ARGMAX: GREEN}
 
 
 class HardSoftOptions(TranslatorOptions):
-    """How the models are made, and on how much they are compared."""
+    """The sizes of models and training, and the number of test sentences and draws."""
 
     sentences: int = Field(default=200, gt=0, description="unseen ones that are translated")
     draws: int = Field(default=5, gt=1, description="how often sampled decoding is repeated")
@@ -58,8 +59,8 @@ class HardSoftOptions(TranslatorOptions):
 
 @dataclass(frozen=True)
 class Model:
-    """One trained model: its translations by the way of decoding, one for each draw where
-    something is drawn; and where its softmax looks.
+    """One trained model: its translations by way of decoding, one per draw if positions are
+    sampled, and the attention of its softmax.
     """
 
     decoded: dict[str, list[Translations]]
@@ -150,7 +151,7 @@ def run(options: HardSoftOptions) -> HardSoftResult:
 
 
 def draw(result: HardSoftResult) -> Figure:
-    """A row a model: the words it gets right, and where it looks in the shown sentence."""
+    """A row per model: the share of right words, and its attention on the shown sentence."""
     figure = new_figure(10.6, 7.4)
     panels = figure.subplots(
         len(result.models), 4, width_ratios=[1.05, 1, 1, 1], sharex="col", squeeze=False
@@ -181,7 +182,7 @@ def _draw_bars(axes: Axes, model: Model) -> None:
 
 
 def _draw_map(axes: Axes, shown: Translations) -> None:
-    """The weights, a row a word; words that should be others are red."""
+    """The weights, a row per word. Wrong words are red."""
     heat(axes, shown.first_weights, 1.0)
     columns_of = [*SHOWN.english, END]
     axes.set_xticks(range(len(columns_of)), columns_of, rotation=60, fontsize=7.5)

@@ -28,7 +28,7 @@ _WIDTHS = torch.logspace(-0.5, 1.5, 41, dtype=torch.float64)
 
 
 class KernelOptions(Options):
-    """How much is seen, which kernel stays fixed, and how the width is learned."""
+    """The number of points, the fixed kernel, and how the width is learned."""
 
     points: int = Field(default=50, ge=5, le=1000, description="training points in [0, 5)")
     noise: float = Field(default=0.5, ge=0, description="standard deviation of the noise on y")
@@ -46,11 +46,10 @@ class KernelOptions(Options):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A way to predict: its weights at every place, the curve that they make, and its errors.
+    """A predictor: its weights at every place, its curve, and its errors.
 
-    `rmse` is against the truth without noise; `loss` is the mean squared error at the points
-    as they were seen, each predicted from the others; `lonely` counts the places where the
-    kernel reaches no point.
+    `rmse` is the error against the truth without noise. `loss` is the leave-one-out mean squared
+    error at the noisy points. `lonely` counts the places where the kernel reaches no point.
     """
 
     weights: Float64[Tensor, "Q S"]
@@ -61,7 +60,7 @@ class Estimate:
 
     @property
     def points_used(self) -> float:
-        """exp of the weights' entropy: over how many points it averages, a mean over places."""
+        """The effective number of points: exp of the weights' entropy, a mean over places."""
         return float((-torch.xlogy(self.weights, self.weights).sum(dim=1)).exp().mean())
 
     def numbers(self) -> dict[str, object]:
@@ -132,7 +131,7 @@ def places() -> Float64[Tensor, " Q"]:
 
 
 def truth(x: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
-    """What the points are drawn around."""
+    """The true function: 2 sin x + x^0.8."""
     return 2 * x.sin() + x**0.8
 
 
@@ -163,9 +162,9 @@ def learn_width(
     options: KernelOptions,
     chance: torch.Generator,
 ) -> float:
-    """The width that SGD finds: each point is predicted from all the others.
+    """The width found by SGD on the leave-one-out loss.
 
-    Could a point attend to itself, the narrowest kernel would be the best one.
+    If a point could attend to itself, the narrowest kernel would be the best.
     """
     attention = GaussianConfig(width=options.width).build(1, 1).double()
     assert isinstance(attention, GaussianAttention)
@@ -185,7 +184,7 @@ def learn_width(
 def estimate(
     x: Float64[Tensor, " S"], y: Float64[Tensor, " S"], kernel: Kernel, width: float
 ) -> Estimate:
-    """What a kernel of this width makes of the points."""
+    """The estimate by a kernel of this width."""
     everything = torch.ones(_PLACES, len(x), dtype=torch.bool)
     weights, lonely = kernel_weights(places(), x, everything, kernel, width)
     others = ~torch.eye(len(x), dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Kernels as attention weights: how near a key is, made to sum to 1."""
+"""Kernels as attention weights: a function of the distance to a key, normalised to sum 1."""
 
 from typing import Literal
 
@@ -33,9 +33,9 @@ def kernel_weights(
     kernel: Kernel,
     width: float,
 ) -> tuple[Float64[Tensor, "Q S"], int]:
-    """K(w |q - k|), made to sum to 1 over the kept keys; and how many queries K leaves without.
+    """K(w |q - k|), normalised over the kept keys, and the number of queries that reach no key.
 
-    Those get equal weights.
+    Such queries get equal weights.
     """
     if kernel == "gaussian":
         gaussian = GaussianConfig(width=width).build(1, 1).double()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 DIGITS = 6
-"""Significant digits of a number in JSON; what lies behind them is rounding and the machine."""
+"""Significant digits of a number in JSON; further ones depend on rounding and the machine."""
 
 
 def readable_json(value: object, indent: str = "") -> str:

@@ -2,7 +2,6 @@
 
 import os
 import platform
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,20 +14,20 @@ from nmt.errors import DataError
 from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import house_style, write_png
 from nmt.lab.numbers import columns, readable_json
-from nmt.settings.config_file import load_overrides
+from nmt.settings.config_file import Overrides, load_overrides
 from nmt.storage.output import write_lines
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found, as lines and as JSON, and the files that hold it."""
+    """The result as lines and as JSON, and the files that it was written to."""
 
     summary: list[str]
     json: str
     paths: tuple[Path, Path]
 
 
-def perform(name: str, overrides: Sequence[str], folder: Path) -> Report:
+def perform(name: str, overrides: Overrides, folder: Path) -> Report:
     """Run the experiment with `overrides` (`key=value`) and write its two files into `folder`.
 
     Raises ConfigError for an unknown name or option, DataError where `folder` cannot be written.
@@ -63,14 +62,14 @@ def describe_options(name: str) -> list[str]:
 
 
 def _default(value: object) -> str:
-    """A default in a word: of a section that has a kind, the kind."""
+    """A default in one word; for a section with a `kind`, its kind."""
     return (
         str(value["kind"]) if isinstance(value, dict) and "kind" in value else readable_json(value)
     )
 
 
 def _prepare(folder: Path) -> None:
-    """Make `folder`; better to know before a minute's work that nothing can be written there."""
+    """Create `folder` before the work starts, to fail early where nothing can be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -22,7 +22,7 @@ _FIRST_CURVE = 2  # the pair of columns drawn as curves first; the fastest ones 
 
 
 class PositionsOptions(Options):
-    """How long and how wide an encoding is looked at; there is no chance in it."""
+    """The length and width of the encoding. Nothing in it is random."""
 
     length: int = Field(default=64, ge=_COUNT, le=4096, description="positions encoded")
     size: int = Field(
@@ -41,10 +41,11 @@ class PositionsOptions(Options):
 
 @dataclass(frozen=True)
 class PositionsResult(Result):
-    """The encoding (T, D), its wavelengths (D/2) in positions, and how far the identity
-    PE(i + d) = PE(i) R(d) is off, for R of each offset d and, in contrast, for R(d + 1).
+    """The encoding (T, D), its wavelengths (D/2) in positions, and the error of the identity
+    PE(i + d) = PE(i) R(d), with R(d) for each offset d and, for contrast, with R(d + 1).
 
-    `similarity[d]` is PE(i) . PE(i + d) / (D/2), whatever i is but for `similarity_spread`.
+    `similarity[d]` is PE(i) . PE(i + d) / (D/2), the mean over i; `similarity_spread` is how much
+    it varies with i.
     """
 
     encoding: npt.NDArray[np.float64]
@@ -92,7 +93,7 @@ class PositionsResult(Result):
 
 
 def run(options: PositionsOptions) -> PositionsResult:
-    """Encode the positions and hold them against their rotations."""
+    """Encode the positions and compare them with their rotations."""
     length, size = options.length, options.size
     encoding = sinusoids(length, size)
     products = encoding @ encoding.T / (size / 2)

@@ -1,6 +1,6 @@
-"""Why scores are divided by sqrt(d): what the softmax makes of q^T k as the vectors grow.
+"""Why scores are divided by sqrt(d): the softmax of q^T k as the vectors grow.
 
-Of queries and keys whose d numbers are independent with variance 1, q^T k has the variance d.
+If the d numbers of queries and keys are independent with variance 1, q^T k has the variance d.
 The larger the scores, the nearer the softmax is to a choice of one key, and the smaller is its
 gradient (arXiv 1706.03762, section 3.2.1 and footnote 4). Divided by sqrt(d) they have the
 variance 1 for every d; additive attention, with its usual initial weights, needs no factor.
@@ -53,7 +53,7 @@ _TITLES = {
 
 
 class ScalingOptions(Options):
-    """Which attentions are measured, and on how much."""
+    """The attentions to measure, and the numbers of sizes, queries, keys and draws."""
 
     kinds: tuple[Kind, ...] = Field(
         default=("dot", "scaled_dot", "additive"),
@@ -81,8 +81,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a kind does at every size: its measures by name, and one query's weights, largest
-    first.
+    """A kind of attention at every size: its measures by name, and one query's weights,
+    largest first.
     """
 
     measures: dict[str, Measure]

@@ -1,4 +1,4 @@
-"""Four ways from a sequence (B, n, d) to another one, and what arithmetic says they cost.
+"""Four layers from a sequence (B, n, d) to another one, and their theoretical costs.
 
 Table 1 of arXiv 1706.03762: operations, steps that must follow on one another, and through how
 many layers or steps a signal goes between the two ends of the sequence.
@@ -19,7 +19,7 @@ from nmt.models.transformer.layers import MultiHead
 
 @dataclass(frozen=True)
 class Theory:
-    """What is known of a layer before it is measured; orders are those of growth with n.
+    """The theoretical costs of a layer. Orders are those of growth with n.
 
     `macs` counts multiplications that are added up, of a forward pass over one sequence of n,
     projections included; `steps` and `path` are numbers for n.
@@ -62,12 +62,12 @@ class SequenceLayer(nn.Module):
     theory: Theory
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        """The other sequence."""
+        """The output sequence."""
         raise NotImplementedError
 
 
 class Convolution(SequenceLayer):
-    """Every position from the k around it; stacked layers reach the far end, k - 1 more each."""
+    """Convolution over k positions; each stacked layer sees k - 1 more."""
 
     def __init__(self, d: int, kernel: int) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class LocalAttention(SequenceLayer):
 
 
 def memory_of(x: Float[Tensor, "B n d"]) -> Memory:
-    """The sequence as what attention reads."""
+    """The sequence as the memory of an attention."""
     return Memory(x, torch.ones(x.shape[:2], dtype=torch.bool), x[:, :1])
 
 

@@ -1,8 +1,8 @@
 """A small English and its French: sentences drawn from a grammar, word for word but reordered.
 
-Every French word comes from one English word, so that it is known where a translator should
-look. Colours go behind their noun, and articles and adjectives agree with it: a translator has
-to leave the order of the source, and some words hang on two: `the ... mouse` is `la souris`.
+Every French word comes from one English word, so that the right alignment is known. Colours go
+behind their noun, and articles and adjectives agree with it. So a translator has to leave the order
+of the source, and some words depend on two: `the ... mouse` is `la souris`.
 """
 
 import random

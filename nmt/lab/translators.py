@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
+from nmt.data.batching import make_batch
 from nmt.decoding.search import SearchConfig, search
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.lab.experiment import Options
@@ -30,14 +31,14 @@ from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.recurrent.rnn_config import EncoderConfig
 from nmt.ops.masks import keep_from_lengths, keep_like
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED
-from nmt.training.loss import cross_entropy
+from nmt.training.step import StepSettings, train_step
 
 _SEARCH = SearchConfig(beam=1, length_penalty=0, max_length_factor=1, max_length_extra=2)
 _SRC_WORDS, _TGT_WORDS = (*RESERVED, *ENGLISH), (*RESERVED, *FRENCH)
 
 
 class TranslatorOptions(Options):
-    """How a small translator is made and trained."""
+    """The sizes and the training of a small translator."""
 
     embedding: int = Field(default=32, gt=0, description="size of a word's embedding")
     hidden: int = Field(
@@ -67,7 +68,7 @@ def train(
 ) -> RNNSeq2Seq:
     """A translator trained with these attention weights, on any sentences but `unseen`.
 
-    Initial weights and what attention draws come from torch's global generator: seed it first.
+    Initial weights and sampled positions come from torch's global generator: seed it first.
     """
     config = RNNConfig(
         embedding=options.embedding,
@@ -82,24 +83,22 @@ def train(
     model = build_model(config, len(_SRC_WORDS), len(_TGT_WORDS)).train()
     assert isinstance(model, RNNSeq2Seq)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
+    settings = StepSettings(len(_TGT_WORDS), clip_norm=1.0)
     chance = random.Random(f"training {options.seed}")
     for update in range(options.updates):
         for group in optimizer.param_groups:
             group["lr"] = options.lr * min(1.0, 2 * (1 - update / options.updates))
         pairs = draw_pairs(chance, options.batch, unseen)
-        src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
-        tgt_out, _ = _ids([pair.french for pair in pairs], _TGT_WORDS)
-        out = model(src, keep_from_lengths(lengths, src.shape[1]), _shifted(tgt_out))
-        loss = cross_entropy(out, tgt_out, len(_TGT_WORDS))
-        optimizer.zero_grad()
-        (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        batch = make_batch(
+            [tuple(map(_SRC_WORDS.index, pair.english)) for pair in pairs],
+            [tuple(map(_TGT_WORDS.index, pair.french)) for pair in pairs],
+        )
+        train_step(model, optimizer, [batch], settings)
     return model.eval()
 
 
 def draw_pairs(chance: random.Random, count: int, unseen: frozenset[Pair]) -> list[Pair]:
-    """So many pairs, none of them in `unseen`."""
+    """Draw `count` pairs, none of them in `unseen`."""
     pairs: list[Pair] = []
     while len(pairs) < count:
         pair = draw_pair(chance)
@@ -123,7 +122,7 @@ def _shifted(tgt_out: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 def weighted_by(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
-    """A copy of the model whose scores become weights in another way."""
+    """A copy of the model with another weighting."""
     other = copy.deepcopy(model)
     other.decoder.attention.weighting = weighting.eval()
     return other
@@ -131,8 +130,8 @@ def weighted_by(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
 
 @dataclass(frozen=True)
 class Translations:
-    """What a model made of sentences: percentages, BLEU, and of the first sentence the words
-    and where each of them looked, the end of both sentences included.
+    """The scores of a model: percentages, BLEU, and the words of the first sentence with their
+    attention, the end of both sentences included.
     """
 
     words_right: float
@@ -143,7 +142,7 @@ class Translations:
 
 
 def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
-    """Greedy translations of the pairs' English, held against their French, place by place."""
+    """Score greedy translations of the pairs' English against their French, word by word."""
     src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
     best = [found[0] for found in search(model, src, lengths, _SEARCH, len(_TGT_WORDS))]
     hyps = [[_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID] for hyp in best]
@@ -161,9 +160,9 @@ def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
 
 @dataclass(frozen=True)
 class Looks:
-    """Where a model looks along right translations, means over words: the entropy in nats over
-    all; and of articles and adjectives the weight on the word that they translate, and on the
-    noun that they agree with.
+    """The attention of a model along right translations, as means over words: the entropy in nats
+    over all words; for articles and adjectives, the weight on the word that they translate and
+    on the noun that they agree with.
     """
 
     entropy: float
@@ -173,7 +172,7 @@ class Looks:
 
 @torch.inference_mode()
 def looks_along(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Looks:
-    """The looks of the model at every word of the pairs' French, given the words before it."""
+    """The attention at every word of the pairs' French, given the words before it."""
     src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
     tgt_out, _ = _ids([pair.french for pair in pairs], _TGT_WORDS)
     keep = keep_from_lengths(lengths, src.shape[1])

@@ -46,7 +46,7 @@ def _relative_error(found: Tensor, expected: Tensor) -> float:
 
 
 def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[tuple[str, dict[str, object]]]:
-    """The names of operations and their arguments. The last sentence may be attended nowhere."""
+    """The names of operations, and their arguments in order; one sentence has no kept position."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -76,7 +76,7 @@ def _values_and_gradients(
     operations: Operations, name: str, arguments: Mapping[str, object]
 ) -> list[Tensor]:
     """The outputs, and the gradients of a sum in which each of their numbers counts differently."""
-    outputs = list(_tensors(getattr(operations, name)(**arguments)))
+    outputs = list(_tensors(getattr(operations, name)(*arguments.values())))
     learned = [x for x in _tensors(list(arguments.values())) if x.requires_grad]
     total = sum(
         (out.double().flatten() * torch.linspace(-1, 2, out.numel(), device=out.device)).sum()

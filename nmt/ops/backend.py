@@ -52,11 +52,13 @@ class Backend(NamedTuple):
 class Candidate(NamedTuple):
     """An implementation that may be chosen; `why_not` is empty where it can run.
 
-    `device_type` is the only one that it is for; None where it is for all.
+    `device_type` is the only one that it is for; None where it is for all. `strength` is the reason
+    to take it where nothing else was passed over.
     """
 
     name: str
     device_type: str | None
+    strength: str
     why_not: Callable[[], str]
     build: Callable[[], Operations]
 
@@ -117,7 +119,7 @@ def first_that_runs(candidates: Sequence[Candidate]) -> Backend:
     for candidate in candidates:
         reason = candidate.why_not()
         if not reason:
-            why = "; ".join(passed_over) or "the fastest here"
+            why = "; ".join(passed_over) or candidate.strength
             return Backend(candidate.name, candidate.build(), why)
         passed_over.append(f"no {candidate.name}: {reason}")
     raise AssertionError("the reference runs everywhere")
@@ -165,9 +167,13 @@ def _candidates(device_type: str, dtype: torch.dtype) -> list[Candidate]:
             return "its sums are in fp32, and the dtype is float64"
         return checked(build_triton, torch.device(device_type), dtype)
 
+    def build_fused() -> Operations:
+        return FusedOperations(dtypes, device_type)
+
+    processor = library.variant().replace("native", "this processor")
     return [
-        Candidate("triton", "cuda", why_not_triton, build_triton),
-        Candidate("native", "cpu", why_not_native, build_native),
-        Candidate("fused", None, lambda: "", lambda: FusedOperations(dtypes, device_type)),
-        Candidate("reference", None, lambda: "", ReferenceOperations),
+        Candidate("triton", "cuda", "agrees with the reference", why_not_triton, build_triton),
+        Candidate("native", "cpu", f"compiled for {processor}", why_not_native, build_native),
+        Candidate("fused", None, f"the fastest on {device_type}", lambda: "", build_fused),
+        Candidate("reference", None, "runs everywhere", lambda: "", ReferenceOperations),
     ]

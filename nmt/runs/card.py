@@ -10,15 +10,18 @@ from pathlib import Path
 import torch
 
 import nmt
-from nmt.storage.atomic import digest
 from nmt.config import RunConfig
+from nmt.storage.atomic import digest
 
 CARD = "run.json"
 """The file that marks a folder as a run; it is written first."""
 
 
 def run_card(
-    config: RunConfig, command: Sequence[str], data_files: Sequence[Path], hardware: Mapping[str, str]
+    config: RunConfig,
+    command: Sequence[str],
+    data_files: Sequence[Path],
+    hardware: Mapping[str, str],
 ) -> dict[str, object]:
     """What run.json says: what ran, on what, with which versions, from which data.
 

@@ -15,24 +15,21 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from nmt.errors import CheckpointError
 from nmt.storage.atomic import digest, flush, write_bytes, write_json
 from nmt.storage.bounded import read_json, stay_inside
-from nmt.errors import CheckpointError
 from nmt.storage.tensor_file import Specs, check_finite, read_checked
 
 FORMAT = 2
-"""The version of state.json that is written."""
-
-READ_FORMATS = (1, 2)
-"""The versions that are read. 1 had no seal, and less of the state of training."""
+"""The version of state.json, which another version of nmt may not read."""
 
 Tensors = dict[str, Tensor]
 
 MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
 
 
-_KINDS = {"step": int, "sha256": dict, "aliases": dict, "state": dict}
-"""What state.json must say, besides its format."""
+_KINDS = {"seal": str, "step": int, "sha256": dict, "aliases": dict, "state": dict}
+"""The type of each value in state.json, besides its format."""
 
 
 class DamagedCheckpointError(CheckpointError):
@@ -70,7 +67,7 @@ def write_files(
         "aliases": aliases,
         "state": dict(state),
     }
-    write_json(folder / JSON, {**content, "seal": _seal(content)}, allow_nan=True)
+    write_json(folder / JSON, content | {"seal": _seal(content)}, allow_nan=True)
     flush(folder)
 
 
@@ -87,18 +84,15 @@ def read_state(path: Path) -> StateFile:
         if isinstance(cause, OSError):
             raise _unreadable(path, cause) from None
         raise
-    version = content.get("format") if isinstance(content, dict) else None
-    if isinstance(content, dict) and "seal" in content:
-        if content.pop("seal") != _seal(content):
-            raise DamagedCheckpointError(f"{path}: damaged: its content does not have its checksum")
-    elif version == FORMAT:
-        raise DamagedCheckpointError(f"{path}: damaged: it lacks 'seal'")
-    if version not in READ_FORMATS:
+    if not isinstance(content, dict):
+        content = {}
+    if "seal" in content and content["seal"] != _seal(content):
+        raise DamagedCheckpointError(f"{path}: damaged: its content does not have its checksum")
+    if content.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path}: got format {version!r}, allowed: {', '.join(map(str, READ_FORMATS))}; "
+            f"{path}: got format {content.get('format')!r}, allowed: {FORMAT}; "
             "another version of nmt wrote this checkpoint"
         )
-    assert isinstance(content, dict)  # it has a format
     for name, kind in _KINDS.items():
         if name not in content:
             raise DamagedCheckpointError(f"{path}: damaged: it lacks '{name}'")
@@ -171,8 +165,9 @@ def _run_of(path: Path) -> Path:
 
 
 def _seal(content: Mapping[str, object]) -> str:
-    """The checksum of state.json without its seal: of what it says, however it is laid out."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    """The checksum of the values in state.json, except for the seal itself."""
+    sealed = {key: value for key, value in content.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
 
 
 def _wrong_checksum(path: Path, n_bytes: int) -> DamagedCheckpointError:

@@ -1,8 +1,8 @@
 """Checkpoints on disk: each appears whole or not at all, and none is ever a pickle.
 
-A checkpoint is a folder `step-000123` of three files (runs/checkpoint_files.py). Names such as `last`
-are relative links beside it. One that is found damaged where training goes on is set aside as
-`damaged-step-000123`, for whoever wants to save something of it.
+A checkpoint is a folder `step-000123` of three files (runs/checkpoint_files.py). The file
+labels.json beside it says which one is `best` and which `last`. A damaged checkpoint that a
+resumed training finds is renamed to `damaged-step-000123`, so that its user may save parts of it.
 """
 
 import contextlib
@@ -13,12 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from nmt.storage.atomic import ASIDE, flush, remove
-from nmt.runs.checkpoint_files import JSON, MODEL, STATE, DamagedCheckpointError, Fits, StateFile, Tensors, fault, read_state, read_tensors, write_files
 from nmt.errors import CheckpointError
+from nmt.runs.checkpoint_files import (
+    JSON,
+    MODEL,
+    STATE,
+    DamagedCheckpointError,
+    Fits,
+    StateFile,
+    Tensors,
+    fault,
+    read_state,
+    read_tensors,
+    write_files,
+)
+from nmt.runs.labels import LABELS, read_labels, write_labels
 from nmt.runs.tree import STEP_NAME
+from nmt.storage.atomic import ASIDE, flush, remove
 
-_NAME = re.compile(r"\w[\w.-]*")
+_NUMBER = re.compile(r"([0-9]{1,18})")
 _REPLACED, _DOOMED, _DAMAGED = ".old-", ".del-", "damaged-"
 
 _Read = TypeVar("_Read")
@@ -48,11 +61,13 @@ class CheckpointFolder:
         found = [STEP_NAME.fullmatch(folder.name) for folder in folders]
         return sorted(int(match[1]) for match in found if match)
 
-    def labels(self) -> list[str]:
-        """The names that point to a checkpoint: best, last."""
-        if not self.path.is_dir():
-            return []
-        return sorted(p.name for p in self.path.iterdir() if p.name[0] != "." and p.is_symlink())
+    def labels(self) -> dict[str, int]:
+        """The steps of best and last, where there are such checkpoints."""
+        return read_labels(self.path)
+
+    def folder_of(self, step: int) -> Path:
+        """The folder of a step's checkpoint, which may be absent."""
+        return self.path / f"step-{step:06d}"
 
     def clear_leftovers(self) -> None:
         """Remove what a killed save left behind, and bring back what it was about to replace."""
@@ -74,7 +89,7 @@ class CheckpointFolder:
         is whole or absent. A checkpoint of the same step is replaced. Where the disk refuses,
         OSError with its file's name; nothing is left aside as far as the disk allows.
         """
-        final = self.path / f"step-{step:06d}"
+        final = self.folder_of(step)
         aside = self.path / f"{ASIDE}{final.name}"
         try:
             if aside.exists():
@@ -109,94 +124,78 @@ class CheckpointFolder:
         if replaced.exists():
             remove(replaced)
 
-    def point(self, label: str, step: int) -> None:
-        """Make `label` (best, last) mean the checkpoint of `step`, in one atomic move."""
-        target = f"step-{step:06d}"
-        if not (self.path / target).is_dir():
-            raise CheckpointError(f"{self.path / target}: no such checkpoint to call '{label}'")
-        link, aside = self.path / label, self.path / f"{ASIDE}{label}"
-        if link.exists() and not link.is_symlink():
-            raise CheckpointError(
-                f"{link}: a folder stands where a link is to be (did a copy follow the links?); "
-                "remove it"
-            )
-        aside.unlink(missing_ok=True)
-        aside.symlink_to(target)
-        os.replace(aside, link)
-        flush(self.path)
+    def set_labels(self, labels: Mapping[str, int]) -> None:
+        """Make these the only labels, each for the checkpoint of its step, in one atomic move."""
+        for label, step in labels.items():
+            if not self.folder_of(step).is_dir():
+                raise CheckpointError(
+                    f"{self.folder_of(step)}: no such checkpoint to call '{label}'"
+                )
+        write_labels(self.path, labels)
 
-    def forget(self, label: str) -> None:
-        """Take the name `label` away, where it is one."""
-        link = self.path / label
-        if link.is_symlink():
-            link.unlink()
+    def point(self, labels: Mapping[str, int]) -> None:
+        """Set these labels; another one stays as long as its checkpoint is there."""
+        others = {k: step for k, step in self.labels().items() if self.folder_of(step).is_dir()}
+        self.set_labels({**others, **labels})
 
     def prune(self, keep: Iterable[int]) -> None:
-        """Delete all checkpoints but those of the steps `keep` and those that a label points to."""
-        kept = {f"step-{step:06d}" for step in keep}
-        kept |= {os.readlink(self.path / label) for label in self.labels()}
-        for step in self.steps():
-            name = f"step-{step:06d}"
-            if name not in kept:
-                doomed = self.path / f"{_DOOMED}{name}"
-                if doomed.exists():
-                    remove(doomed)
-                # Renamed first: no half-deleted folder ever has a checkpoint's name.
-                os.rename(self.path / name, doomed)
+        """Delete all checkpoints but those of the steps `keep` and those with a label."""
+        for step in sorted({*self.steps()} - {*keep, *self.labels().values()}):
+            folder = self.folder_of(step)
+            doomed = self.path / f"{_DOOMED}{folder.name}"
+            if doomed.exists():
                 remove(doomed)
+            # Renamed first: no half-deleted folder ever has a checkpoint's name.
+            os.rename(folder, doomed)
+            remove(doomed)
 
     def set_aside(self, step: int) -> Path:
         """Give a damaged checkpoint a name that nothing looks for. Returns its folder."""
-        name = f"step-{step:06d}"
-        damaged = self.path / f"{_DAMAGED}{name}"
+        damaged = self.path / f"{_DAMAGED}{self.folder_of(step).name}"
         if damaged.exists():
             remove(damaged)
-        os.rename(self.path / name, damaged)
+        os.rename(self.folder_of(step), damaged)
         flush(self.path)
         return damaged
 
     def find(self, which: str) -> Path:
         """The folder of `best`, `last`, `step-000123` or `123`; CheckpointError if absent."""
-        is_number = which.isascii() and which.isdecimal() and len(which) < 20
-        name = f"step-{int(which):06d}" if is_number else which
-        if not _NAME.fullmatch(name):
-            raise self._absent(which)
-        link = self.path / name
-        target = self._target(link)
-        while True:
-            for candidate in (self.path / target, self.path / f"{_REPLACED}{target}"):
-                if candidate.is_dir() and not candidate.is_symlink():
+        step = self._step_of(which)
+        while step is not None:
+            folder = self.folder_of(step)
+            for candidate in (folder, self.path / f"{_REPLACED}{folder.name}"):
+                if candidate.is_symlink():
+                    raise CheckpointError(f"{candidate}: a symbolic link, expected a folder")
+                if candidate.is_dir():
                     return candidate
-            # A training may have moved the label on and deleted what it pointed to before.
-            before, target = target, self._target(link)
-            if target == before:
-                raise self._absent(which, None if target == name else target)
+            # A training may have moved the label on and deleted what it meant before.
+            before, step = step, self._step_of(which)
+            if step == before:
+                break
+        raise self._absent(which, step)
 
-    def _target(self, link: Path) -> str:
-        """What a label points to, which is a checkpoint beside it; else the name itself."""
-        if not link.is_symlink():
-            return link.name
-        target = os.readlink(link)
-        if link.name.startswith("step-") or not STEP_NAME.fullmatch(target):
-            raise CheckpointError(
-                f"{link}: got a link to {target!r}, allowed: best and last, to a step-NNNNNN "
-                "beside them"
-            )
-        return target
+    def _step_of(self, which: str) -> int | None:
+        """The step that a number, a folder's name or a label means; None for anything else."""
+        if which in LABELS:
+            return self.labels().get(which)
+        match = STEP_NAME.fullmatch(which) or _NUMBER.fullmatch(which)
+        return int(match[1]) if match else None
 
-    def _absent(self, which: str, target: str | None = None) -> CheckpointError:
-        """The error that there is no `which`; a label that is left dangling points to `target`."""
-        steps = [f"step-{step:06d}" for step in self.steps()]
-        reason = " (no validation has chosen one that is here)" if which == "best" else ""
-        if target is not None:
-            reason = f" (it points to {target}, which is gone)"
+    def _absent(self, which: str, step: int | None) -> CheckpointError:
+        """The error that there is no checkpoint `which`, a name for that of `step`."""
+        steps = self.steps()
+        if which in LABELS and step is not None:
+            reason = f" (it points to {self.folder_of(step).name}, which is gone)"
         elif not steps:
             return CheckpointError(f"{self.path}: no checkpoint here yet")
-        labels = [name for name in self.labels() if os.readlink(self.path / name) in steps]
-        there = f"there are: {', '.join([*labels, *steps])}; choose one with --checkpoint"
+        else:
+            reason = " (no validation has chosen one that is here)" if which == "best" else ""
+        labels = [label for label, step in self.labels().items() if step in steps]
+        names = [self.folder_of(step).name for step in steps]
+        there = f"there are: {', '.join([*labels, *names])}; choose one with"
         return CheckpointError(
             f"{self.path}: no checkpoint {which!r}{reason}, "
-            + (f"{there} {steps[-1]}" if steps else "and no other is here")
+            + (f"{there} `checkpoint={names[-1]}`" if names else "and no other is here")
         )
 
     def load(self, which: str) -> CheckpointState:
@@ -241,19 +240,19 @@ class CheckpointFolder:
         faults: dict[int, str] = {}
         for step in reversed(self.steps()):
             try:
-                return _load(self.path / f"step-{step:06d}"), faults
+                return _load(self.folder_of(step)), faults
             except DamagedCheckpointError as error:
                 faults[step] = str(error)
         if not faults:
             raise CheckpointError(f"{self.path}: no checkpoint here yet")
         raise CheckpointError(
             f"{self.path}: none of the {len(faults)} checkpoints is whole "
-            f"(the newest: {next(iter(faults.values()))}); start anew in another --run"
+            f"(the newest: {next(iter(faults.values()))}); start anew in another `run`"
         )
 
     def _naming_others(self, error: DamagedCheckpointError, folder: Path) -> DamagedCheckpointError:
         """`error`, about `folder`, with the names of the checkpoints that are whole."""
-        names = [f"step-{step:06d}" for step in self.steps()]
+        names = [self.folder_of(step).name for step in self.steps()]
         whole = [n for n in names if n != folder.name and fault(self.path / n) is None]
         others = f"whole are: {', '.join(whole)}" if whole else "no other is whole"
         return DamagedCheckpointError(f"{error}; {others}")
@@ -262,8 +261,7 @@ class CheckpointFolder:
 def _content(folder: Path) -> StateFile:
     """What state.json says. Raises DamagedCheckpointError where it is that of another step."""
     content = read_state(folder / JSON)
-    name = folder.name.removeprefix(_REPLACED)  # `last`, where a copy followed the links
-    if STEP_NAME.fullmatch(name) and name != f"step-{content.step:06d}":
+    if folder.name.removeprefix(_REPLACED) != f"step-{content.step:06d}":
         raise DamagedCheckpointError(f"{folder / JSON}: damaged: it says step {content.step}")
     return content
 

@@ -1,4 +1,4 @@
-"""One writer a run: a lock that the system lets go of when its process dies, however it dies."""
+"""One writer a run: a lock that the kernel releases when its process dies, however it dies."""
 
 import contextlib
 import json
@@ -7,8 +7,9 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.storage.atomic import NO_FOLLOW, lock
 from nmt.errors import CheckpointError
+from nmt.storage.atomic import NO_FOLLOW, lock
+from nmt.storage.bounded import BINARY
 
 LOCK_NAME = "run.lock"
 """The file in the run directory that is locked; it stays there, and means nothing unlocked."""
@@ -18,13 +19,12 @@ LOCK_NAME = "run.lock"
 def run_lock(folder: Path) -> Iterator[str | None]:
     """Hold the run directory `folder`, which is made if need be, for this process alone.
 
-    Gives None, or in words why this file system has no locks (a network one may be mounted
-    without): then nothing guards the run. Raises CheckpointError, naming the process that trains
-    there, where there is one. flock(2): a dead process holds nothing, kill -9 included.
+    Gives None, or a line that says why this file system has no locks; then nothing guards the run.
+    Raises CheckpointError where another process trains there, naming it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | NO_FOLLOW
+        flags = os.O_RDWR | os.O_CREAT | NO_FOLLOW | BINARY
         descriptor = os.open(folder / LOCK_NAME, flags, 0o666)
     except OSError as error:
         why = "it is a file" if folder.is_file() else error.strerror
@@ -34,7 +34,7 @@ def run_lock(folder: Path) -> Iterator[str | None]:
         owner = {"pid": os.getpid(), "host": socket.gethostname()}
         with contextlib.suppress(OSError):  # a full disk is said where something is at stake
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, json.dumps(owner).encode())
+            os.write(descriptor, b" " + json.dumps(owner).encode())
         yield missing
     finally:
         os.close(descriptor)
@@ -43,16 +43,13 @@ def run_lock(folder: Path) -> Iterator[str | None]:
 def _lock(descriptor: int, folder: Path) -> str | None:
     try:
         reason = lock(descriptor)
-    except ImportError:
-        raise CheckpointError(
-            f"{folder}: training needs file locks and links as Linux and macOS have them; "
-            "on Windows use WSL"
-        ) from None
-    except OSError:
+    except BlockingIOError:
         raise CheckpointError(
             f"{folder}: {_owner(descriptor)} is training in this run; wait for it, stop it "
-            "(Ctrl-C there), or give another --run"
+            "(Ctrl-C there), or give another `run`"
         ) from None
+    except OSError as error:
+        raise CheckpointError(f"{folder / LOCK_NAME}: cannot be locked: {error.strerror}") from None
     if reason is None:
         return None
     return (
@@ -62,9 +59,10 @@ def _lock(descriptor: int, folder: Path) -> str | None:
 
 
 def _owner(descriptor: int) -> str:
-    """Who holds the lock, as it wrote there itself."""
+    """The process that holds the lock, as it wrote into the file itself."""
     try:
-        owner = json.loads(os.pread(descriptor, 4096, 0))
+        os.lseek(descriptor, 1, os.SEEK_SET)  # its first byte cannot be read on Windows
+        owner = json.loads(os.read(descriptor, 4096))
         pid, host = int(owner["pid"]), str(owner["host"])
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

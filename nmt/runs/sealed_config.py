@@ -1,14 +1,13 @@
 """The config.yaml of a run, below its checksum, by which any change is noticed."""
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.storage.atomic import write_text
 from nmt.config import RunConfig, dump_config
-from nmt.settings.config_file import Override, parse_tree
 from nmt.errors import CheckpointError
-from nmt.settings.yaml_nodes import read_text
+from nmt.settings.config_file import load_text
+from nmt.settings.yaml_text import read_text
+from nmt.storage.atomic import write_text
 
 _SEAL = "# sha256 of the lines below: "
 """With their checksum, the first line of a run's config.yaml: a comment to any reader of YAML."""
@@ -19,11 +18,10 @@ def sealed(text: str) -> str:
     return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
-def load_sealed(path: Path, overrides: Sequence[Override] = ()) -> RunConfig:
-    """`load_config` of a run's config.yaml; CheckpointError where it was changed since.
+def load_sealed(path: Path) -> RunConfig:
+    """The config in a run's config.yaml; CheckpointError if the file was changed since.
 
-    A file without the first line is not checked: earlier versions wrote none, and a user who edits
-    the file deletes it.
+    A file without the first line is not checked: a user who edits the file deletes that line.
     """
     try:
         text = read_text(path, regular=True)
@@ -33,9 +31,9 @@ def load_sealed(path: Path, overrides: Sequence[Override] = ()) -> RunConfig:
     if head.startswith(_SEAL) and sealed(below) != text:
         raise CheckpointError(
             f"{path}: changed since nmt wrote it; give other settings to the command "
-            "(--set search.beam=3), or delete the first line, the checksum, to keep the edit"
+            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
         )
-    return parse_tree(text, path, overrides, RunConfig)
+    return load_text(text, path, (), RunConfig)
 
 
 def write_sealed(path: Path, config: RunConfig) -> None:

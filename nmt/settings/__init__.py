@@ -1,0 +1,1 @@
+"""The config engine: checked classes, YAML with places, messages, documents."""

@@ -1,4 +1,4 @@
-"""The config classes as documents: a JSON Schema, and the reference in docs/configuration.md."""
+"""Documents made from the config classes: a JSON Schema, and docs/configuration.md."""
 
 import inspect
 import json

@@ -2,78 +2,96 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import get_args
+from types import UnionType
+from typing import Annotated, TypeGuard, Union, get_args, get_origin
+
+from pydantic import RootModel
 
 from nmt.settings.base import Config
 
-Tree = dict[str, object]
-"""A section as YAML gives it."""
-
 KeyPath = tuple[str | int, ...]
-"""A key with the sections it is in, outermost first; an int is a place in a list."""
+"""A key after the sections around it, outermost first; an int is a position in a list."""
 
 
 def config_classes(annotation: object) -> tuple[type[Config], ...]:
-    """The config classes in a field's annotation: none, one, or the members of a union."""
-    if isinstance(annotation, type) and issubclass(annotation, Config):
-        return (annotation,)
-    return tuple(c for inner in get_args(annotation) for c in config_classes(inner))
+    """The config classes that a value of this annotation may be of: none, one, or several kinds."""
+    return tuple(filter(_is_config, _alternatives(annotation)))
+
+
+def _is_config(annotation: object) -> TypeGuard[type[Config]]:
+    return isinstance(annotation, type) and issubclass(annotation, Config)
+
+
+def _alternatives(annotation: object) -> tuple[object, ...]:
+    """The members of a union; of any other annotation, the annotation alone."""
+    if isinstance(annotation, type) and issubclass(annotation, RootModel):
+        return _alternatives(annotation.model_fields["root"].annotation)
+    if get_origin(annotation) is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(one for member in get_args(annotation) for one in _alternatives(member))
+    return (annotation,)
 
 
 def kind_of(config_class: type[Config]) -> str | None:
-    """What `kind` says for this class; None for a class that is no member of a family."""
+    """The class's own value of `kind`; None for a class that is not one of several kinds."""
     field = config_class.model_fields.get("kind")
     return None if field is None else str(field.default)
 
 
 def chosen(classes: tuple[type[Config], ...], section: object) -> tuple[type[Config], ...]:
-    """The one of `classes` that the section's `kind` names, or all of them if it names none."""
+    """The class that the section's `kind` names, alone, or all `classes` if it names none."""
     kind = section.get("kind") if isinstance(section, dict) else None
     named = tuple(c for c in classes if kind_of(c) == kind)
     return named if len(classes) > 1 and named else classes
 
 
-def sections_at(
-    root: type[Config], path: KeyPath, tree: object, every: bool = False
-) -> tuple[type[Config], ...]:
-    """The classes that the section at `path` may be of, given the kinds that `tree` names.
+def sections(
+    annotation: object, tree: object, path: KeyPath = ()
+) -> Iterator[tuple[KeyPath, tuple[type[Config], ...], dict[str, object]]]:
+    """Each section in `tree`, outermost first: its key, the kinds it may be of, its values.
 
-    `every`: all kinds of that section, whichever the tree names.
+    `annotation` is the type of `tree`. The caller may change a section before it takes the next.
     """
-    classes: tuple[type[Config], ...] = (root,)
-    for part in path:
-        fields = [c.model_fields[str(part)] for c in classes if str(part) in c.model_fields]
-        tree = tree.get(part) if isinstance(tree, dict) else None
-        family = tuple(c for field in fields for c in config_classes(field.annotation))
-        classes = chosen(family, tree)
-    return family if every and path else classes
+    kinds = config_classes(annotation)
+    if kinds and isinstance(tree, dict):
+        yield path, kinds, tree
+        for name, field in chosen(kinds, tree)[0].model_fields.items():
+            yield from sections(field.annotation, tree.get(name), (*path, name))
+    for member in _alternatives(annotation):
+        if get_origin(member) in (list, tuple) and isinstance(tree, list):
+            for index, item in enumerate(tree):
+                yield from sections(get_args(member)[0], item, (*path, index))
+        if get_origin(member) is dict and isinstance(tree, dict):
+            for key, item in tree.items():
+                yield from sections(get_args(member)[1], item, (*path, key))
 
 
-def all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str]:
-    """Every key with its sections, `train.lr`; of a family, the keys of all its kinds."""
-    for name, field in config_class.model_fields.items():
-        yield f"{prefix}{name}"
-        for inner in config_classes(field.annotation):
-            yield from all_keys(inner, f"{prefix}{name}.")
+def all_keys(root: object, prefix: str = "") -> Iterator[str]:
+    """Every key with its sections, such as `train.lr`; where there are kinds, those of each."""
+    for config_class in config_classes(root):
+        for name, field in config_class.model_fields.items():
+            yield f"{prefix}{name}"
+            yield from all_keys(field.annotation, f"{prefix}{name}.")
 
 
 def nearest(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | None:
     """The known key that an unknown one most likely means, or None.
 
-    `here` are the full keys of the section it stands in. In this order: the same name in
-    another section; initials (`learning_rate` and `lr`) or a like spelling here; a like
-    spelling anywhere.
+    `here` are the full keys of the section around it. In this order: the same name in another
+    section; initials (`learning_rate` and `lr`) or a similar spelling here; a similar spelling
+    anywhere.
     """
-    by_leaf: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for known in sorted(everywhere, key=lambda known: known.count(".")):
-        by_leaf.setdefault(known.rpartition(".")[2], known)
-    if key in by_leaf:
-        return by_leaf[key]
-    leaves = {known.rpartition(".")[2]: known for known in here}
-    for leaf, known in leaves.items():
-        if key in (_initials(leaf), leaf.replace("_", "")) or leaf == _initials(key):
+        by_name.setdefault(known.rpartition(".")[2], known)
+    if key in by_name:
+        return by_name[key]
+    names = {known.rpartition(".")[2]: known for known in here}
+    for name, known in names.items():
+        if key in (_initials(name), name.replace("_", "")) or name == _initials(key):
             return known
-    for candidates, cutoff in ((leaves, 0.6), (by_leaf, 0.8)):
+    for candidates, cutoff in ((names, 0.6), (by_name, 0.8)):
         found = difflib.get_close_matches(key, list(candidates), n=1, cutoff=cutoff)
         if found:
             return candidates[found[0]]

@@ -1,14 +1,13 @@
-"""From pydantic's errors to lines a user can act on: where, which key, what was got, allowed."""
+"""From pydantic's errors to lines that a user can act on: where, which key, got, allowed."""
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt.settings.base import Config
-from nmt.settings.conflicts import Doubts, contradictions
-from nmt.settings.keys import KeyPath, Tree, all_keys, kind_of, nearest, sections_at
+from nmt.settings.keys import KeyPath, all_keys, chosen, kind_of, nearest, sections
 
 
 class Place(NamedTuple):
@@ -19,7 +18,9 @@ class Place(NamedTuple):
 
 
 Places = dict[KeyPath, Place]
-"""The place of every key; of `()`, the file as a whole."""
+"""The place of each key; of `()`, the place of the file."""
+
+MAX_KEY_CHARACTERS = 80
 
 MAX_FAULTS = 20
 """Faults beyond these are only counted: most likely it is another kind of file."""
@@ -31,6 +32,7 @@ _ALLOWED = {
     "float_type": "a number",
     "float_parsing": "a number",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "string_type": "text (put it in quotes if it is)",
     "path_type": "a path",
     "list_type": "a list",
@@ -47,51 +49,59 @@ _ALLOWED = {
     "string_too_short": "at least {min_length} characters",
     "string_pattern_mismatch": "{pattern}",
 }
-"""What is allowed where pydantic found this type of error; filled in from its context."""
+"""The values allowed where pydantic found this type of error; filled in from its context."""
 
 _PATTERNS = {
     r"^\w[\w.+-]*$": "letters, digits and _ . + -, where the first is a letter, a digit or _",
+    "^(auto|cpu|cuda|cuda:[0-9]+|mps)$": "auto, cpu, cuda, cuda:N, mps",
+    "^[0-9a-f]{40}$": "40 hexadecimal digits in lower case",
+    "^[0-9a-f]{64}$": "64 hexadecimal digits in lower case",
 }
 """Patterns of text in words."""
 
 
-def explain(
-    errors: Sequence[ErrorDetails], tree: Tree, places: Places, root: type[Config]
-) -> list[str]:
-    """A line for each fault, in the order of the file, then of the overrides; after MAX_FAULTS of
-    them, how many more there are.
+def first_fault(error: ValidationError) -> str:
+    """The first of pydantic's errors in a line: the quoted key and what is wrong with its value.
+
+    For files that nmt wrote itself, where one fault says that the file is damaged.
     """
-    faults: dict[KeyPath, list[str]] = {}
-    doubts = Doubts()
-    found = [(_key_path(error, tree), error) for error in errors]
-    found = [(path, error) for path, error in found if not _is_contradiction(error, path)]
-    found.sort(key=lambda item: _place(item[0], places).rank)
-    for path, error in found[:MAX_FAULTS]:
-        if error["type"] == "extra_forbidden":
-            problem = _unknown_key(path, tree, places, root, doubts)
-        else:
-            problem = _problem(error)
-            doubts.wrong.add(path)
-        faults.setdefault(path, []).append(problem)
-    # pydantic finds only those in sections where nothing else is wrong. They are left out where
-    # faults are only counted, since it is not known then which keys are in doubt.
-    if len(found) <= MAX_FAULTS:
-        for path, problem in contradictions(root, tree, doubts):
-            faults.setdefault(path, []).append(problem)
-    ranked = sorted(faults, key=lambda path: _place(path, places).rank)
+    found = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, found['loc']))[:MAX_KEY_CHARACTERS]!r}: {found['msg']}"
+
+
+def fault_lines(
+    errors: Sequence[ErrorDetails], tree: object, places: Places, root: object
+) -> list[str]:
+    """A line for each fault, in the order of the file, then of the overrides.
+
+    `root` is the class that `tree` was validated against. After MAX_FAULTS, one line says
+    how many more there are.
+    """
+    found = [fault for error in errors for fault in _faults(error, tree)]
+    found.sort(key=lambda fault: _place(fault[0], places).rank)
+    problems: dict[KeyPath, list[str]] = {}
+    for path, fault in found[:MAX_FAULTS]:
+        if not isinstance(fault, str):
+            unknown = fault["type"] == "extra_forbidden"
+            fault = _unknown_key(path, tree, root) if unknown else value_problem(fault)
+        problems.setdefault(path, []).append(fault)
+    lines = [
+        ": ".join(filter(None, (_place(path, places).shown, _dotted(path), _joined(some))))
+        for path, some in problems.items()
+    ]
     more = len(found) - MAX_FAULTS
-    return [
-        f"{_place(path, places).shown}: {_dotted(path)}{': ' if path else ''}"
-        f"{_joined(faults[path])}"
-        for path in ranked
-    ] + ([f"{places[()].shown}: {more:,} more such faults"] if more > 0 else [])
+    return [*lines, f"{places[()].shown}: {more:,} more such faults"] if more > 0 else lines
 
 
-def _is_contradiction(error: ErrorDetails, path: KeyPath) -> bool:
-    """Whether a validator of a whole section found it; in a list, it counts as a value's."""
-    of_section = error["type"] == "value_error" and isinstance(error["input"], dict)
-    in_list = any(isinstance(part, int) for part in path)
-    return error["type"] == "conflict" or (of_section and not in_list)
+def _faults(error: ErrorDetails, tree: object) -> Iterator[tuple[KeyPath, ErrorDetails | str]]:
+    """The key of an error, with the error; each of several conflicts is a fault of its own."""
+    path, context = _key_path(error, tree), error.get("ctx", {})
+    if error["type"] == "conflict":
+        for key, problem in context["conflicts"]:
+            yield (*path, *key.split(".")), problem
+    # A list whose items are wrong is too short for pydantic: the items say enough.
+    elif error["type"] != "too_short" or context["actual_length"] == len(error["input"]):
+        yield path, error
 
 
 def _dotted(path: KeyPath) -> str:
@@ -99,7 +109,7 @@ def _dotted(path: KeyPath) -> str:
 
 
 def _place(path: KeyPath, places: Places) -> Place:
-    """Where the key is, or the innermost section around it that was given."""
+    """The place of the key, or of the innermost section around it that has one."""
     return next(places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in places)
 
 
@@ -111,56 +121,51 @@ def _joined(problems: list[str]) -> str:
     return "; ".join(problems)
 
 
-def _key_path(error: ErrorDetails, tree: object) -> KeyPath:
-    """pydantic's location without the union branches that it names between the keys."""
+def _key_path(error: ErrorDetails, tree: Any) -> KeyPath:
+    """pydantic's location, without the branches of unions that it names between the keys."""
     path: list[str | int] = []
-    *outer, last = error["loc"] or ("",)
-    at_family = False
-    for part in outer:
-        if isinstance(tree, dict) and at_family and part == tree.get("kind"):
-            at_family = False
-        elif isinstance(tree, dict) and part in tree:
-            tree, at_family = tree[part], True
-            path.append(part)
-        elif isinstance(tree, list) and isinstance(part, int):
+    tag = None
+    for part in error["loc"]:
+        keys = tree if isinstance(tree, dict) else range(len(tree) if isinstance(tree, list) else 0)
+        if part == tag:
+            tag = None  # a key of the section may have the same name
+        elif part in keys:
             tree = tree[part]
             path.append(part)
-    known = isinstance(tree, dict) and (last in tree or error["type"] == "missing")
-    branch = at_family and isinstance(tree, dict) and last == tree.get("kind")
-    if (known and not branch) or (isinstance(tree, list) and isinstance(last, int)):
-        path.append(last)
+            tag = tree.get("kind") if isinstance(tree, dict) else None
+    if error["type"] == "missing":
+        path.append(error["loc"][-1])
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         path.append("kind")
     return tuple(path)
 
 
-def _problem(error: ErrorDetails) -> str:
-    if error["type"] == "missing":
-        return "missing, and it has no default"
-    return value_problem(error)
-
-
 def value_problem(error: ErrorDetails) -> str:
-    """What is wrong with a value, without saying where: `got 0, allowed: >= 1`."""
-    kind, got = error["type"], error["input"]
-    context = {
-        # A bound is an int as the class has it, a float as pydantic reports it.
-        name: int(value) if isinstance(value, float) and value.is_integer() else value
-        for name, value in error.get("ctx", {}).items()
-    }
+    """The problem of one value, without its place: `got 0, allowed: >= 1`."""
+    kind, context = error["type"], dict(map(_readable, error.get("ctx", {}).items()))
+    got = f"got {_shown(error['input'])}"
+    if kind == "missing":
+        return "missing, and it has no default"
     if kind == "value_error":
         return str(context["error"])
-    if kind == "string_pattern_mismatch":
-        pattern = str(context["pattern"])
-        context["pattern"] = _PATTERNS.get(pattern, f"what matches {pattern}")
     if kind == "union_tag_not_found":
         return "missing: it says which keys the section has"
     if kind == "union_tag_invalid":
         return f"got {_shown(context['tag'])}, allowed: {context['expected_tags']}"
     if kind in _ALLOWED:
-        return f"got {_shown(got)}, allowed: {_ALLOWED[kind].format(**context)}"
+        return f"{got}, allowed: {_ALLOWED[kind].format_map(context)}"
     message = error["msg"]
-    return f"got {_shown(got)}: {message[:1].lower()}{message[1:]}"
+    return f"{got}: {message[:1].lower()}{message[1:]}"
+
+
+def _readable(item: tuple[str, Any]) -> tuple[str, object]:
+    """An entry of pydantic's context: a pattern in words, and an int bound as an int again."""
+    name, value = item
+    if name == "pattern":
+        return name, _PATTERNS.get(value, f"what matches {value}")
+    if isinstance(value, float) and value.is_integer():
+        return name, int(value)
+    return name, value
 
 
 def _shown(value: object) -> str:
@@ -169,24 +174,18 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _unknown_key(
-    path: KeyPath, tree: Tree, places: Places, root: type[Config], doubts: Doubts
-) -> str:
-    """What is said of a key that nobody knows; what it may stand for goes into `doubts`."""
-    *section, key = path
-    classes = sections_at(root, tuple(section), tree)
-    kind = (*section, "kind")
-    for other in sections_at(root, tuple(section), tree, every=True):
+def _unknown_key(path: KeyPath, tree: object, root: object) -> str:
+    """The message for a key that its section does not have."""
+    *around, key = path
+    kinds, section = next(
+        (kinds, section) for path, kinds, section in sections(root, tree) if path == tuple(around)
+    )
+    own = chosen(kinds, section)[0]
+    for other in kinds:
         if key in other.model_fields:
-            doubts.meant.add(kind)
-            return f"unknown key for kind '{kind_of(classes[0])}', '{kind_of(other)}' has it"
-    names = dict.fromkeys(name for c in classes for name in c.model_fields)
-    here = [_dotted((*section, name)) for name in names]
-    near = nearest(str(key), here, list(all_keys(root)))
+            return f"unknown key for kind '{kind_of(own)}', '{kind_of(other)}' has it"
+    names = own.model_fields
+    near = nearest(str(key), [_dotted((*around, name)) for name in names], list(all_keys(root)))
     if near:
-        doubts.meant.add(tuple(near.split(".")))
         return f"unknown key; did you mean '{near}'?"
-    doubts.vague.add(tuple(section))
-    if kind not in places:
-        doubts.meant.add(kind)
     return f"unknown key, allowed here: {', '.join(names)}"

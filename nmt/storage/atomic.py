@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from nmt.storage.bounded import open_regular
+from nmt.storage.bounded import BINARY, open_regular
 
 ASIDE = ".tmp-"
 """What the name of a thing not yet in place begins with."""
@@ -23,9 +23,10 @@ ASIDE = ".tmp-"
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 """A link planted under a name that is about to be written must not lead the bytes elsewhere."""
 
-_OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW
+_OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW | BINARY
 _NEW_FILE = _OWN_FILE | os.O_TRUNC
 
+_IS_WINDOWS = os.name == "nt"
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
@@ -122,7 +123,9 @@ def named_errors(path: Path) -> Iterator[None]:
 
 def flush(path: Path) -> None:
     """Have a file, or a folder's list of names, on the disk before anything follows."""
-    descriptor = os.open(path, os.O_RDONLY)
+    if _IS_WINDOWS and path.is_dir():
+        return  # it cannot be opened there; NTFS keeps a journal of its names
+    descriptor = os.open(path, os.O_RDWR if _IS_WINDOWS else os.O_RDONLY)
     try:
         with named_errors(path):
             _sync(descriptor)
@@ -147,19 +150,21 @@ def _sync(descriptor: int) -> None:
 def lock(descriptor: int) -> str | None:
     """Lock an open file for this process until it is closed, at the latest when the process dies.
 
-    Gives None, or in words why this system has no such locks (flock(2); a network file system may
-    be mounted without). Raises BlockingIOError where another process has locked the file, and
-    ImportError on Windows.
+    The lock is the kernel's: flock(2), or LockFileEx on Windows, which covers the first byte and
+    keeps other processes from reading it. Returns None, or the reason why this file system has no
+    locks (a network file system may be mounted without). Raises BlockingIOError where the file is
+    locked already.
     """
-    import fcntl
+    from filelock import lock_descriptor
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock_descriptor(descriptor, blocking=False):
+            return None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
         return error.strerror
-    return None
+    raise BlockingIOError(errno.EAGAIN, "locked by another process")
 
 
 def remove(path: Path) -> None:

@@ -17,13 +17,16 @@ MAX_JSON_BYTES = 4 << 20
 """A megabyte or so is a large JSON file of a run; scanned from end to end in a few hundredths of
 a second."""
 
+BINARY = getattr(os, "O_BINARY", 0)
+"""For os.open, which on Windows opens text by default and translates its line ends."""
+
 
 def open_regular(path: Path) -> BufferedReader:
     """`path`, open for reading in binary. Raises OSError where it is no regular file.
 
     O_NONBLOCK: opening a FIFO would else wait for its writer.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
     try:
         check_regular(os.fstat(descriptor).st_mode, path)
     except OSError:

@@ -12,13 +12,16 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import ASIDE, NO_FOLLOW, lock, replaced, utf8
 
 STDIN_OR_STDOUT = Path("-")
-"""What `--file -` and `--out -` mean."""
+"""A path that stands for stdin where a file is read, and for stdout where one is written."""
 
-PART_SUFFIX = ".part"
-"""Of the file beside a long output that has its lines until the last of them is there."""
+PART_SUFFIX = ".nmt-part"
+"""Suffix of the file beside a long output that holds its lines until the last one is written.
 
-NOTE_SUFFIX = ".part.json"
-"""Of the note beside that: what it is the translation of, and by what."""
+Nobody has a file of that name by chance: a user's own `O.part` beside an output `O` is not touched.
+"""
+
+NOTE_SUFFIX = f"{PART_SUFFIX}.json"
+"""Suffix of the note beside it: the input, the model and the settings of that output."""
 
 
 @contextlib.contextmanager
@@ -75,6 +78,15 @@ def part_of(path: Path) -> Path:
     """The file beside `path` that holds the lines of an unfinished output."""
     place = place_of(path)
     return place.with_name(place.name + PART_SUFFIX)
+
+
+def count_lines(path: Path) -> int:
+    """The line ends in a file; 0 if it is absent."""
+    try:
+        with path.open("rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    except FileNotFoundError:
+        return 0
 
 
 @contextlib.contextmanager
@@ -157,8 +169,7 @@ def _open_locked(aside: Path, path: Path) -> int:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 os.close(descriptor)
                 raise DataError(f"cannot write {path}: {aside.name} is not a plain file")
-            with contextlib.suppress(ImportError):  # Windows has no such locks
-                lock(descriptor)
+            lock(descriptor)
             # Between the two calls another command may have moved the file to its place.
             if os.path.samestat(os.fstat(descriptor), os.lstat(aside)):
                 return descriptor
@@ -176,20 +187,20 @@ def keep_mode(descriptor: int, place: Path) -> None:
         os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
 
 
-def check_output(out: Path, inputs: Mapping[str, Iterable[Path]], flag: str = "--out") -> None:
+def check_output(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
     """Raise ConfigError where `out`, or a file written first, is one that a command reads.
 
-    `inputs` are these files by what the user knows them by (`--file`). Files are compared, not
-    names: a link to an input is that input.
+    `name` is what the message calls `out`; `inputs` are the files by what it calls them. Files
+    are compared, not paths: a link to an input is that input.
     """
-    _check_apart(out, inputs, flag)
+    _check_apart(out, inputs, name)
     if out == STDIN_OR_STDOUT or out.is_dir() or is_direct(out):
         return
     for path in written_first(out):
-        _check_apart(path, inputs, f"{flag}: the file that is written first")
+        _check_apart(path, inputs, f"{name}: the file that is written first")
 
 
-def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], flag: str) -> None:
+def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], out_name: str) -> None:
     found = _status(out, sys.stdout)
     if found is None or not stat.S_ISREG(found.st_mode):
         return
@@ -199,7 +210,7 @@ def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], flag: str) -> 
             if other is not None and os.path.samestat(found, other):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
                 raise ConfigError(
-                    f"{flag}: {what} is read as well ({name}: {path}); "
+                    f"{out_name}: {what} is read as well ({name}: {path}); "
                     "one of the two must be another file"
                 )
 

@@ -1,0 +1,1 @@
+"""Normalisation, vocabularies and tokenizers."""

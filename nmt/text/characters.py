@@ -1,4 +1,4 @@
-"""The characters of a text that deserve a look: invisible, foreign to its script, or rare."""
+"""Unusual characters of a text: invisible, of another script, or rare."""
 
 import unicodedata
 from collections import Counter
@@ -13,7 +13,7 @@ FOREIGN_SHARE = 0.01
 
 @dataclass(frozen=True)
 class OddCharacter:
-    """A character outside the usual: why, how often, and a line that has it."""
+    """An unusual character: the reason, its count, and a line that contains it."""
 
     code_point: str
     name: str
@@ -23,10 +23,10 @@ class OddCharacter:
 
 
 def odd_characters(texts: Sequence[str]) -> list[OddCharacter]:
-    """The characters of `texts` outside the usual, in order of reason, then code point.
+    """The unusual characters of `texts`, sorted by reason, then code point.
 
-    Usual is what the texts themselves make usual, whatever their language: no list of letters
-    is written down here.
+    The texts themselves define what is usual, by frequency: there is no list of letters per
+    language.
     """
     counts: Counter[str] = Counter()
     for text in texts:
@@ -54,7 +54,7 @@ def odd_characters(texts: Sequence[str]) -> list[OddCharacter]:
 def _why_whatever_the_text(char: str) -> str | None:
     category = unicodedata.category(char)
     if char == "\ufffd":
-        return "damage: what a program writes for what it cannot decode"
+        return "damage: written by a program for bytes that it could not decode"
     if category == "Cf":
         return "invisible"
     if category in ("Zl", "Zp") or char in "\x85\r\v\f":
@@ -70,7 +70,7 @@ _CONTROLS = (
     "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI "
     "DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
 )
-"""What the control characters are called, which have no name in Unicode, only abbreviations."""
+"""Abbreviations of the control characters, which have no name in Unicode."""
 
 
 def _name(char: str) -> str:

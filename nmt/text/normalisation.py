@@ -3,7 +3,8 @@
 Corpora write one French sentence in a dozen ways: U+202F, U+00A0, U+2009, a plain space or
 nothing before `?`, both apostrophes, guillemets with and without spaces. `normalise` maps them
 all to one plain form, so that the model need not learn typography, and `restore` writes that
-form the way French is printed. Laws, for every text x and language (tests/corpus/test_text.py):
+form the way French is printed. Laws for every text x and language
+(tests/text/test_normalisation.py):
 
     normalise(normalise(x)) == normalise(x)
     normalise(restore(x)) == normalise(x)
@@ -20,7 +21,7 @@ NBSP = "\u00a0"
 APOSTROPHE = "\u2019"
 
 # Marks of direction, joining and breaking that have no width and carry no meaning in a
-# left-to-right corpus. ZWJ and ZWNJ stay: emoji, Persian and the Indic scripts spell with them.
+# left-to-right corpus. ZWJ and ZWNJ are kept: emoji, Persian and the Indic scripts need them.
 _INVISIBLE = (
     "\u00ad\u180e\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
@@ -46,8 +47,8 @@ def _character_table() -> dict[int, str | None]:
 
 _TABLE = _character_table()
 
-# What restore takes out or replaces too: with it there, a mark would seem to end a clause that
-# goes on in what a model reads, as in "a?\u200bb".
+# restore removes or replaces these too. Otherwise a mark would seem to end a clause that goes on
+# in the normalised text, as in "a?\u200bb".
 _UNREAD = {code: to for code, to in _TABLE.items() if to is None or code == 0x2581}
 
 _SPACES = re.compile(" {2,}")
@@ -84,13 +85,13 @@ def _print_french(text: str) -> str:
     return text
 
 
-# lang -> (what normalise does beyond the common rules, how restore undoes it).
+# lang -> (a further step of normalise after the common rules, its inverse in restore).
 _RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
     "fr": (_space_french, _print_french),
 }
 
 
-# What may hide a run of combining marks: all that is neither ASCII, a letter, a digit nor a space.
+# A superset of runs of combining marks: no ASCII, letters, digits or spaces.
 _LONG_RUN = re.compile(r"[^\w\s\x00-\x7f]{32,}")
 
 

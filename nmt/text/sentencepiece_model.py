@@ -1,4 +1,4 @@
-"""The file of a SentencePiece model, looked at before the library builds anything of it.
+"""Checks of a SentencePiece model file, before the library parses it.
 
 It is a protocol buffer (sentencepiece_model.proto): numbered fields, one after another.
 """

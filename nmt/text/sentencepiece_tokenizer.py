@@ -25,7 +25,7 @@ from nmt.text.vocabulary import (
 from nmt.types import Encoded
 
 DEFAULT_SIZE = 8000
-"""Pieces a side where the config does not say how many, and the text allows so many."""
+"""Pieces per language if the config gives no number; fewer if the text does not allow them."""
 
 _TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
 
@@ -69,8 +69,8 @@ class SentencePieceConfig(Config):
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
         """A SentencePiece model of `texts`, which are normalised; the same for the same input.
 
-        `name` says which text it is in errors. Raises DataError where there is no text and
-        ConfigError where `vocab_size` is more, or less, than the text allows.
+        `name` names the text in errors. Raises DataError if there is no text, and ConfigError if
+        `vocab_size` is more, or less, than the text allows.
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
@@ -103,9 +103,9 @@ class SentencePieceConfig(Config):
             bos_id=BOS_ID,
             eos_id=EOS_ID,
             unk_surface=RESERVED[UNK_ID],
-            # Longer lines would be skipped without a word; less than 10 is not taken.
+            # Longer lines would be skipped without a message. SentencePiece refuses less than 10.
             max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
-            num_threads=8,  # the sums, hence the pieces, depend on it: not on the machine
+            num_threads=8,  # fixed: sums, hence pieces, depend on it
             minloglevel=2,
         )
         return model.getvalue()
@@ -125,7 +125,7 @@ class SentencePieceConfig(Config):
         return DataError(f"SentencePiece cannot learn from the {name} text: {message}")
 
     def build(self, model_bytes: bytes, lang: str) -> "SentencePieceTokenizer":
-        """The tokenizer of a trained model. Raises DataError where it is not such a model."""
+        """The tokenizer of a trained model. Raises DataError for anything else."""
         return SentencePieceTokenizer(self, model_bytes, lang)
 
 
@@ -165,8 +165,8 @@ class SentencePieceTokenizer:
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The pieces and words of `ids`, which a model wrote; pad, bos and eos are left out."""
-        kept = self._kept(ids)
-        return self._encoded([self.vocab.piece_of(i) for i in kept], kept)
+        real_ids = self._without_special_ids(ids)
+        return self._encoded([self.vocab.piece_of(i) for i in real_ids], real_ids)
 
     def decode(
         self,
@@ -175,26 +175,28 @@ class SentencePieceTokenizer:
         surfaces: Mapping[int, str] = NO_SURFACES,
     ) -> str:
         """See Tokenizer.decode."""
-        kept = self._kept(ids)
+        real_ids = self._without_special_ids(ids)
         plain = not surfaces
-        text = self._processor.decode(kept) if plain else self._with_surfaces(kept, surfaces)
+        text = (
+            self._processor.decode(real_ids) if plain else self._with_surfaces(real_ids, surfaces)
+        )
         text = " ".join(text.split())
         return _restore(text, self.lang) if restore else text
 
     def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
-        """Each stretch between them decoded by itself, so that bytes of one character meet."""
+        """Decode the ids between two surfaces together, so that bytes of one character join."""
         text, start = "", 0
         for place in sorted(surfaces):
-            text += self._stretch(ids[start:place]) + surfaces[place]
+            text += self._decode_part(ids[start:place]) + surfaces[place]
             start = place + 1
-        return text + self._stretch(ids[start:])
+        return text + self._decode_part(ids[start:])
 
-    def _stretch(self, ids: Sequence[int]) -> str:
+    def _decode_part(self, ids: Sequence[int]) -> str:
         """A part of a text, with the space before its first word, which the processor drops."""
         begins = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
         return " " * begins + str(self._processor.decode(list(ids)))
 
-    def _kept(self, ids: Sequence[int]) -> list[int]:
+    def _without_special_ids(self, ids: Sequence[int]) -> list[int]:
         size = len(self.vocab)  # rows beyond it only pad the table
         return [i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
 

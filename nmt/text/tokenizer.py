@@ -1,8 +1,8 @@
-"""Tokenizers: text of one language to pieces and ids, and back; trained, saved and loaded.
+"""Tokenizers: text of one language to pieces and ids, and back. They are trained, saved, loaded.
 
 A kind of tokenizer is its config: `train` learns the bytes of a model file from text, `build`
-makes a tokenizer of such bytes. To add a kind: one such pair of classes and one name in the
-union at the foot of this file.
+makes a tokenizer of such bytes. To add a kind, write such a pair of classes and add the config
+to the union at the end of this file.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from nmt.errors import DataError
 from nmt.settings.base import Config
+from nmt.settings.messages import first_fault
 from nmt.storage.atomic import write_bytes, write_text
 from nmt.storage.bounded import parse_json, read_bytes, stay_inside
 from nmt.text.normalisation import normalise
@@ -29,7 +30,7 @@ TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminato
 MANIFEST_NAME = "tokenizer.json"
 
 MAX_FILE_BYTES = 100 << 20
-"""A SentencePiece model of a million pieces is a quarter of it."""
+"""A SentencePiece model of a million pieces takes a quarter of this."""
 
 
 @runtime_checkable
@@ -53,7 +54,7 @@ class Tokenizer(Protocol):
         """Its pieces by id."""
 
     def encode(self, text: str) -> Encoded:
-        """The pieces of `text`; what the vocabulary lacks keeps its surface and has UNK_ID."""
+        """The pieces of `text`. An unknown piece keeps its surface and has UNK_ID."""
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """`encode(text).ids` of every text, fast."""
@@ -75,7 +76,7 @@ class Tokenizer(Protocol):
 
 
 class _File(Config):
-    name: str = Field(pattern=r"^\w[\w.]*$")  # inside the folder, nowhere else
+    name: str = Field(pattern=r"^\w[\w.]*$")  # inside the folder
     sha256: str
 
 
@@ -198,9 +199,7 @@ def _read_manifest(path: Path) -> _Manifest:
     try:
         return _Manifest.model_validate(found)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: {key}: {first['msg']}") from error
+        raise DataError(f"{path}: {first_fault(error)}") from error
 
 
 def _load_side(folder: Path, file: _File, config: TokenizerConfig, lang: str) -> Tokenizer:

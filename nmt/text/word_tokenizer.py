@@ -1,4 +1,4 @@
-"""Whole words, the textbook way: a word is what stands between spaces, punctuation apart."""
+"""Word-level tokenizer: text is split at spaces, and punctuation is split off words."""
 
 import re
 from collections import Counter
@@ -22,8 +22,8 @@ from nmt.text.vocabulary import (
 )
 from nmt.types import Encoded
 
-# A chunk between spaces is marks, a core and marks. Only its ends are split, so 10:30, 3.2,
-# U.S.A and http://x.org stay whole; apostrophes and hyphens belong to their word, as in d2l.
+# A chunk between spaces is marks, a core and marks. Only its ends are split: 10:30, 3.2, U.S.A
+# and http://x.org are one word each. Apostrophes and hyphens belong to their word, as in d2l.
 _OPENING = '"([{«“„¿¡'
 _CLOSING = '"!?‽.,;:…)]}»”'
 _MARKS = re.compile(r"\.\.+|.")  # an ellipsis in full stops is one mark
@@ -54,11 +54,11 @@ class WordConfig(Config):
         return ".vocab.txt"
 
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
-        """The vocabulary of `texts`, which are normalised, the most frequent word first.
+        """The vocabulary of normalised `texts`, the most frequent word first.
 
-        Words of one count are in the order of their code points, so the order of the texts and
-        `seed` do not matter. Raises DataError, naming the text by `name`, where there is none, and
-        ConfigError where no word is frequent enough.
+        Words of equal count are sorted by code point, so the order of the texts and `seed` do not
+        matter. Raises DataError, which names the text `name`, if there is no text, and ConfigError
+        if no word is frequent enough.
         """
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
@@ -124,9 +124,11 @@ class WordTokenizer:
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
         size = len(self.vocab)
-        kept = tuple(i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID))
-        words = tuple(self.vocab.pieces[i] for i in kept)
-        return Encoded(words, kept, words, tuple((i, i + 1) for i in range(len(words))))
+        real_ids = tuple(
+            i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)
+        )
+        words = tuple(self.vocab.pieces[i] for i in real_ids)
+        return Encoded(words, real_ids, words, tuple((i, i + 1) for i in range(len(words))))
 
     def decode(
         self,
@@ -149,7 +151,7 @@ class WordTokenizer:
 
 
 def core(word: str) -> str:
-    """`word` without the marks around it; one of nothing but marks as it is."""
+    """`word` without the marks around it. A word of marks only is unchanged."""
     return word.lstrip(_OPENING).rstrip(_CLOSING) or word
 
 

@@ -1,4 +1,4 @@
-"""What may change in the configuration of a run that goes on: what only if asked, what never."""
+"""Which keys of a configuration may change in a run that continues: always, on demand, never."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from nmt.config import RunConfig
 
 
 class Verdict(Enum):
-    """What a change of a key means for a run that was begun."""
+    """What a change of a key means for a run that continues."""
 
     SAFE = "may change"
-    ASK = "needs --allow-change: from here on it is neither the one run nor the other"
-    NEVER = "cannot change: use another --run, or the old value"
+    ASK = "needs `allow_change`: from here on it is neither the one run nor the other"
+    NEVER = "cannot change: use another `run`, or the old value"
 
 
 _SAFE = (
@@ -20,7 +20,7 @@ _SAFE = (
     "data.folder",
     "data.cache",
     "data.test",
-    # Other places of the same files: their content is checked.
+    # The same files may lie elsewhere: their content is checked.
     *(f"data.{split}.{side}" for split in ("train", "valid") for side in ("tsv", "src", "tgt")),
     "train.epochs",
     "train.steps",
@@ -35,7 +35,7 @@ _SAFE = (
     "valid.patience",
     "search",
 )
-"""They change no update: where the run ends, what is shown and kept, and where it is computed."""
+"""Keys that change no update: where the run ends, what is logged and kept, on which device."""
 
 _ASK = (
     "train.lr",
@@ -52,12 +52,12 @@ _ASK = (
     "valid.max_examples",
     "valid.bleu_tokenize",
 )
-"""They change the updates to come, or what the scores so far are compared with."""
+"""Keys that change later updates, or make later scores not comparable with earlier ones."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A key whose value is another one now."""
+    """A key whose value differs from that of the run so far."""
 
     key: str
     old: object
@@ -68,10 +68,10 @@ class Change:
         return f"{self.key}: {self.old} -> {self.new}"
 
 
-def changes(old: RunConfig, new: RunConfig) -> list[Change]:
-    """Every key that differs, in the order of the config, with what that means.
+def config_changes(old: RunConfig, new: RunConfig) -> list[Change]:
+    """Every key that differs, in the order of the config, with its verdict.
 
-    A key of none of the lists, as those of sizes, vocabularies and the corpus, cannot change.
+    A key in none of the lists above, such as a size or the corpus, cannot change.
     """
     return [
         Change(key, before, after, _verdict(key, new))
@@ -81,7 +81,7 @@ def changes(old: RunConfig, new: RunConfig) -> list[Change]:
 
 def _verdict(key: str, new: RunConfig) -> Verdict:
     if key in ("train.epochs", "train.steps") and new.train.schedule.kind == "cosine":
-        return Verdict.ASK  # the rest of the cosine bends to the new end
+        return Verdict.ASK  # the cosine falls to its floor at the new end
     if _is_under(key, _SAFE):
         return Verdict.SAFE
     section, _, last = key.rpartition(".")

@@ -1,4 +1,4 @@
-"""One call trains a run: read, assemble, summarise, fit, leave a directory that translates."""
+"""One call trains a run: it reads the data, builds the model and leaves a run directory."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,10 +8,8 @@ from pathlib import Path
 import torch
 
 from nmt.config import RunConfig
-from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
-from nmt.data.corpora import read_examples, resolve_split, split_files
-from nmt.data.sources import pairs_of
-from nmt.device import autocast, describe_device, deterministic, resolve_device
+from nmt.data.corpora import resolve_split, split_files
+from nmt.device import autocast, describe_device, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
@@ -19,17 +17,14 @@ from nmt.ops.backend import why
 from nmt.ops.precision import compute_dtype
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
-from nmt.text.tokenizer import Tokenizers
-from nmt.training.resume import begun, check_place, open_run, settle
+from nmt.training.log import RunLog
+from nmt.training.resume import check_run_folder, has_checkpoint, open_run, restore_checkpoints
 from nmt.training.rng import seed_all
-from nmt.training.runlog import RunLog
-from nmt.training.trainer import Parts, Trainer
-from nmt.training.training_set import training_set, vocabulary_notes
-from nmt.training.validation import Validator
+from nmt.training.state import TrainingState
+from nmt.training.summary import summary
+from nmt.training.trainer import Trainer
+from nmt.training.training_data import TrainingData
 from nmt.types import FilePath
-
-_NO_LIMIT = 10**9
-"""Validation pairs are never left out for their length."""
 
 
 @dataclass(frozen=True)
@@ -62,46 +57,60 @@ def train(
     quiet: bool = False,
     allow_change: bool = False,
 ) -> Outcome:
-    """Train `config` in the run directory `folder`; continue there if it was begun before.
+    """Train `config` in the run directory `folder`, or continue the run that is there.
 
-    `command` is what was typed, if anything was, for run.json. `interrupted` is asked after every
-    update, and between the batches of a validation; once it is true the state is saved and
-    training returns. `allow_change`: see changes.py. Raises ConfigError, DataError or
-    CheckpointError for what the user can mend.
+    `command` is the typed command, if there was one, for run.json. `interrupted` is called after
+    every update and between the batches of a validation. Once it returns True the state is saved
+    and training returns. `allow_change` lets a run continue with another value of certain keys
+    (changes.py). Raises ConfigError, DataError or CheckpointError for what the user can mend.
+
+    Seeds the global random generators, and sets nothing else of the process.
     """
     device = resolve_device(config.train.device)
+    _check_deterministic(config)
     data_files = _data_files(config)
     check_scoring(config)
     folder = Path(folder)
-    check_place(folder)
-    with run_lock(folder) as no_lock, deterministic(config.train.deterministic):
-        found = {"device": describe_device(device), "backend": _backend(config, device)}
-        opened = open_run(folder, config, command, data_files, found, allow_change)
+    check_run_folder(folder)
+    with run_lock(folder) as no_lock:
+        hardware = {"device": describe_device(device), "backend": _backend(config, device)}
+        opened = open_run(folder, config, command, data_files, hardware, allow_change)
         run = opened.run
         with RunLog(run.path, config.train.tensorboard, quiet) as log:
             if no_lock:
                 log.say(no_lock)
             seed_all(config.seed)
-            parts, summary = _assemble(config, run, device, log)
-            trainer = Trainer(config, parts, run, log)
-            lines = [f"changed       {change}" for change in opened.changed]
-            lines += _go_on(trainer, run) if begun(run) else []
-            done = trainer.progress
-            done.n_records = log.rewind(done.step, done.is_validated, done.n_records)
-            log.say("\n".join([summary, *lines]))
-            reason = _fit(trainer, interrupted)
-            done = trainer.progress
-            outcome = Outcome(run.path, done.step, reason, done.best_bleu, done.best_step)
+            started = time.monotonic()
+            data = TrainingData.load(config, run, log.say)
+            state = _new_state(config, data, device)
+            seconds = time.monotonic() - started
+            lines = [summary(config, run, data, state.model, hardware, seconds)]
+            lines += [f"changed       {change}" for change in opened.changes]
+            lines += _resume(state, run) if has_checkpoint(run) else []
+            progress = state.progress
+            progress.n_records = log.rewind(
+                progress.step, progress.is_validated, progress.n_records
+            )
+            log.say("\n".join(lines))
+            reason = _fit(Trainer(config, state, data, run, log), interrupted)
+            best = progress.best_bleu, progress.best_step
+            outcome = Outcome(run.path, progress.step, reason, *best)
             log.say(outcome.describe())
             return outcome
 
 
-def _go_on(trainer: Trainer, run: RunDirectory) -> list[str]:
-    """Put `trainer` where the newest whole checkpoint is; lines that say so."""
+def _new_state(config: RunConfig, data: TrainingData, device: torch.device) -> TrainingState:
+    n_src, n_tgt = len(data.tokenizers.src.vocab), data.tgt_vocab_size
+    model = build_model(config.model, n_src, n_tgt).to(device)
+    return TrainingState.new(model, config.train, data.batcher, device)
+
+
+def _resume(state: TrainingState, run: RunDirectory) -> list[str]:
+    """Load the newest complete checkpoint. Returns lines that say so."""
     saved, faults = run.checkpoint_folder.load_newest()
-    trainer.restore(saved)
-    lines = settle(run, trainer.progress, faults)
-    return [*lines, f"resuming after step {trainer.progress.step:,}"]
+    state.load_checkpoint(saved, f"{run.path}: step {saved.step}")
+    lines = restore_checkpoints(run, state.progress, faults)
+    return [*lines, f"resuming after step {state.progress.step:,}"]
 
 
 def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
@@ -112,45 +121,22 @@ def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
             raise
         raise ConfigError(f"train.deterministic: {str(error).splitlines()[0]}") from error
     except OSError as error:
-        saved = trainer.saved_step
-        whole = "nothing was saved yet" if saved is None else f"step {saved:,} is the last saved"
+        saved = trainer.checkpointer.saved_step
+        last = "nothing was saved yet" if saved is None else f"step {saved:,} is the last saved"
         raise CheckpointError(
             f"{error.filename or trainer.run.path}: {error.strerror} at step "
-            f"{trainer.progress.step:,}; {whole}: mend this, and the same command goes on there"
+            f"{trainer.state.progress.step:,}; {last}: mend this, and the same command goes on "
+            "there"
         ) from error
 
 
-def _assemble(
-    config: RunConfig, run: RunDirectory, device: torch.device, log: RunLog
-) -> tuple[Parts, str]:
-    """Everything that the trainer needs, and the summary of it for a reader."""
-    started = time.monotonic()
-    tokenizers, corpus = training_set(config, run, log.say)
-    validator = _validator(config, tokenizers)
-    model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    n_parameters = sum(p.numel() for p in model.parameters())
-    train = config.train
-    batcher = Batcher(corpus, train.batch_size, train.batch_by, config.seed)
-    parts = Parts(model.to(device), batcher, validator, len(tokenizers.tgt.vocab), device)
-    lines = [
-        f"run           {run.path}",
-        f"pairs         {_describe_pairs(corpus, validator)}",
-        *_reference_lines(validator),
-        f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
-        f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
-        f"{' (joint)' if tokenizers.joint else ''}",
-        *(f"              {note}" for note in vocabulary_notes(tokenizers, corpus)),
-        f"model         {config.model.kind}, {n_parameters:,} parameters",
-        f"device        {describe_device(device)}, {train.precision}",
-        f"backend       {_backend(config, device)}",
-        f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
-        f"{train.batch_by} each"
-        + (f", {train.accumulate} to an update" if train.accumulate > 1 else ""),
-        f"memory        about {_memory_gib(n_parameters, config):.2f} GiB for weights, gradients "
-        "and optimiser; the rest is known after the first batches",
-        f"prepared in   {time.monotonic() - started:.1f} s",
-    ]
-    return parts, "\n".join(lines)
+def _check_deterministic(config: RunConfig) -> None:
+    """Raise ConfigError if train.deterministic is set but torch's own setting is not."""
+    if config.train.deterministic and not torch.are_deterministic_algorithms_enabled():
+        raise ConfigError(
+            "train.deterministic: got true, but torch's deterministic algorithms are off in this "
+            "process; call torch.use_deterministic_algorithms(True) first, as `nmt train` does"
+        )
 
 
 def _backend(config: RunConfig, device: torch.device) -> str:
@@ -165,54 +151,3 @@ def _data_files(config: RunConfig) -> list[Path]:
     splits = [resolve_split(config.data, name) for name in ("train", "valid")]
     files = [file for split in splits if split for file in split_files(split, config.data)]
     return list(dict.fromkeys(files))
-
-
-def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
-    """What measures the model on the validation set; None without one.
-
-    The loss is over every reference of a sentence. Raises ConfigError where something waits for
-    validations that will never come.
-    """
-    split = resolve_split(config.data, "valid")
-    if split is None:
-        waiting = [("valid.patience", config.valid.patience is not None)]
-        waiting += [("train.schedule.kind 'plateau'", config.train.schedule.kind == "plateau")]
-        for what, waits in waiting:
-            if waits:
-                raise ConfigError(
-                    f"{what} needs a validation set, and corpus '{config.data.corpus}' has no "
-                    "split valid; give data.valid"
-                )
-        return None
-    examples = read_examples(split, config.data)
-    corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
-    return Validator(corpus, examples, tokenizers, config.valid, config.search)
-
-
-def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
-    dropped = sum(corpus.dropped.values())
-    text = f"{len(corpus):,} for training"
-    if dropped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in corpus.dropped.items())
-        text += f" ({dropped:,} left out: {reasons})"
-    if validator is not None:
-        text += f", {len(validator.examples):,} sentences for validation"
-        if empty := sum(validator.corpus.dropped.values()):
-            text += f" ({empty:,} pairs with an empty side count in its BLEU, not in its loss)"
-    return text
-
-
-def _reference_lines(validator: Validator | None) -> list[str]:
-    """What BLEU alters in the references of the validation set, if anything."""
-    if validator is None:
-        return []
-    hyp_texts = ["" for _ in validator.examples]
-    notes = validator.scoring.comparable(hyp_texts, validator.examples).notes()
-    return [f"references    {note}" for note in notes]
-
-
-def _memory_gib(n_parameters: int, config: RunConfig) -> float:
-    """fp32 weights and gradients, and what the optimiser keeps for each."""
-    kept = {"sgd": 1 if getattr(config.train.optimizer, "momentum", 0) else 0}
-    copies = 2 + kept.get(config.train.optimizer.kind, 2)
-    return copies * 4 * n_parameters / 2**30

@@ -1,9 +1,16 @@
-"""Where a run is: every plain number that a resumed run needs to go on as if unbroken."""
+"""Where a run stands, which batches come next, and whether it is over."""
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import AfterValidator, Field, Strict
+
+from nmt.config import RunConfig, TrainConfig
+from nmt.data.batch_plan import Plan, Rows
+from nmt.data.batching import Batcher
+from nmt.errors import counted
 
 Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]
 Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
@@ -28,18 +35,19 @@ def _check_earlier(value: list[Any]) -> list[Any]:
 
 @dataclass
 class Progress:
-    """Counters of a run; the one mutable value of training, saved as JSON in a checkpoint.
+    """The counters of a run, saved as JSON in every checkpoint.
 
-    `epoch` and `batch` say which micro-batch comes next in the plan of the epoch, which
-    `batching` (size and unit) decides; where it was changed on the way, `earlier` holds each
-    earlier batching with the number of its batches that were done.
+    `epoch` and `batch` are the place of the next micro-batch. `batching` is the size and unit by
+    which this epoch is cut into batches. If that was changed within the epoch, `earlier` holds each
+    former batching and how many of its batches were done.
 
-    `window_*` sum over the updates since the last line of the log; times are seconds of training,
-    validation included.
-    `n_records` counts the lines of metrics.jsonl up to here.
-    `validated_step` is the last step that was measured, `kept_steps` are those whose checkpoints
-    stay. A checkpoint that only a stop made is not among these: the run that goes on is to
-    leave what the unbroken one leaves. The types are what a checkpoint may hold (saved.py).
+    `window_*` are sums over the updates since the last line of the log. `seconds` count training
+    and validation. `n_records` counts the lines of metrics.jsonl.
+
+    `validated_step` is the last step that was validated. `kept_steps` are the steps of scheduled
+    checkpoints. A checkpoint written only because the run was stopped is not among them, so that
+    the resumed run leaves the same checkpoints as an unbroken one. A checkpoint whose fields do
+    not have these types is refused (state_schema.py).
     """
 
     step: Count = 0
@@ -62,42 +70,82 @@ class Progress:
 
     @property
     def is_validated(self) -> bool:
-        """Whether the weights were measured as they are."""
+        """Whether the weights of this step were validated."""
         return self.validated_step == self.step
 
     @property
-    def is_kept(self) -> bool:
-        """Whether this step has a checkpoint that stays."""
+    def has_scheduled_checkpoint(self) -> bool:
+        """Whether this step was saved by schedule, not only because the run was stopped."""
         return self.step in self.kept_steps
 
-    def rebatch(self, size: int, unit: str) -> None:
-        """Have what is left of the epoch cut into batches of `size`."""
+    def set_batching(self, size: int, unit: str) -> None:
+        """Cut the rest of the epoch into batches of `size`."""
         if self.batching and self.batching != [size, unit] and self.batch:
             self.earlier.append([*self.batching, self.batch])
             self.batch = 0
         self.batching = [size, unit]
 
-    def next_epoch(self) -> None:
-        """An epoch is over."""
-        self.epoch, self.batch, self.earlier = self.epoch + 1, 0, []
+    def count_update(self, n_batches: int, n_batches_in_epoch: int) -> None:
+        """Count an update of `n_batches` micro-batches, and the epoch if it was the last of it."""
+        self.step += 1
+        self.batch += n_batches
+        if self.batch == n_batches_in_epoch:
+            self.epoch, self.batch, self.earlier = self.epoch + 1, 0, []
 
-    def judge(self, bleu: float, loss: float) -> bool:
-        """Count a validation of this step; whether it is the best so far.
+    def count_validation(self, bleu: float, loss: float) -> bool:
+        """Count a validation of this step. Returns whether it is the best so far.
 
-        By BLEU, and by loss where BLEU is the same (0 in the first minutes).
+        BLEU decides, and the loss between equal BLEUs (0 in the first minutes).
         """
         self.validated_step = self.step
         if self.best_bleu is None or self.best_loss is None:
-            better = True
+            is_best = True
         else:
-            better = (bleu, -loss) > (self.best_bleu, -self.best_loss)
-        if better:
+            is_best = (bleu, -loss) > (self.best_bleu, -self.best_loss)
+        if is_best:
             self.best_bleu, self.best_loss = bleu, loss
             self.best_step, self.bad_validations = self.step, 0
         else:
             self.bad_validations += 1
-        return better
+        return is_best
 
     def to_json(self) -> dict[str, object]:
         """All fields by name."""
         return asdict(self)
+
+
+def epoch_plan(batcher: Batcher, progress: Progress) -> Plan:
+    """The rows of every batch of this epoch under its present batching.
+
+    Rows of batches that were done under an earlier batching are left out: an epoch has each row
+    once.
+    """
+    done: Rows | None = None
+    for size, unit, n_batches in progress.earlier:
+        earlier = Batcher(batcher.corpus, size, unit, batcher.seed).plan(progress.epoch, done)
+        seen = earlier[:n_batches].all_rows()
+        done = seen if done is None else np.concatenate([done, seen])
+    return batcher.plan(progress.epoch, done)
+
+
+def total_steps(train: TrainConfig, batcher: Batcher) -> int | None:
+    """The number of updates until train.steps or train.epochs; None if neither is set."""
+    limits = [] if train.steps is None else [train.steps]
+    if train.epochs is not None:
+        limits.append(train.epochs * math.ceil(len(batcher.plan(0)) / train.accumulate))
+    return min(limits, default=None)
+
+
+def end_reason(config: RunConfig, progress: Progress) -> str | None:
+    """Why the run is over: steps, epochs, minutes or patience. None if it is not."""
+    train, valid = config.train, config.valid
+    if train.steps is not None and progress.step >= train.steps:
+        return f"{counted(train.steps, 'step')} done"
+    if train.epochs is not None and progress.epoch >= train.epochs:
+        return f"{counted(train.epochs, 'epoch')} done"
+    if train.max_minutes is not None and progress.seconds >= 60 * train.max_minutes:
+        are = "is" if train.max_minutes == 1 else "are"
+        return f"{counted(train.max_minutes, 'minute')} {are} over"
+    if valid.patience is not None and progress.bad_validations >= valid.patience:
+        return f"no better BLEU in {counted(valid.patience, 'validation')}"
+    return None

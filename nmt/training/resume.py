@@ -1,4 +1,4 @@
-"""Opening a run directory for training: a new one, or one that was begun before."""
+"""Opening a run directory for training: a new run, or one that continues from a checkpoint."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from nmt.runs.tree import check_tree
 from nmt.storage.atomic import ASIDE, digest, remove_leftovers
 from nmt.storage.bounded import read_json
 from nmt.text.tokenizer import MANIFEST_NAME
-from nmt.training.changes import Change, Verdict, changes
+from nmt.training.changes import Change, Verdict, config_changes
 from nmt.training.progress import Progress
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A run directory and what was changed in the configuration of the run since it was begun."""
+class OpenedRun:
+    """A run directory, and how its configuration differs from that of the run so far."""
 
     run: RunDirectory
-    changed: Sequence[Change] = ()
+    changes: Sequence[Change] = ()
 
 
 def open_run(
@@ -33,59 +33,59 @@ def open_run(
     data_files: Sequence[Path],
     hardware: Mapping[str, str],
     allow_change: bool = False,
-) -> Opened:
-    """The run at `folder`, made now or continued.
+) -> OpenedRun:
+    """Create the run at `folder`, or continue it if it has a checkpoint.
 
-    A continued run keeps its config, but for what may change (changes.py), and its data: raises
-    ConfigError naming every difference, DataError naming a file with another content, and
-    CheckpointError for a link in the run. Without a checkpoint nothing was learned yet, and the
-    run is begun again, whatever its config was.
+    A continued run keeps its data, and its config except for what may change (changes.py). Raises
+    ConfigError with every difference, DataError for a file whose content changed, and
+    CheckpointError for a link in the run. A run without a checkpoint has learned nothing: it
+    begins again with `config`, whatever its own was.
     """
     check_tree(folder)
     run = RunDirectory(folder)
     remove_leftovers(folder)
     if run.exists:
         run = RunDirectory.open(folder)
-        if not begun(run):
-            _begin_again(run, config)
+        if not has_checkpoint(run):
+            _replace_config(run, config)
     # The card comes first: a config.yaml without one is not a run's but the user's own.
-    if not begun(run):
+    if not has_checkpoint(run):
         run.write_json(CARD, run_card(config, command, data_files, hardware))
-        return Opened(run if run.exists else RunDirectory.create(folder, config))
-    found = changes(run.load_config(), config)
+        return OpenedRun(run if run.exists else RunDirectory.create(folder, config))
+    changes = config_changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)
-    if any(change.verdict not in allowed for change in found):
-        words = [f"{folder}: this run was begun with another configuration:"]
-        words += [f"  {change} ({change.verdict.value})" for change in found]
-        raise ConfigError("\n".join(words))
+    if any(change.verdict not in allowed for change in changes):
+        lines = [f"{folder}: this run was begun with another configuration:"]
+        lines += [f"  {change} ({change.verdict.value})" for change in changes]
+        raise ConfigError("\n".join(lines))
     _check_data(run, data_files)
-    if found:
+    if changes:
         run.write_config(config)
-    return Opened(run, found)
+    return OpenedRun(run, changes)
 
 
-def check_place(folder: Path) -> None:
-    """Raise CheckpointError where `folder` holds what no run left there; nothing is changed.
+def check_run_folder(folder: Path) -> None:
+    """Raise CheckpointError if `folder` holds files of something else than a run.
 
-    A folder that is absent or empty may become a run, and so may one with a config.yaml, with
-    vocabularies, or with what a start that was killed leaves before run.json.
+    A folder may become a run if it is absent or empty, or holds only a config.yaml, vocabularies,
+    or what a start that was killed leaves before run.json. Nothing is changed here.
     """
-    if not folder.is_dir() or begun(RunDirectory(folder)):
+    if not folder.is_dir() or has_checkpoint(RunDirectory(folder)):
         return
     names = {path.name for path in folder.iterdir()}
     if CARD in names:
         if _is_card(folder / CARD):
             return
-        raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another --run")
+        raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another `run`")
     own = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
     if (folder / "tokenizer" / MANIFEST_NAME).is_file():
         own.add("tokenizer")
-    # What is begun beside a config that a user put there deletes nothing but leftovers.
+    # A run beside the user's own config.yaml deletes nothing but leftovers of killed writes.
     foreign = {name for name in names - own if name.startswith(ASIDE) or "config.yaml" not in names}
     if foreign:
         raise CheckpointError(
             f"{folder}: not a run, and not empty: it holds {sorted(foreign)[0]!r}"
-            f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}; name another --run"
+            f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}; name another `run`"
         )
 
 
@@ -98,59 +98,61 @@ def _is_card(path: Path) -> bool:
     return isinstance(versions, dict) and "nmt" in versions
 
 
-def _begin_again(run: RunDirectory, config: RunConfig) -> None:
-    """Give a run that has learned nothing yet the config `config`."""
+def _replace_config(run: RunDirectory, config: RunConfig) -> None:
+    """Write `config` to a run that has no checkpoint, unless config.yaml is the user's own."""
     if run.load_config() != config:
         if not (run.path / CARD).exists():
             raise ConfigError(
                 f"{run.config_path}: no run wrote this config, and it differs from the one "
-                "given; use another --run"
+                "given; use another `run`"
             )
         run.write_config(config)
 
 
-def begun(run: RunDirectory) -> bool:
-    """Whether there is a checkpoint to go on from."""
+def has_checkpoint(run: RunDirectory) -> bool:
+    """Whether there is a checkpoint to continue from."""
     return bool(run.checkpoint_folder.steps())
 
 
-def settle(run: RunDirectory, progress: Progress, faults: Mapping[int, str]) -> list[str]:
-    """Make the folder what it was when the checkpoint of `progress` was made; lines to say of it.
+def restore_checkpoints(
+    run: RunDirectory, progress: Progress, faults: Mapping[int, str]
+) -> list[str]:
+    """Bring the folder of checkpoints to its state at `progress`. Returns lines that say so.
 
-    `faults` are those of newer checkpoints: they get another name. A save that was killed before
-    its last move is ended.
+    `faults` says by step what is wrong with newer checkpoints; they are set aside. If a save was
+    killed before it moved the labels best and last, they are moved now.
     """
     folder = run.checkpoint_folder
     lines = []
-    for step, fault in faults.items():
-        aside = folder.set_aside(step)
-        lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
+    labels = {"last": progress.step}
     best = progress.step if progress.best_step is None else progress.best_step
     if best in folder.steps():
-        folder.point("best", best)
+        labels["best"] = best
     else:
-        folder.forget("best")
         lines.append(
             f"the best checkpoint, of step {best:,}, is gone; there is none until the next"
         )
-    folder.point("last", progress.step)
+    folder.set_labels(labels)  # first: no label ever names a checkpoint that is set aside
+    for step, fault in faults.items():
+        aside = folder.set_aside(step)
+        lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
     folder.prune(progress.kept_steps)
     return lines
 
 
 def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
-    """Raise DataError unless the files, wherever they lie now, are those that run.json tells of.
+    """Raise DataError unless the files have the checksums in run.json; their paths may differ.
 
-    The place in the epoch where a run goes on means something only in the same corpus.
+    The place in the epoch where a run continues has a meaning in the same corpus only.
     """
     card = run.read_json(CARD)
     try:
-        begun = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index]
+        checksums = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index]
     except (KeyError, TypeError):
         raise CheckpointError(f"{run.path / CARD}: damaged: it lacks data.sha256") from None
-    for path, expected in zip_longest(data_files, begun):
+    for path, expected in zip_longest(data_files, checksums):
         if path is None or digest(path) != expected:
             raise DataError(
                 f"{path or 'data'}: changed since {run.path} was begun; "
-                "bring the file back as it was, or train in another --run"
+                "bring the file back as it was, or train in another `run`"
             )

@@ -1,7 +1,7 @@
-"""Every random generator that training may draw from: seeded together, saved, brought back.
+"""The global random generators of Python, NumPy and torch: seeded together, saved and restored.
 
-The batch order has generators of its own, made from the seed and the epoch (data/batching.py),
-and no tokenizer samples: there is nothing else to save.
+Nothing else in training is random. The order of batches has generators of its own, made from the
+seed and the epoch (data/batching.py), and tokenizers do not sample.
 """
 
 import random
@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError
 Json = dict[str, Any]
 
 N_WORDS = 624
-"""Words of 32 bits in the state of a Mersenne Twister, beside its position among them."""
+"""Words of 32 bits in the state of a Mersenne Twister, beside its position in them."""
 
 
 def seed_all(seed: int) -> None:
@@ -28,9 +28,9 @@ def seed_all(seed: int) -> None:
 
 
 def torch_rng(device: torch.device) -> dict[str, Tensor]:
-    """The state of torch's generators, from which alone an update draws: of the CPU, of `device`.
+    """The state of torch's generators: of the CPU, and of `device`.
 
-    It takes microseconds, where `pack_rng` takes tenths of a millisecond.
+    An update draws from no others. This takes microseconds, `pack_rng` tenths of a millisecond.
     """
     tensors = {"rng.cpu": torch.get_rng_state()}
     if device.type == "cuda":
@@ -41,7 +41,7 @@ def torch_rng(device: torch.device) -> dict[str, Tensor]:
 
 
 def set_torch_rng(tensors: Mapping[str, Tensor], device: torch.device) -> None:
-    """Put `torch_rng`'s result back. A device without a saved state keeps its seed."""
+    """Restore what `torch_rng` gave. A device without a saved state keeps its seed."""
     torch.set_rng_state(tensors["rng.cpu"].cpu())
     if device.type == "cuda" and "rng.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["rng.cuda"].cpu(), device)
@@ -50,7 +50,7 @@ def set_torch_rng(tensors: Mapping[str, Tensor], device: torch.device) -> None:
 
 
 def pack_rng(device: torch.device) -> tuple[dict[str, Tensor], Json]:
-    """The state of the generators, those of the CPU and that of `device`: tensors and numbers."""
+    """The state of all generators of the CPU and of `device`: tensors, and numbers for JSON."""
     _, words, gauss = random.getstate()
     numpy_state = np.random.get_state(legacy=False)
     assert isinstance(numpy_state, dict)
@@ -67,8 +67,8 @@ def pack_rng(device: torch.device) -> tuple[dict[str, Tensor], Json]:
     return tensors, numbers
 
 
-def check_words(tensors: Mapping[str, Tensor]) -> None:
-    """Raise CheckpointError for a word or a position out of range; NumPy does not check them."""
+def check_rng(tensors: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError for a word or position out of range, which NumPy does not check."""
     python = tensors["rng.python"]
     for name, words in (("rng.python", python[:-1]), ("rng.numpy", tensors["rng.numpy"])):
         if int(words.min()) < 0 or int(words.max()) >= 2**32:
@@ -78,9 +78,9 @@ def check_words(tensors: Mapping[str, Tensor]) -> None:
 
 
 def unpack_rng(tensors: Mapping[str, Tensor], numbers: Json, device: torch.device) -> None:
-    """Put `pack_rng`'s result back.
+    """Restore what `pack_rng` gave.
 
-    Raises RuntimeError for a malformed state of torch; saved.py checks the other generators'.
+    Raises RuntimeError for a malformed state of torch. `check_rng` checks the other generators.
     """
     set_torch_rng(tensors, device)
     words = tuple(tensors["rng.python"].tolist())

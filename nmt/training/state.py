@@ -1,4 +1,4 @@
-"""A trainer's state as named tensors and plain JSON, and back: nothing is pickled."""
+"""Everything that a resumed run needs, as one value: to tensors and JSON, and back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,92 +7,109 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nmt.config import TrainConfig
+from nmt.data.batching import Batcher
 from nmt.errors import CheckpointError
-from nmt.optim.optimizers import Schedule
-from nmt.training.progress import Progress
+from nmt.models.base import Seq2Seq
+from nmt.optim.schedules import Schedule
+from nmt.runs.checkpoints import CheckpointState
+from nmt.runs.trained_run import check_fit
+from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.training.saved import Saved, check_tensors, read_values
+from nmt.training.state_schema import SavedValues, check_tensors, read_values
 
 Json = dict[Any, Any]
 
 
-@dataclass(frozen=True)
-class Engine:
-    """What changes while training, besides the weights and the progress."""
+@dataclass
+class TrainingState:
+    """The state of a training: a run that is restored from it goes on bit for bit as if unbroken.
 
+    The random generators belong to it too. They are global, so they are read when the state is
+    saved and set when it is loaded. `lr` is the configured learning rate, before the schedule.
+    `is_consistent` is False while an update or a validation has changed some parts and not yet
+    others; such a state must not be saved.
+    """
+
+    model: Seq2Seq
     optimizer: torch.optim.Optimizer
     schedule: Schedule
     scaler: torch.amp.GradScaler
-    device: torch.device
     lr: float
+    device: torch.device
+    progress: Progress
+    is_consistent: bool = True
 
+    @classmethod
+    def new(
+        cls, model: Seq2Seq, train: TrainConfig, batcher: Batcher, device: torch.device
+    ) -> "TrainingState":
+        """The state before the first update."""
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        optimizer = train.optimizer.build(parameters, train.lr)
+        schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher))
+        scaler = torch.amp.GradScaler(device.type, enabled=train.precision == "fp16")
+        progress = Progress(batching=[batcher.size, batcher.unit])
+        return cls(model, optimizer, schedule, scaler, train.lr, device, progress)
 
-def pack(engine: Engine, progress: Progress) -> tuple[dict[str, Tensor], Json]:
-    """All that a resumed run needs besides the weights: tensors by name, and plain values."""
-    saved = engine.optimizer.state_dict()
-    tensors = {
-        f"optimizer.{index}.{name}": torch.as_tensor(value)
-        for index, values in saved["state"].items()
-        for name, value in values.items()
-        if value is not None
-    }
-    rng_tensors, rng_numbers = pack_rng(engine.device)
-    values: Json = {
-        "progress": progress.to_json(),
-        "schedule": engine.schedule.state_dict(),
-        "scaler": engine.scaler.state_dict(),
-        "param_groups": saved["param_groups"],
-        "lr": engine.lr,
-        "rng": rng_numbers,
-    }
-    return {**tensors, **rng_tensors}, values
+    def state_dict(self) -> tuple[dict[str, Tensor], Json]:
+        """All but the weights: tensors by name, and plain values for JSON."""
+        optimizer = self.optimizer.state_dict()
+        tensors = {
+            f"optimizer.{index}.{name}": torch.as_tensor(value)
+            for index, values in optimizer["state"].items()
+            for name, value in values.items()
+            if value is not None
+        }
+        rng_tensors, rng_values = pack_rng(self.device)
+        values: Json = {
+            "progress": self.progress.to_json(),
+            "schedule": self.schedule.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "param_groups": optimizer["param_groups"],
+            "lr": self.lr,
+            "rng": rng_values,
+        }
+        return {**tensors, **rng_tensors}, values
 
+    def load_state_dict(
+        self, tensors: Mapping[str, Tensor], values: Json, where: str = "training state"
+    ) -> None:
+        """Restore what `state_dict` gave, but for the weights.
 
-def unpack(
-    tensors: Mapping[str, Tensor],
-    values: Json,
-    engine: Engine,
-    where: str = "training state",
-) -> Progress:
-    """Put `pack`'s result back in place; the progress is returned.
+        Hyperparameters are not restored: this run's config decides them, and may have changed
+        them. Raises CheckpointError, which names `where`, for anything that `state_dict` would not
+        have given of this run; then nothing is changed, except perhaps random generators.
+        """
+        try:
+            saved = read_values(values)
+            check_tensors(tensors, saved, self.optimizer, self.device)
+            unpack_rng(tensors, values["rng"], self.device)
+        except (CheckpointError, RuntimeError) as error:
+            raise CheckpointError(f"{where} does not fit this run: {error}") from None
+        self._load_optimizer(tensors, saved)
+        self.schedule.load_state_dict(values["schedule"], self.lr / saved.lr)
+        if values["scaler"]:  # empty if the precision was not fp16
+            self.scaler.load_state_dict(values["scaler"])
+        self.progress = saved.progress
 
-    What the engine was made with holds where it was changed since: its rates and factors are
-    settings, not state. Raises CheckpointError, about `where`, for what `pack` would not have
-    made of this engine; nothing is changed then but, maybe, the generators.
-    """
-    try:
-        saved = read_values(values)
-        check_tensors(tensors, saved, engine.optimizer, engine.device)
-        if saved.rng is None:
-            torch.set_rng_state(tensors["rng.cpu"])
-        else:
-            unpack_rng(tensors, values["rng"], engine.device)
-    except (CheckpointError, RuntimeError) as error:
-        raise CheckpointError(f"{where} does not fit this run: {error}") from None
-    _load_optimizer(engine.optimizer, tensors, saved)
-    engine.schedule.load_state_dict(values["schedule"], engine.lr / (saved.lr or engine.lr))
-    if values["scaler"]:  # empty where the precision was another
-        engine.scaler.load_state_dict(values["scaler"])
-    if saved.rng is None:
-        _migrate(saved.progress)
-    return saved.progress
+    def load_checkpoint(self, saved: CheckpointState, where: str) -> None:
+        """Restore a checkpoint; raises CheckpointError, which names `where`, if it does not fit."""
+        batching = self.progress.batching
+        check_fit(self.model, saved.model_tensors, where)
+        self.load_state_dict(saved.state_tensors, saved.state, f"{where}: training state")
+        if self.progress.step != saved.step:
+            raise CheckpointError(f"{where}: training state is of step {self.progress.step}")
+        self.model.load_state_dict(saved.model_tensors)
+        self.progress.set_batching(*batching)
 
-
-def _load_optimizer(
-    optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], saved: Saved
-) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        kind, *rest = name.split(".")
-        if kind == "optimizer":
-            state.setdefault(int(rest[0]), {})[rest[1]] = tensor
-    groups = optimizer.state_dict()["param_groups"]
-    for group, found in zip(groups, saved.param_groups, strict=True):
-        group["lr"] = found.lr
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
-
-
-def _migrate(progress: Progress) -> None:
-    """Of format 1, which was always saved after the validation."""
-    progress.validated_step = progress.step
-    progress.kept_steps = [progress.step]
+    def _load_optimizer(self, tensors: Mapping[str, Tensor], saved: SavedValues) -> None:
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            kind, *rest = name.split(".")
+            if kind == "optimizer":
+                state.setdefault(int(rest[0]), {})[rest[1]] = tensor
+        groups = self.optimizer.state_dict()["param_groups"]
+        for group, saved_group in zip(groups, saved.param_groups, strict=True):
+            group["lr"] = saved_group.lr
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})

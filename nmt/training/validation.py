@@ -1,4 +1,4 @@
-"""How good the model is now: loss on the pairs, BLEU of real decoding, a few translations."""
+"""Validation: the loss on the pairs, BLEU by beam search, a few sample translations."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """`loss` in nats per target token, eos included; `bleu` 0..100."""
+    """`loss` is in nats per target token, eos included; `bleu` is 0 to 100."""
 
     loss: float
     bleu: float
@@ -46,7 +46,7 @@ class ValidationResult:
         return math.exp(min(self.loss, 700.0))
 
     def measured(self) -> dict[str, float | int | str | None]:
-        """The numbers by name."""
+        """The numbers by name, for the log."""
         return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu}
 
     def describe(self) -> str:
@@ -55,7 +55,7 @@ class ValidationResult:
         return f"valid loss {self.loss:.3f}  perplexity {perplexity}  BLEU {self.bleu:.2f}"
 
     def samples_text(self) -> str:
-        """Source, translation and reference, a line each."""
+        """Source, translation and reference of every sample, a line each."""
         return "\n".join(
             f"    {sample.src_text}\n      -> {sample.hyp_text}\n      == {sample.ref_text}"
             for sample in self.samples
@@ -64,7 +64,7 @@ class ValidationResult:
 
 @dataclass(frozen=True)
 class Validator:
-    """A validation set, encoded once, and how to decode it."""
+    """A validation set, encoded once, and the settings to decode it."""
 
     corpus: EncodedCorpus
     examples: Sequence[EvalExample]
@@ -78,9 +78,9 @@ class Validator:
         device: torch.device,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> ValidationResult | None:
-        """Measure `model`, or give None as soon as `interrupted()` between two batches.
+        """Measure `model`. Returns None if `interrupted()` is True between two batches.
 
-        Leaves the model in training mode and every random generator as it was.
+        Leaves the model in training mode, and the random generators as they were.
         """
         generators = pack_rng(device)
         model.eval()
@@ -89,8 +89,8 @@ class Validator:
             search = self.search.model_copy(update={"beam": self.config.beam, "n_best": 1})
             translator = Translator(model, self.tokenizers, device, search)
             chosen = evenly(self.examples, self.config.max_examples)
-            stoppable = _Stoppable(translator, interrupted)
-            bleu, hyp_texts = bleu_of(stoppable, chosen, self.scoring)
+            interruptible = _InterruptibleTranslator(translator, interrupted)
+            bleu, hyp_texts = bleu_of(interruptible, chosen, self.scoring)
         except _InterruptedError:
             return None
         finally:
@@ -106,7 +106,7 @@ class Validator:
 
     @property
     def scoring(self) -> Scoring:
-        """The language and the tokenisation that BLEU is computed with."""
+        """The language and tokenisation of BLEU."""
         return Scoring(tgt_lang=self.tokenizers.tgt.lang, tokenize=self.config.bleu_tokenize)
 
     @property
@@ -115,23 +115,23 @@ class Validator:
 
 
 class _InterruptedError(Exception):
-    """A validation that is not to be ended."""
+    """The validation was told to stop."""
 
 
 @dataclass(frozen=True)
-class _Stoppable:
-    """A translator that asks between two batches whether to go on."""
+class _InterruptibleTranslator:
+    """A translator that can be interrupted between two batches."""
 
     translator: Translator
     interrupted: Callable[[], bool]
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """As the translator does; raises _InterruptedError."""
+        """See Translator.translate. Raises _InterruptedError if `interrupted()`."""
         size = self.translator.search.batch_size
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         found: dict[int, Translation] = {}
         for start in range(0, len(order), size):
-            _go_on(self.interrupted)
+            _check_interrupted(self.interrupted)
             part = order[start : start + size]
             found.update(
                 zip(part, self.translator.translate([texts[i] for i in part]), strict=True)
@@ -139,15 +139,15 @@ class _Stoppable:
         return [found[i] for i in range(len(texts))]
 
 
-def _go_on(interrupted: Callable[[], bool]) -> None:
+def _check_interrupted(interrupted: Callable[[], bool]) -> None:
     if interrupted():
         raise _InterruptedError
 
 
 def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
-    """`count` of the items at equal distances, in order; all of them for None or too few.
+    """`count` items at equal distances, in order; all items if `count` is None or larger.
 
-    Corpora are often sorted by length: the first items would be the easy ones.
+    Corpora are often sorted by length, so the first items would be the easy ones.
     """
     if count is None or count >= len(items):
         return list(items)
@@ -162,18 +162,18 @@ def mean_loss(
     device: torch.device,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> float:
-    """Cross-entropy in nats per target token over the whole corpus, without smoothing.
+    """Cross-entropy in nats per target token over the corpus, without label smoothing.
 
-    Raises _InterruptedError as soon as `interrupted()`.
+    Raises _InterruptedError if `interrupted()` is True between two batches.
     """
-    nll_sum, n_tokens = 0.0, 0
+    nll_sums, n_tokens = [], 0
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
     for start in range(0, len(rows), _BATCH_SIZE):
-        _go_on(interrupted)
+        _check_interrupted(interrupted)
         batch = corpus.batch(rows[start : start + _BATCH_SIZE]).to(device)
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         output = model(batch.src_ids, keep, batch.tgt_in)
         loss = cross_entropy(output, batch.tgt_out, vocab_size)
-        nll_sum += float(loss.nll_sum)
+        nll_sums.append(loss.nll_sum)  # fetched at the end: each would wait for a GPU
         n_tokens += loss.n_tokens
-    return nll_sum / max(1, n_tokens)
+    return sum(torch.stack(nll_sums).tolist()) / max(1, n_tokens) if nll_sums else 0.0

@@ -1,1 +1,1 @@
-"""The attacks of scripts/attack.py: each makes a case of its number and a seed."""
+"""The attacks of scripts/attack.py: each builds a case from its number and a seed."""

@@ -1,4 +1,4 @@
-"""Small files that would become large, deep or endless."""
+"""Small files that would expand to large, deep or endless ones."""
 
 import zipfile
 from collections.abc import Callable
@@ -102,6 +102,6 @@ def _aliases() -> None:
     for name, tensor in tensors.items():
         if first.setdefault(tuple(tensor.shape), name) != name:
             aliases[name] = first[tuple(tensor.shape)]
-    kept = {name: torch.zeros(shape) for shape, name in first.items()}
-    (CHECKPOINT / MODEL).write_bytes(safetensors.torch.save(kept))
+    stored = {name: torch.zeros(shape) for shape, name in first.items()}
+    (CHECKPOINT / MODEL).write_bytes(safetensors.torch.save(stored))
     seal(CHECKPOINT, lambda content: content["aliases"].update({MODEL: aliases}))

@@ -1,7 +1,7 @@
-"""One attack: what is done to a folder, and the command that then meets it."""
+"""One attack: a change to a folder, and the command to run on it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -16,7 +16,7 @@ CHECKPOINT = Path("run/checkpoints/step-000004")
 
 
 class Expected(Enum):
-    """What a case must come to, besides that nothing breaks."""
+    """The required outcome of a case, besides that nothing breaks."""
 
     NOTHING = "nothing more"
     REFUSED = "an error, or a word about the file"
@@ -26,9 +26,9 @@ class Expected(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """`prepare` is called in the scratch folder, which FOLDER means in a value of `environment`.
+    """`prepare` is called in the scratch folder.
 
-    `about` are names that a warning would say.
+    `about` are names that a warning would contain.
     """
 
     what: str
@@ -38,4 +38,3 @@ class Case:
     about: tuple[str, ...] = ()
     kind: str = "word"
     stdin: bytes = b""
-    environment: dict[str, str] = field(default_factory=dict)

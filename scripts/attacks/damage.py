@@ -1,8 +1,6 @@
 """Files of a run, and the compiled libraries, damaged by accident: no checksum is made right."""
 
-import os
 import random
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -16,12 +14,12 @@ FILES = (
         for step in (2, 4)
         for name in ("model.safetensors", "state.safetensors", "state.json")
     ),
-    *("library", "run/config.yaml", "run/run.lock"),
+    *("run/config.yaml", "run/run.lock"),
 )
 
 
 def case(chance: random.Random) -> Case:
-    """One file is damaged in one way."""
+    """Damage one file in one way."""
     file = chance.choice(FILES)
     kind = chance.choice(("word", "sentencepiece"))
     suffix = {"word": ".vocab.txt", "sentencepiece": ".model"}[kind]
@@ -30,22 +28,9 @@ def case(chance: random.Random) -> Case:
     how = chance.choice(("flipped", "flipped", "cut", "swapped", "zeroed", "longer", "empty"))
     again = random.Random(chance.random())
     command = chance.choice((TRAIN, TRANSLATE, EVAL))
-    if file == "library":
-        # Compiling it again would take longer than everything else.
-        environment = {"XDG_CACHE_HOME": "FOLDER/cache", "CXX": "false"}
-        expected = Expected.NOTHING if command == TRAIN else Expected.SAME
-        prepare = partial(_damage_library, how, again)
-        return Case(f"library {how}", command, prepare, expected, (), kind, b"", environment)
     names = (Path(file).name, Path(file).parent.name if "step-" in file else Path(file).name)
     prepare = partial(_damage, Path(file), how, again)
     return Case(f"{file} {how}", command, prepare, Expected.SAME, names, kind)
-
-
-def _damage_library(how: str, chance: random.Random) -> None:
-    cache = Path(os.environ["ATTACK_CACHE"])
-    shutil.copytree(cache, "cache")
-    for library in sorted(Path("cache/nmt").glob("*.so")):
-        _damage(library, how, chance)
 
 
 def _damage(path: Path, how: str, chance: random.Random) -> None:

@@ -1,9 +1,8 @@
-"""Texts that would steer a terminal, by every door through which text of others is printed."""
+"""Texts that would steer a terminal, in every place from which foreign text is printed."""
 
 import hashlib
 import json
 import os
-import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,7 @@ Make = Callable[[str], Case]
 
 
 def cases() -> list[Case]:
-    """Every door, and through each of them one sequence after the other."""
+    """Every such place, each with one sequence after the other."""
     made = []
     for turn in range(len(SEQUENCES)):
         for number, door in enumerate(DOORS):
@@ -42,14 +41,13 @@ def _case(
     command: tuple[str, ...],
     prepare: Callable[[], object] = lambda: None,
     stdin: bytes = b"",
-    environment: dict[str, str] | None = None,
 ) -> Case:
     expected = Expected.ESCAPED
-    return Case(what, command, prepare, expected, stdin=stdin, environment=environment or {})
+    return Case(what, command, prepare, expected, stdin=stdin)
 
 
 def _vocabulary(side: str, evil: str) -> None:
-    """Every word of a side gets it, with the right checksum."""
+    """Insert it into every word of a vocabulary, with the right checksum."""
     words = (RUN / "tokenizer" / f"{side}.vocab.txt").read_bytes().decode().split("\n")
     text = "\n".join([*words[:4], *(word and f"{word}{evil}" for word in words[4:])])
     forge_vocabulary(RUN, side, text.encode())
@@ -119,14 +117,6 @@ DOORS: tuple[Make, ...] = (
         "a corpus that is checked",
         ("corpus", "check", "attack.yaml", "--no-pieces"),
         partial(_write, "train.tsv", f"a\tb {evil}\n{evil} no tab\n"),
-    ),
-    lambda evil: _case(
-        "a compiler's name",
-        TRAIN,
-        environment={
-            **{"CXX": shlex.quote(evil), "NMT_CPU_KERNELS": "on"},
-            **{"XDG_CACHE_HOME": "relative", "HOME": "relative"},  # then nothing is kept
-        },
     ),
     lambda evil: _case(
         "a key of a config",

@@ -1,4 +1,4 @@
-"""Checkpoints that somebody made, with the right checksums and the right seal."""
+"""Forged checkpoints with the right checksums."""
 
 import json
 import random
@@ -22,7 +22,7 @@ VALUES: tuple[object, ...] = (
 
 
 def case(chance: random.Random) -> Case:
-    """A checkpoint with something else in one of its three files."""
+    """A checkpoint with another content in one of its three files."""
     if chance.random() < 0.4:
         command = TRAIN if chance.random() < 0.8 else TRANSLATE
         return Case("state.json", command, partial(_forge_json, random.Random(chance.random())))
@@ -95,7 +95,7 @@ def _header(tensors: Tensors, name: str, chance: random.Random) -> None:
 
 
 def _forge_header(path: Path, chance: random.Random) -> None:
-    """One value of the header is another one; its length is right again."""
+    """Change one value of the header, and correct the header's length."""
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
@@ -126,7 +126,7 @@ def _forge_json(chance: random.Random) -> None:
 
 
 def _change_json(content: Any, chance: random.Random) -> None:
-    """Somewhere below `content` a key goes, comes or has another value."""
+    """Remove, add or change a key somewhere below `content`."""
     places = list(_places(content))
     holder, key = chance.choice(places)
     old = holder[key]
@@ -144,7 +144,7 @@ def _change_json(content: Any, chance: random.Random) -> None:
 
 
 def _places(content: Any) -> Any:
-    """Every place below `content` that holds a value, as its holder and the key there."""
+    """Every value below `content`, as its container and the key in it."""
     pairs = content.items() if isinstance(content, dict) else enumerate(content)
     for key, value in list(pairs):
         yield content, key

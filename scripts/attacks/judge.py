@@ -1,4 +1,4 @@
-"""What became of an attack."""
+"""The verdict on an attack."""
 
 import os
 import random
@@ -19,14 +19,14 @@ COUNTS = {"forged": 2000, "links": len(links.cases()), "damage": 1000, "bombs": 
 
 FAULTS = ("crash", "traceback", "hang", "outside", "silent", "memory", "escape")
 MAX_BYTES = 512 << 20
-"""What a command may take beyond the most that a clean one takes."""
+"""Memory that a command may take beyond the most that a clean one takes."""
 
 _STEERING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The faults of one attack, by the names of FAULTS, each with a word of what was seen."""
+    """The faults of one attack, by the names of FAULTS, each with a short description."""
 
     kind: str
     number: int
@@ -36,7 +36,7 @@ class Verdict:
 
 
 def case_of(kind: str, number: int, seed: int) -> Case:
-    """The case of a number: the lists in their order, again and again, or drawn by the seed."""
+    """The case of a number: the lists in order, repeatedly, or drawn with the seed."""
     if kind in LISTED:
         listed = LISTED[kind]()
         return listed[number % len(listed)]
@@ -44,38 +44,34 @@ def case_of(kind: str, number: int, seed: int) -> Case:
 
 
 def attack(material: Material, kind: str, number: int, seed: int, keep: bool = False) -> Verdict:
-    """Make the case in a new folder, run its command and judge what it came to."""
+    """Prepare the case in a new folder, run its command and judge the outcome."""
     case = case_of(kind, number, seed)
     folder = material.folder / f"{kind}-{number}"
     material.copy(case.kind, folder)
-    before = Path.cwd()
+    old_folder = Path.cwd()
     os.chdir(folder)
     try:
         case.prepare()
-        there = snapshot(folder)
+        before = snapshot(folder)
         home = snapshot(material.folder / "home")
         outcome = run(
             case.command,
             folder,
-            {**material.environment, **_placed(case.environment, folder)},
+            material.environment,
             case.stdin,
             terminal=case.expected is Expected.ESCAPED,
         )
-        changed = _changed(there, snapshot(folder))
+        changed = _changed(before, snapshot(folder))
         changed += _changed(home, snapshot(material.folder / "home"))
         faults = dict(faults_of(case, outcome, changed, material, folder))
     finally:
-        os.chdir(before)
+        os.chdir(old_folder)
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     if keep:
         print(outcome.stdout + outcome.stderr)
     what = f"nmt {case.command[0]}: {case.what}"
     return Verdict(kind, number, what, faults, outcome.code)
-
-
-def _placed(environment: dict[str, str], folder: Path) -> dict[str, str]:
-    return {name: value.replace("FOLDER", str(folder)) for name, value in environment.items()}
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
@@ -86,7 +82,7 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
 def faults_of(
     case: Case, outcome: Outcome, changed: list[str], material: Material, folder: Path
 ) -> list[tuple[str, str]]:
-    """What is wrong with how a command ended, and a word of what was seen."""
+    """The faults in the end of a command, each with a short description."""
     said = outcome.stdout + outcome.stderr
     last = (said.strip().split("\n") or [""])[-1][:160]
     found = []
@@ -113,7 +109,7 @@ def faults_of(
 
 
 def _steering(shown: str) -> list[str]:
-    """What is wrong with what a terminal was sent; progress bars return the carriage."""
+    """The faults in the output to a terminal. Progress bars may return the carriage."""
     if steering := _STEERING.search(shown):
         start = max(0, steering.start() - 20)
         return [ascii(shown[start : steering.end() + 20])]

@@ -13,9 +13,15 @@ STEP = "checkpoints/step-000004"
 PATHS = (
     *("train.log", "metrics.jsonl", "config.yaml", "run.json", "run.lock", ".tmp-run.json"),
     *("tokenizer", "tokenizer/tokenizer.json", "tokenizer/src.vocab.txt", ".tmp-metrics.jsonl"),
-    *("checkpoints", STEP, f"{STEP}/state.json", f"{STEP}/model.safetensors", "checkpoints/last"),
-    *(f"{STEP}/state.safetensors", "checkpoints/.tmp-step-000006", "checkpoints/best"),
-    *("checkpoints/step-000006", "tensorboard", "eval", "eval/test.json", "checkpoints/.tmp-last"),
+    *("checkpoints", STEP, f"{STEP}/state.json", f"{STEP}/model.safetensors"),
+    *(f"{STEP}/state.safetensors", "checkpoints/.tmp-step-000006", "checkpoints/labels.json"),
+    *(
+        "checkpoints/step-000006",
+        "tensorboard",
+        "eval",
+        "eval/test.json",
+        "checkpoints/.tmp-labels.json",
+    ),
 )
 FETCHED = ("", "small.tsv", "small.tsv.part", "small.tsv.part.json", "fetched.json")
 HOWS = ("moved", "victim", "folder", "FIFO")
@@ -23,7 +29,7 @@ FETCH = ("corpus", "fetch", "small", "--data", "data", "--from", "shelf")
 
 
 def cases() -> list[Case]:
-    """Each path of a run in each of these ways, met by one command after the other."""
+    """Each path of a run in each of these ways, with one command after the other."""
     made = []
     for number, (how, name) in enumerate((how, name) for how in HOWS for name in PATHS):
         for more in range(len(COMMANDS)):

@@ -1,4 +1,4 @@
-"""What is attacked: small trained runs, in a scratch folder with a tree that must not change."""
+"""The targets: small trained runs, in a scratch folder with a tree that must not change."""
 
 import hashlib
 import importlib
@@ -27,7 +27,7 @@ TEXT = "a b c\nd\n\nh g f e\nz\n"
 
 
 class Material:
-    """The folder of clean runs, and what each command gives there."""
+    """The folder of clean runs, and the result of each command there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,7 +40,7 @@ class Material:
         self.clean: dict[str, Outcome] = {}
 
     def make(self) -> None:
-        """Train the runs, and have this process import what a command needs."""
+        """Train the runs, and import in this process the modules that a command needs."""
         for name in ("cache", "clean", "home"):
             (self.folder / name).mkdir()
         for kind, tokenizer in KINDS.items():
@@ -67,8 +67,8 @@ class Material:
         return outcome
 
     def copy(self, kind: str, folder: Path) -> None:
-        """A new scratch folder: a run, its data, and what lies outside of it."""
-        shutil.copytree(self.folder / kind, folder, symlinks=True)
+        """A new scratch folder: a run, its data, and files outside of it."""
+        shutil.copytree(self.folder / kind, folder)
         outside = folder / "outside"
         for name in (".tmp-x", ".old-x", ".del-x", "step-000009", "keep"):
             (outside / "folder" / name).mkdir(parents=True)
@@ -77,7 +77,7 @@ class Material:
         (outside / "victim.txt").write_text("mine\n")
 
     def differences(self, case: Case, outcome: Outcome, folder: Path) -> list[str]:
-        """What differs from the clean run of the same command."""
+        """Differences from the clean run of the same command."""
         name = f"{case.kind}-{case.command[0]}"
         if case.command != TRAIN:
             same = outcome.stdout == self.clean[name].stdout
@@ -94,7 +94,7 @@ class Material:
 
 
 def warm() -> None:
-    """Import now what the commands import when they need it: a child then starts at once."""
+    """Import now the modules that commands import late: a child then starts at once."""
     for name in (
         *(
             "torch.optim.adam",
@@ -103,7 +103,7 @@ def warm() -> None:
             "nmt.attention_maps.heatmap",
         ),
         *(
-            "nmt.evaluation.request",
+            "nmt.cli.eval_request",
             "nmt.data.fetch",
             "nmt.data.corpus_report",
             "nmt.attention_maps.dump",
@@ -124,7 +124,7 @@ def warm() -> None:
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    """Every file below `folder` but those of the run and the data folder: what it is and holds."""
+    """Type and content of every file below `folder`, but for the run and the data folder."""
     found = {}
     for path, folders, files in os.walk(folder):
         if Path(path) == folder:

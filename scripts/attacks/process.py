@@ -1,4 +1,4 @@
-"""A command of nmt in a child of this process, which has imported what it needs: with limits."""
+"""A command of nmt, with limits, in a child of this process that has its imports."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.cli import app
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 CPU_SECONDS = 40
 WALL_SECONDS = 60
@@ -24,7 +24,7 @@ DATA_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended. `code` is that of a shell: minus a signal's number where one came."""
+    """The end of a command. `code` is its exit code, or minus the number of a fatal signal."""
 
     code: int
     stdout: str
@@ -71,7 +71,7 @@ def _opened(logs: list[Path]) -> list[int]:
 
 
 def _raw(terminal: int) -> None:
-    """Bytes come out as they were written: no carriage return is added to a newline."""
+    """Set the terminal to pass bytes unchanged: no carriage return is added to a newline."""
     settings = termios.tcgetattr(terminal)
     settings[1] &= ~termios.OPOST
     settings[3] &= ~termios.ECHO

@@ -1,4 +1,4 @@
-"""What is measured of one finished run: translations, perplexity, and where it looks."""
+"""The measurements of one finished run: translations, perplexity, and attention."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -29,8 +29,8 @@ _CPU = torch.device("cpu")
 class Looks:
     """How attention is spread, as means over the pieces of the references (eos included).
 
-    `entropy` in nats, of the weights averaged over heads; `share` is it over the logarithm of
-    the number of source pieces, 1 for looking everywhere alike; `largest` is the mean largest
+    `entropy` in nats, of the weights averaged over heads; `share` is the entropy over the
+    logarithm of the number of source pieces, 1 for uniform attention; `largest` is the mean largest
     weight. `head_entropy` is the mean over the heads of each head's own entropy.
     """
 
@@ -55,7 +55,7 @@ class Measured:
 
 
 def measure(run: Path, anew: bool = False) -> Measured:
-    """The measures of a run's last checkpoint, kept in the run and read from there if fresh."""
+    """The measures of a run's last checkpoint, stored in the run and read from there if current."""
     directory = RunDirectory(run)
     if not anew and (found := _kept(directory)) is not None:
         return found
@@ -86,7 +86,7 @@ def test_set(run: Path) -> list[EvalExample]:
 
 
 def forced(translator: Translator, examples: Sequence[EvalExample]) -> list[Translation]:
-    """What each model says of the first reference: all look from the same target pieces."""
+    """The forced decoding of the first reference, so that all models have the same pieces."""
     texts = [example.src_text for example in examples]
     refs = [example.ref_texts[0] for example in examples]
     return translator.force(texts, refs, with_heads=True)
@@ -121,7 +121,7 @@ def _entropy(weights: Float[np.ndarray, "*L S"]) -> Float[np.ndarray, "*L"]:
 
 
 def _kept(directory: RunDirectory) -> Measured | None:
-    """What is kept, if it is of the last checkpoint and of this format."""
+    """The stored measures, if they are of the last checkpoint and of this format."""
     try:
         kept = directory.read_json(FILE)
     except CheckpointError:

@@ -1,4 +1,4 @@
-"""Which models are compared, and which of their runs are there."""
+"""The models to compare, and their existing runs."""
 
 import difflib
 import sys
@@ -65,12 +65,12 @@ def _check_same_experiment(first: Member, other: Member) -> None:
 
 
 def run_path(runs: Path, name: str, seed: int) -> Path:
-    """Where the run of a member with a seed is."""
+    """The folder of the run of a member with a seed."""
     return runs / f"{name}-{seed}"
 
 
 def state_of(member: Member, seed: int, runs: Path) -> State:
-    """Whether the run is there, and whole.
+    """Whether the run exists, and is finished.
 
     Raises CheckpointError where a run of another config stands in its place.
     """

@@ -13,7 +13,7 @@ from nmt.types import Translation
 
 _COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE)
 _MIN_GAP = 0.042
-"""Between two labels one above the other, as a share of the axis' height."""
+"""Distance of two labels, as a share of the axis' height."""
 
 
 def draw_bleu(results: Sequence[Result]) -> Figure:

@@ -24,7 +24,7 @@ class Result:
 
     Numbers are means over the runs. `length` is the words of the translations over those of the
     first references. `difference` is that of BLEU to the baseline over the seeds that both have;
-    None for the baseline itself, and where it was not measured beside it.
+    None for the baseline itself, and if it was not measured beside it.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Speed and memory of models side by side: the same batches, in turn, in one process.
 
-Models are made anew: weights that have not been trained take as long as others. Decoding goes on
-to the same length for all, since no model may end a sentence. Seconds are those of the processor:
-with one thread they are the clock's, but for the time that other processes take.
+Models are untrained, since the speed does not depend on the weights. Decoding goes on to the same
+length for all, since no model may end a sentence. Seconds are processor time: with one thread, the
+wall time without that of other processes.
 """
 
 import os
@@ -21,14 +21,14 @@ from nmt.config import RunConfig
 from nmt.data.batching import Batch, Batcher, encode_pairs
 from nmt.data.corpora import read_split, resolve_split
 from nmt.decoding.search import SearchConfig, search_from
+from nmt.device import process_bytes
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
 from nmt.ops.masks import keep_from_lengths
-from nmt.storage.process_memory import process_bytes
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID
-from nmt.training.loss import cross_entropy
+from nmt.training.step import StepSettings, train_step
 
 N_BATCHES = 2
 _LENGTH_FACTOR = 1.2
@@ -37,7 +37,7 @@ _LENGTH_FACTOR = 1.2
 
 @dataclass(frozen=True)
 class Material:
-    """What all models are given: training batches, and the sizes of the vocabularies."""
+    """The input of all models: training batches, and the sizes of the vocabularies."""
 
     batches: tuple[Batch, ...]
     src_vocab: int
@@ -56,10 +56,10 @@ class Material:
 
 @dataclass(frozen=True)
 class Timed:
-    """One kind of work of one model, by its fastest round: whatever interferes only adds time.
+    """One kind of work of one model, in its fastest round, because interference only adds time.
 
-    `rate` is in tokens or sentences a second, `spread` says by how much the median round took
-    longer, and `ratio` is the rate over the baseline's.
+    `rate` is in tokens or sentences a second, `spread` the relative extra time of the median
+    round, and `ratio` the rate over the baseline's.
     """
 
     rate: float
@@ -69,7 +69,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Speed:
-    """All that is timed of a model. `memory_bytes` is what an update adds to its process."""
+    """All timings of a model. `memory_bytes` is the memory that an update adds to its process."""
 
     training: Timed
     greedy: Timed
@@ -78,7 +78,7 @@ class Speed:
 
 
 def material_of(config: RunConfig) -> Material:
-    """Batches of the first epoch, spread over the lengths, by tokenizers learned as a run's are."""
+    """Batches of the first epoch, evenly over the lengths, with tokenizers learned as in a run."""
     data = config.data
     split = resolve_split(data, "train")
     if split is None:
@@ -135,7 +135,7 @@ def measure_speed(
 
 
 def load_of_others() -> float | None:
-    """The machine's load of the last minute, where it tells."""
+    """The machine's load average of the last minute, if the system reports it."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
@@ -165,7 +165,7 @@ def _seconds(work: Callable[[], None]) -> float:
 
 @dataclass(frozen=True)
 class _Work:
-    """A fresh model with its optimiser, and what is done with it."""
+    """A new model with its optimiser, and the work to time."""
 
     config: RunConfig
     material: Material
@@ -182,19 +182,13 @@ class _Work:
     def update(self) -> None:
         """An update on each batch."""
         self.model.train()
+        settings = StepSettings(
+            self.material.tgt_vocab,
+            label_smoothing=self.config.train.label_smoothing,
+            clip_norm=1.0,
+        )
         for batch in self.material.batches:
-            keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
-            output = self.model(batch.src_ids, keep, batch.tgt_in)
-            loss = cross_entropy(
-                output,
-                batch.tgt_out,
-                self.material.tgt_vocab,
-                self.config.train.label_smoothing,
-            )
-            (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
+            train_step(self.model, self.optimizer, [batch], settings)
 
     @torch.inference_mode()
     def decode(self, beam: int) -> None:

@@ -1,4 +1,4 @@
-"""The same data for all: our pieces, parted by spaces, and one list of pieces a side."""
+"""The same data for all: our pieces, separated by spaces, and one list of pieces per side."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ from nmt.types import SentencePair
 
 @dataclass(frozen=True)
 class Counts:
-    """What the training set holds, ends of sentences counted with the pieces."""
+    """The sizes of the training set; ends of sentences count as pieces."""
 
     pairs: int
     src_tokens: int
@@ -34,7 +34,7 @@ class Counts:
 @dataclass(frozen=True)
 class Exported:
     """The files in `folder`: {train,valid,test}.{src,tgt} in pieces, {train,valid,test}-text.*
-    as they were, vocab.{src,tgt} with a piece a line, the reserved ones left out."""
+    as text, vocab.{src,tgt} with a piece a line, without the reserved ones."""
 
     folder: Path
     counts: Counts
@@ -53,19 +53,19 @@ class Exported:
 
 
 def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) -> Exported:
-    """Write the corpus for all, without the training pairs that are too long for our training."""
+    """Write the corpus for all, without the training pairs that nmt leaves out as too long."""
     settings = DataConfig(corpus=corpus, folder=data)
     pairs = read_split(SplitConfig(corpus=corpus, split="train"), settings)
     config = SentencePieceConfig(model_type="bpe", vocab_size=vocabulary)
     tokenizers = train_tokenizers(config, pairs, settings.src_lang, settings.tgt_lang, seed)
     encoded = _encoded(pairs, tokenizers)
     fit = [max(len(src), len(tgt)) <= settings.max_pieces for src, tgt in encoded]
-    kept = [pair for pair, fits in zip(pairs, fit, strict=True) if fits]
+    chosen = [pair for pair, fits in zip(pairs, fit, strict=True) if fits]
     exported = Exported(
         folder, _counts([ids for ids, fits in zip(encoded, fit, strict=True) if fits])
     )
     folder.mkdir(parents=True, exist_ok=True)
-    _write_split(exported, "train", kept, tokenizers)
+    _write_split(exported, "train", chosen, tokenizers)
     for split in ("valid", "test"):
         examples = read_examples(SplitConfig(corpus=corpus, split=split), settings)
         some = [SentencePair(example.src_text, example.ref_texts[0]) for example in examples]
@@ -105,7 +105,7 @@ def _write_split(
 
 
 def text_of(pieces: str, lang: str) -> str:
-    """A line of pieces, parted by spaces, as text in the typography of `lang`."""
+    """The text, in the typography of `lang`, of a line of pieces separated by spaces."""
     return restore("".join(pieces.split()).replace(SPACE_MARK, " ").strip(), lang)
 
 

@@ -1,4 +1,4 @@
-"""A virtual environment for each toolkit, with our torch: no other may come in."""
+"""A virtual environment for each toolkit, always with our version of torch."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def python_of(toolkit: Toolkit, envs: Path) -> Path:
 
 
 def set_up(toolkit: Toolkit, envs: Path) -> list[str]:
-    """Make the environment where it is missing; what was done, a line each.
+    """Create the environment if it is missing; return a line for each step.
 
     Torch is installed first and alone, at the version that constraints.txt pins.
     """
@@ -41,7 +41,7 @@ def set_up(toolkit: Toolkit, envs: Path) -> list[str]:
 
 
 def install_commands(environment: Environment) -> list[list[str]]:
-    """What pip is told, call by call."""
+    """The arguments of pip, call by call."""
     pinned = ["--constraint", str(CONSTRAINTS)]
     calls = [[*pinned, "torch", "numpy"], [*pinned, *environment.packages]]
     if environment.alone:

@@ -1,9 +1,9 @@
 """JoeyNMT 2.3.0.
 
-What differs: attention is of Bahdanau's form with input feeding, and a layer before the output.
-It makes batches of whatever sentences come next, and half of their positions are padding. Hence
-two forms of it: as it is, and given its files in batches of sentences of like lengths and told not
-to shuffle.
+Differences: attention is of Bahdanau's form with input feeding, and there is a layer before the
+output. Its batches take the next sentences of any length, so that half of their positions are
+padding. Hence two forms: unchanged, and with files sorted into batches of similar lengths and
+without shuffling.
 """
 
 import random
@@ -24,11 +24,11 @@ _MARK = re.compile(
     r"(?:EPOCH|Epoch.*Tokens per Sec:\s+(\d+))",
     re.MULTILINE,
 )
-"""When, and the target tokens a second since the mark before; none at the start of an epoch."""
+"""The time, and target tokens per second since the last mark; none at an epoch's start."""
 
 
 class JoeyNMT(Toolkit):
-    """Batches by sentences, as the others have them; of like lengths if `helped`."""
+    """Batches by sentences, as the others have; of similar lengths if `helped`."""
 
     environment = Environment(
         "joeynmt",
@@ -113,7 +113,7 @@ class JoeyNMT(Toolkit):
         return [str(python), "-m", "joeynmt", "translate", str(path)]
 
     def sorts(self) -> bool:
-        """It takes sentences as they come; as it is, it is given them so too."""
+        """It does not sort sentences; the unchanged form gets them unsorted."""
         return not self.helped
 
     def streams(self) -> bool:
@@ -122,9 +122,9 @@ class JoeyNMT(Toolkit):
 
 
 def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:
-    """The training set, batch after batch of like lengths, the batches in any order.
+    """The training set in batches of similar lengths, the batches in random order.
 
-    One that is not full comes last: the others stay where they are.
+    A batch that is not full comes last, so that the others keep their bounds.
     """
     sides = [
         data.pieces("train", side).read_text(encoding="utf-8").split("\n")[:-1]
@@ -152,7 +152,7 @@ def _data(train: Path, data: Exported) -> dict[str, object]:
         "dataset_type": "plain",
         "src": side("src"),
         "trg": side("tgt"),
-        "special_symbols": {},  # its own names are ours; its order is its own
+        "special_symbols": {},  # the names are the same as ours; the order differs
     }
 
 
@@ -162,7 +162,7 @@ def _training(settings: Settings) -> dict[str, object]:
     return {
         "optimizer": "adam",
         "learning_rate": settings.lr,
-        "scheduling": "exponential",  # it wants one; this one's factor leaves the rate as it is
+        "scheduling": "exponential",  # required; this factor keeps the rate constant
         "decrease_factor": 1.0,
         "clip_grad_norm": settings.clip,
         "batch_size": settings.batch,

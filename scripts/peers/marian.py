@@ -1,6 +1,6 @@
 """Marian 1.12, through pymarian.
 
-What differs: its decoder cell is Nematus' conditional GRU, two steps of a GRU around attention, and
+Differences: its decoder cell is Nematus' conditional GRU, two steps of a GRU around attention, and
 its layer before the output is deep. Its threads share a batch out among them.
 """
 
@@ -41,7 +41,7 @@ class Marian(Toolkit):
             "dim-vocabs": [settings.vocabulary, settings.vocabulary],
             "model": str((folder / "model.npz").resolve()),
             "overwrite": True,
-            "no-reload": True,  # else it goes on with the model of the round before
+            "no-reload": True,  # else it would resume the model of the last round
             "dim-emb": settings.embedding,
             "dim-rnn": settings.hidden,
             "enc-type": "bidirectional",

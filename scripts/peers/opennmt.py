@@ -1,6 +1,6 @@
 """OpenNMT-py 3.5.1.
 
-What differs: its encoder's directions have half of `hidden` each (`onmt/encoders/rnn_encoder.py`),
+Differences: its encoder's directions have half of `hidden` each (`onmt/encoders/rnn_encoder.py`),
 so that its annotations are 512 numbers where ours are 1,024; attention is Luong's order with input
 feeding. Its source sentences have no end mark.
 """

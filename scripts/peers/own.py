@@ -17,7 +17,7 @@ Form = Literal["plain", "half", "deep"]
 
 
 class Own(Toolkit):
-    """It reads text; its pieces are those that the others are given.
+    """nmt reads text; its pieces are those that the others get.
 
     `half` gives each direction of the encoder half of `hidden`, as OpenNMT-py's brnn does. `deep`
     lets the vocabulary layer read tanh of a layer over state and context, as it does in all of

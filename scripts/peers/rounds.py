@@ -22,20 +22,20 @@ from peers.toolkit import Job, Toolkit, steady_rate
 
 @dataclass(frozen=True)
 class Place:
-    """Where everything is: environments, the folder of the work, and how many threads."""
+    """Paths of the environments and of the work, and the number of threads."""
 
     envs: Path
     work: Path
     threads: int
 
     def folder(self, toolkit: Toolkit) -> Path:
-        """Where a toolkit keeps its files."""
+        """The folder of a toolkit's files."""
         folder = self.work / toolkit.name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def environment(self) -> dict[str, str]:
-        """What the toolkits' processes are told."""
+        """The environment variables of the toolkits' processes."""
         threads = str(self.threads)
         # Freed memory is kept, as nmt does by itself: an update then takes less time on a CPU.
         # Checkpoints of older toolkits hold more than weights, which torch.load now refuses.
@@ -51,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of one toolkit, round by round, and the most that others did meanwhile.
+    """The figures of one toolkit, round by round, and the greatest load of others meanwhile.
 
     `others` are cores, None where that is not known.
     """
@@ -62,7 +62,7 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """The median."""
         return statistics.median(self.rates)
 
 
@@ -119,7 +119,7 @@ def translate_in_turn(
     for _ in range(rounds):
         for (toolkit, size), (whole, one) in jobs.items():
             watch = Watch()
-            loading = _translate(toolkit, place, one)  # first: then both find its files in memory
+            loading = _translate(toolkit, place, one)  # so that both find its files in memory
             seconds = _translate(toolkit, place, whole) - loading
             loads[toolkit, size].append(watch.look())
             if seconds <= 0:
@@ -151,7 +151,7 @@ def _write_sources(
 
 
 def _translate(toolkit: Toolkit, place: Place, job: Job) -> float:
-    """Seconds of the whole process."""
+    """Wall time of the whole process, in seconds."""
     folder = place.folder(toolkit)
     command = toolkit.translate_command(python_of(toolkit, place.envs), folder, job)
     with _streams(toolkit, job) as (source, target):
@@ -181,7 +181,7 @@ def _texts(toolkit: Toolkit, out: Path, order: Sequence[int]) -> list[str]:
 def _run(
     command: Sequence[str], place: Place, out: IO[bytes], source: IO[bytes] | None = None
 ) -> None:
-    """One process to its end. Raises NMTError with its last words where it fails."""
+    """Run one process to its end. Raises NMTError with its last output if it fails."""
     done = subprocess.run(
         command,
         stdin=source or subprocess.DEVNULL,

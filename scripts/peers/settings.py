@@ -1,14 +1,14 @@
-"""What every toolkit is given: the same sizes, the same rule of learning, the same batch."""
+"""The settings of every toolkit: the same sizes, optimiser and batch."""
 
 from pydantic import Field
 
 from nmt.settings.base import Config
 
 LENGTH_PENALTY = 0.6
-"""The power of a hypothesis' length that its score is divided by."""
+"""Length penalty: a hypothesis' score is divided by its length to this power."""
 
 LENGTH_FACTOR = 1.5
-"""Pieces of a translation for one of the source, at most. JoeyNMT's own; the others are told it."""
+"""Most target pieces per source piece. It is fixed in JoeyNMT; the others are set to it."""
 
 
 class Settings(Config):

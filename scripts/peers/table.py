@@ -8,7 +8,7 @@ from peers.rounds import Measured
 
 
 def training_table(measured: Mapping[str, Measured], both_by_target: float) -> str:
-    """Tokens a second of each toolkit, and how many times faster the first one is."""
+    """Tokens a second of each toolkit, and how many times as fast the first one is."""
     first = next(iter(measured.values()))
     rows = [
         [

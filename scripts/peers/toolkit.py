@@ -1,4 +1,4 @@
-"""What the benchmark needs to know of a toolkit: what to install, write, run and read."""
+"""The interface of a toolkit: packages, configuration, commands, and reading of logs."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,17 @@ from peers.data import Exported
 from peers.settings import Settings
 
 WARM_SHARE = 0.25
-"""Share of a log's windows, from its beginning, that are left out as not yet steady."""
+"""Share of a log's windows, from its beginning, that are skipped as warm-up."""
 
 
 @dataclass(frozen=True)
 class Environment:
     """A virtual environment: the folder `name`, which forms of one toolkit share.
 
-    `packages` are installed with what they need, under our constraints, which pin torch.
-    `alone` are installed without: they ask for an older torch. `stand_ins` are modules that
-    such a package imports and does not use here; each is written as an empty file, for the
-    reason it gives.
+    `packages` are installed with their dependencies, under our constraints, which pin torch.
+    `alone` are installed without, because they require an older torch. `stand_ins` are modules
+    that such a package imports and does not use here; each is written as an empty file, with the
+    given reason.
     """
 
     name: str
@@ -50,18 +50,18 @@ class Toolkit(abc.ABC):
 
     @abc.abstractmethod
     def train_command(self, python: Path, folder: Path) -> list[str]:
-        """What trains for `settings.steps` updates and leaves a model in `folder`."""
+        """The command that trains for `settings.steps` updates and leaves a model in `folder`."""
 
     @abc.abstractmethod
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
-        """What the log says of speed, in the order of time."""
+        """The windows of the log, in order of time."""
 
     @abc.abstractmethod
     def translate_command(self, python: Path, folder: Path, job: "Job") -> list[str]:
-        """What translates a file with a model."""
+        """The command that translates a file with a model."""
 
     def reads_pieces(self) -> bool:
-        """Whether it is given pieces, and gives them back; else text."""
+        """Whether input and output are pieces; else text."""
         return True
 
     def streams(self) -> bool:
@@ -69,7 +69,7 @@ class Toolkit(abc.ABC):
         return False
 
     def sorts(self) -> bool:
-        """Whether it translates sentences of like lengths together; else it is given them so."""
+        """Whether it sorts sentences by length itself; else its input is sorted."""
         return True
 
 
@@ -88,7 +88,7 @@ class Job:
 
 
 def steady_rate(windows: Sequence[Window]) -> float:
-    """Tokens over seconds, once it runs. Raises ValueError where the log had no windows."""
+    """Tokens over seconds, after the warm-up. Raises ValueError if the log has no windows."""
     steady = windows[int(WARM_SHARE * len(windows)) :]
     if not steady:
         raise ValueError("the log has no lines of speed")

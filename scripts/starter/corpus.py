@@ -87,13 +87,13 @@ def generate() -> list[Pair]:
             raise ValueError(f"written twice, too short or too long: {pair}")
     for most, subject, templates in patterns():
         dealer = Dealer(templates[0])
-        kept = 0
+        n_added = 0
         for _ in range(most * 6):
             drawn: dict[str, Any] = {}
             drawn["S"] = dealer.draw(subject, drawn)
             en, fr = fill(templates, drawn, dealer)
-            kept += collector.add(Pair(english.finish(en), french.finish(fr), templates[0]))
-            if kept == most:
+            n_added += collector.add(Pair(english.finish(en), french.finish(fr), templates[0]))
+            if n_added == most:
                 break
     return collector.pairs
 

@@ -50,11 +50,11 @@ def test_a_part_that_means_nothing_is_one_line(wanted: str) -> None:
         choose_heads(wanted, NAMES)
     wrong = "" if wanted in ("", "1,,2") else wanted
     assert str(caught.value) == (
-        f"--heads: got '{wrong}', allowed: mean, all, 1 to 12, or words of the names "
+        f"`heads`: got '{wrong}', allowed: mean, all, 1 to 12, or words of the names "
         "'layer 1 head 1' to 'layer 10 head 4'; several with commas"
     )
 
 
 def test_with_one_head_the_message_names_it() -> None:
-    with pytest.raises(ConfigError, match=r"^--heads: got '2', allowed: mean, all, 1, or the "):
+    with pytest.raises(ConfigError, match=r"^`heads`: got '2', allowed: mean, all, 1, or the "):
         choose_heads("2", ("attention",))

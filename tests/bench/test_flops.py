@@ -67,5 +67,5 @@ def test_sizes_by_name_and_by_key() -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(ConfigError, match="--sizes: got 'huge', allowed: standard, long, gpu"):
+    with pytest.raises(ConfigError, match="`sizes`: got 'huge', allowed: standard, long, gpu"):
         sizes_of("huge", [])

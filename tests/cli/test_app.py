@@ -19,7 +19,10 @@ from nmt.cli.app import Group, app, main
 from nmt.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("train", "translate", "eval", "attention", "lab", "corpus", "vocab", "config")
+COMMANDS = (
+    *("train", "translate", "eval", "attention", "lab", "bench", "doctor"),
+    *("corpus", "vocab", "config"),
+)
 
 
 def nmt_process(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -194,7 +197,7 @@ def test_a_stream_that_is_closed_leads_nowhere(tmp_path: Path, closed: str) -> N
     program = (
         "import os, sys\n"
         "from nmt.cli import app\n"
-        "app._have_three_streams()\n"
+        "app._open_standard_streams()\n"
         "with open(sys.argv.pop(), 'wb', buffering=0) as file:\n"
         "    assert file.fileno() > 2\n"
         "    print('said'), print('said', file=sys.stderr), sys.stdin.read()\n"

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from nmt.attention_maps.dump import read_jsonl, read_npz
 from nmt.cli.attention import attention
+from nmt.cli.command import Command
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.decoding.search import SearchConfig
@@ -27,13 +28,14 @@ from nmt.errors import ConfigError, DataError, NMTError
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.runs.directory import RunDirectory
+from nmt.runs.trained_run import TrainedRun
 from nmt.text.tokenizer import WordConfig, train_tokenizers
 from nmt.types import SentencePair, Translation
 
 Run = Callable[..., Result]
 
 app = typer.Typer()
-app.command()(attention)
+app.command(cls=Command)(attention)
 
 
 class StubTranslator:
@@ -81,12 +83,12 @@ def stub(make_translation, tmp_path: Path, monkeypatch) -> SimpleNamespace:
     for name in ("r", "runs/newest"):
         RunDirectory.create(tmp_path / name, config)
 
-    def load(run: Path, device: str, checkpoint: str, search: SearchConfig) -> StubTranslator:
-        seen.loaded.append((run, device, checkpoint, search))
+    def load(run: TrainedRun, device: str, checkpoint: str, search: SearchConfig) -> StubTranslator:
+        seen.loaded.append((run.path, device, checkpoint, search))
         return StubTranslator(make_translation, search)
 
     monkeypatch.setattr("nmt.inference.translator.Translator.load", load)
-    monkeypatch.setattr("nmt.runs.directory.find_run", lambda run: run or Path("runs/newest"))
+    monkeypatch.setattr("nmt.runs.find.find_run", lambda run: run or Path("runs/newest"))
     monkeypatch.chdir(tmp_path)
     return seen
 
@@ -356,7 +358,7 @@ def tiny_run(tmp_path_factory) -> Path:
     torch.manual_seed(3)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     run.save_checkpoint(1, dict(model.state_dict()), {}, {})
-    run.point("best", 1)
+    run.point({"best": 1})
     return run.path
 
 

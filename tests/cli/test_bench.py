@@ -63,7 +63,7 @@ def test_quick_keeps_the_rounds_and_the_folder_that_are_given(others: list[float
     assert settings("--rounds", "1")["rounds"] == 1
     for quick in (True, False):
         request = Request(
-            ["training"], "standard", [], None, "fp32", "cpu", None, Path("x"), None, quick, False
+            ["training"], "standard", [], None, "fp32", "cpu", Path("x"), None, quick, False
         )
         plan = _plan(request)
         assert (plan.data, plan.rounds) == (Path("x"), 2 if quick else 7)

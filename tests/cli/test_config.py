@@ -8,7 +8,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.config import load_config, recipes
+from nmt.config import load_config
+from nmt.settings.recipes import recipes
 
 
 @pytest.fixture

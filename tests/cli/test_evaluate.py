@@ -13,6 +13,7 @@ from click.testing import Result
 from sacrebleu.metrics.bleu import BLEU
 from typer.testing import CliRunner
 
+from nmt.cli.command import Command
 from nmt.cli.evaluate import evaluate
 from nmt.config import load_config
 from nmt.data.sources import read_aligned
@@ -67,7 +68,7 @@ search: {{beam: 2, n_best: 2}}
         torch.manual_seed(step)
         model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
         run.save_checkpoint(step, model.state_dict(), {}, {})
-        run.point(label, step)
+        run.point({label: step})
     return run.path
 
 
@@ -76,7 +77,7 @@ def nmt_eval(tiny_run, monkeypatch) -> Eval:
     """Runs `nmt eval ARGS` where the tiny run's folder `runs` is; errors come out as raised."""
     monkeypatch.chdir(tiny_run.parent.parent)
     app = typer.Typer(pretty_exceptions_enable=False)
-    app.command("eval")(evaluate)
+    app.command("eval", cls=Command)(evaluate)
 
     def call(*args: object, exit_code: int = 0) -> Result:
         result = CliRunner().invoke(app, [str(arg) for arg in args])
@@ -175,10 +176,10 @@ def test_scores_of_other_translations_are_dropped_and_named(nmt_eval, tiny_run):
     nmt_eval("--bleu", "--chrf", "--no-bootstrap")
     run = RunDirectory(tiny_run)
     try:
-        run.point("best", 5)
+        run.point({"best": 5})
         result = nmt_eval("--bleu", "--no-bootstrap")
     finally:
-        run.point("best", 3)
+        run.point({"best": 3})
     assert list(kept_of(tiny_run)["scores"]) == ["bleu"]
     assert "dropped there: chrf, of translations that have changed since" in result.stderr
     (tiny_run / "eval" / "test.json").write_text("{")

@@ -91,7 +91,7 @@ def test_a_terminal_that_closes_ends_it_saved_unless_nohup_says_no(
         ),
     )
     os.close(theirs)
-    while not (folder / "runs/toy/checkpoints/last").exists():
+    while not (folder / "runs/toy/checkpoints/labels.json").exists():
         assert os.read(ours, 4096)
     os.close(ours)
     for _ in range(2):
@@ -171,7 +171,7 @@ def _wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
 def test_a_second_process_on_the_run_is_refused_in_a_line(folder: Path) -> None:
     command = ("train", "--config", "toy.yaml", "--epochs", "4000")
     first = _nmt(folder, *command)
-    _wait_for(folder / "runs/toy/checkpoints/last", first)
+    _wait_for(folder / "runs/toy/checkpoints/labels.json", first)
     out, err = _nmt(folder, *command).communicate()
     assert out == ""
     assert err == (

@@ -20,6 +20,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from nmt.attention_maps.terminal import render_terminal
+from nmt.cli.command import Command
 from nmt.cli.translate import translate
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
@@ -45,7 +46,7 @@ PAIRS = [
 SEARCH = SearchConfig(beam=3, max_length=9)
 
 app = typer.Typer()
-app.command()(translate)
+app.command(cls=Command)(translate)
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +68,7 @@ def tiny_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     tensors = {name: 3 * tensor for name, tensor in model.state_dict().items()}
     run.save_checkpoint(1, tensors, {}, {"step": 1})
-    run.point("last", 1)
-    run.point("best", 1)
+    run.point({"best": 1, "last": 1})
     return home
 
 
@@ -180,9 +180,10 @@ def test_the_flags_reach_the_search(run: Run, monkeypatch: pytest.MonkeyPatch) -
     seen = []
     load = Translator.load
 
-    def note(*args: object, search: SearchConfig | None, **rest: object) -> Translator:
-        seen.append(search)
-        return load(*args, search=search, **rest)  # type: ignore[arg-type]
+    def note(*args: object, **rest: object) -> Translator:
+        translator = load(*args, **rest)  # type: ignore[arg-type]
+        seen.append(translator.search)
+        return translator
 
     monkeypatch.setattr(Translator, "load", note)
     run("a")
@@ -314,7 +315,7 @@ def test_a_stopped_file_is_continued_at_a_chunk(run: Run, tmp_path: Path) -> Non
         stopped = run(*args, fails=True)
     assert f"{out}: stopped after line 32; the same command with --resume goes" in stopped.stderr
     assert out.read_text(encoding="utf-8") == whole
-    part = tmp_path / "a.fr.part"
+    part = tmp_path / "a.fr.nmt-part"
     assert whole.startswith(part.read_text(encoding="utf-8"))
     with part.open("a", encoding="utf-8") as file:
         file.write("a line that was not finis")
@@ -351,7 +352,7 @@ def test_ctrl_c_at_any_moment_then_resume_gives_the_same_file(
     source, whole, out = tmp_path / "a.en", tmp_path / "whole.fr", tmp_path / "a.fr"
     lines = [f"{' the cat!' * (i % 7)} A dog\n" for i in range(120)]
     source.write_text("".join(lines), encoding="utf-8")
-    part = tmp_path / "a.fr.part"
+    part = tmp_path / "a.fr.nmt-part"
     rng, n_done = random.Random(7), 0
     for more in ((), ("--resume",)):
         process = translating(tiny_runs, "--file", str(source), "--out", str(out), *more)
@@ -401,7 +402,7 @@ def test_what_was_begun_otherwise_is_not_continued(run: Run, tmp_path: Path) -> 
     source.write_bytes(b"a\nb\n\xff\n")
     args = ["--file", str(source), "--out", str(out), "--batch-size", "1"]
     stopped = run(*args, fails=True)
-    assert f"{out}: stopped after line 2; these lines are in {out}.part" in stopped.stderr
+    assert f"{out}: stopped after line 2; these lines are in {out}.nmt-part" in stopped.stderr
     source.write_text("a\nc\n")
     error = error_of(run(*args, "--resume", "--beam", "2", fails=True), DataError)
     assert error.endswith("it was begun with another input, search")
@@ -461,7 +462,7 @@ def test_what_comes_before_a_bad_line_is_answered_whatever_the_batch(
     assert error_of(result, DataError).startswith(f"{source}:{len(SENTENCES) + 1}: byte 0xff")
     assert lines_of(result) == [t.text for t in expected]
     run("--file", str(source), "--out", str(out), fails=True)
-    assert (tmp_path / "a.fr.part").read_text("utf-8") == result.stdout
+    assert (tmp_path / "a.fr.nmt-part").read_text("utf-8") == result.stdout
     assert not out.exists()
 
 

@@ -130,4 +130,4 @@ def test_many_odd_characters_are_cut_with_a_word(data: DataConfig) -> None:
     many = "".join(chr(0xE000 + n) for n in range(50))
     text = render_report(corpus_report({"train": pairs(f"a|{many}")}, data, None))
     assert "fr: characters outside the usual: 50" in text
-    assert "  and 10 more (all of them with --json)" in text
+    assert "  and 10 more (the JSON has all of them)" in text

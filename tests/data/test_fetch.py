@@ -159,7 +159,7 @@ def test_a_dead_address_names_itself_and_from(
         fetch()
     message = str(caught.value)
     assert f"{served}/train.en.gz: HTTP 404" in message
-    assert "nmt corpus fetch small --from PATH" in message
+    assert "nmt corpus fetch small `from_path=PATH`" in message
     assert "\n" not in message
 
 
@@ -217,7 +217,7 @@ def test_too_big_is_refused(fetch: Fetch, tmp_path: Path) -> None:
 def test_a_source_without_address_cannot_be_downloaded(fetch: Fetch, tmp_path: Path) -> None:
     known = {"sources": [{"name": "old", "sha256": "0" * 64}]}
     edit_catalog(tmp_path, lambda files: files.update({"train.en.gz": known}))
-    with pytest.raises(DataError, match=r"the catalogue gives no address; .*--from PATH"):
+    with pytest.raises(DataError, match=r"the catalogue gives no address; .*`from_path=PATH`"):
         fetch()
 
 
@@ -245,7 +245,9 @@ def test_from_a_folder_takes_the_one_with_the_right_checksum(fetch: Fetch, shelf
 
 
 def test_from_a_place_that_is_not_there(fetch: Fetch, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"^--from {tmp_path / 'no'}: no such file or folder$"):
+    with pytest.raises(
+        DataError, match=rf"^`from_path={tmp_path / 'no'}`: no such file or folder$"
+    ):
         fetch(from_path=tmp_path / "no")
 
 
@@ -280,7 +282,7 @@ def test_a_fifo_is_not_waited_for(fetch_zip: Fetch, tmp_path: Path, is_folder: b
     (tmp_path / "Downloads").mkdir(exist_ok=True)
     path = tmp_path / "Downloads" / "x.zip"
     os.mkfifo(path)
-    with pytest.raises(DataError, match=rf"^--from {path}: a FIFO, expected a regular file$"):
+    with pytest.raises(DataError, match=rf"^`from_path={path}`: a FIFO, expected a regular file$"):
         fetch_zip(from_path=path.parent if is_folder else path)
 
 
@@ -297,7 +299,7 @@ def test_the_file_that_is_written_first_is_no_source(fetch_zip: Fetch, tmp_path:
     (tmp_path / "data" / "zipped").mkdir(parents=True)
     path = make_zip(tmp_path / "data" / "zipped" / "x.zip.part", {"fra.txt": LINES})
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match=r"x.zip.part is read as well \(--from: "):
+    with pytest.raises(ConfigError, match=r"x.zip.part is read as well \(`from_path`: "):
         fetch_zip(from_path=path)
     assert path.read_bytes() == before
 

@@ -74,7 +74,7 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
         write_bytes(b"one\ntw")
         raise KeyboardInterrupt
     assert out.read_bytes() == b"old\n"
-    assert names(tmp_path) == ["out.fr", "out.fr.part", "out.fr.part.json"]
+    assert names(tmp_path) == ["out.fr", "out.fr.nmt-part", "out.fr.nmt-part.json"]
     assert write(out, ["one", "two"], resume=True) == 1
     assert out.read_bytes() == b"one\ntwo\n"
     assert out.stat().st_mode & 0o777 == 0o640
@@ -124,9 +124,9 @@ def test_stopped_before_any_call_no_line_of_an_older_output_is_kept(
         with contextlib.suppress(PowerCutError), watched(folder, cut):
             write(out, LINES)
         if out.is_file() and out.read_bytes() == WHOLE:
-            assert names(folder) in (["out.fr"], ["out.fr", "out.fr.part.json"])
+            assert names(folder) in (["out.fr"], ["out.fr", "out.fr.nmt-part.json"])
             break
-        begun = (folder / "out.fr.part").exists()
+        begun = (folder / "out.fr.nmt-part").exists()
         if resume and begun:
             with contextlib.suppress(DataError):
                 write(out, LINES, resume=True)
@@ -167,7 +167,7 @@ def test_a_pipe_gets_the_lines_as_they_come_and_no_note(tmp_path: Path) -> None:
     os.close(reader)
     with job_output(Path("/dev/null"), JOB) as (write_bytes, _):
         write_bytes(b"one\n")
-        assert not Path("/dev/null.part").exists()
+        assert not Path("/dev/null.nmt-part").exists()
 
 
 @pytest.mark.parametrize(
@@ -183,21 +183,21 @@ def test_another_job_is_not_continued(tmp_path: Path, job: object, message: str)
     stop(out, b"one\n", job)  # type: ignore[arg-type]
     with pytest.raises(DataError, match=rf"^{out}: cannot be resumed: {message}"):
         write(out, LINES, resume=True)
-    assert (tmp_path / "out.fr.part").read_bytes() == b"one\n"
+    assert (tmp_path / "out.fr.nmt-part").read_bytes() == b"one\n"
 
 
 def test_what_cannot_be_resumed_or_written_is_said(tmp_path: Path) -> None:
     out = tmp_path / "out.fr"
     out.write_bytes(b"one\n")
-    with pytest.raises(DataError, match=r"cannot be resumed: out\.fr\.part is not beside it"):
+    with pytest.raises(DataError, match=r"cannot be resumed: out\.fr\.nmt-part is not beside it"):
         write(out, LINES, resume=True)
     stop(out, b"one\n")
-    (tmp_path / "out.fr.part.json").unlink()
+    (tmp_path / "out.fr.nmt-part.json").unlink()
     with pytest.raises(
-        DataError, match=r"cannot be resumed: out\.fr\.part\.json, which .* is not beside"
+        DataError, match=r"cannot be resumed: out\.fr\.nmt-part\.json, which .* is not beside"
     ):
         write(out, LINES, resume=True)
-    (tmp_path / "out.fr.part").unlink()
+    (tmp_path / "out.fr.nmt-part").unlink()
     with pytest.raises(DataError, match=r"^cannot write .*none/out: No such file or directory$"):
         write(tmp_path / "none" / "out", LINES)
     (tmp_path / "folder").mkdir()
@@ -223,3 +223,16 @@ def test_a_full_disk_keeps_the_lines_that_fit(tmp_path: Path) -> None:
         write_until_full()
     assert write(out, LINES, resume=True) == 2
     assert out.read_bytes() == WHOLE
+
+
+def test_a_user_may_have_a_file_of_the_usual_name_for_a_part(tmp_path: Path) -> None:
+    out = tmp_path / "out.fr"
+    own = [tmp_path / "out.fr.part", tmp_path / "out.fr.part.json"]
+    for path in own:
+        path.write_text("mine")
+    with job_output(out, {"model": "a"}) as (write, _):
+        write(b"one\n")
+        assert [path.read_text() for path in own] == ["mine", "mine"]
+    assert out.read_bytes() == b"one\n"
+    assert names(tmp_path) == ["out.fr", "out.fr.part", "out.fr.part.json"]
+    assert [path.read_text() for path in own] == ["mine", "mine"]

@@ -4,24 +4,61 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from nmt.inference.parallel import Check, in_parallel, n_at_once
+from nmt.cli.process import divide_threads
+from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def three_threads() -> Iterator[None]:
+    """Three threads of torch for this thread, one for each that begins later."""
     before = torch.get_num_threads()
     torch.set_num_threads(3)
+    divide_threads()
     yield
     torch.set_num_threads(before)
 
 
-def wait_for_the_end(check: Check) -> None:
+def threads_of_a_new_thread() -> int:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+@pytest.mark.parametrize(("n_threads", "share", "workers"), [(1, 1, 1), (3, 1, 3), (19, 2, 8)])
+def test_a_process_divides_its_threads_and_the_work_takes_them_all(
+    n_threads: int, share: int, workers: int
+) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(n_threads)
+        assert n_workers(CPU) == 1  # nothing is divided unless a process says so
+        divide_threads()
+        assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_threads, share)
+        assert n_workers(CPU) == workers
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_no_number_of_threads_is_set() -> None:
+    during: list[int] = []
+
+    def work(i: int, check: CheckCancelled) -> None:
+        during.append(threads_of_a_new_thread())
+
+    before = torch.get_num_threads(), threads_of_a_new_thread()
+    parallel_map(work, range(6), n_workers(CPU))
+    assert during == [1] * 6
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == before
+
+
+def wait_for_the_end(check: CheckCancelled) -> None:
     while True:
         check()
 
@@ -30,13 +67,13 @@ def wait_for_the_end(check: Check) -> None:
 def test_results_are_in_order_and_threads_are_divided() -> None:
     together = threading.Barrier(3)
 
-    def work(i: int, check: Check) -> tuple[int, int]:
+    def work(i: int, check: CheckCancelled) -> tuple[int, int]:
         together.wait(timeout=60)  # passes only with three at a time
         check()
         return i, torch.get_num_threads()
 
-    assert n_at_once(CPU) == 3
-    assert in_parallel(work, range(6), CPU) == [(i, 1) for i in range(6)]
+    assert n_workers(CPU) == 3
+    assert parallel_map(work, range(6), n_workers(CPU)) == [(i, 1) for i in range(6)]
     assert torch.get_num_threads() == 3
 
 
@@ -44,34 +81,34 @@ def test_results_are_in_order_and_threads_are_divided() -> None:
 def test_one_item_has_all_threads_and_so_has_another_device() -> None:
     here = threading.current_thread()
 
-    def work(i: int, _: Check) -> int:
+    def work(i: int, _: CheckCancelled) -> int:
         assert threading.current_thread() is here
         return i + torch.get_num_threads()
 
-    assert in_parallel(work, [4], CPU) == [7]
-    assert in_parallel(work, [], CPU) == []
-    assert in_parallel(work, [4, 5], torch.device("cuda")) == [7, 8]
+    assert parallel_map(work, [4], n_workers(CPU)) == [7]
+    assert parallel_map(work, [], n_workers(CPU)) == []
+    assert parallel_map(work, [4, 5], n_workers(torch.device("cuda"))) == [7, 8]
 
 
 @pytest.mark.usefixtures("three_threads")
 def test_an_error_ends_what_runs_beside_it() -> None:
     begun: list[int] = []
 
-    def work(i: int, check: Check) -> None:
+    def work(i: int, check: CheckCancelled) -> None:
         begun.append(i)
         if i == 0:
             raise ValueError("of the first")
         wait_for_the_end(check)
 
     with pytest.raises(ValueError, match="of the first"):
-        in_parallel(work, range(50), CPU)
+        parallel_map(work, range(50), n_workers(CPU))
     assert len(begun) <= 4
     assert torch.get_num_threads() == 3
 
 
 @pytest.mark.usefixtures("three_threads")
 def test_ctrl_c_ends_it() -> None:
-    def work(i: int, check: Check) -> None:
+    def work(i: int, check: CheckCancelled) -> None:
         if i == 2:
             os.kill(os.getpid(), signal.SIGINT)
         wait_for_the_end(check)
@@ -79,7 +116,7 @@ def test_ctrl_c_ends_it() -> None:
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            in_parallel(work, range(50), CPU)
+            parallel_map(work, range(50), n_workers(CPU))
     finally:
         signal.signal(signal.SIGINT, handler)
     assert torch.get_num_threads() == 3

@@ -13,8 +13,11 @@ from decoding.table_model import TableModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.search import SearchConfig, force
+from nmt.cli.process import divide_threads
+from nmt.decoding.forced import force_decode
+from nmt.decoding.search import SearchConfig
 from nmt.errors import ConfigError, DataError
+from nmt.inference.parallel import n_workers
 from nmt.inference.translator import Translator, _str_by_str
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
@@ -57,6 +60,27 @@ def word_translator() -> Translator:
 
 def changed(translator: Translator, search: SearchConfig) -> Translator:
     return Translator(translator.model, translator.tokenizers, translator.device, search)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_workers_change_no_translation(translator: Translator, batch_size: int) -> None:
+    """Batches may differ with the number of workers, and so the last bits of a score."""
+    each = changed(translator, SearchConfig(max_length=17, beam=3, batch_size=batch_size))
+    alone = each.translate(TEXTS, n_best=3)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        divide_threads()
+        assert n_workers(each.device) == 3
+        together = each.translate(TEXTS, n_best=3)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(alone, together, strict=True):
+        assert [h.text for h in one.hypotheses] == [h.text for h in other.hypotheses]
+        for ours, theirs in zip(one.hypotheses, other.hypotheses, strict=True):
+            assert ours.hypothesis.ids == theirs.hypothesis.ids
+            assert ours.hypothesis.score == pytest.approx(theirs.hypothesis.score, abs=1e-5)
 
 
 def assert_whole(translation: Translation, text: str, tokenizers: Tokenizers) -> None:
@@ -127,17 +151,6 @@ def test_ten_thousand_words_beside_a_short_one(word_translator: Translator) -> N
     assert second.text == word_translator.translate(["He is tired."])[0].text
 
 
-def test_long_texts_are_batched_by_their_pieces(translator: Translator) -> None:
-    sizes = [3, 0, 900, 100, 101, 7, 0, 5, 1000]
-    batches = list(changed(translator, SearchConfig(batch_size=4))._batches(sizes))
-    assert batches == [[8], [2], [4, 3, 5], [7, 0]]
-    sizes = [50] * 10
-    found = [len(b) for b in changed(translator, SearchConfig(batch_size=4))._batches(sizes)]
-    assert found == [4, 4, 2]
-    batches = list(changed(translator, SearchConfig(batch_size=4))._batches([200] * 3, True))
-    assert [len(batch) for batch in batches] == [1, 1, 1]  # 4 * (100 / 200)^2
-
-
 @settings(max_examples=40, deadline=None)
 @given(texts=st.lists(st.text(max_size=40), max_size=4))
 def test_any_text(texts: list[str]) -> None:
@@ -201,7 +214,7 @@ def table_translator(translator: Translator) -> Translator:
 
 
 def test_heads_of_what_was_found(table_translator: Translator) -> None:
-    """The forced pass of search.force, sentence by sentence, is the reference."""
+    """The forced pass of force_decode, sentence by sentence, is the reference."""
     each = table_translator
     plain, asked = (each.translate(TEXTS, n_best=3, with_heads=wanted) for wanted in (False, True))
     n_checked = 0
@@ -211,7 +224,7 @@ def test_heads_of_what_was_found(table_translator: Translator) -> None:
         for found in translation.hypotheses:
             src_ids = torch.tensor([[*translation.source.ids, EOS_ID]])
             lengths, ids = torch.tensor([src_ids.shape[1]]), found.hypothesis.ids
-            [alone] = force(each.model, src_ids, lengths, [ids], 0.6, with_heads=True)
+            [alone] = force_decode(each.model, src_ids, lengths, [ids], 0.6, with_heads=True)
             assert found.hypothesis.heads is not None
             np.testing.assert_allclose(found.hypothesis.heads, alone.heads, atol=1e-6)
             np.testing.assert_allclose(
@@ -345,7 +358,7 @@ def test_a_result_is_shown_in_a_line(translator: Translator) -> None:
 
 
 def test_a_translator_says_what_it_is(translator: Translator) -> None:
-    assert repr(translator) == "<Translator en-fr from a model of no run, on cpu, beam 5>"
+    assert repr(translator) == "<Translator en-fr from a model without a run, on cpu, beam 5>"
 
 
 def test_one_call_may_search_otherwise(translator: Translator) -> None:

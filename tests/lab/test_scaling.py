@@ -101,5 +101,5 @@ def test_titles_of_many_kinds_do_not_run_into_each_other() -> None:
 def test_wrong_options_are_a_line(override: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         perform("scaling", [override], tmp_path)
-    assert str(error.value).startswith(f"--set {override}: {message}")
+    assert str(error.value).startswith(f"override {override}: {message}")
     assert "\n" not in str(error.value)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.ops.products import product, transpose
+from nmt.ops import products
+from nmt.ops.products import int8_product, product, transpose
 
 M, K, N = 5, 7, 3
 
@@ -52,3 +53,23 @@ def test_a_transpose_is_contiguous() -> None:
     rows = torch.randn(M, K)
     assert torch.equal(transpose(rows), rows.t())
     assert transpose(rows).is_contiguous()
+
+
+def test_private_operations_of_torch_are_there_in_the_versions_known() -> None:
+    """torch 2.10 to 2.13 have both; another version is used without them where they are missing."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if (2, 10) <= version <= (2, 13):
+        assert products._HAS_INT_MM
+        assert products._HAS_ONEDNN or not torch.backends.mkldnn.is_available()
+
+
+def test_without_them_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    left, right, bias = torch.randn(M, K), torch.randn(K, N), torch.randn(N)
+    integers = [torch.randint(-127, 128, size, dtype=torch.int8) for size in ((M, 1031), (1031, N))]
+    expected = product(left, right, bias), int8_product(*integers)
+    monkeypatch.setattr(products, "_HAS_ONEDNN", False)
+    monkeypatch.setattr(products, "_HAS_INT_MM", False)
+    assert not products.is_for_onednn(left)
+    torch.testing.assert_close(product(left, right, bias), expected[0])
+    assert torch.equal(int8_product(*integers), expected[1])

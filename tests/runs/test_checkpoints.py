@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.storage import atomic
+from nmt.errors import CheckpointError
 from nmt.runs import checkpoint_files, checkpoints
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.checkpoints import CheckpointFolder
-from nmt.errors import CheckpointError
+from nmt.storage import atomic
 
 
 class Killed(BaseException):
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> CheckpointFolder:
 
 def save(folder: CheckpointFolder, step: int, value: float = 0.0) -> None:
     folder.save(step, tensors(value), {"rng": torch.ones(2)}, {"value": value})
-    folder.point("last", step)
+    folder.point({"last": step})
 
 
 def test_what_is_saved_is_loaded_bit_for_bit(folder: CheckpointFolder) -> None:
@@ -84,28 +84,28 @@ def test_files_obey_the_umask(folder: CheckpointFolder) -> None:
     assert len(set(modes.values())) == 1, modes
 
 
-def test_labels_are_relative_links(folder: CheckpointFolder, tmp_path: Path) -> None:
+def test_labels_are_one_file_that_can_be_moved(folder: CheckpointFolder, tmp_path: Path) -> None:
     save(folder, 3)
-    folder.point("best", 3)
-    assert os.readlink(folder.path / "last") == "step-000003"
+    folder.point({"best": 3})
+    labels = json.loads((folder.path / "labels.json").read_text())
+    assert labels == {"best": 3, "last": 3}
     moved = CheckpointFolder(tmp_path / "moved")
     shutil.move(folder.path, moved.path)
     assert moved.load("best").step == 3
-    assert moved.labels() == ["best", "last"]
+    assert moved.labels() == labels
 
 
 def test_prune_keeps_the_newest_and_what_a_label_points_to(folder: CheckpointFolder) -> None:
     for step in (1, 2, 3, 4, 1_000_000):
         save(folder, step)
-    folder.point("best", 2)
+    folder.point({"best": 2})
     folder.prune(keep=[4, 1_000_000])
     assert folder.steps() == [2, 4, 1_000_000]
-    folder.point("last", 4)
+    folder.point({"last": 4})
     folder.prune(keep=[])
     assert folder.steps() == [2, 4]
     assert sorted(p.name for p in folder.path.iterdir()) == [
-        "best",
-        "last",
+        "labels.json",
         "step-000002",
         "step-000004",
     ]
@@ -125,7 +125,6 @@ STEPS_OF_A_SAVE = [
     (os, "rename"),
     (os, "replace"),
     (os, "fsync"),
-    (os, "symlink"),
     (os, "mkdir"),
     (os, "unlink"),
     (os, "rmdir"),
@@ -152,12 +151,12 @@ def test_a_save_killed_anywhere_leaves_a_checkpoint_that_loads(
         shutil.rmtree(folder.path)
         folder.path.mkdir()
         save(folder, 1, value=1.0)
-        folder.point("best", 1)
+        folder.point({"best": 1})
         with pytest.MonkeyPatch.context() as patch:
             kill_at(patch, count)
             try:
                 save(folder, new_step, value=2.0)
-                folder.point("best", new_step)
+                folder.point({"best": new_step})
                 folder.prune(keep=[new_step])
             except Killed:
                 killed = True
@@ -172,7 +171,7 @@ def test_a_save_killed_anywhere_leaves_a_checkpoint_that_loads(
         assert found.state["value"] == float(found.model_tensors["w"][0, 0])
         outcomes.append(found.state["value"])
         assert {entry.name for entry in folder.path.iterdir()} <= {
-            *("best", "last", "step-000001", "step-000002")
+            *("labels.json", "step-000001", "step-000002")
         }
         save(folder, 3, value=3.0)
         assert folder.load("last").step == 3
@@ -235,24 +234,28 @@ def test_everything_is_on_the_disk_before_the_rename(
         (lambda p: (p / "model.safetensors").unlink(), "model.safetensors: missing; the checkp"),
         (lambda p: (p / "state.json").unlink(), "state.json: missing; the checkpoint is damaged"),
         (lambda p: (p / "state.json").write_text("{"), "state.json: damaged: not JSON"),
-        (lambda p: (p / "state.json").write_text("[]"), "state.json: got format None, allowed: 1"),
+        (lambda p: (p / "state.json").write_text("[]"), "state.json: got format None, allowed: 2"),
         (lambda p: (p / "state.json").write_bytes(b"\xff"), "state.json: damaged: not JSON"),
         (
             lambda p: edit(p, format=3),
-            "state.json: got format 3, allowed: 1, 2; another version of",
+            "state.json: got format 3, allowed: 2; another version of",
         ),
+        (lambda p: edit(p, format=1, seal=None), "state.json: got format 1, allowed: 2; another"),
         (lambda p: edit(p, sha256=None), "state.json: damaged: it lacks 'sha256'"),
         (lambda p: edit(p, seal=None), "state.json: damaged: it lacks 'seal'"),
         (lambda p: edit(p, seal="0"), "state.json: damaged: its content does not have its checks"),
         (lambda p: flip(p / "model.safetensors", -1), "model.safetensors: damaged: its"),
         (
             lambda p: flip(p / "state.safetensors", 9),
-            "state.safetensors: header: damaged: not JSON",
+            "state.safetensors: damaged: not a safetensors file (invalid JSON in header",
         ),
-        (lambda p: cut(p / "model.safetensors"), "model.safetensors: damaged: its header tells of"),
+        (
+            lambda p: cut(p / "model.safetensors"),
+            "model.safetensors: damaged: not a safetensors file (incomplete",
+        ),
         (
             lambda p: forge(p / "model.safetensors"),
-            "model.safetensors: damaged or no safetensors file",
+            "model.safetensors: damaged: not a safetensors file",
         ),
     ],
 )
@@ -319,13 +322,13 @@ def test_a_label_whose_checkpoint_is_gone_says_so(folder: CheckpointFolder) -> N
     """Nothing that cannot be read is offered, and one that can is named as it is typed."""
     for step in (1, 2):
         save(folder, step)
-    folder.point("best", 1)
+    folder.point({"best": 1})
     shutil.rmtree(folder.path / "step-000001")
     with pytest.raises(CheckpointError) as caught:
         folder.find("best")
     assert str(caught.value) == (
         f"{folder.path}: no checkpoint 'best' (it points to step-000001, which is gone), there "
-        "are: last, step-000002; choose one with --checkpoint step-000002"
+        "are: last, step-000002; choose one with `checkpoint=step-000002`"
     )
     shutil.rmtree(folder.path / "step-000002")
     with pytest.raises(
@@ -336,8 +339,10 @@ def test_a_label_whose_checkpoint_is_gone_says_so(folder: CheckpointFolder) -> N
 
 def test_one_checkpoint_without_a_label_is_named(folder: CheckpointFolder) -> None:
     save(folder, 7)
-    (folder.path / "last").unlink()
-    with pytest.raises(CheckpointError, match=r"there are: step-000007; choose .* step-000007$"):
+    (folder.path / "labels.json").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"there are: step-000007; choose .*`checkpoint=step-000007`$"
+    ):
         folder.load_weights("best")
     assert folder.load_weights("step-000007")[0] == 7
 
@@ -364,14 +369,14 @@ def test_a_number_in_other_digits_is_no_step(folder: CheckpointFolder) -> None:
         folder.find("\u0661")
 
 
-@pytest.mark.parametrize("at", ["the link", "the first file", "the second file"])
+@pytest.mark.parametrize("at", ["the labels", "the first file", "the second file"])
 def test_a_reader_who_is_late_reads_what_the_label_means_by_then(
     folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """A training that saves each update deletes the checkpoint that a reader has just found."""
     save(folder, 1, 1.0)
     module, name = {
-        "the link": (os, "readlink"),
+        "the labels": (checkpoints, "read_labels"),
         "the first file": (checkpoints, "read_state"),
         "the second file": (checkpoints, "read_tensors"),
     }[at]
@@ -379,14 +384,14 @@ def test_a_reader_who_is_late_reads_what_the_label_means_by_then(
     late = iter((2, 3, 4))
 
     def delayed(*arguments: object) -> object:
-        found = genuine(*arguments) if at == "the link" else None
+        found = genuine(*arguments) if at == "the labels" else None
         step = next(late, None)
         if step is not None:
             monkeypatch.setattr(module, name, genuine)
             save(folder, step, float(step))
             folder.prune([step])
             monkeypatch.setattr(module, name, delayed)
-        return found if at == "the link" else genuine(*arguments)
+        return found if at == "the labels" else genuine(*arguments)
 
     monkeypatch.setattr(module, name, delayed)
     step, weights = folder.load_weights("last")
@@ -396,18 +401,30 @@ def test_a_reader_who_is_late_reads_what_the_label_means_by_then(
 
 def test_an_empty_folder(folder: CheckpointFolder) -> None:
     folder.clear_leftovers()
-    assert (folder.steps(), folder.labels()) == ([], [])
+    assert (folder.steps(), folder.labels()) == ([], {})
     with pytest.raises(CheckpointError, match=r"checkpoints: no checkpoint here yet$"):
         folder.load("last")
 
 
-def test_pointing_at_nothing_or_over_a_folder(folder: CheckpointFolder) -> None:
+def test_a_label_for_no_checkpoint_is_refused(folder: CheckpointFolder) -> None:
     save(folder, 1)
     with pytest.raises(CheckpointError, match=r"step-000002: no such checkpoint to call 'best'$"):
-        folder.point("best", 2)
-    (folder.path / "best").mkdir()
-    with pytest.raises(CheckpointError, match="a folder stands where a link is to be"):
-        folder.point("best", 1)
+        folder.point({"best": 2})
+    assert folder.labels() == {"last": 1}
+
+
+def test_a_label_whose_checkpoint_is_gone_is_dropped_with_the_next(
+    folder: CheckpointFolder,
+) -> None:
+    for step in (1, 2, 3):
+        save(folder, step)
+    folder.point({"best": 1})
+    folder.set_aside(1)
+    folder.point({"last": 2})
+    assert folder.labels() == {"last": 2}
+    folder.point({"best": 3})
+    folder.set_labels({"last": 3})
+    assert folder.labels() == {"last": 3}
 
 
 def test_every_bit_of_a_checkpoint_is_guarded(folder: CheckpointFolder) -> None:
@@ -468,12 +485,39 @@ def test_a_reader_gets_what_it_asked_for_or_the_names_of_others(folder: Checkpoi
         folder.load_weights("last")
 
 
-@pytest.mark.parametrize("target", ["../../elsewhere", "/etc", ".", "step-1", "last"])
-def test_a_label_leads_nowhere_else(folder: CheckpointFolder, target: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("[]", "3", '{"last": "../../elsewhere"}', '{"last": "/etc"}', '{"last": "last"}'),
+        *('{"last": 1.0}', '{"last": true}', '{"last": null}', '{"last": -1}', '{"last": [1]}'),
+        *('{"last": 1000000000000000000000}', '{"step-000001": 1}', '{"../x": 1}', '{"": 1}'),
+        *("", "{", '{"last": 1, "last": 1}', '{"last": 1, "x": NaN}', "[" * 9999, "\ud800"),
+        " " * (5 << 20) + "{}",
+    ],
+)
+def test_forged_labels_are_refused_in_a_line(folder: CheckpointFolder, content: str) -> None:
     save(folder, 1)
-    (folder.path / "last").unlink()
-    (folder.path / "last").symlink_to(target)
-    with pytest.raises(CheckpointError, match=r"last: got a link to '.*', allowed: best and last"):
+    path = folder.path / "labels.json"
+    path.write_bytes(content.encode("utf-8", "surrogatepass"))
+    for read in (lambda: folder.load("last"), lambda: folder.point({"last": 1}), folder.labels):
+        with pytest.raises(CheckpointError) as caught:
+            read()
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 300
+    assert folder.load("step-000001").step == 1  # which needs no label
+
+
+def test_labels_elsewhere_are_not_read(folder: CheckpointFolder, tmp_path: Path) -> None:
+    save(folder, 1)
+    path = folder.path / "labels.json"
+    path.rename(tmp_path.parent / "labels.json")
+    path.symlink_to(tmp_path.parent / "labels.json")
+    with pytest.raises(CheckpointError, match=r"labels\.json: a link out of "):
+        folder.load("last")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(CheckpointError, match=r"labels\.json: cannot be read: a FIFO"):
         folder.load("last")
 
 
@@ -483,15 +527,8 @@ def test_a_checkpoint_that_is_a_link_is_none(folder: CheckpointFolder, tmp_path:
     (folder.path / "step-000001").symlink_to(tmp_path / "step-000001")
     assert folder.steps() == []
     for which in ("last", "1"):
-        with pytest.raises(CheckpointError, match="step-000001"):
+        with pytest.raises(CheckpointError, match=r"step-000001: a symbolic link, expected a f"):
             folder.load(which)
-
-
-def test_a_name_is_taken_away(folder: CheckpointFolder) -> None:
-    save(folder, 1)
-    folder.forget("last")
-    folder.forget("last")
-    assert (folder.labels(), folder.steps()) == ([], [1])
 
 
 def test_what_may_not_be_read_is_not_called_damaged(

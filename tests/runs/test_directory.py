@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from nmt.config import RunConfig, load_config
-from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.models.catalog import build_model
-from nmt.runs.directory import RunDirectory, find_run, load_model
+from nmt.runs.directory import RunDirectory
+from nmt.runs.find import find_run
+from nmt.runs.trained_run import TrainedRun
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.types import SentencePair
 
 CPU = torch.device("cpu")
@@ -40,7 +42,7 @@ def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
     torch.manual_seed(step)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     run.save_checkpoint(step, model.state_dict(), {}, {"epoch": 1})
-    run.point("last", step)
+    run.point({"last": step})
     return run
 
 
@@ -56,9 +58,9 @@ def test_what_create_writes_open_reads(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
         RunDirectory.open(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match=r"nowhere: no such folder$"):
-        load_model(str(tmp_path / "nowhere"), "best", CPU)
+        TrainedRun.open(str(tmp_path / "nowhere")).load_model("best", CPU)
     with pytest.raises(CheckpointError, match=r": not a run: it has no config\.yaml$"):
-        load_model(tmp_path, "best", CPU)
+        TrainedRun.open(tmp_path).load_model("best", CPU)
 
 
 def test_open_removes_what_a_killed_save_left(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_json_files_of_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", ["last", "step-000003", "3", 3])
 def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> None:
     run = make_run(tmp_path / "x")
-    loaded = load_model(run.path, which, CPU)
+    loaded = TrainedRun.open(run.path).load_model(which, CPU)
     assert loaded.step == 3
     assert loaded.config == run.load_config()
     assert loaded.tokenizers.src.vocab == loaded.tokenizers.tgt.vocab
@@ -108,11 +110,12 @@ def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> 
 
 def test_a_copied_run_loads(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    shutil.copytree(run.path, tmp_path / "links", symlinks=True)
-    shutil.copytree(run.path, tmp_path / "folders", symlinks=False)
+    shutil.copytree(run.path, tmp_path / "copy")
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", run.path)  # which has no links
+    shutil.unpack_archive(archive, tmp_path / "unpacked")
     shutil.rmtree(run.path)
-    assert load_model(tmp_path / "links", "last", CPU).step == 3
-    assert load_model(tmp_path / "folders", "last", CPU).step == 3
+    assert TrainedRun.open(tmp_path / "copy").load_model("last", CPU).step == 3
+    assert TrainedRun.open(tmp_path / "unpacked").load_model("last", CPU).step == 3
 
 
 def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:
@@ -124,10 +127,10 @@ def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:
         match=r"step-000003: does not fit config\.yaml and tokenizer: .*: got F32 .*7.*, "
         r"allowed: F32 .*5.* \(and \d+ more\)$",
     ):
-        load_model(run.path, "last", CPU)
+        TrainedRun.open(run.path).load_model("last", CPU)
     run.config_path.write_text(text.replace("layers: 1", "layers: 2"))
     with pytest.raises(CheckpointError, match=r"tokenizer: lacks .* more"):
-        load_model(run.path, "last", CPU)
+        TrainedRun.open(run.path).load_model("last", CPU)
 
 
 def test_a_checkpoint_with_a_tensor_too_many(tmp_path: Path) -> None:
@@ -135,22 +138,22 @@ def test_a_checkpoint_with_a_tensor_too_many(tmp_path: Path) -> None:
     tensors = run.load_state().model_tensors
     run.save_checkpoint(4, {**tensors, "spare": torch.zeros(2)}, {}, {})
     with pytest.raises(CheckpointError, match=r"tokenizer: has 'spare', which the model does not$"):
-        load_model(run.path, 4, CPU)
+        TrainedRun.open(run.path).load_model(4, CPU)
 
 
 def test_each_part_of_a_run_that_is_missing_is_named(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
     with pytest.raises(CheckpointError, match=r"no checkpoint 'best' \(no validation"):
-        load_model(run.path, "best", CPU)
+        TrainedRun.open(run.path).load_model("best", CPU)
     shutil.rmtree(run.tokenizer_path)
     with pytest.raises(DataError, match="tokenizer"):
-        load_model(run.path, "last", CPU)
+        TrainedRun.open(run.path).load_model("last", CPU)
     run.config_path.write_text("name: x\nmodle: {}\n")
     with pytest.raises(ConfigError, match=r"x/config\.yaml:2: modle: unknown key; did you mean 'm"):
-        load_model(run.path, "last", CPU)
+        TrainedRun.open(run.path).load_model("last", CPU)
     run.config_path.unlink()
     with pytest.raises(CheckpointError, match=r"x: not a run: it has no config\.yaml$"):
-        load_model(run.path, "last", CPU)
+        TrainedRun.open(run.path).load_model("last", CPU)
 
 
 def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
@@ -189,7 +192,7 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(CheckpointError) as caught:
         find_run(None)
     assert str(caught.value) == (
-        "no --run given and no folder 'runs' here; train a model first: nmt train --config starter"
+        "no `run` given and no folder 'runs' here; train a model first: nmt train `config=starter`"
     )
     run = RunDirectory.create(Path("runs/x"), make_config(tmp_path))
     with pytest.raises(
@@ -211,6 +214,6 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_tokenizers_are_a_value_of_the_loaded_model(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    tokenizers = load_model(run.path, "last", CPU).tokenizers
+    tokenizers = TrainedRun.open(run.path).load_model("last", CPU).tokenizers
     assert isinstance(tokenizers, Tokenizers)
     assert tokenizers.src.encode("the cat").pieces

@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError, NMTError
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.score_report import EvalReport
 from nmt.evaluation.typography import Comparable
-from nmt.runs.directory import load_model
+from nmt.runs.trained_run import TrainedRun
 from nmt.runs.tree import WRITTEN, check_tree
 from nmt.training.loop import train
 
@@ -94,8 +94,8 @@ NAMES = [
     "checkpoints/step-000003/state.json",
     "checkpoints/.tmp-step-000004",
     "checkpoints/.old-step-000003",
-    "checkpoints/best",
-    "checkpoints/last",
+    "checkpoints/labels.json",
+    "checkpoints/.tmp-labels.json",
     "tokenizer/tokenizer.json",
     "tokenizer/src.vocab.txt",
     "eval/test.json",
@@ -140,6 +140,7 @@ READ = [
     "tokenizer/src.vocab.txt",
     "checkpoints/step-000003/model.safetensors",
     "checkpoints/step-000003/state.json",
+    "checkpoints/labels.json",
 ]
 
 
@@ -147,7 +148,7 @@ READ = [
 def test_reading_waits_for_no_special_file(folder: Path, name: str) -> None:
     run = folder / "run"
     replaced_by(os.mkfifo)(run / name)
-    text = refused(lambda: load_model(run, "last", torch.device("cpu")))
+    text = refused(lambda: TrainedRun.open(run).load_model("last", torch.device("cpu")))
     assert "a FIFO, expected a regular file" in text or "no config.yaml" in text
 
 
@@ -166,8 +167,14 @@ def test_a_run_that_is_itself_a_link_goes_on(folder: Path) -> None:
 
 def test_what_nmt_never_writes_may_be_anything(folder: Path, outside: Path) -> None:
     (folder / "run" / "notes").symlink_to(outside)
-    (folder / "run" / "checkpoints" / "favourite").symlink_to("step-000003")
     assert go_on(folder, 4) == 4
+
+
+@pytest.mark.parametrize("target", ["step-000003", "../../outside", "nowhere"])
+def test_no_link_at_all_is_allowed_among_the_checkpoints(folder: Path, target: str) -> None:
+    (folder / "run" / "checkpoints" / "last").symlink_to(target)
+    text = refused(lambda: go_on(folder, 4))
+    assert "checkpoints/last: a symbolic link, expected a regular file; remove it" in text
 
 
 def test_all_that_a_run_writes_is_looked_at(folder: Path) -> None:
@@ -183,7 +190,6 @@ def test_a_file_that_goes_away_meanwhile_is_no_fault(
     monkeypatch.setattr(os, "listdir", lambda path: [*listed(path), "gone"])
     check_tree(folder / "run")
     monkeypatch.undo()
-    (folder / "run" / "checkpoints" / "best").unlink()
     (folder / "run" / "checkpoints" / "best").symlink_to("../../outside")
     with pytest.raises(CheckpointError, match="best: a symbolic link, expected a regular file"):
         check_tree(folder / "run")

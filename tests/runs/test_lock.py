@@ -76,7 +76,7 @@ def test_who_holds_it_is_said_as_far_as_it_is_known(
     tmp_path: Path, content: str, words: str
 ) -> None:
     with run_lock(tmp_path):
-        (tmp_path / LOCK_NAME).write_text(content)
+        (tmp_path / LOCK_NAME).write_text(f" {content}")
         with pytest.raises(CheckpointError, match=words), run_lock(tmp_path):
             pytest.fail("held twice")
 
@@ -97,10 +97,36 @@ def test_a_file_system_without_locks_is_said(
         )
 
 
-def test_a_system_without_them_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    with pytest.raises(CheckpointError, match="on Windows use WSL"), run_lock(tmp_path):
+def test_a_lock_that_fails_for_another_reason_is_not_taken_for_a_busy_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("fcntl.flock", broken)
+    with (
+        pytest.raises(CheckpointError, match=r"run\.lock: cannot be locked: Input/output error$"),
+        run_lock(tmp_path),
+    ):
         pytest.fail("held")
+
+
+def test_nothing_needs_the_module_that_windows_lacks(tmp_path: Path) -> None:
+    """Windows' own lock is filelock's: without fcntl there is none to be had, and that is said."""
+    code = (
+        "import sys; sys.modules['fcntl'] = None\n"
+        "from pathlib import Path; from nmt.runs.lock import run_lock\n"
+        "with run_lock(Path(sys.argv[1])) as missing: print(missing)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith(f"{tmp_path}: no lock is to be had on this file system (")
+
+
+def test_the_first_byte_of_the_lock_is_nothing_to_a_reader(tmp_path: Path) -> None:
+    """Windows lets no other process read the byte that is locked."""
+    with run_lock(tmp_path):
+        assert (tmp_path / LOCK_NAME).read_bytes().startswith(b" {")
 
 
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """scripts/attack.py, short: it finds nothing where nothing is wrong, and what it is for."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -25,13 +24,12 @@ NOTHING = Case("nothing", TRANSLATE, lambda: None)
 
 
 def attack(*options: str) -> subprocess.CompletedProcess[str]:
-    """The script, on runs trained without compiled code, which takes long to make."""
+    """The script."""
     return subprocess.run(
         [sys.executable, str(SCRIPTS / "attack.py"), *options],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "NMT_CPU_KERNELS": "off"},
     )
 
 

@@ -142,7 +142,8 @@ def test_a_wrong_name_or_list_is_one_line(root: Path, capsys: pytest.CaptureFixt
 def test_every_picture_and_generated_file_is_on_the_list() -> None:
     made = read_list(ROOT / "docs" / "made.yaml")
     kept = {str(path) for entry in made.values() for path in entry.same.values()}
-    there = {str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.png")}
+    pictures = [*(ROOT / "docs").rglob("*.png"), *(ROOT / "docs").rglob("*.svg")]
+    there = {str(path.relative_to(ROOT)) for path in pictures}
     assert there - kept == {
         "docs/lab/complexity.png",  # of times
         "docs/family/maps.png",  # of sixteen trained models

@@ -9,6 +9,8 @@ from pathlib import Path
 import kill_test
 import pytest
 
+from nmt.runs.checkpoints import CheckpointFolder
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_test.py"
 
 
@@ -28,14 +30,14 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _flip_tensor(run: Path) -> None:
-    path = run / "checkpoints" / "last" / "model.safetensors"
+    path = CheckpointFolder(run / "checkpoints").find("last") / "model.safetensors"
     raw = bytearray(path.read_bytes())
     raw[-1] ^= 1
     path.write_bytes(raw)
 
 
 def _edit_state(run: Path) -> None:
-    path = run / "checkpoints" / "best" / "state.json"
+    path = CheckpointFolder(run / "checkpoints").find("best") / "state.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     content["state"]["progress"]["bad_validations"] += 1
     path.write_text(json.dumps(content), encoding="utf-8")
@@ -53,13 +55,14 @@ def _repeat_record(run: Path) -> None:
         (_flip_tensor, "model.safetensors: "),
         (_edit_state, "state.json"),
         (_repeat_record, "metrics.jsonl: "),
+        (lambda run: CheckpointFolder(run / "checkpoints").set_labels({}), "labels.json: "),
         (lambda run: shutil.rmtree(run / "checkpoints" / "step-000024"), "checkpoints: ["),
         (lambda run: (run / "tokenizer" / "src.model").write_bytes(b""), "tokenizer/src.model"),
     ],
 )
 def test_a_difference_is_found(work: Path, tmp_path: Path, damage: object, words: str) -> None:
     run = tmp_path / "run"
-    shutil.copytree(work / "killed-1", run, symlinks=True)
+    shutil.copytree(work / "killed-1", run)
     assert list(kill_test._differences(work / "whole", run)) == []
     assert callable(damage)
     damage(run)
@@ -68,7 +71,7 @@ def test_a_difference_is_found(work: Path, tmp_path: Path, damage: object, words
 
 def test_what_cannot_be_read_is_found(work: Path, tmp_path: Path) -> None:
     run = kill_test.Killed(tmp_path / "run")
-    shutil.copytree(work / "killed-1", run.folder, symlinks=True)
+    shutil.copytree(work / "killed-1", run.folder)
     assert list(kill_test._unreadable(run)) == []
     _flip_tensor(run.folder)
     assert "damaged" in "\n".join(kill_test._unreadable(run))

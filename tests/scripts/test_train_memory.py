@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.storage.process_memory import process_bytes
+from nmt.device import process_bytes
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train_memory.py"
 

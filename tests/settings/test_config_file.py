@@ -9,7 +9,8 @@ from pydantic import Field
 
 from nmt.errors import ConfigError
 from nmt.settings.base import Config
-from nmt.settings.config_file import dump_tree, load_tree
+from nmt.settings.config_file import Override, load_file, with_overrides
+from nmt.settings.yaml_text import dump_yaml
 
 
 class Round(Config):
@@ -54,7 +55,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load(file: Path, text: str, *overrides: str) -> Outer:
     file.write_text(text, encoding="utf-8")
-    return load_tree(file, overrides, Outer)
+    given = [Override.parse(text, f"--set {text}") for text in overrides]
+    return load_file(file, given, Outer)
 
 
 TOO_DEEP = "not valid YAML: sections are nested deeper than 20 levels"
@@ -149,23 +151,23 @@ def test_all_faults_are_reported_in_the_order_of_the_file(file: Path) -> None:
 def test_a_missing_file_names_the_nearest(file: Path) -> None:
     file.write_text("name: x")
     with pytest.raises(ConfigError, match=r"^x.yml: no such file; did you mean 'x.yaml'\?$"):
-        load_tree(Path("x.yml"), (), Outer)
+        load_file(Path("x.yml"), (), Outer)
     with pytest.raises(ConfigError, match=r"^nowhere/zzzzzz.yaml: no such file$"):
-        load_tree(Path("nowhere/zzzzzz.yaml"), (), Outer)
+        load_file(Path("nowhere/zzzzzz.yaml"), (), Outer)
 
 
 def test_a_folder_or_a_file_that_is_not_text(file: Path) -> None:
     os.mkdir("folder")
     with pytest.raises(ConfigError, match=r"^folder: cannot be read: Is a directory$"):
-        load_tree(Path("folder"), (), Outer)
+        load_file(Path("folder"), (), Outer)
     file.write_bytes(b"name:\n \xff")
     with pytest.raises(ConfigError, match=r"^x.yaml:2: byte 0xff is not UTF-8$"):
-        load_tree(file, (), Outer)
+        load_file(file, (), Outer)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(file: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfname: x")
-    assert load_tree(file, (), Outer).name == "x"
+    assert load_file(file, (), Outer).name == "x"
 
 
 def test_overrides_reach_into_what_the_file_does_not_say(file: Path) -> None:
@@ -173,6 +175,14 @@ def test_overrides_reach_into_what_the_file_does_not_say(file: Path) -> None:
     assert config == Outer(
         name="x", rate=3e-4, inner=Inner(size=7, paths=(Path("a"), Path("b"))), other=Inner()
     )
+
+
+def test_overrides_apply_to_a_config_that_was_read_already() -> None:
+    config = Outer(name="x", rate=2)
+    changed = with_overrides(config, [Override("inner.size", 7, "--size 7")])
+    assert changed == Outer(name="x", rate=2, inner=Inner(size=7))
+    with pytest.raises(ConfigError, match=r"^--size x: inner.size: got 'x', allowed: a whole num"):
+        with_overrides(config, [Override("inner.size", "x", "--size x")])
 
 
 def test_the_last_override_of_a_key_wins(file: Path) -> None:
@@ -187,9 +197,9 @@ def test_an_override_may_hold_an_equals_sign_or_be_empty(file: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("rate", "--set rate: allowed: key=value, such as --set train.lr=3e-4"),
-        ("=3", "--set =3: allowed: key=value, such as --set train.lr=3e-4"),
-        ("inner..size=3", "--set inner..size=3: allowed: key=value, such as --set train.lr=3e-4"),
+        ("rate", "--set rate: allowed: key=value, such as train.lr=3e-4"),
+        ("=3", "--set =3: allowed: key=value, such as train.lr=3e-4"),
+        ("inner..size=3", "--set inner..size=3: allowed: key=value, such as train.lr=3e-4"),
         ("rate.x=3", "--set rate.x=3: 'rate' is no section here"),
         ("name=[", "--set name=[: not valid YAML: expected the node content, but found '<stream "),
         ("rat=3", "--set rat=3: rat: unknown key; did you mean 'rate'?"),
@@ -244,7 +254,7 @@ def test_a_fault_inside_a_list_has_its_index(file: Path) -> None:
 
 
 def test_dump_keeps_the_order_of_the_class() -> None:
-    assert dump_tree(Outer(name="é", rate=1e-8)).splitlines()[:3] == [
+    assert dump_yaml(Outer(name="é", rate=1e-8)).splitlines()[:3] == [
         "name: é",
         "rate: 1.0e-08",
         "inner:",

@@ -11,7 +11,7 @@ from nmt.settings.base import Config
 from nmt.settings.documents import json_schema, reference
 from nmt.settings.keys import config_classes
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def fields(config_class: type[Config], path: str = "") -> list[tuple[str, FieldInfo]]:

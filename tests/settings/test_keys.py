@@ -1,11 +1,13 @@
 """The keys of a config class, and which of them an unknown one means."""
 
 import pytest
+from pydantic import RootModel
 
 from nmt.config import RunConfig
 from nmt.data.sources import SplitConfig
 from nmt.optim.optimizers import SGDConfig
-from nmt.settings.keys import all_keys, config_classes, kind_of, nearest, sections_at
+from nmt.settings.base import Config
+from nmt.settings.keys import all_keys, chosen, config_classes, kind_of, nearest, sections
 from nmt.text.word_tokenizer import WordConfig
 
 KEYS = list(all_keys(RunConfig))
@@ -35,15 +37,39 @@ def test_nearest(key: str, section: str, meant: str | None) -> None:
     assert nearest(key, here, KEYS) == meant
 
 
-def test_the_sections_at_a_path_are_those_of_the_kind_that_is_named() -> None:
-    optimizer = ("train", "optimizer")
-    tree = {"train": {"optimizer": {"kind": "sgd"}}}
-    assert sections_at(RunConfig, optimizer, tree) == (SGDConfig,)
-    assert len(sections_at(RunConfig, optimizer, tree, every=True)) > 1
-    assert len(sections_at(RunConfig, optimizer, {})) > 1
-    assert sections_at(RunConfig, ("data", "train"), {}) == (SplitConfig,)
-    assert sections_at(RunConfig, ("train", "lr"), {}) == ()
-    assert sections_at(RunConfig, (), {}, every=True) == (RunConfig,)
+def test_the_sections_of_a_tree_have_the_kinds_that_their_fields_allow() -> None:
+    given = {"train": {"lr": 1, "optimizer": {"kind": "sgd"}}, "data": {"train": {"tsv": "a"}}}
+    found = {path: (kinds, section) for path, kinds, section in sections(RunConfig, given)}
+    assert set(found) == {(), ("train",), ("train", "optimizer"), ("data",), ("data", "train")}
+    assert found[()] == ((RunConfig,), given)
+    assert found["data", "train"] == ((SplitConfig,), {"tsv": "a"})
+    kinds, optimizer = found["train", "optimizer"]
+    assert len(kinds) > 1
+    assert chosen(kinds, optimizer) == (SGDConfig,)
+    assert chosen(kinds, {}) == kinds
+
+
+def test_sections_are_found_inside_dicts_and_lists() -> None:
+    class Item(Config):
+        """An item of a list."""
+
+        size: int = 1
+
+    class Shelf(Config):
+        """A section with a list of sections."""
+
+        items: tuple[Item, ...] | None = None
+
+    class Shelves(RootModel[dict[str, Shelf]]):
+        """Sections by their names."""
+
+    found = sections(Shelves, {"a": {"items": [{}, {"size": 2}]}, "b": {"items": None}, "c": 3})
+    assert list(found) == [
+        (("a",), (Shelf,), {"items": [{}, {"size": 2}]}),
+        (("a", "items", 0), (Item,), {}),
+        (("a", "items", 1), (Item,), {"size": 2}),
+        (("b",), (Shelf,), {"items": None}),
+    ]
 
 
 def test_kind_of_is_the_default_of_kind() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field, ValidationError, model_validator
 
 from nmt.settings.base import Config, conflict_error
-from nmt.settings.messages import Place, explain
+from nmt.settings.messages import Place, fault_lines
 
 
 class Step(Config):
@@ -51,7 +51,7 @@ class Root(Config):
 def lines(tree: dict[str, object]) -> list[str]:
     with pytest.raises(ValidationError) as caught:
         Root.model_validate(tree)
-    return explain(caught.value.errors(), tree, {(): Place("f", 0)}, Root)
+    return fault_lines(caught.value.errors(), tree, {(): Place("f", 0)}, Root)
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_an_input_is_no_output_whatever_it_is_called(kind: str, tmp_path: Path) 
     with pytest.raises(ConfigError) as caught:
         check_output(out, {"--lexicon": [], "--file": [read]})
     assert str(caught.value) == (
-        f"--out: {out} is read as well (--file: {read}); one of the two must be another file"
+        f"`out`: {out} is read as well (--file: {read}); one of the two must be another file"
     )
 
 
@@ -171,7 +171,9 @@ def test_other_files_and_devices_may_be_outputs(tmp_path: Path) -> None:
         check_output(out, inputs)
 
 
-@pytest.mark.parametrize("name", [".tmp-x", "x.part", "x.part.json", ".tmp-x.part.json"])
+@pytest.mark.parametrize(
+    "name", [".tmp-x", "x.nmt-part", "x.nmt-part.json", ".tmp-x.nmt-part.json"]
+)
 def test_an_input_is_no_file_that_is_written_before_the_output(name: str, tmp_path: Path) -> None:
     read = tmp_path / name
     read.write_text("input")

@@ -73,42 +73,43 @@ A = entry("F32", [2], 0, 8)
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "it has no whole header"),
-        (b"\x01\0\0", "it has no whole header"),
-        (pack(b"{}", length=3), "it has no whole header"),
+        (b"", "damaged: not a safetensors file (header too small"),
+        (b"\x01\0\0", "damaged: not a safetensors file (header too small"),
+        (pack(b"{}", length=3), "invalid header length"),
         (b"PK\x03\x04\0\0\0\0" + b"\0" * 9000, "a header of 67,324,752 bytes, allowed"),
         (b"\x80\x02}q\0." + b"\0" * 99, "a header of"),
         (pack(b"{}", length=1 << 62), "a header of 4,611,686,018,427,387,904 bytes, allowed: 4,1"),
         (pack(b"{}", length=MAX_HEADER_BYTES + 1), "a header of 4,194,305 bytes, allowed: 4,194,3"),
-        (pack(b"[]"), "it has no whole header"),
-        (pack(b"{" + b"[" * 9999), "header: damaged: not JSON"),
-        (pack(b'{"a": ' * 99999), "header: damaged: not JSON (nested too deeply"),
-        (pack(b'{"a":1,"a":2}'), "header: damaged: not JSON ('a' stands twice"),
-        (pack({"a": 3}), "header: 'a': expected dtype, shape and data_offsets"),
-        (pack({"a": {**A, "code": "x"}}), "header: 'a': expected dtype, shape and data_offsets"),
-        (pack({"a": entry("F3", [2], 0, 8)}), "header: 'a': unknown dtype 'F3'"),
-        (pack({"a": entry("F32", [-2], 0, 8)}), "header: 'a': its shape is no list of sizes"),
-        (pack({"a": entry("F32", [2.0], 0, 8)}), "header: 'a': its shape is no list of sizes"),
-        (pack({"a": entry("F32", [True], 0, 4)}), "header: 'a': its shape is no list of sizes"),
-        (pack({"a": entry("F32", [1] * 9, 0, 4)}), "header: 'a': its shape is no list of sizes"),
-        (pack({"a": entry("F32", [1 << 60], 0, 8)}), "header: 'a': its shape is no list of sizes"),
-        (pack({"a": entry("F32", [2], "0", 8)}), "header: 'a': its data_offsets are not two pl"),
-        (pack({"a": entry("F32", [2], -8, 0)}), "header: 'a': its data_offsets are not two places"),
-        (pack({"a": entry("F32", [2], 8, 0)}), "header: 'a': F32 [2] takes 8 bytes, data_offsets"),
-        (
-            pack({"a": entry("F32", [1 << 20, 1 << 20], 0, 8)}, bytes(8)),
-            "header: 'a': F32 [1048576, 1048576] takes 4398046511104 bytes, data_offsets give 8",
-        ),
+        (pack(b"[]"), "invalid JSON in header"),
+        (pack(b"{" + b"[" * 9999), "invalid JSON in header"),
+        (pack(b'{"a": ' * 99999), "invalid JSON in header: recursion limit exceeded"),
+        (pack(b'{"a":1,"a":2}'), "invalid JSON in header"),
+        (pack({"a": 3}), "invalid JSON in header: invalid type: integer `3`"),
+        (pack({"a": entry("F3", [2], 0, 8)}), "unknown variant `F3`"),
+        (pack({"a": entry("F4", [2], 0, 1)}, bytes(1)), "'a': got F4 (2,), not a tensor here"),
+        (pack({"a": entry("C64", [1], 0, 8)}, bytes(8)), "'a': got C64 (1,), not a tensor here"),
+        (pack({"a": entry("F32", [-2], 0, 8)}), "invalid value: integer `-2`"),
+        (pack({"a": entry("F32", [2.0], 0, 8)}, bytes(8)), "floating point `2.0`"),
+        (pack({"a": entry("F32", [True], 0, 4)}, bytes(4)), "boolean `true`"),
+        (pack({"a": entry("F32", [1] * 9, 0, 4)}, bytes(4)), "(1, 1, 1, 1, 1, 1, 1, 1, 1), not a"),
+        (pack({"a": entry("F32", [1] * 9**5, 0, 4)}, bytes(4)), "not a tensor here"),
+        (pack({"a": entry("F32", [1 << 60], 0, 8)}), "overflow computing buffer size"),
+        (pack({"a": entry("F32", [0, 1 << 63], 0, 0)}), "'a': got F32 (0, 9223372036854775808)"),
+        (pack({"a": entry("F32", [2], "0", 8)}), 'invalid type: string "0"'),
+        (pack({"a": entry("F32", [2], -8, 0)}), "invalid value: integer `-8`"),
+        (pack({"a": entry("F32", [2], 8, 0)}), "invalid offset for tensor `a`"),
+        (pack({"a": entry("F32", [1 << 20, 1 << 20], 0, 8)}, bytes(8)), "invalid shape, data type"),
         (
             pack({"a": entry("F32", [1 << 40], 0, 4 << 40)}, bytes(8)),
-            "its header tells of 4,398,046,511,104 bytes of tensors, it has 8",
+            "incomplete metadata, file not fully covered",
         ),
-        (pack({"a": entry("F32", [2], 4, 12)}, bytes(12)), "'a' begins at byte 4: a hole before"),
-        (pack({"a": A, "b": entry("U8", [4], 9, 13)}, bytes(13)), "'b' begins at byte 9: a hole"),
-        (pack({"a": A, "b": entry("U8", [4], 6, 10)}, bytes(10)), "'b' begins at byte 6: it over"),
-        (pack({"a": A, "b": A}, bytes(8)), "'b' begins at byte 0: it overlaps another tensor"),
-        (pack({"a": A}, bytes(9)), "its header tells of 8 bytes of tensors, it has 9"),
-        (pack({"a": A}, bytes(7)), "its header tells of 8 bytes of tensors, it has 7"),
+        (pack({"a": entry("F32", [2], 4, 12)}, bytes(12)), "invalid offset for tensor `a`"),
+        (pack({"a": A, "b": entry("U8", [4], 9, 13)}, bytes(13)), "invalid offset for tensor `b`"),
+        (pack({"a": A, "b": entry("U8", [4], 6, 10)}, bytes(10)), "invalid offset for tensor `b`"),
+        (pack({"a": A, "b": A}, bytes(8)), "invalid offset for tensor"),
+        (pack({"a": A}, bytes(9)), "incomplete metadata, file not fully covered"),
+        (pack({"a": A}, bytes(7)), "incomplete metadata, file not fully covered"),
+        (pack({"a\n\x1b[31m" + "x" * 9999: entry("U8", [2], 4, 6)}), "invalid offset for tensor"),
     ],
 )
 def test_a_file_that_lies_is_refused_in_a_line(tmp_path: Path, content: bytes, reason: str) -> None:
@@ -118,7 +119,24 @@ def test_a_file_that_lies_is_refused_in_a_line(tmp_path: Path, content: bytes, r
         read_checked(path, {}, anything, CheckpointError)
     assert str(caught.value).startswith(f"{path}: ")
     assert reason in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < len(str(path)) + 300
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        json.dumps({"a": {**A, "code": "import os"}}).encode(),
+        b'{"a": {"dtype": "I32", "shape": [1], "data_offsets": [0, 4]}, "a": '
+        + json.dumps(A).encode()
+        + b"}",
+    ],
+    ids=["a key that nobody reads", "a name given twice"],
+)
+def test_what_is_told_of_an_odd_header_is_what_is_loaded(tmp_path: Path, header: bytes) -> None:
+    raw = pack(header, bytes(8))
+    assert read(tmp_path / "x", raw) == {"a": Spec("F32", (2,))}
+    assert specs_of(safetensors.torch.load(raw)) == {"a": Spec("F32", (2,))}
 
 
 def test_nothing_but_the_header_is_read_before_the_reader_agrees(tmp_path: Path) -> None:
@@ -155,12 +173,7 @@ def test_any_damage_is_refused_or_harmless(
     except CheckpointError:
         return
     loaded = safetensors.torch.load(content)
-    assert specs_of(loaded) == {n: s for n, s in seen[0].items() if s.dtype in known_dtypes()}
-    assert loaded.keys() == seen[0].keys()
-
-
-def known_dtypes() -> set[str]:
-    return {"F32", "F64", "F16", "BF16", "I64", "I32", "U8", "BOOL"}
+    assert specs_of(loaded) == seen[0]
 
 
 BIG = torch.full((3,), 3e38)

@@ -22,7 +22,7 @@ def found(texts: list[str]) -> dict[str, tuple[int, str]]:
         ("\x85", "line end in other programs"),
         ("\x00", "control, private or unassigned"),
         ("\ue000", "control, private or unassigned"),
-        ("\ufffd", "damage: what a program writes for what it cannot decode"),
+        ("\ufffd", "damage: written by a program for bytes that it could not decode"),
     ],
 )
 def test_some_characters_are_odd_in_any_text(char: str, why: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from training.toy import toy_config
 
-from nmt.training.changes import Verdict, changes
+from nmt.training.changes import Verdict, config_changes
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from nmt.training.changes import Verdict, changes
 def test_the_verdict_on_a_key(
     tmp_path: Path, sections: dict[str, Any], expected: dict[str, Verdict]
 ) -> None:
-    found = changes(toy_config(tmp_path), toy_config(tmp_path, **sections))
+    found = config_changes(toy_config(tmp_path), toy_config(tmp_path, **sections))
     if "log" in expected:
         assert [change.verdict for change in found] == [Verdict.SAFE, Verdict.SAFE]
         assert [str(change) for change in found] == [
@@ -47,22 +47,22 @@ def test_the_verdict_on_a_key(
 
 def test_the_pairs_taken_from_a_file_cannot_change(tmp_path: Path) -> None:
     train = {"tsv": str(tmp_path / "train.tsv"), "first": 7}
-    (change,) = changes(toy_config(tmp_path), toy_config(tmp_path, data={"train": train}))
+    (change,) = config_changes(toy_config(tmp_path), toy_config(tmp_path, data={"train": train}))
     assert (change.key, change.verdict) == ("data.train.first", Verdict.NEVER)
 
 
 def test_a_cosine_to_another_end_must_be_asked_for(tmp_path: Path) -> None:
     cosine = {"schedule": {"kind": "cosine"}}
     old = toy_config(tmp_path, train={"epochs": 2, **cosine})
-    (change,) = changes(old, toy_config(tmp_path, train={"epochs": 3, **cosine}))
+    (change,) = config_changes(old, toy_config(tmp_path, train={"epochs": 3, **cosine}))
     assert (change.key, change.verdict) == ("train.epochs", Verdict.ASK)
 
 
 def test_another_rule_of_updating_cannot_take_over(tmp_path: Path) -> None:
     new = toy_config(tmp_path, train={"optimizer": {"kind": "sgd"}})
-    verdicts = {change.key: change.verdict for change in changes(toy_config(tmp_path), new)}
+    verdicts = {change.key: change.verdict for change in config_changes(toy_config(tmp_path), new)}
     assert verdicts["train.optimizer.kind"] is Verdict.NEVER
 
 
 def test_nothing_changed(tmp_path: Path) -> None:
-    assert changes(toy_config(tmp_path), toy_config(tmp_path)) == []
+    assert config_changes(toy_config(tmp_path), toy_config(tmp_path)) == []

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 import torch
 from forging import forge_tensors, seal
-from training.toy import copy_begun, toy_config, write_reversal
+from training.toy import copy_begun, toy_config, toy_state, write_reversal
 
 from nmt.errors import CheckpointError
-from nmt.optim.optimizers import AdamConfig, InverseSqrtConfig, Schedule
 from nmt.runs.directory import RunDirectory
 from nmt.training.loop import train
 from nmt.training.progress import Progress
-from nmt.training.state import Engine, pack, unpack
+from nmt.training.state import TrainingState
 
 Tensors = dict[str, torch.Tensor]
 
@@ -127,31 +126,27 @@ def test_a_forged_checkpoint_is_refused_before_the_first_update(folder: Path, na
     refused(folder, reason)
 
 
-def engine() -> Engine:
+def new_state() -> TrainingState:
     """What saved `saved()`, begun anew."""
-    model = torch.nn.Linear(16, 5)
-    optimizer = AdamConfig().build(list(model.parameters()), 0.1)
-    schedule = Schedule(InverseSqrtConfig(warmup=3), optimizer, None)
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    return Engine(optimizer, schedule, scaler, torch.device("cpu"), 0.1)
+    return toy_state(schedule={"kind": "inverse_sqrt", "warmup": 3})
 
 
 def saved() -> tuple[Tensors, Any]:
     """The state after four updates, as it comes from the disk."""
-    used = engine()
+    used = new_state()
     for _ in range(4):
         for parameter in used.optimizer.param_groups[0]["params"]:
             parameter.grad = torch.rand_like(parameter)
         used.optimizer.step()
         used.schedule.after_update()
-    progress = Progress(step=4, epoch=1, batch=1, batching=[32, "sentences"])
-    tensors, values = pack(used, progress)
+    used.progress = Progress(step=4, epoch=1, batch=1, batching=[32, "sentences"])
+    tensors, values = used.state_dict()
     return {n: t.clone() for n, t in tensors.items()}, json.loads(json.dumps(values))
 
 
 def refused_state(tensors: Tensors, values: Any) -> str:
     with pytest.raises(CheckpointError) as caught:
-        unpack(tensors, values, engine())
+        new_state().load_state_dict(tensors, values)
     text = str(caught.value)
     assert text.startswith("training state does not fit this run: ")
     assert "\n" not in text
@@ -162,7 +157,9 @@ def refused_state(tensors: Tensors, values: Any) -> str:
 @pytest.mark.parametrize("name", TENSORS)
 def test_tensors_that_this_run_would_not_have_saved(name: str) -> None:
     tensors, values = saved()
-    assert unpack(tensors, values, engine()).step == 4
+    loaded = new_state()
+    loaded.load_state_dict(tensors, values)
+    assert loaded.progress.step == 4
     change, reason = TENSORS[name]
     change(tensors)
     assert reason in refused_state(tensors, values)
@@ -218,8 +215,8 @@ PLACES: dict[tuple[object, ...], str] = {
     ("param_groups", 0): "",
     ("param_groups", 0, "params"): "",
     ("param_groups", 0, "lr"): "0.5",
-    ("lr",): "0.5, None, absent",
-    ("rng",): "None, absent",  # as the first format has it
+    ("lr",): "0.5",
+    ("rng",): "",
     ("rng", "python_gauss"): "None, 0.5, -1, 1180591620717411303424",
     ("rng", "numpy_position"): "",
     ("rng", "numpy_gauss"): "",
@@ -234,7 +231,7 @@ def test_values_that_this_run_would_not_have_saved(place: tuple[object, ...]) ->
         at(*place)(values, value)
         shown = "absent" if value is ... else str(value)
         if shown in PLACES[place].split(", "):
-            unpack(tensors, values, engine())
+            new_state().load_state_dict(tensors, values)
         else:
             refused_state(tensors, values)
 
@@ -269,8 +266,8 @@ def test_what_each_optimiser_and_schedule_saves_is_taken(
     kinds = {"optimizer": optimizer, "schedule": schedule}
     assert go_on(tmp_path, train={**kinds, "steps": 2}) == 2
     assert go_on(tmp_path, train={**kinds, "steps": 3}) == 3
-    names = json.loads((tmp_path / "run/checkpoints/last/state.json").read_text())["state"]
-    assert names["progress"]["step"] == 3
+    state = RunDirectory(tmp_path / "run").load_state("last").state
+    assert state["progress"]["step"] == 3  # type: ignore[index]
 
 
 @pytest.mark.parametrize("name", ["best_bleu", "best_loss", "best_step"])
@@ -278,6 +275,6 @@ def test_the_best_validation_is_there_with_all_its_numbers_or_not_at_all(name: s
     tensors, values = saved()
     best: dict[str, object] = {"best_bleu": 9.5, "best_loss": 1.5, "best_step": 1}
     values["progress"] |= best
-    unpack(tensors, values, engine())
+    new_state().load_state_dict(tensors, values)
     values["progress"][name] = None
     refused_state(tensors, values)

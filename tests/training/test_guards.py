@@ -10,13 +10,15 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
+from nmt.cli.process import deterministic
+from nmt.device import is_out_of_memory
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
-from nmt.training.guards import DivergenceWatch, is_out_of_memory
+from nmt.training.guards import DivergenceWatch
+from nmt.training.log import RunLog
 from nmt.training.loop import Outcome, train
-from nmt.training.runlog import RunLog
 from nmt.training.trainer import Trainer
 
 CPU_WORDS = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you"
@@ -79,9 +81,9 @@ def test_a_batch_too_large_is_named_and_the_run_goes_on_with_smaller_ones(
         assert "\n" not in message
         assert message.startswith("out of memory at step 4 on a batch of 25 pairs, ")
         assert "with padding: to go on from the last checkpoint, " in message
-        assert message.endswith("--set train.batch_size=12 --set train.accumulate=2 --allow-change")
+        assert message.endswith("`train.batch_size=12` `train.accumulate=2` `allow_change`")
         smaller = {**sizes, "batch_size": 12, "accumulate": 2}
-        with pytest.raises(ConfigError, match=r"train.batch_size: 25 -> 12 \(needs --allow-change"):
+        with pytest.raises(ConfigError, match=r"train.batch_size: 25 -> 12 \(needs `allow_change`"):
             _train(corpus, train=smaller)
         outcome = _train(corpus, allow_change=True, train=smaller)
     assert outcome.reason == "2 epochs done"
@@ -98,10 +100,10 @@ def test_every_pair_is_seen_once_an_epoch_however_the_batches_change(
     seen: list[Any] = []
     update = Trainer._update
 
-    def spied(self: Trainer, group: Any) -> None:
+    def spied(self: Trainer, group: Any) -> Any:
         for batch in group:
             seen.extend(map(tuple, batch.src_ids.tolist()))
-        update(self, group)
+        return update(self, group)
 
     monkeypatch.setattr(Trainer, "_update", spied)
     for batch_size, by, stop in ((32, "sentences", 2), (7, "sentences", 3), (120, "tokens", 99)):
@@ -153,17 +155,31 @@ def test_an_operation_without_a_deterministic_form_is_said(
         raise RuntimeError("cumsum_cuda does not have a deterministic implementation, but\nmore")
 
     monkeypatch.setattr(Seq2Seq, "forward", refused)
-    with pytest.raises(
-        ConfigError, match=r"^train\.deterministic: cumsum_cuda does not .* implementation, but$"
+    with (
+        deterministic(True),
+        pytest.raises(
+            ConfigError,
+            match=r"^train\.deterministic: cumsum_cuda does not .* implementation, but$",
+        ),
     ):
         _train(corpus, train={"epochs": 1, "deterministic": True})
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+def test_a_library_call_does_not_make_the_process_deterministic(corpus: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^train\.deterministic: got true, but .* in this process"
+    ):
+        _train(corpus, train={"epochs": 1, "deterministic": True})
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert not (corpus / "run").exists()
+
+
 def test_deterministic_runs_are_the_same(corpus: Path) -> None:
     found = []
     for _ in range(2):
-        _train(corpus, train={"steps": 3, "deterministic": True}, model={"dropout": 0.3})
+        with deterministic(True):
+            _train(corpus, train={"steps": 3, "deterministic": True}, model={"dropout": 0.3})
         found.append(RunDirectory(corpus / "run").load_state().model_tensors)
         (corpus / "run").rename(corpus / f"done-{len(found)}")
     assert all(torch.equal(tensor, found[1][name]) for name, tensor in found[0].items())
@@ -319,5 +335,5 @@ def test_what_is_a_divergence(losses: tuple[float, ...], valid_loss: float, says
     watch = DivergenceWatch(tgt_vocab_size=500)  # a guess has 6.2 nats
     for loss in losses:
         watch.update(loss)
-    assert (watch.words(valid_loss) is not None) is says
-    assert watch.words(valid_loss) is None or not says
+    assert (watch.report(valid_loss) is not None) is says
+    assert watch.report(valid_loss) is None or not says

@@ -15,16 +15,15 @@ from training.toy import toy_config, write_reversal
 from nmt.attention_maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap
 from nmt.attention_maps.record import records
+from nmt.cli.eval_request import EvalRequest, perform
 from nmt.config import dump_config, load_config
 from nmt.data.sources import read_tsv
+from nmt.device import process_bytes
 from nmt.errors import ConfigError, DataError, NMTError
-from nmt.evaluation.request import EvalRequest, perform
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
-from nmt.storage.process_memory import process_bytes
-from nmt.training import trainer
+from nmt.training import report, step
 from nmt.training.loop import Outcome, train
-from nmt.training.meter import MemoryUse
 
 COMMAND = ["nmt", "train"]
 LSTM = {"encoder": {"cell": "lstm"}, "decoder": {"kind": "luong", "cell": "lstm"}}
@@ -85,7 +84,9 @@ def test_a_run_leaves_all_that_it_promises(learned: Path) -> None:
     card = json.loads((run / "run.json").read_text(encoding="utf-8"))
     assert card["command"] == COMMAND
     assert len(card["data"]) == 2
-    assert (run / "checkpoints" / "best").is_symlink()
+    labels = json.loads((run / "checkpoints" / "labels.json").read_text(encoding="utf-8"))
+    assert labels.keys() == {"best", "last"}
+    assert not any(path.is_symlink() for path in run.rglob("*"))
     valid = _records(run, "valid")
     assert [record["epoch"] for record in valid] == [1, 2, 3, 4]
     assert valid[-1]["bleu"] == 100.0
@@ -150,7 +151,7 @@ def test_a_finished_run_says_so_and_goes_on_with_more_epochs(corpus: Path) -> No
 
 def test_another_configuration_is_refused_on_a_begun_run(corpus: Path) -> None:
     _train(corpus)
-    with pytest.raises(ConfigError, match=r"model\.hidden: 32 -> 33.*another --run"):
+    with pytest.raises(ConfigError, match=r"model\.hidden: 32 -> 33.*another `run`"):
         _train(corpus, model={"hidden": 33})
 
 
@@ -207,9 +208,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
 ) -> None:
     _train(corpus, train={"epochs": 1})
     before = RunDirectory(corpus / "run").load_state()
-    from nmt.training import trainer
-
-    real = trainer.cross_entropy
+    real = step.cross_entropy
 
     def poisoned(*args: Any) -> Any:
         loss = real(*args)
@@ -217,7 +216,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
             loss_sum=loss.loss_sum * float("nan"), nll_sum=loss.nll_sum * torch.nan
         )
 
-    monkeypatch.setattr(trainer, "cross_entropy", poisoned)
+    monkeypatch.setattr(step, "cross_entropy", poisoned)
     with pytest.raises(NMTError, match=r"loss is nan at step 8; earlier checkpoints are intact"):
         _train(corpus, train={"epochs": 2})
     after = RunDirectory(corpus / "run").load_state()
@@ -295,9 +294,8 @@ def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> 
     outcome = train(toy_config(corpus, train={"steps": 2}), run, ["nmt", str(folder)], quiet=True)
     assert outcome.step == 2
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))
-    said: list[str] = []
     request = EvalRequest(run=run, src=folder / "x.en", refs=(folder / "x.de",))
-    kept = perform(request, said.append).keep(run)
+    kept = perform(request).keep(run)
     assert json.loads(kept.path.read_text(encoding="utf-8"))["refs"] == [str(folder / "x.de")]
 
 
@@ -350,17 +348,11 @@ def test_paths_may_be_text_and_the_command_untold(corpus: Path) -> None:
         assert [record.sentence for record in read(str(corpus / path))] == [0]
 
 
-def test_memory_is_estimated_for_the_largest_batch() -> None:
-    use = MemoryUse(now=100, peak=150)
-    assert use.peak_for(n_positions=300, n_seen=200) == 100 + 1.5 * 50
-    assert use.peak_for(n_positions=100, n_seen=200) == 150
-
-
 @pytest.mark.skipif(process_bytes("VmHWM") is None, reason="needs Linux' /proc")
 def test_time_and_memory_are_said_after_the_first_updates(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainer, "_RELEASE_EVERY", 25)
+    monkeypatch.setattr(report, "_RELEASE_EVERY", 25)
     _train(corpus, train={"steps": 51, "batch_size": 10, "epochs": 10})
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     words = (

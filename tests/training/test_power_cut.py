@@ -14,7 +14,6 @@ from disk import Recorder, failing
 from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
-from nmt.ops.backend import choose
 from nmt.runs.directory import RunDirectory
 from nmt.training.loop import Outcome, train
 
@@ -25,7 +24,6 @@ KEEP = ("nothing", "names", "all", "some", "some")
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """A folder with a small corpus of reversals: two updates an epoch."""
-    choose("auto", torch.device("cpu"), torch.float32)
     write_reversal(tmp_path, n_train=64, n_test=6)
     return tmp_path
 
@@ -129,10 +127,10 @@ def test_a_run_folder_that_vanishes_is_not_made_anew(
     run = corpus / "runs" / "x"
     update = Trainer._update
 
-    def gone(self: Trainer, group: Any) -> None:
-        if self.progress.step == 2:
+    def gone(self: Trainer, group: Any) -> Any:
+        if self.state.progress.step == 2:
             shutil.rmtree(run)
-        update(self, group)
+        return update(self, group)
 
     monkeypatch.setattr(Trainer, "_update", gone)
     with pytest.raises(

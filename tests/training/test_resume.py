@@ -15,6 +15,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
+from nmt.training.checkpointing import Checkpointer
 from nmt.training.loop import Outcome, train
 from nmt.types import SentencePair
 
@@ -80,9 +81,9 @@ def test_every_change_is_shown_with_what_it_means(corpus: Path) -> None:
         _train(corpus, train={"epochs": 3, "lr": 0.001}, model={"hidden": 33}, allow_change=True)
     assert str(caught.value).split("\n") == [
         f"{corpus / 'run'}: this run was begun with another configuration:",
-        "  model.hidden: 32 -> 33 (cannot change: use another --run, or the old value)",
+        "  model.hidden: 32 -> 33 (cannot change: use another `run`, or the old value)",
         "  train.epochs: 2 -> 3 (may change)",
-        "  train.lr: 0.005 -> 0.001 (needs --allow-change: from here on it is neither the one run "
+        "  train.lr: 0.005 -> 0.001 (needs `allow_change`: from here on it is neither the one run "
         "nor the other)",
     ]
 
@@ -145,13 +146,11 @@ def test_a_run_that_failed_before_its_first_checkpoint_may_be_mended(corpus: Pat
 def test_a_run_without_a_checkpoint_is_logged_anew(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nmt.training.trainer import Trainer
-
-    def killed(self: Trainer) -> None:
+    def killed(self: Checkpointer) -> None:
         raise NMTError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_save", killed)
+        patch.setattr(Checkpointer, "save", killed)
         with pytest.raises(NMTError, match="killed"):
             _train(corpus, train={"epochs": 2, "log_every": 1})
     _train(corpus, train={"epochs": 2, "log_every": 1, "lr": 0.001})
@@ -182,13 +181,13 @@ def _tree(folder: Path) -> dict[str, bytes]:
     ("files", "said"),
     [
         ({"thesis.tex": "x"}, "not a run, and not empty: it holds 'thesis.tex'; name another"),
-        ({"a": "x", "b": "y"}, "it holds 'a' and 1 more; name another --run"),
-        ({".tmp-draft": "x"}, "it holds '.tmp-draft'; name another --run"),
-        ({"run.json": '{"name": "an experiment"}'}, "run.json is not nmt's; name another --run"),
-        ({"run.json": "{"}, "run.json is not nmt's; name another --run"),
-        ({"run.json": "{}", "config.yaml": None}, "run.json is not nmt's; name another --run"),
-        ({"config.yaml": None, ".tmp-draft": "x"}, "it holds '.tmp-draft'; name another --run"),
-        ({"checkpoints/.tmp-mine": "x"}, "it holds 'checkpoints'; name another --run"),
+        ({"a": "x", "b": "y"}, "it holds 'a' and 1 more; name another `run`"),
+        ({".tmp-draft": "x"}, "it holds '.tmp-draft'; name another `run`"),
+        ({"run.json": '{"name": "an experiment"}'}, "run.json is not nmt's; name another `run`"),
+        ({"run.json": "{"}, "run.json is not nmt's; name another `run`"),
+        ({"run.json": "{}", "config.yaml": None}, "run.json is not nmt's; name another `run`"),
+        ({"config.yaml": None, ".tmp-draft": "x"}, "it holds '.tmp-draft'; name another `run`"),
+        ({"checkpoints/.tmp-mine": "x"}, "it holds 'checkpoints'; name another `run`"),
     ],
 )
 def test_a_folder_that_is_no_run_is_left_as_it_is(
@@ -221,10 +220,9 @@ def test_what_a_killed_start_left_becomes_a_run(corpus: Path, names: list[str]) 
 def test_labels_that_a_killed_save_did_not_set_are_set(corpus: Path) -> None:
     outcome = _train(corpus, train={"epochs": 1})
     checkpoints = RunDirectory(corpus / "run").checkpoint_folder
-    for label in ("best", "last"):
-        (checkpoints.path / label).unlink()
+    (checkpoints.path / "labels.json").unlink()
     assert _train(corpus, train={"epochs": 1}).step == outcome.step
-    assert checkpoints.labels() == ["best", "last"]
+    assert checkpoints.labels() == {"best": outcome.best_step, "last": outcome.step}
     assert checkpoints.load_weights("best")[0] == outcome.best_step
 
 
@@ -361,7 +359,7 @@ def test_the_newest_checkpoint_damaged_the_one_before_goes_on(corpus: Path) -> N
     outcome = _train(corpus, **sections)
     assert outcome.step == 12
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
-    assert "step-000008/model.safetensors: damaged: its" in log
+    assert "step-000008/model.safetensors: damaged: not a safetensors file" in log
     assert "set aside as damaged-step-000008, going on from step 4" in log
     one, two = (RunDirectory(corpus / name).checkpoint_folder for name in ("whole", "run"))
     assert one.steps() == two.steps()
@@ -382,23 +380,7 @@ def test_a_best_checkpoint_that_is_gone_is_said(corpus: Path) -> None:
     _train(corpus, **sections)
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     assert f"the best checkpoint, of step {outcome.best_step}, is gone" in log
-    assert folder.labels() == ["last"]
-
-
-def test_a_checkpoint_of_the_first_format_goes_on(corpus: Path) -> None:
-    """It had no seal, no state of Python's and NumPy's generators, no list of kept steps."""
-    _train(corpus, train={"epochs": 1})
-    path = corpus / "run" / "checkpoints" / "step-000004" / "state.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    for key in ("rng", "lr"):
-        del content["state"][key]
-    for key in ("validated_step", "kept_steps", "batching", "earlier"):
-        del content["state"]["progress"][key]
-    del content["seal"]
-    path.write_text(json.dumps({**content, "format": 1}), encoding="utf-8")
-    assert _train(corpus, train={"epochs": 2}).step == 8
-    steps = [r["step"] for r in _records(corpus / "run") if r["type"] == "valid"]
-    assert steps == [4, 8]
+    assert folder.labels() == {"last": outcome.step}
 
 
 def test_the_second_process_on_a_run_is_refused(corpus: Path) -> None:

@@ -1,61 +1,60 @@
-"""What a checkpoint holds besides the weights comes back from JSON, and goes on the same."""
+"""A training state comes back from tensors and JSON, and goes on the same."""
 
 import json
 from copy import deepcopy
 
 import pytest
 import torch
+from training.toy import toy_state
 
 from nmt.errors import CheckpointError
-from nmt.optim.optimizers import AdamConfig, InverseSqrtConfig, Schedule
-from nmt.training.progress import Progress
-from nmt.training.state import Engine, pack, unpack
-
-CPU = torch.device("cpu")
+from nmt.training.state import TrainingState
 
 
-def engine_of(model: torch.nn.Module) -> Engine:
+def new_state() -> TrainingState:
     """As training with fp16 has it; the scale grows after two updates without an overflow."""
-    optimizer = AdamConfig().build(list(model.parameters()), 0.1)
-    schedule = Schedule(InverseSqrtConfig(warmup=3), optimizer, None)
-    scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
-    return Engine(optimizer, schedule, scaler, CPU, 0.1)
+    state = toy_state(schedule={"kind": "inverse_sqrt", "warmup": 3}, precision="fp16")
+    state.scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
+    return state
 
 
-def update(model: torch.nn.Module, engine: Engine, overflow: bool = False) -> float:
+def update(state: TrainingState, overflow: bool = False) -> float:
     """One update on random numbers; returns the scale after it."""
-    loss = model(torch.randn(2, 3)).square().sum() * (float("inf") if overflow else 1.0)
-    engine.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-    engine.scaler.unscale_(engine.optimizer)
-    engine.scaler.step(engine.optimizer)
-    engine.scaler.update()
-    engine.schedule.after_update()
-    engine.optimizer.zero_grad(set_to_none=True)
-    return float(engine.scaler.get_scale())
+    squares = [(p * torch.randn_like(p)).square().sum() for p in state.model.parameters()]
+    loss = torch.stack(squares).sum() * (float("inf") if overflow else 1.0)
+    state.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+    state.scaler.unscale_(state.optimizer)
+    state.scaler.step(state.optimizer)
+    state.scaler.update()
+    state.schedule.after_update()
+    state.optimizer.zero_grad(set_to_none=True)
+    return float(state.scaler.get_scale())
 
 
 def test_the_scale_of_gradients_goes_on_too() -> None:
     torch.manual_seed(3)
-    model = torch.nn.Linear(3, 1)
-    engine = engine_of(model)
-    scales = [update(model, engine), update(model, engine, overflow=True), update(model, engine)]
+    state = new_state()
+    scales = [update(state), update(state, overflow=True), update(state)]
     assert scales == [64, 32, 32]
-    tensors, values = pack(engine, Progress(step=3))
-    tensors, twin = deepcopy((tensors, model))
+    state.progress.step = 3
+    tensors, values = deepcopy(state.state_dict())
+    weights = deepcopy(state.model.state_dict())
 
-    later = [update(model, engine) for _ in range(4)]
+    later = [update(state) for _ in range(4)]
     assert later == [64, 64, 128, 128]
-    other = engine_of(twin)
-    assert unpack(tensors, json.loads(json.dumps(values)), other) == Progress(step=3)
-    assert [update(twin, other) for _ in range(4)] == later
-    for one, two in zip(model.parameters(), twin.parameters(), strict=True):
+    other = new_state()
+    other.model.load_state_dict(weights)
+    other.load_state_dict(tensors, json.loads(json.dumps(values)))
+    assert other.progress == state.progress
+    assert [update(other) for _ in range(4)] == later
+    for one, two in zip(state.model.parameters(), other.model.parameters(), strict=True):
         assert torch.equal(one, two)
 
 
-@pytest.mark.parametrize("lost", ["progress", "schedule", "scaler", "param_groups"])
+@pytest.mark.parametrize("lost", ["progress", "schedule", "scaler", "param_groups", "lr", "rng"])
 def test_what_is_missing_is_said(lost: str) -> None:
-    engine = engine_of(torch.nn.Linear(3, 1))
-    tensors, values = pack(engine, Progress())
+    state = new_state()
+    tensors, values = state.state_dict()
     del values[lost]
     with pytest.raises(CheckpointError, match=f"^training state does not fit this run: '{lost}'"):
-        unpack(tensors, values, engine)
+        state.load_state_dict(tensors, values)

@@ -13,7 +13,7 @@ from training.toy import toy_config, write_reversal
 from nmt.data.batching import encode_pairs
 from nmt.data.corpora import read_examples
 from nmt.data.sources import SplitConfig, pairs_of
-from nmt.runs.directory import load_model
+from nmt.runs.trained_run import TrainedRun
 from nmt.training import rng
 from nmt.training.loop import train
 from nmt.training.validation import Validator, evenly
@@ -43,7 +43,7 @@ def test_a_validation_leaves_every_generator_as_it_was(tmp_path: Path) -> None:
     write_reversal(tmp_path, n_train=40, n_test=5)
     config = toy_config(tmp_path, train={"steps": 1})
     train(config, tmp_path / "run", ["nmt"], quiet=True)
-    loaded = load_model(tmp_path / "run", "last", CPU)
+    loaded = TrainedRun.open(tmp_path / "run").load_model("last", CPU)
     examples = read_examples(SplitConfig(tsv=tmp_path / "valid.tsv"), config.data)
     corpus = encode_pairs(pairs_of(examples), loaded.tokenizers, 99)
     validator = Validator(corpus, examples, loaded.tokenizers, config.valid, config.search)

@@ -5,7 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nmt.config import RunConfig
+from nmt.data.batching import Batcher, EncodedCorpus
+from nmt.models.catalog import build_model
+from nmt.training.state import TrainingState
 
 SYMBOLS = "abcdefgh"
 
@@ -33,8 +38,16 @@ def copy_begun(begun: Path, folder: Path) -> Path:
     """Copy what `write_reversal` and a training left in `begun`, to be changed; gives `folder`."""
     for path in begun.glob("*.tsv"):
         shutil.copy(path, folder)
-    shutil.copytree(begun / "run", folder / "run", symlinks=True)
+    shutil.copytree(begun / "run", folder / "run")
     return folder
+
+
+def toy_state(**train: Any) -> TrainingState:
+    """The state of a small untrained model on a corpus of one pair; `train` replaces keys."""
+    config = toy_config(Path(), train=train)
+    model = build_model(config.model, 10, 10)
+    batcher = Batcher(EncodedCorpus([(5, 6)], [(7,)]), 32, "sentences", seed=1)
+    return TrainingState.new(model, config.train, batcher, torch.device("cpu"))
 
 
 def toy_config(folder: Path, **sections: Any) -> RunConfig:

@@ -1,4 +1,4 @@
-"""What the captioner says of pictures, how often that is right, and where it looked meanwhile."""
+"""Captions of test pictures, the share that is right, and the attention at each word."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -17,14 +17,14 @@ from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon, Word,
 
 _LONGEST = 20  # words, eos included; the longest right caption has 13
 _TOGETHER = 64  # pictures searched at a time
-_TOUCHED = 0.1  # a thing is at a place if it covers so much of its 8 by 8 pixels
+_TOUCHED = 0.1  # a thing is at a place if it covers this share of its 8 by 8 pixels
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was said of one picture in one language.
+    """The caption of one picture in one language.
 
-    `picture` (H, W, 3) is without the noise that the captioner saw it with. `attention` has a
+    `picture` (H, W, 3) is without the noise of the captioner's input. `attention` has a
     row for each word and one for the end, and a column for each place.
     """
 
@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def right(self) -> bool:
-        """Whether every word is right, and none too many."""
+        """Whether the caption is exactly the right one."""
         return self.said == tuple(word.text for word in self.wanted)
 
 
@@ -53,7 +53,7 @@ def ask(
     lexicon: Lexicon,
     rng: random.Random,
 ) -> list[Answer]:
-    """One new picture of each arrangement, captioned in every language by the project's search."""
+    """Caption one new picture of each arrangement in every language, by the project's search."""
     config = SearchConfig(beam=options.beam, max_length_factor=0, max_length_extra=_LONGEST)
     model.eval()
     answers = []
@@ -82,12 +82,12 @@ def accuracy(answers: Iterable[Answer]) -> float:
 
 @dataclass(frozen=True)
 class Looks:
-    """Where the words of one aspect looked, on average over `n_words` of them.
+    """The attention of the words of one aspect, the mean over `n_words` of them.
 
-    `on_right` is the share of attention at the places of the thing spoken of, `on_other` that at
-    the places of the picture's other thing; `chance` is the share of places that the right
-    thing has, which is what even attention would give. `pointed` is the share of words whose
-    greatest weight lies on the right thing.
+    `on_right` is the share of attention on the places of the thing that the word describes,
+    `on_other` that on the places of the picture's other thing. `chance` is the share of places
+    that the right thing covers, which uniform attention would give. `pointed` is the share of words
+    whose greatest weight lies on the right thing.
     """
 
     on_right: float
@@ -98,7 +98,7 @@ class Looks:
 
 
 def looks(answers: Iterable[Answer], aspect: Aspect) -> Looks:
-    """Over the answers that are right: in the others no word is sure to mean one thing."""
+    """Measure right captions only: in the others a word need not mean one thing."""
     rows = []
     for answer in answers:
         if not answer.right:
@@ -118,7 +118,7 @@ def looks(answers: Iterable[Answer], aspect: Aspect) -> Looks:
 
 
 def places(scene: Scene, arrangement: Arrangement) -> npt.NDArray[np.bool_]:
-    """For each thing of the arrangement, at which places of the grid it is, all its copies."""
+    """For each thing of the arrangement, the places of the grid that its copies cover."""
     covered = nn.functional.avg_pool2d(masks(scene).unsqueeze(1), SIDE // GRID).flatten(1)
     touched = (covered >= _TOUCHED).numpy()
     drawn = np.array(arrangement.drawn)

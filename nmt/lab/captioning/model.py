@@ -16,12 +16,12 @@ GRID = SIDE // 2 ** len(_CHANNELS)
 
 
 class Eye(nn.Module):
-    """A picture as the annotations of GRID x GRID places, row by row.
+    """Encode a picture as the annotations of GRID x GRID places, row by row.
 
     Three convolutions of stride 2 and one of stride 1, each with batch normalisation (arXiv
-    1502.03167) and a ReLU. A place sees 38 by 38 pixels, with its own 8 by 8 in their middle:
-    that is why the first kernels are even. A learned vector for each place tells where it is,
-    which a convolution alone cannot.
+    1502.03167) and a ReLU. A place sees 38 by 38 pixels, with its own 8 by 8 in the middle;
+    therefore the first kernels are even. A learned vector for each place adds its position, which
+    a convolution alone does not know.
     """
 
     def __init__(self, size: int) -> None:

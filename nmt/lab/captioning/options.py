@@ -1,4 +1,4 @@
-"""What a user may set of the captioner."""
+"""The settings of the captioner."""
 
 from pydantic import Field, model_validator
 
@@ -11,7 +11,7 @@ from nmt.settings.base import conflict_error
 
 
 class CaptionsOptions(Options):
-    """The captioner, its lessons and its examination."""
+    """The captioner's sizes, training and test."""
 
     attention: AttentionConfig = Field(
         default=AdditiveConfig(size=48), description="the decoder's, any of a translation model's"

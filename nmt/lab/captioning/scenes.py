@@ -1,4 +1,4 @@
-"""Pictures of coloured shapes: what is in them, where everything goes, and how it is drawn."""
+"""Pictures of coloured shapes: their content, layout and drawing."""
 
 import math
 import random
@@ -27,9 +27,9 @@ COLOURS = {
 }
 
 _RADII = {True: (10.0, 13.0), False: (6.0, 7.5)}  # of a big thing and of a small one
-_GAP = 2.0  # at least so much between two things, and half of it to the edge
-_LEAN = 0.4  # radians that `above` and the like may be off the straight; pi/4 would be ambiguous
-_TURN = 0.2  # radians that a thing may be turned
+_GAP = 2.0  # least distance of two things; half of it to the edge
+_LEAN = 0.4  # largest angle of `above` and the like to the axis; pi/4 would be ambiguous
+_TURN = 0.2  # largest turn of a thing
 _PAINT = 0.05  # standard deviation of a thing's colour, per channel
 _PAPER = (0.8, 1.0)  # the background's grey
 
@@ -48,10 +48,10 @@ class Thing:
 
 @dataclass(frozen=True, order=True)
 class Arrangement:
-    """All that a caption tells of a picture.
+    """The content of a picture, as its caption states it.
 
     `alone` and `alike` have one thing, drawn once and twice. The others have a big one and a
-    small one, and the big one is spoken of first: it is above the small one, ..., or `between`
+    small one, and the caption names the big one first: it is above the small one, ..., or `between`
     two of the small one.
     """
 
@@ -60,7 +60,7 @@ class Arrangement:
 
     @property
     def drawn(self) -> tuple[int, ...]:
-        """For each shape in the picture, which of `things` it is."""
+        """For each shape in the picture, its index in `things`."""
         if self.relation == "alike":
             return (0, 0)
         return (0, 1, 1) if self.relation == "between" else tuple(range(len(self.things)))
@@ -82,7 +82,7 @@ Scene = tuple[Placed, ...]
 
 
 def place(arrangement: Arrangement, rng: random.Random) -> Scene:
-    """A place for everything, as the relation says, with a gap between any two."""
+    """Random places for all things, as the relation requires, with a gap between any two."""
     sizes = [rng.uniform(*_RADII[thing.big]) for thing in arrangement.things]
     things = [arrangement.things[i] for i in arrangement.drawn]
     radii = [sizes[i] for i in arrangement.drawn]
@@ -97,7 +97,7 @@ def place(arrangement: Arrangement, rng: random.Random) -> Scene:
 def _offsets(
     relation: Relation, radii: Sequence[float], rng: random.Random
 ) -> list[tuple[float, float]]:
-    """The centres as seen from that of the first thing: the others lie on a line through it."""
+    """The centres relative to that of the first thing; the others lie on a line through it."""
     if relation in _DIRECTIONS:
         angle = _DIRECTIONS[relation] + rng.uniform(-_LEAN, _LEAN)
     else:
@@ -112,14 +112,14 @@ def _offsets(
 
 
 def _shift(offsets: Sequence[float], radii: Sequence[float], rng: random.Random) -> float:
-    """Along one axis, a place for the first thing that keeps everything in the picture."""
+    """A random coordinate of the first thing such that everything is inside the picture."""
     low = max(radius - offset for offset, radius in zip(offsets, radii, strict=True))
     high = min(SIDE - radius - offset for offset, radius in zip(offsets, radii, strict=True))
     return rng.uniform(low, high)
 
 
 def masks(scene: Sequence[Placed]) -> Float[Tensor, "R H W"]:
-    """How much of every pixel each thing covers, 0 to 1; edges are a pixel wide."""
+    """The coverage of every pixel by each thing, 0 to 1. Edges are a pixel wide."""
     numbers = torch.tensor([(placed.x, placed.y, placed.radius, placed.turn) for placed in scene])
     x, y, radius, turn = (column.view(-1, 1, 1) for column in numbers.unbind(1))
     centres = torch.arange(SIDE) + 0.5
@@ -146,7 +146,7 @@ def paint(scenes: Sequence[Scene], rng: random.Random) -> Float[Tensor, "B 3 H W
     shades = shades + _PAINT * torch.randn(shades.shape, generator=generator)
     cover = masks(everything).unsqueeze(1)
     pictures = paper.repeat(1, 3, SIDE, SIDE)
-    # No two things cover the same pixel, so adding the differences is painting over.
+    # No two things cover the same pixel, so differences may be added.
     pictures.index_add_(0, rows, cover * (shades[:, :, None, None] - paper[rows]))
     return pictures.clamp(0, 1)
 
@@ -154,7 +154,7 @@ def paint(scenes: Sequence[Scene], rng: random.Random) -> Float[Tensor, "B 3 H W
 def with_noise(
     pictures: Float[Tensor, "B 3 H W"], deviation: float, rng: random.Random
 ) -> Float[Tensor, "B 3 H W"]:
-    """Normal noise of this standard deviation on every number, within 0 to 1."""
+    """Add normal noise of this standard deviation, clipped to 0 to 1."""
     generator = torch.Generator().manual_seed(rng.getrandbits(60))
     noise = deviation * torch.randn(pictures.shape, generator=generator)
     return (pictures + noise).clamp(0, 1)

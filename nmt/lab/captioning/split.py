@@ -1,4 +1,4 @@
-"""Which arrangements are learned from, and in which two ways the others are unseen."""
+"""The split of arrangements into training and two kinds of test."""
 
 import random
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ _NEW_KINDS = 4  # of 42 combinations of shape and colour
 class Split:
     """Arrangements without a caption in common.
 
-    `unseen`: put together anew. A big and a small thing of which no picture of training has
-    both, in whatever relation; and things that training never has alone, or never twice. Each
-    thing itself occurs in training, in other company.
+    `unseen`: new combinations of things. A big and a small thing that no training picture has
+    together, in any relation; and things that training never has alone, or never twice. Each thing
+    itself occurs in training, with others.
 
     `new_kinds`: with a combination of colour and shape that training never has, in either size;
     each colour and each shape occurs in training.
@@ -33,7 +33,7 @@ class Split:
 
 
 def split(rng: random.Random) -> Split:
-    """All 8,988 arrangements, divided by chance."""
+    """Split all 8,988 arrangements at random."""
     kinds = list(product(SHAPES, COLOURS))
     new = set(rng.sample(kinds, _NEW_KINDS))
     big, small = ([Thing(*kind, size) for kind in kinds] for size in (True, False))

@@ -1,4 +1,4 @@
-"""The picture of the captioner: what it was asked, and where it looked at every word."""
+"""The figure of the captioner: test pictures, and the attention at every word."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from nmt.lab.captioning.words import LANGUAGES, Aspect, Language
 from nmt.lab.figure import BLUE, GREY, ORANGE, new_figure
 
 _PANEL_INCHES = 0.94
-_DARK = 0.15  # what is left of a picture's light where nothing is looked at
+_DARK = 0.15  # brightness of a picture where the attention is 0
 _LEVELS = 24  # of light; more cannot be told apart and make the file larger
 _BARS_COLUMNS = 6  # the first for what the bars are called
 
@@ -25,7 +25,7 @@ LooksTable = dict[tuple[Language, Aspect], Looks]
 
 
 def draw_strips(shown: Sequence[Sequence[Answer]], table: LooksTable) -> Figure:
-    """Each of `shown` is a picture's answers: the picture, then a panel for every word of each.
+    """Draw each picture of `shown`, then a panel for every word of its captions.
 
     A panel is as bright as the word's attention is high, upsampled from the grid, on one scale
     for all: full light is the greatest weight that any word has on a place. The shares of
@@ -41,9 +41,9 @@ def draw_strips(shown: Sequence[Sequence[Answer]], table: LooksTable) -> Figure:
     figure = new_figure(_PANEL_INCHES * width, 1.22 * _PANEL_INCHES * rows)
     grid = GridSpec(rows, width, figure)
     for top, answers in zip(range(0, rows, len(LANGUAGES)), shown, strict=False):
-        whole = figure.add_subplot(grid[top : top + len(LANGUAGES), :2])
-        whole.imshow(answers[0].picture, interpolation="nearest")
-        _frame(whole)
+        picture_axes = figure.add_subplot(grid[top : top + len(LANGUAGES), :2])
+        picture_axes.imshow(answers[0].picture, interpolation="nearest")
+        _frame(picture_axes)
         for row, answer in enumerate(answers, start=top):
             panels = [figure.add_subplot(grid[row, 2 + i]) for i in range(len(answer.said))]
             for axes, word, weights in zip(panels, answer.said, answer.attention, strict=False):
@@ -65,7 +65,7 @@ def _frame(axes: Axes) -> None:
 def _draw_word(
     axes: Axes, picture: npt.NDArray[np.uint8], word: str, shares: npt.NDArray[np.float32]
 ) -> None:
-    """The picture in the light of a word's attention, as shares of the greatest in the figure."""
+    """The picture, its brightness by a word's attention relative to the greatest in the figure."""
     light = np.sqrt(_upsampled(shares).clip(max=1))  # a screen shows about the square
     light = np.round(_LEVELS * light) / _LEVELS
     shade = _DARK + (1 - _DARK) * light
@@ -75,7 +75,7 @@ def _draw_word(
 
 
 def _upsampled(shares: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The grid's values at every pixel, smoothly."""
+    """The grid's values, interpolated at every pixel."""
     table = torch.from_numpy(shares.copy()).view(1, 1, GRID, GRID)
     fine = nn.functional.interpolate(table, size=(SIDE, SIDE), mode="bicubic").clamp(min=0)
     result: npt.NDArray[np.float32] = fine[0, 0].numpy()
@@ -83,7 +83,7 @@ def _upsampled(shares: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def _draw_bars(axes: Axes, table: LooksTable) -> None:
-    """Over all right captions: attention on the thing that a word is about, and by chance."""
+    """The mean attention on the thing that a word describes, and its expectation by chance."""
     aspects = list(dict.fromkeys(aspect for _, aspect in table))
     height = 0.8 / len(LANGUAGES)
     for rank, (language, colour) in enumerate(zip(LANGUAGES, (BLUE, ORANGE), strict=True)):

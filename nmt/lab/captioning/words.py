@@ -1,4 +1,4 @@
-"""What is said of an arrangement, in English and in French, and what each word speaks of."""
+"""Captions of an arrangement in English and French, with the thing that each word describes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Aspect = Literal["number", "size", "colour", "shape", "relation"]
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a caption: which aspect it tells, of which of the arrangement's things.
+    """A word of a caption, its aspect, and the thing of the arrangement that it describes.
 
     `thing` is None for the words of a relation. `d'une` counts as the number it ends with.
     """
@@ -111,29 +111,29 @@ def _phrase(thing: Thing, index: int, plural: bool, language: Language) -> list[
 class Lexicon:
     """The words of both languages in one vocabulary, with a first piece for each language.
 
-    The decoder is told the language by what it reads before the first word, in place of bos:
-    one model then serves both, and nothing else in it needs to know of languages.
+    The first input of the decoder, in place of bos, names the language. One model then serves both
+    languages, and nothing else in it depends on them.
     """
 
     def __init__(self) -> None:
-        every = [Thing(s, c, big) for s in SHAPES for c in COLOURS for big in (True, False)]
+        things = [Thing(s, c, big) for s in SHAPES for c in COLOURS for big in (True, False)]
         small = Thing("circle", "red", False)
-        arrangements = [Arrangement("alike", (thing,)) for thing in every]
+        arrangements = [Arrangement("alike", (thing,)) for thing in things]
         arrangements += [
             Arrangement(relation, (thing, small))
-            for thing in every
+            for thing in things
             for relation in _RELATIONS["en"]
         ]
-        arrangements += [Arrangement("above", (small, thing)) for thing in every]
+        arrangements += [Arrangement("above", (small, thing)) for thing in things]
         texts = {w.text for a in arrangements for lang in LANGUAGES for w in caption(a, lang)}
         self.vocab = Vocab.of([*(f"<{language}>" for language in LANGUAGES), *sorted(texts)])
 
     def first_id(self, language: Language) -> int:
-        """What the decoder reads first to speak this language."""
+        """The id of the decoder's first input for this language."""
         return self.vocab.id_of(f"<{language}>")
 
     def ids(self, arrangement: Arrangement, language: Language) -> list[int]:
-        """The caption's ids and eos, after the language's piece."""
+        """The language's piece, then the caption's ids and eos."""
         words = [self.vocab.id_of(word.text) for word in caption(arrangement, language)]
         return [self.first_id(language), *words, EOS_ID]
 

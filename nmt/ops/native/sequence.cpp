@@ -1,9 +1,9 @@
-// What lies between the matrix products of a training step on a CPU, each in one pass over memory.
+// The operations between the matrix products of a training step on a CPU, each in one pass over memory;
+// sequence.py calls them, and ops/steps.py says what each computes. Compute is the number format of factors, products and what is stored in bulk,
+// Accumulate that of all arithmetic here. The file is compiled once for each pair, which DTYPES names.
+// Every sum has a fixed order, so that the number of threads does not change a result.
 //
-// native/sequence.py calls these; steps.py and native/sequence.py say what each computes, torch_steps.py and
-// linear_cross_entropy.py compute the same by torch's operations. Low is the dtype of products and
-// of what is kept in bulk, Work that of all arithmetic here; the compiler is told both. Every sum
-// has one order, whatever the number of threads.
+// Units come before rows, (units, rows): _du is the stride of a unit, _dr that of a row.
 
 #include <memory>
 #include <type_traits>
@@ -12,8 +12,12 @@
 #include "additive.h"
 #include "numbers.h"
 
-using Low = LOW;
-using Work = WORK;
+using Compute = COMPUTE;
+using Accumulate = ACCUMULATE;
+
+#define JOIN_EXPANDED(name, suffix) name##_##suffix
+#define JOIN(name, suffix) JOIN_EXPANDED(name, suffix)
+#define OPERATION(name) EXPORTED void JOIN(name, DTYPES)
 
 #if defined(__AVX512F__)
 constexpr int REGISTER = 64;  // bytes
@@ -32,19 +36,19 @@ struct Vectors {
     typedef Index Indices __attribute__((vector_size(REGISTER)));
 };
 
-// Which lanes of two vectors, one after the other, have bit HALF clear, in pairs of blocks.
+// The lanes of two concatenated vectors whose bit HALF is clear, in pairs of blocks.
 template <int64_t HALF, class Number, size_t... lane>
-constexpr auto picked(std::index_sequence<lane...>) {
-    using Of = Vectors<Number>;
-    return typename Of::Indices{typename Of::Index(lane & HALF ? lane - HALF + Of::LANES : lane)...};
+constexpr auto lanes_of_upper(std::index_sequence<lane...>) {
+    using V = Vectors<Number>;
+    return typename V::Indices{typename V::Index(lane & HALF ? lane - HALF + V::LANES : lane)...};
 }
 
-// A square of vectors, transposed: of each pair of rows and of lanes that differ in bit HALF the
-// two that are off the diagonal change places, for the greatest HALF first.
+// Transposes a square of vectors in place. For each pair of rows and lanes that differ in bit HALF,
+// the two blocks off the diagonal are swapped; then the same with half of HALF.
 template <int64_t HALF, class Number>
 inline void transpose_square(typename Vectors<Number>::Vector* square) {
     constexpr int64_t L = Vectors<Number>::LANES;
-    constexpr auto upper = picked<HALF, Number>(std::make_index_sequence<L>());
+    constexpr auto upper = lanes_of_upper<HALF, Number>(std::make_index_sequence<L>());
     constexpr auto lower = upper + HALF;
 #pragma GCC unroll 16
     for (int64_t i = 0; i < L; i++)
@@ -56,23 +60,23 @@ inline void transpose_square(typename Vectors<Number>::Vector* square) {
     if constexpr (HALF > 1) transpose_square<HALF / 2, Number>(square);
 }
 
-template <class Number, class Low>
-inline typename Vectors<Number>::Vector vector(const Low* x) {
-    typename Vectors<Number>::Vector made;
-    for (int64_t l = 0; l < Vectors<Number>::LANES; l++) made[l] = widened(x[l]);
-    return made;
+template <class Number, class Compute>
+inline typename Vectors<Number>::Vector vector(const Compute* x) {
+    typename Vectors<Number>::Vector result;
+    for (int64_t l = 0; l < Vectors<Number>::LANES; l++) result[l] = widen(x[l]);
+    return result;
 }
 
-// Each lane's neighbour at a distance of HALF.
+// For each lane the index of the lane HALF further on.
 template <int64_t HALF, class Number, size_t... lane>
-constexpr auto moved(std::index_sequence<lane...>) {
+constexpr auto shifted_lanes(std::index_sequence<lane...>) {
     return typename Vectors<Number>::Indices{typename Vectors<Number>::Index(lane + HALF)...};
 }
 
-// The sum of all lanes, of halves in turn.
+// The sum of all lanes, by adding one half to the other until one lane is left.
 template <class Number, int64_t HALF = Vectors<Number>::LANES / 2>
 inline Number total(typename Vectors<Number>::Vector x) {
-    constexpr auto from = moved<HALF, Number>(std::make_index_sequence<Vectors<Number>::LANES>());
+    constexpr auto from = shifted_lanes<HALF, Number>(std::make_index_sequence<Vectors<Number>::LANES>());
     x += __builtin_shuffle(x, from);
     if constexpr (HALF > 1)
         return total<Number, HALF / 2>(x);
@@ -80,61 +84,61 @@ inline Number total(typename Vectors<Number>::Vector x) {
         return x[0];
 }
 
-// `n` numbers of each of `rows` rows at x as n rows at out, by squares that stay in registers.
+// Transposes (rows, n) at x into (n, rows) at out, in squares that stay in registers.
 template <class From, class To>
 inline void transpose(int64_t rows, int64_t n, const From* x, int64_t x_stride, To* out,
                       int64_t out_stride) {
-    using Work = decltype(widened(From{}));
-    constexpr int64_t L = Vectors<Work>::LANES;
-    const int64_t whole_rows = rows / L * L, whole = n / L * L;
-    for (int64_t c = 0; c < whole; c += L)
-        for (int64_t r = 0; r < whole_rows; r += L) {
-            typename Vectors<Work>::Vector square[L];
+    using Accumulate = decltype(widen(From{}));
+    constexpr int64_t L = Vectors<Accumulate>::LANES;
+    const int64_t square_rows = rows / L * L, square_n = n / L * L;
+    for (int64_t c = 0; c < square_n; c += L)
+        for (int64_t r = 0; r < square_rows; r += L) {
+            typename Vectors<Accumulate>::Vector square[L];
 #pragma GCC unroll 16
             for (int64_t i = 0; i < L; i++) {
                 const From* row = x + (r + i) * x_stride + c;
                 __builtin_prefetch(row + L);
-                square[i] = vector<Work>(row);
+                square[i] = vector<Accumulate>(row);
             }
-            transpose_square<L / 2, Work>(square);
+            transpose_square<L / 2, Accumulate>(square);
 #pragma GCC unroll 16
             for (int64_t i = 0; i < L; i++) {
-                Work row[L];
+                Accumulate row[L];
                 __builtin_memcpy(row, &square[i], sizeof row);
                 narrow(row, out + (c + i) * out_stride + r, L);
             }
         }
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = r < whole_rows ? whole : 0; c < n; c++)
-            out[c * out_stride + r] = narrowed<To>(widened(x[r * x_stride + c]));
+        for (int64_t c = r < square_rows ? square_n : 0; c < n; c++)
+            out[c * out_stride + r] = narrow_to<To>(widen(x[r * x_stride + c]));
 }
 
-// A piece of (units, n) numbers, at most TILE and ROWS, in one piece, from x + unit * du + row * dr.
-template <class Work, class Low>
-inline void load(Work* tile, const Low* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
+// Loads a tile of (units, n) numbers, at most (TILE, ROWS), from x + unit * du + row * dr.
+template <class Accumulate, class Compute>
+inline void load(Accumulate* tile, const Compute* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
     if (dr == 1)
         for (int64_t u = 0; u < units; u++)
-            for (int64_t b = 0; b < n; b++) tile[u * n + b] = widened(x[u * du + b]);
+            for (int64_t b = 0; b < n; b++) tile[u * n + b] = widen(x[u * du + b]);
     else if (du == 1)
         transpose(n, units, x, dr, tile, n);
     else
         for (int64_t b = 0; b < n; b++)
-            for (int64_t u = 0; u < units; u++) tile[u * n + b] = widened(x[u * du + b * dr]);
+            for (int64_t u = 0; u < units; u++) tile[u * n + b] = widen(x[u * du + b * dr]);
 }
 
-template <class Low, class Work>
-inline void store(const Work* tile, Low* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
+template <class Compute, class Accumulate>
+inline void store(const Accumulate* tile, Compute* x, int64_t units, int64_t n, int64_t du, int64_t dr) {
     if (dr == 1)
         for (int64_t u = 0; u < units; u++) narrow(tile + u * n, x + u * du, n);
     else if (du == 1)
         transpose(units, n, tile, n, x, dr);
     else
         for (int64_t b = 0; b < n; b++)
-            for (int64_t u = 0; u < units; u++) x[u * du + b * dr] = narrowed<Low>(tile[u * n + b]);
+            for (int64_t u = 0; u < units; u++) x[u * du + b * dr] = narrow_to<Compute>(tile[u * n + b]);
 }
 
-// Pieces of (units, rows) whose units lie together: `body` gets the first unit and how many, the
-// first row and how many. All rows of a unit are one thread's, in order.
+// Calls body(first unit, number of units, first row, number of rows) for every tile of (units, rows).
+// One thread takes all rows of a unit, in order.
 template <class Body>
 inline void over_tiles(int64_t units, int64_t rows, Body body) {
     const int64_t n_u = (units + TILE - 1) / TILE, n_b = (rows + ROWS - 1) / ROWS;
@@ -144,8 +148,8 @@ inline void over_tiles(int64_t units, int64_t rows, Body body) {
             body(i * TILE, std::min(TILE, units - i * TILE), j * ROWS, std::min(ROWS, rows - j * ROWS));
 }
 
-// What of a piece lies in one piece in a tensor of `rows` rows: `body` gets where that begins, in
-// the piece and in the tensor, and its length. With few rows it is all of it, not four numbers.
+// Calls body(offset in the tile, offset in the tensor, length) for every contiguous run of a tile in a
+// contiguous tensor of (units, rows). With few rows the tile is one run, not many short ones.
 template <class Body>
 inline void over_runs(int64_t u0, int64_t units, int64_t b0, int64_t n, int64_t rows, Body body) {
     if (n == rows)
@@ -154,19 +158,20 @@ inline void over_runs(int64_t u0, int64_t units, int64_t b0, int64_t n, int64_t 
         for (int64_t u = 0; u < units; u++) body(u * n, (u0 + u) * rows + b0, n);
 }
 
-EXPORTED void gru_gates(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_t x_dr, const Low* read,
-                        const Low* h, const Work* bias, const Work* state, Work* made, Work* next,
-                        Low* next_low, Low* out, int64_t out_du, int64_t out_dr) {
+OPERATION(gru_gates)(int64_t H, int64_t B, const Compute* x, int64_t x_du, int64_t x_dr,
+                     const Compute* context, const Compute* h, const Accumulate* bias,
+                     const Accumulate* hidden, Accumulate* saved, Accumulate* next,
+                     Compute* next_compute, Compute* out, int64_t out_du, int64_t out_dr) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
         const int64_t HB = H * B;
-        Work x_r[TILE * ROWS], x_z[TILE * ROWS], x_n[TILE * ROWS], b_hn[TILE * ROWS];
-        Work following[TILE * ROWS];
-        const Low* from = x + u0 * x_du + b0 * x_dr;
+        Accumulate x_r[TILE * ROWS], x_z[TILE * ROWS], x_n[TILE * ROWS], b_hn[TILE * ROWS];
+        Accumulate next_tile[TILE * ROWS];
+        const Compute* from = x + u0 * x_du + b0 * x_dr;
         load(x_r, from, units, n, x_du, x_dr);
         load(x_z, from + H * x_du, units, n, x_du, x_dr);
         load(x_n, from + 2 * H * x_du, units, n, x_du, x_dr);
         for (int64_t i = 0; i < units; i++) {
-            const Work* b_u = bias + u0 + i;
+            const Accumulate* b_u = bias + u0 + i;
             for (int64_t e = i * n; e < (i + 1) * n; e++) {
                 b_hn[e] = b_u[0];
                 x_r[e] += b_u[H];
@@ -175,83 +180,90 @@ EXPORTED void gru_gates(int64_t H, int64_t B, const Low* x, int64_t x_du, int64_
             }
         }
         over_runs(u0, units, b0, n, B, [&](int64_t first, int64_t at, int64_t length) {
-            Work *r_in = x_r + first, *z_in = x_z + first, *n_in = x_n + first, *then = following + first;
-            const Work* b_h = b_hn + first;
-            if (read)
+            Accumulate *r_in = x_r + first, *z_in = x_z + first, *n_in = x_n + first;
+            Accumulate* h_next = next_tile + first;
+            const Accumulate* b_h = b_hn + first;
+            if (context)
                 for (int64_t e = 0; e < length; e++) {
-                    r_in[e] += widened(read[at + e]);
-                    z_in[e] += widened(read[at + HB + e]);
-                    n_in[e] += widened(read[at + 2 * HB + e]);
+                    r_in[e] += widen(context[at + e]);
+                    z_in[e] += widen(context[at + HB + e]);
+                    n_in[e] += widen(context[at + 2 * HB + e]);
                 }
 #pragma omp simd
             for (int64_t e = 0; e < length; e++) {
-                const Work h_n = widened(h[at + e]) + b_h[e];
-                const Work r = sigmoid(r_in[e] + widened(h[at + HB + e]));
-                const Work z = sigmoid(z_in[e] + widened(h[at + 2 * HB + e]));
-                const Work candidate = 2 * sigmoid(2 * (n_in[e] + r * h_n)) - 1;
-                made[at + e] = h_n;
-                made[at + HB + e] = r;
-                made[at + 2 * HB + e] = z;
-                made[at + 3 * HB + e] = candidate;
-                next[at + e] = then[e] = candidate + z * (state[at + e] - candidate);
+                const Accumulate h_n = widen(h[at + e]) + b_h[e];
+                const Accumulate r = sigmoid(r_in[e] + widen(h[at + HB + e]));
+                const Accumulate z = sigmoid(z_in[e] + widen(h[at + 2 * HB + e]));
+                const Accumulate candidate = 2 * sigmoid(2 * (n_in[e] + r * h_n)) - 1;
+                saved[at + e] = h_n;
+                saved[at + HB + e] = r;
+                saved[at + 2 * HB + e] = z;
+                saved[at + 3 * HB + e] = candidate;
+                next[at + e] = h_next[e] = candidate + z * (hidden[at + e] - candidate);
             }
-            if (next_low) narrow(then, next_low + at, length);
+            if (next_compute) narrow(h_next, next_compute + at, length);
         });
-        store(following, out + u0 * out_du + b0 * out_dr, units, n, out_du, out_dr);
+        store(next_tile, out + u0 * out_du + b0 * out_dr, units, n, out_du, out_dr);
     });
 }
 
-EXPORTED void gru_gates_backward(int64_t H, int64_t B, const Work* grad, const Low* through,
-                                 const Low* more, int64_t more_du, int64_t more_dr, const Work* made,
-                                 const Low* before, int64_t before_du, int64_t before_dr, Low* shares,
-                                 Low* all, int64_t all_du, Work* of_bias, Work* kept) {
+OPERATION(gru_gates_backward)(int64_t H, int64_t B, const Accumulate* grad_direct,
+                              const Compute* grad_product, const Compute* grad_out,
+                              int64_t grad_out_du, int64_t grad_out_dr, const Accumulate* saved,
+                              const Compute* previous, int64_t previous_du, int64_t previous_dr,
+                              Compute* grad_gates, Compute* grad_gates_copy, int64_t all_du,
+                              Accumulate* grad_bias, Accumulate* grad_previous) {
     over_tiles(H, B, [=](int64_t u0, int64_t units, int64_t b0, int64_t n) {
         const int64_t HB = H * B;
-        Work of_next[TILE * ROWS] = {}, state[TILE * ROWS], of[4][TILE * ROWS];
-        if (more) load(of_next, more + u0 * more_du + b0 * more_dr, units, n, more_du, more_dr);
-        load(state, before + u0 * before_du + b0 * before_dr, units, n, before_du, before_dr);
+        Accumulate grad_next[TILE * ROWS] = {}, hidden[TILE * ROWS], grad_tiles[4][TILE * ROWS];
+        if (grad_out)
+            load(grad_next, grad_out + u0 * grad_out_du + b0 * grad_out_dr, units, n, grad_out_du,
+                 grad_out_dr);
+        load(hidden, previous + u0 * previous_du + b0 * previous_dr, units, n, previous_du, previous_dr);
         over_runs(u0, units, b0, n, B, [&](int64_t first, int64_t at, int64_t length) {
-            Work *g = of_next + first, *s = state + first;
-            if (through)
-                for (int64_t e = 0; e < length; e++) g[e] += widened(through[at + e]);
-            Work *of_h_n = of[0] + first, *of_r = of[1] + first, *of_z = of[2] + first, *of_n = of[3] + first;
+            Accumulate *g = grad_next + first, *s = hidden + first;
+            if (grad_product)
+                for (int64_t e = 0; e < length; e++) g[e] += widen(grad_product[at + e]);
+            Accumulate *grad_h_n = grad_tiles[0] + first, *grad_r = grad_tiles[1] + first;
+            Accumulate *grad_z = grad_tiles[2] + first, *grad_n = grad_tiles[3] + first;
 #pragma omp simd
             for (int64_t e = 0; e < length; e++) {
-                const Work h_n = made[at + e], r = made[at + HB + e], z = made[at + 2 * HB + e];
-                const Work candidate = made[at + 3 * HB + e], all_of_it = g[e] + grad[at + e];
-                const Work stays = all_of_it * z;
-                const Work own = (all_of_it - stays) * (1 - candidate * candidate);
-                kept[at + e] = stays;
-                of_h_n[e] = own * r;
-                of_r[e] = own * h_n * (r * (1 - r));
-                of_z[e] = all_of_it * (s[e] - candidate) * (z * (1 - z));
-                of_n[e] = own;
+                const Accumulate h_n = saved[at + e], r = saved[at + HB + e], z = saved[at + 2 * HB + e];
+                const Accumulate candidate = saved[at + 3 * HB + e], grad = g[e] + grad_direct[at + e];
+                const Accumulate past_gates = grad * z;
+                const Accumulate before_tanh = (grad - past_gates) * (1 - candidate * candidate);
+                grad_previous[at + e] = past_gates;
+                grad_h_n[e] = before_tanh * r;
+                grad_r[e] = before_tanh * h_n * (r * (1 - r));
+                grad_z[e] = grad * (s[e] - candidate) * (z * (1 - z));
+                grad_n[e] = before_tanh;
             }
-            for (int64_t k = 0; k < 4; k++) narrow(of[k] + first, shares + at + k * HB, length);
+            for (int64_t k = 0; k < 4; k++)
+                narrow(grad_tiles[k] + first, grad_gates + at + k * HB, length);
         });
         for (int64_t k = 0; k < 4; k++)
             for (int64_t i = 0; i < units; i++) {
                 const int64_t u = u0 + i + k * H;
-                const Work* own = of[k] + i * n;
-                narrow(own, all + u * all_du + b0, n);
-                Work sum = 0;
+                const Accumulate* row = grad_tiles[k] + i * n;
+                narrow(row, grad_gates_copy + u * all_du + b0, n);
+                Accumulate sum = 0;
 #pragma omp simd reduction(+ : sum)
-                for (int64_t b = 0; b < n; b++) sum += own[b];
-                of_bias[u] += sum;
+                for (int64_t b = 0; b < n; b++) sum += row[b];
+                grad_bias[u] += sum;
             }
     });
 }
 
-// Inside a parallel region: (units, rows) at x as (rows, units) at out; other strides may be given.
+// Copies (units, rows) at x to out, with strides for both. Call it inside a parallel region.
 template <class From, class To>
-inline void turn(int64_t units, int64_t rows, const From* x, int64_t x_du, int64_t x_dr, To* out,
-                 int64_t out_du, int64_t out_dr) {
-    using Work = decltype(widened(From{}));
+inline void copy_strided(int64_t units, int64_t rows, const From* x, int64_t x_du, int64_t x_dr, To* out,
+                         int64_t out_du, int64_t out_dr) {
+    using Accumulate = decltype(widen(From{}));
     const int64_t n_u = (units + TILE - 1) / TILE, n_b = (rows + ROWS - 1) / ROWS;
 #pragma omp for collapse(2) schedule(static)
     for (int64_t i = 0; i < n_u; i++)
         for (int64_t j = 0; j < n_b; j++) {
-            Work tile[TILE * ROWS];
+            Accumulate tile[TILE * ROWS];
             const int64_t u = i * TILE, b = j * ROWS;
             const int64_t k = std::min(TILE, units - u), n = std::min(ROWS, rows - b);
             load(tile, x + u * x_du + b * x_dr, k, n, x_du, x_dr);
@@ -259,118 +271,125 @@ inline void turn(int64_t units, int64_t rows, const From* x, int64_t x_du, int64
         }
 }
 
-EXPORTED void look_keys(int64_t n_keys, int64_t K, const Low* keys, Work* decay, bool* far) {
+OPERATION(attention_keys)(int64_t n_keys, int64_t K, const Compute* keys, Accumulate* exp_keys,
+                          bool* large_keys) {
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n_keys; i++) far[i] = decays(keys + i * K, decay + i * K, K);
+    for (int64_t i = 0; i < n_keys; i++)
+        large_keys[i] = exp_minus_2x(keys + i * K, exp_keys + i * K, K);
 }
 
-template <bool far, class Low, class Work>
-inline void add_slopes(const Work* q, const Work* q_decay, const Low* key, const Work* key_decay,
-                       Work of_energy, Work* of_v, Work* of_key, Work* of_q, int64_t K) {
+// Adds what one position gives to the gradients of v, its key and the query, up to factors of 2 and v.
+template <bool large, class Compute, class Accumulate>
+inline void score_backward(const Accumulate* q, const Accumulate* exp_q, const Compute* key,
+                           const Accumulate* exp_key, Accumulate grad_score, Accumulate* grad_v,
+                           Accumulate* grad_key, Accumulate* grad_q, int64_t K) {
 #pragma omp simd
     for (int64_t k = 0; k < K; k++) {
-        const Work e = rise<far>(q[k], q_decay[k], key[k], key_decay[k]);
-        const Work rising = of_energy * e, slope = rising * (1 - e);
-        of_v[k] += rising;
-        of_key[k] += slope;
-        of_q[k] += slope;
+        const Accumulate e = sigmoid_of_sum<large>(q[k], exp_q[k], key[k], exp_key[k]);
+        const Accumulate of_v = grad_score * e, slope = of_v * (1 - e);
+        grad_v[k] += of_v;
+        grad_key[k] += slope;
+        grad_q[k] += slope;
     }
 }
 
-template <class Low, class Work>
-inline Work dot(const Work* x, const Low* y, int64_t n) {
-    using Vector = typename Vectors<Work>::Vector;
-    constexpr int64_t L = Vectors<Work>::LANES, N = 4;  // a single sum would wait for itself
+template <class Compute, class Accumulate>
+inline Accumulate dot(const Accumulate* x, const Compute* y, int64_t n) {
+    using Vector = typename Vectors<Accumulate>::Vector;
+    constexpr int64_t L = Vectors<Accumulate>::LANES, N = 4;  // with one sum, each step waits for the last
     Vector sums[N] = {};
-    const int64_t whole = n / (N * L) * (N * L);
-    for (int64_t i = 0; i < whole; i += N * L)
+    const int64_t n_vectorised = n / (N * L) * (N * L);
+    for (int64_t i = 0; i < n_vectorised; i += N * L)
 #pragma GCC unroll 16
         for (int64_t j = 0; j < N; j++)
-            sums[j] += vector<Work>(x + i + j * L) * vector<Work>(y + i + j * L);
-    Work sum = total<Work>((sums[0] + sums[1]) + (sums[2] + sums[3]));
-    for (int64_t i = whole; i < n; i++) sum += x[i] * widened(y[i]);
+            sums[j] += vector<Accumulate>(x + i + j * L) * vector<Accumulate>(y + i + j * L);
+    Accumulate sum = total<Accumulate>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    for (int64_t i = n_vectorised; i < n; i++) sum += x[i] * widen(y[i]);
     return sum;
 }
 
-EXPORTED void look(int64_t B, int64_t S, int64_t K, int64_t M, const Low* query, const Low* keys,
-                   const Work* key_decays, const bool* far_keys, const Low* values, const bool* keep,
-                   const Work* v, Work* asked, Work* weights, Low* contexts) {
+OPERATION(attention_step)(int64_t B, int64_t S, int64_t K, int64_t M, const Compute* query,
+                          const Compute* keys, const Accumulate* exp_keys, const bool* large_keys,
+                          const Compute* values, const bool* keep, const Accumulate* v,
+                          Accumulate* saved_query, Accumulate* weights, Compute* contexts) {
 #pragma omp parallel
     {
-        turn(K, B, query, B, 1, asked, 1, K);
-        const std::unique_ptr<Work[]> buffers(new Work[M + K]);
-        Work *context = buffers.get(), *decay = context + M;
+        copy_strided(K, B, query, B, 1, saved_query, 1, K);
+        const std::unique_ptr<Accumulate[]> workspace(new Accumulate[M + K]);
+        Accumulate *context = workspace.get(), *exp_q = context + M;
 #pragma omp for schedule(static)
         for (int64_t b = 0; b < B; b++) {
-            const Work* q = asked + b * K;
-            const bool far = decays(q, decay, K);
-            look_row(S, K, M, q, decay, far, keys + b * S * K, key_decays + b * S * K, far_keys + b * S,
-                     values + b * S * M, keep + b * S, v, weights + b * S, context);
+            const Accumulate* q = saved_query + b * K;
+            const bool large = exp_minus_2x(q, exp_q, K);
+            attend(S, K, M, q, exp_q, large, keys + b * S * K, exp_keys + b * S * K, large_keys + b * S,
+                   values + b * S * M, keep + b * S, v, weights + b * S, context);
             narrow(context, contexts + b * M, M);
         }
     }
 }
 
-EXPORTED void look_backward(int64_t B, int64_t S, int64_t K, int64_t M, const Low* of_context,
-                            const Low* more, const Work* more_weights, const Work* asked,
-                            const Work* weights, const Low* keys, const Work* key_decays,
-                            const bool* far_keys, const Low* values, const bool* keep, const Work* v,
-                            Work* of_contexts, Work* of_asked, Work* sum_slopes, Work* sum_v,
-                            Low* of_query, Low* all, int64_t all_du) {
+OPERATION(attention_step_backward)(
+    int64_t B, int64_t S, int64_t K, int64_t M, const Compute* grad_read,
+    const Compute* grad_context, const Accumulate* grad_weights, const Accumulate* saved_query,
+    const Accumulate* weights, const Compute* keys, const Accumulate* exp_keys, const bool* large_keys,
+    const Compute* values, const bool* keep, const Accumulate* v, Accumulate* grad_context_sum,
+    Accumulate* grad_query_rows, Accumulate* slopes, Accumulate* grad_v, Compute* grad_query,
+    Compute* grad_query_copy, int64_t all_du) {
 #pragma omp parallel
     {
-        turn(M, B, of_context, B, 1, of_contexts, 1, M);
-        const std::unique_ptr<Work[]> buffers(new Work[S + K]);
-        Work *of_w = buffers.get(), *decay = of_w + S;
+        copy_strided(M, B, grad_read, B, 1, grad_context_sum, 1, M);
+        const std::unique_ptr<Accumulate[]> workspace(new Accumulate[S + K]);
+        Accumulate *grad_w = workspace.get(), *exp_q = grad_w + S;
 #pragma omp for schedule(static)
         for (int64_t b = 0; b < B; b++) {
-            const bool* is_kept = keep + b * S;
-            const Work *w = weights + b * S, *q = asked + b * K;
-            const bool far = decays(q, decay, K);
-            Work *g = of_contexts + b * M, *of_q = of_asked + b * K, *of_v = sum_v + b * K;
-            if (more)
-                for (int64_t m = 0; m < M; m++) g[m] += widened(more[b * M + m]);
-            Work mean = 0;
+            const bool* row_keep = keep + b * S;
+            const Accumulate *w = weights + b * S, *q = saved_query + b * K;
+            const bool large = exp_minus_2x(q, exp_q, K);
+            Accumulate *g = grad_context_sum + b * M, *grad_q = grad_query_rows + b * K;
+            if (grad_context)
+                for (int64_t m = 0; m < M; m++) g[m] += widen(grad_context[b * M + m]);
+            Accumulate mean = 0;
             for (int64_t s = 0; s < S; s++)
-                if (is_kept[s]) {
-                    of_w[s] = dot(g, values + (b * S + s) * M, M);
-                    if (more_weights) of_w[s] += more_weights[b * S + s];
-                    mean += w[s] * of_w[s];
+                if (row_keep[s]) {
+                    grad_w[s] = dot(g, values + (b * S + s) * M, M);
+                    if (grad_weights) grad_w[s] += grad_weights[b * S + s];
+                    mean += w[s] * grad_w[s];
                 }
-            std::fill(of_q, of_q + K, Work(0));
+            std::fill(grad_q, grad_q + K, Accumulate(0));
             for (int64_t s = 0; s < S; s++)
-                if (is_kept[s]) {
+                if (row_keep[s]) {
                     const int64_t i = b * S + s;
-                    const bool is_far = far || far_keys[i];
-                    const auto add = is_far ? add_slopes<true, Low, Work> : add_slopes<false, Low, Work>;
-                    add(q, decay, keys + i * K, key_decays + i * K, w[s] * (of_w[s] - mean), of_v,
-                        sum_slopes + i * K, of_q, K);
+                    const bool is_large = large || large_keys[i];
+                    const auto backward = is_large ? score_backward<true, Compute, Accumulate>
+                                                   : score_backward<false, Compute, Accumulate>;
+                    backward(q, exp_q, keys + i * K, exp_keys + i * K, w[s] * (grad_w[s] - mean),
+                             grad_v + b * K, slopes + i * K, grad_q, K);
                 }
-            for (int64_t k = 0; k < K; k++) of_q[k] *= 4 * v[k];
+            for (int64_t k = 0; k < K; k++) grad_q[k] *= 4 * v[k];
         }
-        turn(K, B, of_asked, 1, K, of_query, B, 1);
-        turn(K, B, of_asked, 1, K, all, all_du, 1);
+        copy_strided(K, B, grad_query_rows, 1, K, grad_query, B, 1);
+        copy_strided(K, B, grad_query_rows, 1, K, grad_query_copy, all_du, 1);
     }
 }
 
-// W x of few columns: the sums of R rows and N columns stay in registers, which GCC does only if it
-// is told to unroll. The next R rows come into the cache meanwhile, as one piece.
-template <int R, int N, class Low, class Work>
-inline void few(int64_t K, const Low* w, const Work* x, Work (*sums)[N]) {
-    using Vector = typename Vectors<Work>::Vector;
-    constexpr int64_t L = Vectors<Work>::LANES, LINE = 64 / sizeof(Low);
+// W x for N columns: the sums of R rows and N columns stay in registers, which GCC only does with
+// `#pragma GCC unroll`. The next R rows are prefetched meanwhile.
+template <int R, int N, class Compute, class Accumulate>
+inline void rows_times_columns(int64_t K, const Compute* w, const Accumulate* x, Accumulate (*sums)[N]) {
+    using Vector = typename Vectors<Accumulate>::Vector;
+    constexpr int64_t L = Vectors<Accumulate>::LANES, LINE = 64 / sizeof(Compute);
     Vector sum[R][N] = {};
-    const int64_t whole = K / L * L;
-    for (int64_t k = 0; k < whole; k += L) {
+    const int64_t n_vectorised = K / L * L;
+    for (int64_t k = 0; k < n_vectorised; k += L) {
         Vector row[R];
 #pragma GCC unroll 16
         for (int r = 0; r < R; r++) {
             if (r * L % LINE == 0) __builtin_prefetch(w + R * K + R * k + r * L, 0, 2);
-            row[r] = vector<Work>(w + r * K + k);
+            row[r] = vector<Accumulate>(w + r * K + k);
         }
 #pragma GCC unroll 16
         for (int n = 0; n < N; n++) {
-            const Vector column = vector<Work>(x + n * K + k);
+            const Vector column = vector<Accumulate>(x + n * K + k);
 #pragma GCC unroll 16
             for (int r = 0; r < R; r++) sum[r][n] += row[r] * column;
         }
@@ -379,129 +398,130 @@ inline void few(int64_t K, const Low* w, const Work* x, Work (*sums)[N]) {
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 16
         for (int n = 0; n < N; n++) {
-            sums[r][n] = total<Work>(sum[r][n]);
-            for (int64_t k = whole; k < K; k++) sums[r][n] += widened(w[r * K + k]) * x[n * K + k];
+            sums[r][n] = total<Accumulate>(sum[r][n]);
+            for (int64_t k = n_vectorised; k < K; k++) sums[r][n] += widen(w[r * K + k]) * x[n * K + k];
         }
 }
 
-template <int N, class Low, class Work>
-void few_columns(int64_t M, int64_t K, const Low* w, const Work* x, Low* out) {
-    constexpr int R = std::min(6, 24 / N);  // of 32 registers
+template <int N, class Compute, class Accumulate>
+void times_columns(int64_t M, int64_t K, const Compute* w, const Accumulate* x, Compute* out) {
+    constexpr int R = std::min(6, 24 / N);  // 24 sums fit the 32 registers
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < (M + R - 1) / R; i++) {
-        Work sums[R][N];
+        Accumulate sums[R][N];
         const int64_t row = i * R;
         if (row + R <= M)
-            few<R, N>(K, w + row * K, x, sums);
+            rows_times_columns<R, N>(K, w + row * K, x, sums);
         else
             for (int64_t r = row; r < M; r++)
-                few<1, N>(K, w + r * K, x, sums + (r - row));
+                rows_times_columns<1, N>(K, w + r * K, x, sums + (r - row));
         const int64_t n_rows = std::min<int64_t>(R, M - row);
         for (int64_t r = 0; r < n_rows; r++) narrow(sums[r], out + (row + r) * N, N);
     }
 }
 
-EXPORTED void product(int64_t M, int64_t K, int64_t N, const Low* w, const Low* x, int64_t x_dk,
-                      int64_t x_dn, Low* out) {
-    const std::unique_ptr<Work[]> wide(new Work[K * N + 64]);
-    const uintptr_t line = reinterpret_cast<uintptr_t>(wide.get()) + 63;
-    Work* columns = reinterpret_cast<Work*>(line - line % 64);
+OPERATION(product)(int64_t M, int64_t K, int64_t N, const Compute* w, const Compute* x, int64_t x_dk,
+                   int64_t x_dn, Compute* out) {
+    const std::unique_ptr<Accumulate[]> workspace(new Accumulate[K * N + 64]);
+    const uintptr_t line = reinterpret_cast<uintptr_t>(workspace.get()) + 63;
+    Accumulate* columns = reinterpret_cast<Accumulate*>(line - line % 64);
 #pragma omp parallel
     {
-        turn(K, N, x, x_dk, x_dn, columns, 1, K);
+        copy_strided(K, N, x, x_dk, x_dn, columns, 1, K);
         switch (N) {
-            case 1: few_columns<1>(M, K, w, columns, out); break;
-            case 2: few_columns<2>(M, K, w, columns, out); break;
-            case 3: few_columns<3>(M, K, w, columns, out); break;
-            case 4: few_columns<4>(M, K, w, columns, out); break;
-            case 5: few_columns<5>(M, K, w, columns, out); break;
-            case 6: few_columns<6>(M, K, w, columns, out); break;
-            case 7: few_columns<7>(M, K, w, columns, out); break;
-            case 8: few_columns<8>(M, K, w, columns, out); break;
+            case 1: times_columns<1>(M, K, w, columns, out); break;
+            case 2: times_columns<2>(M, K, w, columns, out); break;
+            case 3: times_columns<3>(M, K, w, columns, out); break;
+            case 4: times_columns<4>(M, K, w, columns, out); break;
+            case 5: times_columns<5>(M, K, w, columns, out); break;
+            case 6: times_columns<6>(M, K, w, columns, out); break;
+            case 7: times_columns<7>(M, K, w, columns, out); break;
+            case 8: times_columns<8>(M, K, w, columns, out); break;
         }
     }
 }
 
-// Vocabulary rows that are gone through at a time: with some hundred columns they fit the cache.
-constexpr int64_t PART = 256;
+// Vocabulary rows per block: with some hundred columns a block of logits fits the cache.
+constexpr int64_t BLOCK = 256;
 
-EXPORTED void softmax_loss(int64_t V, int64_t N, Low* logits, const Work* bias, const int64_t* targets,
-                           int64_t n_real, double given_smoothing, int64_t wanted, Work* nlls,
-                           Work* mean_nlls, Work* of_bias) {
-    const Work smoothing = given_smoothing;
-    const int64_t n_parts = (V + PART - 1) / PART;
-    const std::unique_ptr<Work[]> kept(new Work[3 * n_parts * N + N]);
-    Work *most = kept.get(), *total = most + n_parts * N, *sum = total + n_parts * N;
-    Work* log_z = sum + n_parts * N;
-    const Work nothing = -std::numeric_limits<Work>::infinity();
+OPERATION(softmax_loss)(int64_t V, int64_t N, Compute* logits, const Accumulate* bias,
+                        const int64_t* targets, int64_t n_real, double label_smoothing,
+                        int64_t wants_grad, Accumulate* nlls, Accumulate* mean_nlls,
+                        Accumulate* grad_bias) {
+    const Accumulate smoothing = label_smoothing;
+    const int64_t n_blocks = (V + BLOCK - 1) / BLOCK;
+    const std::unique_ptr<Accumulate[]> workspace(new Accumulate[3 * n_blocks * N + N]);
+    Accumulate *block_max = workspace.get(), *block_exp_sum = block_max + n_blocks * N;
+    Accumulate *block_sum = block_exp_sum + n_blocks * N, *log_z = block_sum + n_blocks * N;
+    const Accumulate minus_infinity = -std::numeric_limits<Accumulate>::infinity();
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
-        for (int64_t p = 0; p < n_parts; p++) {
-            Work *m = most + p * N, *t = total + p * N, *s = sum + p * N;
-            std::fill(m, m + N, nothing);
-            std::fill(t, t + N, Work(0));
-            std::fill(s, s + N, Work(0));
-            const int64_t first = p * PART, last = std::min(V, first + PART);
+        for (int64_t p = 0; p < n_blocks; p++) {
+            Accumulate *m = block_max + p * N, *t = block_exp_sum + p * N, *s = block_sum + p * N;
+            std::fill(m, m + N, minus_infinity);
+            std::fill(t, t + N, Accumulate(0));
+            std::fill(s, s + N, Accumulate(0));
+            const int64_t first = p * BLOCK, last = std::min(V, first + BLOCK);
             for (int64_t v = first; v < last; v++) {
-                const Low* l = logits + v * N;
-                const Work b = bias[v];
+                const Compute* l = logits + v * N;
+                const Accumulate b = bias[v];
 #pragma omp simd
                 for (int64_t i = 0; i < N; i++) {
-                    const Work logit = widened(l[i]) + b;
+                    const Accumulate logit = widen(l[i]) + b;
                     m[i] = logit > m[i] ? logit : m[i];
                 }
                 if (smoothing > 0 && v < n_real)
 #pragma omp simd
-                    for (int64_t i = 0; i < N; i++) s[i] += widened(l[i]) + b;
+                    for (int64_t i = 0; i < N; i++) s[i] += widen(l[i]) + b;
             }
             for (int64_t v = first; v < last; v++) {
-                const Low* l = logits + v * N;
-                const Work b = bias[v];
+                const Compute* l = logits + v * N;
+                const Accumulate b = bias[v];
 #pragma omp simd
-                for (int64_t i = 0; i < N; i++) t[i] += exponential(widened(l[i]) + b - m[i]);
+                for (int64_t i = 0; i < N; i++) t[i] += exponential(widen(l[i]) + b - m[i]);
             }
         }
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < N; i++) {
-            Work greatest = nothing, whole = 0, all = 0;
-            for (int64_t p = 0; p < n_parts; p++) greatest = std::max(greatest, most[p * N + i]);
-            for (int64_t p = 0; p < n_parts; p++) {
-                whole += total[p * N + i] * exponential(most[p * N + i] - greatest);
-                all += sum[p * N + i];
+            Accumulate largest = minus_infinity, exp_sum = 0, sum = 0;
+            for (int64_t p = 0; p < n_blocks; p++) largest = std::max(largest, block_max[p * N + i]);
+            for (int64_t p = 0; p < n_blocks; p++) {
+                exp_sum += block_exp_sum[p * N + i] * exponential(block_max[p * N + i] - largest);
+                sum += block_sum[p * N + i];
             }
-            log_z[i] = greatest + std::log(whole);
-            nlls[i] = log_z[i] - (widened(logits[targets[i] * N + i]) + bias[targets[i]]);
-            mean_nlls[i] = smoothing > 0 ? log_z[i] - all / n_real : Work(0);
+            log_z[i] = largest + std::log(exp_sum);
+            nlls[i] = log_z[i] - (widen(logits[targets[i] * N + i]) + bias[targets[i]]);
+            mean_nlls[i] = smoothing > 0 ? log_z[i] - sum / n_real : Accumulate(0);
         }
-        if (wanted) {
-            const std::unique_ptr<Work[]> row(new Work[N]);
-            Work* g = row.get();
+        if (wants_grad) {
+            const std::unique_ptr<Accumulate[]> grad_row(new Accumulate[N]);
+            Accumulate* g = grad_row.get();
 #pragma omp for schedule(static)
             for (int64_t v = 0; v < V; v++) {
-                Low* l = logits + v * N;
-                const Work b = bias[v], even = v < n_real ? smoothing / n_real : Work(0);
-                Work of_b = 0;
-#pragma omp simd reduction(+ : of_b)
+                Compute* l = logits + v * N;
+                const Accumulate b = bias[v], uniform = v < n_real ? smoothing / n_real : Accumulate(0);
+                Accumulate sum = 0;
+#pragma omp simd reduction(+ : sum)
                 for (int64_t i = 0; i < N; i++) {
-                    g[i] = exponential(widened(l[i]) + b - log_z[i]) - even;
-                    of_b += g[i];
+                    g[i] = exponential(widen(l[i]) + b - log_z[i]) - uniform;
+                    sum += g[i];
                 }
                 narrow(g, l, N);
-                of_bias[v] += of_b;
+                grad_bias[v] += sum;
             }
 #pragma omp single
             for (int64_t i = 0; i < N; i++) {
                 const int64_t v = targets[i];
-                const Work even = v < n_real ? smoothing / n_real : Work(0);
-                logits[v * N + i] = narrowed<Low>(exponential(-nlls[i]) - even - (1 - smoothing));
-                of_bias[v] -= 1 - smoothing;
+                const Accumulate uniform = v < n_real ? smoothing / n_real : Accumulate(0);
+                logits[v * N + i] = narrow_to<Compute>(exponential(-nlls[i]) - uniform - (1 - smoothing));
+                grad_bias[v] -= 1 - smoothing;
             }
         }
     }
 }
 
-EXPORTED void turned(int64_t rows, int64_t columns, const Low* x, Low* out) {
+OPERATION(transpose)(int64_t rows, int64_t columns, const Compute* x, Compute* out) {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i += ROWS)
         transpose(std::min(ROWS, rows - i), columns, x + i * columns, columns, out + i, rows);

@@ -1,7 +1,7 @@
-"""The training state of a checkpoint, checked against what this run would have saved.
+"""Checks of a checkpoint's training state: is it what this run would have saved?
 
-Fused optimisers and random generators do not check shapes and number formats, so everything is
-checked here before it reaches them.
+Fused optimisers and random generators do not check shapes and number formats: a forged tensor would
+make them read and write beyond its end. Everything is checked here before it reaches them.
 """
 
 import inspect
@@ -14,20 +14,21 @@ from torch import Tensor
 
 from nmt.errors import CheckpointError
 from nmt.optim.optimizers import MAX_LR
+from nmt.settings.messages import first_fault
 from nmt.storage.tensor_file import Spec, Specs, check_finite, specs_of
 from nmt.training.progress import Count, Finite, Progress
-from nmt.training.rng import N_WORDS, check_words, pack_rng
+from nmt.training.rng import N_WORDS, check_rng, pack_rng
 
 Positive = Annotated[Finite, Field(gt=0)]
 
 _SQUARES = ("exp_avg_sq", "square_avg", "acc_delta")
-"""Means of squares, of which a root is taken."""
+"""Means of squares, whose root is taken: they must not be negative."""
 
-_RNG_OF_DEVICES = ("rng.cuda", "rng.mps")
+_RNG_OF_DEVICES = {"rng.cuda", "rng.mps"}
 
 
 class _Group(BaseModel):
-    """What is read of an optimiser's group; its hyperparameters come from the config."""
+    """What is read of a parameter group; its hyperparameters come from the config."""
 
     params: list[Count]
     lr: Annotated[Finite, Field(ge=0, le=MAX_LR)]
@@ -58,38 +59,36 @@ class _Rng(BaseModel):
     numpy_gauss: tuple[Annotated[Count, Field(le=1)], Finite]
 
 
-class Saved(BaseModel):
-    """All of a checkpoint's `state`; `lr` and `rng` are not in format 1."""
+class SavedValues(BaseModel):
+    """The plain values of TrainingState.state_dict."""
 
     progress: Progress
     schedule: _Schedule
     scaler: _Scaler | Annotated[dict[str, Any], Field(max_length=0)]
     param_groups: list[_Group]
-    lr: Annotated[Positive, Field(le=MAX_LR)] | None = None
-    rng: _Rng | None = None
+    lr: Annotated[Positive, Field(le=MAX_LR)]
+    rng: _Rng
 
     @field_validator("progress")
     @classmethod
-    def _best_is_whole(cls, progress: Progress) -> Progress:
+    def _best_is_complete(cls, progress: Progress) -> Progress:
         best = (progress.best_bleu, progress.best_loss, progress.best_step)
         if len({value is None for value in best}) > 1:
             raise ValueError("best_bleu, best_loss and best_step: some are there, not all")
         return progress
 
 
-def read_values(values: Mapping[str, object]) -> Saved:
-    """The plain values of a checkpoint. Raises CheckpointError: the key, and what is wrong."""
+def read_values(values: Mapping[str, object]) -> SavedValues:
+    """The checked plain values. Raises CheckpointError with the key and what is wrong there."""
     try:
-        return Saved.model_validate(values)
+        return SavedValues.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise CheckpointError(f"{key[:80]!r}: {first['msg']}") from None
+        raise CheckpointError(first_fault(error)) from None
 
 
 def check_tensors(
     tensors: Mapping[str, Tensor],
-    saved: Saved,
+    saved: SavedValues,
     optimizer: torch.optim.Optimizer,
     device: torch.device,
 ) -> None:
@@ -99,46 +98,46 @@ def check_tensors(
         raise CheckpointError("'param_groups': not those of the model's parameters")
     if saved.schedule.last_lr and len(saved.schedule.last_lr) != len(groups):
         raise CheckpointError("'schedule._last_lr': not as many rates as groups of parameters")
-    kept = {name: t for name, t in tensors.items() if name.startswith("optimizer.")}
+    moments = {name: t for name, t in tensors.items() if name.startswith("optimizer.")}
+    # Before its first update an optimiser has no state; SGD without momentum never has any.
     has_begun = saved.progress.step > 0 and not isinstance(saved.scaler, _Scaler)
-    may_lack = not has_begun or "momentum" in groups[0]
-    expected = {} if may_lack and not kept else _optimizer_specs(optimizer)
-    rest = tensors.keys() - kept.keys()
-    own = pack_rng(device)[0]
-    others = {name: tensors[name] for name in rest.intersection(_RNG_OF_DEVICES) - own.keys()}
-    optional = set(_RNG_OF_DEVICES) if saved.rng is not None else own.keys() - {"rng.cpu"}
-    expected |= {n: spec for n, spec in specs_of(own).items() if n in tensors or n not in optional}
-    _compare(expected | specs_of(others), specs_of(tensors))
+    may_be_empty = not has_begun or "momentum" in groups[0]
+    expected = {} if may_be_empty and not moments else _optimizer_specs(optimizer)
+    # The generator of a GPU is saved only where the run was on one; the device may have changed.
+    rng = specs_of(pack_rng(device)[0])
+    of_other_devices = {n: tensors[n] for n in (_RNG_OF_DEVICES & tensors.keys()) - rng.keys()}
+    expected |= {n: spec for n, spec in rng.items() if n in tensors or n not in _RNG_OF_DEVICES}
+    _compare(expected | specs_of(of_other_devices), specs_of(tensors))
     if len({tensor.data_ptr() for tensor in tensors.values()}) < len(tensors):
         raise CheckpointError("two of its tensors share their memory")
-    check_finite(kept, "optimiser", CheckpointError)
-    for name, tensor in kept.items():
+    check_finite(moments, "optimiser", CheckpointError)
+    for name, tensor in moments.items():
         _check_range(name, tensor, saved.progress.step)
-    if saved.rng is not None:
-        check_words(tensors)
+    check_rng(tensors)
 
 
 def _optimizer_specs(optimizer: torch.optim.Optimizer) -> Specs:
-    """What the optimiser keeps of its parameters, by the name in a checkpoint.
+    """The tensors that the optimiser keeps of its parameters, by their name in a checkpoint.
 
-    Found by a step on one small parameter: what has its shape there has each parameter's own.
+    A twin of the optimiser takes a step on one small parameter. What has that parameter's shape
+    there has each parameter's own shape here.
     """
     probe = torch.nn.Parameter(torch.zeros(2, 3))
     probe.grad = torch.zeros(2, 3)
     kind, group = type(optimizer), optimizer.param_groups[0]
     settings = {k: group[k] for k in inspect.signature(kind).parameters if k in group}
     if "momentum" in settings:
-        settings["momentum"] = settings["momentum"] or 0.5  # it may have had some before
+        settings["momentum"] = settings["momentum"] or 0.5  # the run may have had some before
     twin = kind([probe], **{k: v for k, v in settings.items() if k != "params"})
     twin.step()
-    kept = specs_of({k: v for k, v in twin.state[probe].items() if v is not None})
+    specs = specs_of({k: v for k, v in twin.state[probe].items() if v is not None})
     parameters = [p for g in optimizer.param_groups for p in g["params"]]
     return {
         f"optimizer.{index}.{name}": Spec(
             spec.dtype, tuple(parameter.shape) if spec.shape == tuple(probe.shape) else spec.shape
         )
         for index, parameter in enumerate(parameters)
-        for name, spec in kept.items()
+        for name, spec in specs.items()
     }
 
 

@@ -1,20 +1,25 @@
-"""The training pairs as ids: all in memory, or from a data set on the disk (`data.cache`)."""
+"""The data of a training: tokenizers, encoded pairs in batches, and a validation set."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 from nmt.config import RunConfig
-from nmt.data.batching import EncodedCorpus, encode_pairs
-from nmt.data.corpora import resolve_split, split_files, split_part, stream_split
+from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
+from nmt.data.corpora import read_examples, resolve_split, split_files, split_part, stream_split
 from nmt.data.encoded_cache import DataSet, cached_corpus
-from nmt.data.sources import SplitConfig
+from nmt.data.sources import SplitConfig, pairs_of
 from nmt.errors import ConfigError, DataError
 from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import MANIFEST_NAME, Tokenizers, size_notes, train_tokenizers
 from nmt.text.vocabulary import UNK_ID
 from nmt.text.word_tokenizer import WordConfig
+from nmt.training.validation import Validator
 from nmt.types import SentencePair
+
+_NO_LIMIT = 10**9
+"""Pieces: validation pairs are never left out for their length."""
 
 _SAMPLED_PAIRS = 1000
 
@@ -22,12 +27,40 @@ _MANY_UNKNOWN = 0.2
 """Share of unknown tokens in the training text above which a line says so."""
 
 
-def training_set(
+@dataclass(frozen=True)
+class TrainingData:
+    """The encoded corpus of a run, cut into batches, and its validation set if it has one."""
+
+    tokenizers: Tokenizers
+    batcher: Batcher
+    validator: Validator | None
+
+    @classmethod
+    def load(
+        cls, config: RunConfig, run: RunDirectory, say: Callable[[str], None]
+    ) -> "TrainingData":
+        """Read the data of `config`, and learn the run's tokenizers if it has none yet.
+
+        Raises ConfigError where a setting needs a validation set that is not there, DataError.
+        """
+        train = config.train
+        tokenizers, corpus = _tokenizers_and_corpus(config, run, say)
+        validator = _validator(config, tokenizers)
+        batcher = Batcher(corpus, train.batch_size, train.batch_by, config.seed)
+        return cls(tokenizers, batcher, validator)
+
+    @property
+    def tgt_vocab_size(self) -> int:
+        """Target tokens that the vocabulary knows."""
+        return len(self.tokenizers.tgt.vocab)
+
+
+def _tokenizers_and_corpus(
     config: RunConfig, run: RunDirectory, say: Callable[[str], None]
 ) -> tuple[Tokenizers, EncodedCorpus]:
-    """The run's tokenizers, learned now if need be, and its training pairs, encoded.
+    """The run's tokenizers and its encoded training pairs.
 
-    With `data.cache` in constant memory, and otherwise the same. Raises ConfigError, DataError.
+    `data.cache` bounds the memory that this takes; the result is the same without.
     """
     data = config.data
     split = resolve_split(data, "train")
@@ -53,8 +86,33 @@ def training_set(
     return tokenizers, corpus
 
 
+def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
+    """The validation set, with every reference of a sentence as a pair of its own for the loss."""
+    split = resolve_split(config.data, "valid")
+    if split is None:
+        _check_no_validation(config)
+        return None
+    examples = read_examples(split, config.data)
+    corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
+    return Validator(corpus, examples, tokenizers, config.valid, config.search)
+
+
+def _check_no_validation(config: RunConfig) -> None:
+    """Raise ConfigError if a setting waits for validations that will never come."""
+    needs_one = {
+        "valid.patience": config.valid.patience is not None,
+        "train.schedule.kind 'plateau'": config.train.schedule.kind == "plateau",
+    }
+    for setting, is_set in needs_one.items():
+        if is_set:
+            raise ConfigError(
+                f"{setting} needs a validation set, and corpus '{config.data.corpus}' has no "
+                "split valid; give data.valid"
+            )
+
+
 def vocabulary_notes(tokenizers: Tokenizers, corpus: EncodedCorpus) -> list[str]:
-    """A line for each vocabulary that is smaller than the default, or that lacks many words."""
+    """A line for each vocabulary that is smaller than the default or lacks many words."""
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
     for side, ids in ((tokenizers.src, corpus.src_ids), (tokenizers.tgt, corpus.tgt_ids)):
@@ -78,9 +136,9 @@ def _data_set(config: RunConfig, split: SplitConfig) -> DataSet:
 def _tokenizers(
     config: RunConfig, run: RunDirectory, pairs: Callable[[], Iterable[SentencePair]]
 ) -> Tokenizers:
-    """The run's own, or learned from its training pairs and saved with it.
+    """The run's tokenizers; without any, learn them from the training pairs and save them.
 
-    Raises ConfigError where those that are there were learned by another config.
+    Raises ConfigError if the run's tokenizers were learned by another config.
     """
     data = config.data
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
@@ -96,7 +154,7 @@ def _tokenizers(
 
 
 def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator[SentencePair]:
-    """At most `count` of the pairs, every n-th; `pairs` gives them all, each time."""
+    """At most `count` pairs at equal distances; each call of `pairs` iterates over all of them."""
     total = sum(1 for _ in pairs())
     return islice(pairs(), 0, None, max(1, -(-total // count)))
 

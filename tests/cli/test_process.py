@@ -1,20 +1,26 @@
-"""Memory of a process: products of ever new shapes, freed blocks, the user's own settings."""
+"""Settings of the process: memory of ever new shapes, freed blocks, the user's own variables."""
 
+import ast
 import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
-from nmt.storage.process_memory import CACHE_CAPACITIES, process_bytes
+import nmt
+from nmt.cli.process import CACHE_CAPACITIES, deterministic
+from nmt.device import process_bytes
 
 pytestmark = pytest.mark.skipif(process_bytes("VmRSS") is None, reason="needs Linux' /proc")
 
 NEW_SHAPES = """
 import torch
 from nmt.ops.products import product
-from nmt.storage.process_memory import configure_memory, process_bytes, release_freed_memory
+from nmt.cli.process import configure_memory
+from nmt.device import process_bytes, release_freed_memory
 
 configure_memory()
 weight = torch.zeros(96, 64)
@@ -31,7 +37,8 @@ print(resident_after(600, 1100) - before)
 
 FREED = """
 import torch
-from nmt.storage.process_memory import configure_memory, process_bytes, release_freed_memory
+from nmt.cli.process import configure_memory
+from nmt.device import process_bytes, release_freed_memory
 
 configure_memory()
 blocks = [torch.ones(2**20) for _ in range(64)]
@@ -69,7 +76,7 @@ def test_freed_memory_stays_until_it_is_released() -> None:
 @pytest.mark.parametrize("name", CACHE_CAPACITIES)
 def test_a_capacity_that_the_user_has_set_stays(name: str) -> None:
     program = (
-        "import os; from nmt.storage.process_memory import configure_memory; configure_memory(); "
+        "import os; from nmt.cli.process import configure_memory; configure_memory(); "
         f"print(os.environ['{name}'])"
     )
     assert _printed(program, **{name: "77"}) == [77]
@@ -81,3 +88,37 @@ def test_a_process_that_is_gone_has_no_memory() -> None:
         process.wait()
     assert process_bytes("VmRSS", process.pid) is None
     assert process_bytes("NoSuchField") is None
+
+
+def test_deterministic_holds_in_its_block_only() -> None:
+    with deterministic(False):
+        assert not torch.are_deterministic_algorithms_enabled()
+    with deterministic(True):
+        assert torch.are_deterministic_algorithms_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+SETTERS = {
+    *("torch.set_num_threads", "torch.use_deterministic_algorithms", "library.mallopt"),
+    *("gc.set_threshold", "gc.freeze", "gc.disable", "signal.signal", "os.environ.setdefault"),
+}
+
+ALLOWED = {
+    "bench/memory.py: torch.set_num_threads",  # in a process of its own
+    "lab/costs.py: torch.set_num_threads",  # an experiment that times itself, and sets it back
+    "inference/parallel.py: torch.set_num_threads",
+}
+
+
+def test_no_room_below_the_command_line_sets_what_the_whole_process_shares() -> None:
+    """Another thread of the program that calls the library would meet such a setting too."""
+    root = Path(nmt.__file__).parent
+    paths = {path: path.relative_to(root) for path in root.rglob("*.py")}
+    found = {
+        f"{name}: {ast.unparse(node.func)}"
+        for path, name in paths.items()
+        if name.parts[0] != "cli"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in SETTERS
+    }
+    assert found <= ALLOWED

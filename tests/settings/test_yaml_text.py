@@ -4,10 +4,9 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from nmt.errors import ConfigError
-from nmt.settings.yaml_nodes import MAX_DEPTH, MAX_YAML_BYTES, compose, read_text
+from nmt.settings.yaml_text import MAX_DEPTH, MAX_YAML_BYTES, YamlDocument, read_text
 
 BILLION_WORDS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{new}: &{new} [{','.join(f'*{old}' for _ in range(9))}]\n"
@@ -37,17 +36,17 @@ BILLION_WORDS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 def test_each_is_refused_with_its_line_and_at_once(text: str, message: str) -> None:
     started = time.monotonic()
     with pytest.raises(ConfigError) as caught:
-        compose(text, "x")
+        YamlDocument(text, "x")
     assert str(caught.value) == message
     assert time.monotonic() - started < 5
 
 
 def test_the_deepest_that_is_allowed() -> None:
     text = "".join(f"{' ' * n}a:\n" for n in range(MAX_DEPTH - 2)) + " " * MAX_DEPTH + "a: 1"
-    assert isinstance(compose(text, "x"), yaml.MappingNode)
-    assert compose("# nothing\n", "x") is None
+    assert isinstance(YamlDocument(text, "x").value, dict)
+    assert YamlDocument("# nothing\n", "x").value is None
     # Depth is counted again from the next sibling on.
-    assert compose("[" + "[[]]," * 100 + "]", "x") is not None
+    assert YamlDocument("[" + "[[]]," * 100 + "]", "x").value == [[[]]] * 100
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a run says while it trains: metrics.jsonl, train.log, the terminal, TensorBoard."""
+"""The log of a training: metrics.jsonl, train.log, the terminal, TensorBoard."""
 
 import contextlib
 import json
@@ -20,17 +20,17 @@ from nmt.storage.output import give_up
 from nmt.storage.terminal import escape_controls
 
 _MAX_METRICS_BYTES = 256 << 20
-"""Room for more than a million records."""
+"""Enough for more than a million records."""
 
 Record = dict[str, float | int | str | None]
 
 
 class RunLog:
-    """One sink for all that a run reports; a context manager.
+    """Writes what a run reports; a context manager.
 
-    Every record goes to metrics.jsonl; every line to train.log and to stderr. The bar is drawn
-    only on a terminal. Where stderr is gone (a closed pipe, a terminal that hung up), training
-    goes on without it.
+    Records go to metrics.jsonl, lines to train.log and stderr. A progress bar is drawn if stderr is
+    a terminal. If stderr is gone (a closed pipe, a terminal that hung up), training continues
+    without it.
     """
 
     def __init__(self, folder: Path, tensorboard: bool = False, quiet: bool = False) -> None:
@@ -63,20 +63,20 @@ class RunLog:
             self._board.close()
 
     def say(self, text: str) -> None:
-        """Lines for the person who watches, kept in train.log."""
+        """Write lines for the user to stderr and to train.log."""
         if not self._quiet:
-            with self._progress():
+            with self._stderr():
                 tqdm.write(text, file=sys.stderr)
         self._write_log(text)
 
     def record(self, record: Record) -> None:
-        """One line of metrics.jsonl; numbers go to TensorBoard under `type/name` as well.
+        """Write a line of metrics.jsonl; numbers go to TensorBoard as `type/name` too.
 
         JSON has no infinity (the gradient of an update that fp16 skips): it is written as null.
         """
-        told = {name: _finite(value) for name, value in record.items()}
+        finite = {name: _finite(value) for name, value in record.items()}
         with named_errors(self._path):
-            self._metrics.write(json.dumps(told, allow_nan=False) + "\n")
+            self._metrics.write(json.dumps(finite, allow_nan=False) + "\n")
             self._metrics.flush()
         if self._board is not None:
             for name, value in record.items():
@@ -84,20 +84,20 @@ class RunLog:
                     self._board.add_scalar(f"{record['type']}/{name}", value, record["step"])
 
     def sync(self) -> None:
-        """Have the records on the disk: a checkpoint must not outlive what led to it.
+        """Flush the records to the disk; call it before a checkpoint, which must not outlive them.
 
-        A record that could not be written is written now, or this raises OSError again.
+        Raises OSError if a record still cannot be written.
         """
         with named_errors(self._path):
             self._metrics.flush()
             os.fsync(self._metrics.fileno())
 
     def rewind(self, step: int, validated: bool = True, n_records: int = 0) -> int:
-        """Drop the records that a resumed run writes again: those after `step`, and without
-        `validated` that of the validation there. So each step stands there once.
+        """Drop the records that a resumed run writes again, so that each step appears once.
 
-        Returns how many are left, and reports in a line if damage left fewer than `n_records`.
-        Call it once before the first record. Raises CheckpointError where the file cannot be read.
+        These are the records after `step` and, unless it was `validated`, the validation at `step`.
+        Returns how many records are left, and says so if damage left fewer than `n_records`. Call
+        it once, before the first record. Raises CheckpointError if the file cannot be read.
         """
         self._metrics.close()
         n_kept = _truncate_metrics(self._path, step, validated)
@@ -110,9 +110,9 @@ class RunLog:
         return n_kept
 
     def open_bar(self, epoch: int, total: int, done: int) -> None:
-        """A bar over the batches of one epoch."""
+        """Show a bar over the batches of one epoch."""
         self.close_bar()
-        with self._progress():
+        with self._stderr():
             self._bar = tqdm(
                 total=total,
                 initial=done,
@@ -127,7 +127,7 @@ class RunLog:
     def advance_bar(self, batches: int, loss: float, tokens_per_second: float) -> None:
         """Move the bar; `loss` in nats per target token."""
         if self._bar is not None and not self._bar.disable:
-            with self._progress():
+            with self._stderr():
                 self._bar.set_postfix_str(f"loss {loss:.3f}, {tokens_per_second:,.0f} tok/s", False)
                 self._bar.update(batches)
 
@@ -135,12 +135,12 @@ class RunLog:
         """Remove the bar, if there is one."""
         bar, self._bar = self._bar, None
         if bar is not None:
-            with self._progress():
+            with self._stderr():
                 bar.close()
 
     @contextlib.contextmanager
-    def _progress(self) -> Iterator[None]:
-        """Ignore an error of stderr, and write nothing to it afterwards: training must go on."""
+    def _stderr(self) -> Iterator[None]:
+        """After an error of stderr write nothing to it any more; training must continue."""
         try:
             yield
         except OSError as error:
@@ -159,7 +159,7 @@ class RunLog:
 
 
 def _truncate_metrics(path: Path, step: int, validated: bool) -> int:
-    """Drop records as `rewind` does, and what is damaged; return how many are left."""
+    """Drop records as `rewind` does, and damaged lines. Returns how many records are left."""
     kept = []
     content = read_bytes(path, _MAX_METRICS_BYTES, CheckpointError)
     for line in content.decode("utf-8", errors="replace").split("\n"):
@@ -180,7 +180,7 @@ def _finite(value: float | int | str | None) -> float | int | str | None:
 
 
 def _summary_writer() -> Any:
-    """TensorBoard's class, which is an extra; ConfigError where it is not installed."""
+    """TensorBoard's SummaryWriter. Raises ConfigError if this extra is not installed."""
     from nmt.errors import ConfigError
 
     try:

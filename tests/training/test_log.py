@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import CheckpointError
-from nmt.training.runlog import RunLog
+from nmt.training.log import RunLog
 
 
 def _metrics(folder: Path) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ from training.toy import toy_config, write_reversal
 
 from nmt.errors import DataError
 from nmt.runs.directory import RunDirectory
-from nmt.training import training_set as module
+from nmt.training import training_data as module
 from nmt.training.loop import train
 from nmt.types import SentencePair
 

@@ -1,0 +1,265 @@
+"""The request that the flags of `nmt eval` make: checked, and carried out with the library."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nmt.cli.command import say
+from nmt.cli.search_flags import open_run, with_search
+from nmt.cli.sentences import input_files
+from nmt.data.corpora import read_examples
+from nmt.data.sources import DataConfig
+from nmt.decoding.search import SearchConfig
+from nmt.device import describe_device, resolve_device
+from nmt.errors import ConfigError
+from nmt.evaluation.evaluate import (
+    Evaluation,
+    Scoring,
+    compare_with_baseline,
+    evaluate,
+    score_translations,
+)
+from nmt.evaluation.examples import (
+    examples_from_files,
+    language_of,
+    read_translations,
+    split_named,
+)
+from nmt.evaluation.score_report import EvalReport, report_path
+from nmt.evaluation.significance import Comparison
+from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
+from nmt.inference.translator import Translator
+from nmt.runs.trained_run import TrainedRun
+from nmt.settings.config_file import Override
+from nmt.storage.output import check_output
+from nmt.types import EvalExample
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRequest:
+    """The flags of `nmt eval`; None stands for the default.
+
+    Without `hyp` the run translates `src`, or else `split` of its data. With `hyp` the lines of
+    that file are scored; with `refs` too, no run is needed. `overrides` and
+    then `search` set keys of the run's SearchConfig. `baseline` is an earlier translation of the
+    same lines. `out` is where the caller will write the new one.
+    """
+
+    scoring: Scoring = field(default_factory=Scoring)
+    run: Path | None = None
+    checkpoint: str | None = None
+    split: str | None = None
+    src: Path | None = None
+    refs: tuple[Path, ...] = ()
+    hyp: Path | None = None
+    baseline: Path | None = None
+    lang: str | None = None
+    search: Mapping[str, int | float] = field(default_factory=dict)
+    overrides: tuple[Override, ...] = ()
+    device: str | None = None
+    int8: bool = False
+    out: Path | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError for flags that contradict each other or would have no effect."""
+        if self.src and not self.refs:
+            raise ConfigError("--src: its translation is scored against --ref, which is missing")
+        if self.refs and not (self.src or self.hyp):
+            raise ConfigError("--ref: give --src to translate, or --hyp to score, with it")
+        if self.split and self.refs:
+            raise ConfigError("--split: the texts come from --ref, so --split does not apply")
+        if (tokenize := self.scoring.tokenize) is not None and tokenize not in TOKENISATIONS:
+            raise ConfigError(f"--tokenize: got '{tokenize}', allowed: {', '.join(TOKENISATIONS)}")
+        if self.baseline and not self.scoring.n_bootstrap:
+            raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
+        if self.hyp and (unused := self._unused_with_hyp()):
+            given = "the translation and its reference are" if self.refs else "the translation is"
+            raise ConfigError(f"--hyp: {given} given, so {unused[0]} does not apply")
+
+    def _unused_with_hyp(self) -> list[str]:
+        """The given flags that say how to translate, which --hyp leaves nothing to do for."""
+        given = {
+            **{f"--{name.replace('_', '-')}": value for name, value in self.search.items()},
+            "--set": self.overrides or None,
+            "--checkpoint": self.checkpoint,
+            "--device": self.device,
+            "--int8": self.int8 or None,
+            "--run": self.run if self.refs else None,
+        }
+        return [flag for flag, value in given.items() if value is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _TestSet:
+    """The examples to score. `about` is what the report notes of where they come from."""
+
+    examples: list[EvalExample]
+    about: dict[str, object]
+
+    @property
+    def corpus(self) -> str:
+        return str(self.about["corpus"])
+
+    @property
+    def split(self) -> str:
+        return str(self.about["split"])
+
+
+def perform(request: EvalRequest) -> EvalReport:
+    """Carry `request` out; notes go to stderr.
+
+    `about` of the report names the run under "run" if one took part. Raises ConfigError,
+    DataError or CheckpointError.
+    """
+    request.check()
+    if request.hyp and request.refs:
+        scoring = _scoring(request, request.lang or language_of(request.refs[0]), None)
+        test_set = _from_files(request.src, request.refs)
+        evaluation = _score_file(request.hyp, test_set, scoring)
+        return _report(
+            request, _report_name(request, test_set, None), scoring, test_set, evaluation
+        )
+    run = with_search(open_run(request.run), {**request.search, "n_best": 1}, request.overrides)
+    config = run.config
+    scoring = _scoring(request, request.lang or config.data.tgt_lang, config.valid.bleu_tokenize)
+    if request.src:
+        test_set = _from_files(request.src, request.refs)
+    else:
+        test_set = _from_split(request.split or "test", config.data)
+    test_set.about["run"] = str(run.path)
+    name = _report_name(request, test_set, config.search)
+    _check_outputs(request, run, name)
+    if request.hyp:
+        evaluation = _score_file(request.hyp, test_set, scoring)
+    else:
+        evaluation = _translate(request, run, test_set, scoring)
+    return _report(request, name, scoring, test_set, evaluation)
+
+
+def _scoring(request: EvalRequest, tgt_lang: str, run_tokenize: str | None) -> Scoring:
+    """The request's Scoring for a language; ConfigError if it cannot be computed."""
+    tokenize = request.scoring.tokenize or run_tokenize
+    scoring = replace(request.scoring, tgt_lang=tgt_lang, tokenize=tokenize)
+    if "bleu" in scoring.metrics:
+        check_tokenisation(scoring.tokenisation, "--tokenize")
+    if not tgt_lang and "multi30k" in scoring.metrics:
+        raise ConfigError("--multi30k-style: the target language is not known; give --lang")
+    return scoring
+
+
+def _check_outputs(request: EvalRequest, run: TrainedRun, name: str) -> None:
+    """Raise ConfigError where the report `name`, or --out, is one of the files that are read."""
+    texts = {
+        "--src": [request.src],
+        "--ref": request.refs,
+        "--hyp": [request.hyp],
+        "--baseline": [request.baseline],
+    }
+    inputs = input_files(texts, run.config.data, None if request.src else request.split or "test")
+    report = report_path(run.path, name)
+    for path in (report, report.with_suffix(".txt")):
+        check_output(path, inputs, "the run's own evaluation")
+    if request.out is not None:
+        inputs["the run"] = run.directory.own_files
+        check_output(request.out, inputs)
+
+
+def _from_files(src: Path | None, refs: Sequence[Path]) -> _TestSet:
+    source = src or refs[0]
+    about: dict[str, object] = {
+        "corpus": str(source),
+        "split": source.name,
+        "src": str(src) if src else None,
+        "refs": [str(path) for path in refs],
+    }
+    return _TestSet(examples_from_files(src, refs), about)
+
+
+def _from_split(name: str, data: DataConfig) -> _TestSet:
+    split = split_named(data, name)
+    corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.tsv or split.src)
+    entry = split.model_dump(mode="json", exclude_none=True)
+    about: dict[str, object] = {"corpus": corpus, "split": name, "data": entry}
+    return _TestSet(read_examples(split, data), about)
+
+
+def _score_file(hyp: Path, test_set: _TestSet, scoring: Scoring) -> Evaluation:
+    hyp_texts = read_translations(hyp, len(test_set.examples), test_set.corpus)
+    return score_translations(hyp_texts, test_set.examples, scoring)
+
+
+def _translate(
+    request: EvalRequest, run: TrainedRun, test_set: _TestSet, scoring: Scoring
+) -> Evaluation:
+    """Translate and score the test set with the run's model; how goes into the set's `about`."""
+    device = resolve_device(request.device or "auto")
+    checkpoint = request.checkpoint or "best"
+    loaded = run.load_model(checkpoint, device)
+    search = run.config.search
+    test_set.about.update(
+        checkpoint=checkpoint,
+        step=loaded.step,
+        search=search.model_dump(mode="json"),
+        device=str(device),
+        int8=request.int8,
+    )
+    say(
+        f"translating {len(test_set.examples):,} sentences of {test_set.corpus} "
+        f"(beam {search.beam}, {describe_device(device)})"
+    )
+    translator = Translator(loaded.model, loaded.tokenizers, device, search, request.int8)
+    return evaluate(translator, test_set.examples, scoring)
+
+
+def _report(
+    request: EvalRequest, name: str, scoring: Scoring, test_set: _TestSet, evaluation: Evaluation
+) -> EvalReport:
+    """The report `name`, with a comparison if there is a baseline."""
+    examples = evaluation.compared.examples
+    # A run's own translations always get the references' typography: only given ones get a note.
+    compared = evaluation.compared if request.hyp else replace(evaluation.compared, n_retyped=0)
+    for note in compared.notes():
+        say(f"{request.hyp or test_set.corpus}: {note}; --as-is leaves both sides as they are")
+    checksums = {
+        "hypotheses": _checksum(evaluation.hyp_texts),
+        "references": _checksum([example.ref_texts for example in examples]),
+        "baseline": None,
+    }
+    comparisons: dict[str, Comparison] = {}
+    if request.baseline:
+        lines = read_translations(request.baseline, len(examples), test_set.corpus)
+        checksums["baseline"] = _checksum(lines)
+        comparisons, notes = compare_with_baseline(lines, evaluation, scoring)
+        for note in notes:
+            say(f"{request.baseline}: {note}")
+    about = {
+        **test_set.about,
+        "hyp": str(request.hyp) if request.hyp else None,
+        "baseline": str(request.baseline) if request.baseline else None,
+        "tgt_lang": scoring.tgt_lang,
+        "sha256": checksums,
+    }
+    return EvalReport(name, evaluation, comparisons, about)
+
+
+def _checksum(texts: object) -> str:
+    """The SHA-256 by which a later report recognises the same texts."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def _report_name(request: EvalRequest, test_set: _TestSet, search: SearchConfig | None) -> str:
+    """The report's file name: the test set, and each choice that is not the run's default."""
+    parts = [test_set.split]
+    if request.hyp:
+        parts.append(f"hyp-{request.hyp.name}")
+    if request.checkpoint not in (None, "best"):
+        parts.append(str(request.checkpoint))
+    keys = [override.key.removeprefix("search.") for override in request.overrides]
+    for key in dict.fromkeys([*keys, *request.search]):
+        if key != "batch_size":  # it changes no translation
+            parts.append(f"{'alpha' if key == 'length_penalty' else key}{getattr(search, key)}")
+    if request.int8:
+        parts.append("int8")
+    return "-".join(parts)

@@ -1,0 +1,63 @@
+"""Between flags and the library's words: typed flags become keys, names in messages become flags.
+
+Below cli/ a message names no flag. It puts a parameter, or a key with a value, between
+backquotes: `run`, `device=cpu`, `train.lr=3e-4`. At the shell these are `--run`, `--device cpu`
+and `--set train.lr=3e-4`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nmt.settings.config_file import Override
+
+_QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
+
+
+def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
+    """The keys of a config section that flags set, by name; a flag that is None sets none.
+
+    `n_best` of section `search` is the key `search.n_best`, and --n-best in a message.
+    """
+    from nmt.settings.config_file import Override
+
+    prefix = f"{section}." if section else ""
+    return [
+        Override(f"{prefix}{name}", value, _typed(name, value))
+        for name, value in flags.items()
+        if value is not None
+    ]
+
+
+def _typed(name: str, value: object) -> str:
+    """A flag as it is typed."""
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {value}"
+
+
+def flags_of(command: Any) -> dict[str, str]:
+    """The flag of every parameter of a click command and its subcommands, by parameter name."""
+    return dict(_flags(command))
+
+
+def _flags(command: Any) -> Iterator[tuple[str, str]]:
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            yield parameter.name, max(parameter.opts, key=len)
+    for subcommand in getattr(command, "commands", {}).values():
+        yield from _flags(subcommand)
+
+
+def with_flags(message: str, flags: Mapping[str, str]) -> str:
+    """`message` with flags for what stands between backquotes; other quotations stay."""
+
+    def flag(quoted: re.Match[str]) -> str:
+        name, value = quoted.groups()
+        if "." in name and value is not None:
+            return f"--set {name}={value}"
+        if name not in flags:
+            return quoted[0]
+        return flags[name] if value is None else f"{flags[name]} {value}"
+
+    return _QUOTED.sub(flag, message)

@@ -1,0 +1,47 @@
+"""The list of compiled libraries: hatch_build.py writes it and library.py reads it.
+
+Imports the standard library only, because nmt is built where torch is not installed.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+
+FOLDER = Path(__file__).with_name("lib")
+"""Where the compiled libraries and their manifest are."""
+
+NAME = "manifest.json"
+
+_X86_FLAGS = re.compile(r"(pni|s?sse|avx|fma|f16c|bmi|abm|lzcnt|movbe|popcnt|gfni|xop|tbm)\w*")
+"""Of the flags in /proc/cpuinfo, those whose instructions a compiler may choose by itself."""
+
+_X86_64_V3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
+_X86_64_V4 = _X86_64_V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+PORTABLE = {
+    "x86_64": {"x86-64-v4": _X86_64_V4, "x86-64-v3": _X86_64_V3},
+    "aarch64": {"armv8-a": {"fp", "asimd"}},
+}
+"""For each architecture the variants of a wheel, best first: -march and the flags it requires."""
+
+
+def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
+    """The instruction sets of this processor, as Linux names them; empty where it does not say."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return set()
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "Features":  # ARM
+            return set(value.split())
+        if key.strip() == "flags":  # x86
+            return {flag for flag in value.split() if _X86_FLAGS.fullmatch(flag)}
+    return set()
+
+
+def source_digest(folder: Path = FOLDER.parent) -> str:
+    """The SHA-256 of the C++ files in `folder`: libraries compiled from others are not loaded."""
+    digest = hashlib.sha256()
+    for path in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
+        digest.update(f"{path.name}\n".encode() + path.read_bytes())
+    return digest.hexdigest()

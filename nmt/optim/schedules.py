@@ -1,0 +1,123 @@
+"""Learning-rate schedules by config: a factor for each update, or a drop after validations."""
+
+import math
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
+
+from nmt.settings.base import Config
+
+
+class ConstantConfig(Config):
+    """The learning rate as given, after an optional linear warm-up."""
+
+    kind: Literal["constant"] = "constant"
+    warmup: int = Field(default=0, ge=0, description="updates of linear rise from 0")
+
+    def factor(self, step: int, total_steps: int | None) -> float:
+        """What the learning rate is multiplied by at update `step`; the first update is 0."""
+        return _warmup(step, self.warmup)
+
+
+class InverseSqrtConfig(Config):
+    """Linear warm-up, then lr * sqrt(warmup / step) (arXiv 1706.03762, section 5.3)."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    warmup: int = Field(default=4000, gt=0, description="updates of linear rise from 0")
+
+    def factor(self, step: int, total_steps: int | None) -> float:
+        """What the learning rate is multiplied by at update `step`; the first update is 0."""
+        return min(_warmup(step, self.warmup), math.sqrt(self.warmup / (step + 1)))
+
+
+class CosineConfig(Config):
+    """Linear warm-up, then half a cosine down to `floor` (arXiv 1608.03983)."""
+
+    kind: Literal["cosine"] = "cosine"
+    warmup: int = Field(default=0, ge=0, description="updates of linear rise from 0")
+    floor: float = Field(default=0.0, ge=0, le=1, description="share of lr at the end")
+
+    def factor(self, step: int, total_steps: int | None) -> float:
+        """What the learning rate is multiplied by at update `step` of `total_steps`."""
+        assert total_steps is not None
+        done = (step - self.warmup) / max(1, total_steps - self.warmup)
+        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, max(0.0, done))))
+        return _warmup(step, self.warmup) * (self.floor + (1 - self.floor) * cosine)
+
+
+class PlateauConfig(Config):
+    """lr times `factor` after `patience` validations without a lower loss."""
+
+    kind: Literal["plateau"] = "plateau"
+    decay: float = Field(default=0.5, gt=0, lt=1, description="what lr is multiplied by")
+    patience: int = Field(default=1, ge=0, description="validations to wait")
+
+
+ScheduleConfig = Annotated[
+    ConstantConfig | InverseSqrtConfig | CosineConfig | PlateauConfig, Field(discriminator="kind")
+]
+
+
+def _warmup(step: int, warmup: int) -> float:
+    return min(1.0, (step + 1) / warmup) if warmup else 1.0
+
+
+_COUNTERS = {
+    "last_epoch",
+    "_step_count",
+    "_last_lr",
+    "best",
+    "num_bad_epochs",
+    "cooldown_counter",
+}
+"""The keys of a schedule's state that are not settings."""
+
+
+class Schedule:
+    """torch's scheduler of a config, which moves after an update or after a validation."""
+
+    def __init__(
+        self, config: ScheduleConfig, optimizer: torch.optim.Optimizer, total_steps: int | None
+    ) -> None:
+        self._scheduler: LRScheduler | ReduceLROnPlateau
+        if isinstance(config, PlateauConfig):
+            self._scheduler = ReduceLROnPlateau(
+                optimizer, factor=config.decay, patience=config.patience
+            )
+        else:
+            factor = config.factor
+            self._scheduler = LambdaLR(optimizer, lambda step: factor(step, total_steps))
+
+    def after_update(self) -> None:
+        """Call once after every optimiser step."""
+        if isinstance(self._scheduler, LambdaLR):
+            self._scheduler.step()
+
+    def after_validation(self, loss: float) -> None:
+        """Call once after every validation with its loss."""
+        if isinstance(self._scheduler, ReduceLROnPlateau):
+            self._scheduler.step(loss)
+
+    def state_dict(self) -> dict[str, object]:
+        """The counters and settings as plain numbers, ready for JSON."""
+        state = self._scheduler.state_dict()
+        return {k: v for k, v in state.items() if k not in ("lr_lambdas", "mode_worse")}
+
+    def load_state_dict(self, state: dict[str, object], lr_ratio: float = 1.0) -> None:
+        """Take the counters of `state`; the settings stay those of this config.
+
+        `lr_ratio` is this config's learning rate divided by that of the config that was saved.
+        """
+        scheduler = self._scheduler
+        groups = scheduler.optimizer.param_groups
+        own = scheduler.state_dict()
+        scheduler.load_state_dict({**own, **{k: state[k] for k in _COUNTERS & state.keys()}})
+        if isinstance(scheduler, LambdaLR):
+            factors = [factor(scheduler.last_epoch) for factor in scheduler.lr_lambdas]
+            for group, base, factor in zip(groups, scheduler.base_lrs, factors, strict=True):
+                group["lr"], group["initial_lr"] = base * factor, base
+        else:
+            for group in groups:
+                group["lr"] *= lr_ratio

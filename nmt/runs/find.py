@@ -1,0 +1,72 @@
+"""Finding the run that a command reads: the one that is named, or the newest."""
+
+import difflib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from nmt.errors import CheckpointError
+from nmt.runs.checkpoint_files import JSON
+from nmt.runs.directory import RunDirectory
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def find_run(
+    run: Path | None, root: Path = Path("runs"), say: Callable[[str], None] = _to_stderr
+) -> Path:
+    """The run to use: `run` if given, else the one under `root` with the newest checkpoint.
+
+    A run under `root` that cannot be read is left out, with a note to `say`. Raises
+    CheckpointError if there is no run, naming the nearest one.
+    """
+    if run is not None:
+        if not run.is_dir():
+            near = _nearest(run, [*_folders(run.parent), *_folders(root)])
+            hint = f"; did you mean '{near}'?" if near else ""
+            raise CheckpointError(f"{run}: no such run{hint}")
+        RunDirectory(run).check_exists()
+        if _last_saved(run) is None:
+            raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
+        return run
+    if not root.is_dir():
+        raise CheckpointError(
+            f"no `run` given and no folder '{root}' here; train a model first: "
+            "nmt train `config=starter`"
+        )
+    saved = {}
+    for path in _folders(root):
+        try:
+            if RunDirectory(path).exists:
+                saved[path] = _last_saved(path)
+        except OSError as error:
+            say(f"note: {path}: left out: cannot be read: {error.strerror}")
+    found = {path: seconds for path, seconds in saved.items() if seconds is not None}
+    if not found:
+        raise CheckpointError(
+            f"no `run` given and none of the {len(saved)} runs in '{root}' has a checkpoint yet"
+        )
+    return max(found, key=lambda path: found[path])
+
+
+def _nearest(path: Path, others: list[Path]) -> Path | None:
+    """The path among `others` whose name, or else whose full path, is most similar to `path`."""
+    for by_text in ({p.name: p for p in others}, {str(p): p for p in others}):
+        text = path.name if path.name in by_text else str(path)
+        found = difflib.get_close_matches(text, list(by_text), n=1, cutoff=0.5)
+        if found:
+            return by_text[found[0]]
+    return None
+
+
+def _folders(parent: Path) -> list[Path]:
+    return sorted(p for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+
+
+def _last_saved(run: Path) -> float | None:
+    """When the newest checkpoint was written, in seconds of the epoch; None without any."""
+    folder = RunDirectory(run).checkpoint_folder
+    files = [folder.folder_of(step) / JSON for step in folder.steps()]
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=None)

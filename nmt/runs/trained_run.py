@@ -1,0 +1,130 @@
+"""A trained run as its readers open it: its config, tokenizers and models."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from nmt.config import RunConfig
+from nmt.errors import CheckpointError
+from nmt.models.base import Seq2Seq
+from nmt.models.catalog import ModelConfig, bare_model
+from nmt.runs.checkpoint_files import Tensors
+from nmt.runs.directory import RunDirectory
+from nmt.settings.config_file import Overrides, with_overrides
+from nmt.storage.bounded import stay_inside
+from nmt.storage.tensor_file import Specs, specs_of
+from nmt.text.tokenizer import Tokenizers
+from nmt.types import FilePath
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A trained model, with the tokenizers and the config that its users need."""
+
+    model: Seq2Seq
+    tokenizers: Tokenizers
+    config: RunConfig
+    step: int
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run directory whose config.yaml has been read, once. Nothing in it is changed."""
+
+    directory: RunDirectory
+    config: RunConfig
+
+    @classmethod
+    def open(cls, path: FilePath) -> "TrainedRun":
+        """The run at `path`.
+
+        Raises CheckpointError if there is none, or if its config.yaml was changed; ConfigError if
+        that is invalid.
+        """
+        directory = RunDirectory(Path(path))
+        directory.check_exists()
+        return cls(directory, directory.load_config())
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self.directory.path
+
+    def with_config(self, overrides: Overrides) -> "TrainedRun":
+        """The same run with some keys of its config changed; raises ConfigError."""
+        return replace(self, config=with_overrides(self.config, overrides))
+
+    def tokenizers(self) -> Tokenizers:
+        """The tokenizers of both sides. Raises DataError, or CheckpointError for a link."""
+        stay_inside(self.directory.tokenizer_path, self.path, CheckpointError)
+        return Tokenizers.load(self.directory.tokenizer_path)
+
+    def load_model(self, checkpoint: str | int, device: torch.device) -> LoadedModel:
+        """The model of a checkpoint, on `device` and in eval mode.
+
+        `checkpoint` is best, last, step-000123 or the number. Raises CheckpointError for a file
+        that is missing, damaged or does not fit the config; DataError for the tokenizers.
+        """
+        checkpoints = self.directory.checkpoint_folder
+        folder = checkpoints.find(str(checkpoint))
+        tokenizers = self.tokenizers()
+        sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+        expected, ties = _specs_of_model(self.config.model, sizes, self.directory.config_path)
+
+        def check(specs: Specs, twins: Mapping[str, str]) -> None:
+            _compare(expected, specs, str(folder))
+            for name, twin in twins.items():
+                if ties[name] != ties[twin]:
+                    raise CheckpointError(
+                        f"{folder}: does not fit config.yaml: its {name} and {twin} are one "
+                        "tensor, and two in the model"
+                    )
+
+        step, tensors = checkpoints.load_weights(str(checkpoint), check)
+        model = bare_model(self.config.model, *sizes)
+        model.load_state_dict(tensors)
+        return LoadedModel(model.to(device).eval(), tokenizers, self.config, step)
+
+
+def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:
+    """Raise CheckpointError unless all names, shapes and number formats are those of the model.
+
+    `where` begins the message.
+    """
+    _compare(specs_of(model.state_dict()), specs_of(tensors), where)
+
+
+def _specs_of_model(
+    config: ModelConfig, sizes: tuple[int, int], where: Path
+) -> tuple[Specs, dict[str, int]]:
+    """The specs of a model's weights, found without memory for them, and a number for each.
+
+    Names with the same number are one tensor: tied weights.
+    """
+    try:
+        with torch.device("meta"):
+            weights = config.build(*sizes).state_dict(keep_vars=True)
+    except RuntimeError as error:  # more numbers than can be counted
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(f"{where}: model: no such model can be built: {reason}") from None
+    return specs_of(weights), {name: id(weight) for name, weight in weights.items()}
+
+
+def _compare(expected: Specs, got: Specs, where: str) -> None:
+    problems = [
+        *(f"lacks {name}" for name in expected.keys() - got.keys()),
+        *(f"has {name[:99]!r}, which the model does not" for name in got.keys() - expected.keys()),
+        *(
+            f"{name}: got {got[name]}, allowed: {expected[name]}"
+            for name in expected.keys() & got.keys()
+            if got[name] != expected[name]
+        ),
+    ]
+    if problems:
+        first, more = sorted(problems)[0], len(problems) - 1
+        raise CheckpointError(
+            f"{where}: does not fit config.yaml and tokenizer: {first}"
+            + (f" (and {more} more)" if more else "")
+        )

@@ -1,0 +1,43 @@
+"""The recipes: the configs that come with nmt, each loaded by its name, such as `family/dot`."""
+
+import difflib
+from pathlib import Path
+
+from nmt.errors import ConfigError
+
+
+def recipes() -> dict[str, Path]:
+    """The recipes by name: in the wheel, or in a checkout's configs/."""
+    package = Path(__file__).parents[1]
+    installed = package / "recipes"
+    folder = installed if installed.is_dir() else package.parent / "configs"
+    found = {f.relative_to(folder).with_suffix("").as_posix(): f for f in folder.rglob("*.yaml")}
+    return dict(sorted(found.items(), key=lambda named: ("/" in named[0], named[0])))
+
+
+def config_path(path: Path) -> Path:
+    """`path`, or the file of the recipe that a name without suffix means.
+
+    Raises ConfigError, with the nearest name, for a folder and for an unknown name of a recipe.
+    """
+    known = recipes()
+    if path.suffix and not path.exists() and (name := path.with_suffix("").as_posix()) in known:
+        raise ConfigError(f"{path}: no such file; the recipe that comes with nmt is '{name}'")
+    if path.is_file() or (path.suffix and not path.is_dir()):
+        return path
+    if path.as_posix() in known:
+        return known[path.as_posix()]
+    inside = path / "config.yaml"
+    if path.is_dir() and (path.suffix or not path.name or inside.is_file()):
+        hint = f"; did you mean '{inside}'?" if inside.is_file() else ""
+        raise ConfigError(f"{path}: a folder, and a config is a YAML file{hint}")
+    below = [name for name in known if path in Path(name).parents and path != Path()]
+    names = below or [name for name in known if Path(name).parent == path.parent]
+    if not names:
+        return path
+    problem = "a folder" if path.is_dir() else "no such file"
+    near = [] if below else difflib.get_close_matches(path.as_posix().lower(), names, n=1)
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    raise ConfigError(
+        f"{path}: {problem}, and no recipe that comes with nmt{hint}: {', '.join(names)}"
+    )

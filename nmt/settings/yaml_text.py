@@ -1,0 +1,229 @@
+"""YAML text to plain values with the line of each key, and plain values back to YAML text.
+
+Scalars follow the core rules of YAML 1.2: `3e-4` is a number, `no` is a word (Norwegian), and
+`010` is ten. Aliases and tags are errors, since a page of aliases can stand for a billion words
+and a tag can name code. Size and depth are bounded.
+"""
+
+import json
+import math
+import os
+import re
+import reprlib
+from pathlib import Path
+
+import yaml
+
+from nmt.errors import ConfigError
+from nmt.settings.base import Config
+from nmt.settings.keys import KeyPath
+from nmt.storage.bounded import read_bytes
+
+MAX_YAML_BYTES = 200_000
+"""Forty times the longest config that we know. PyYAML reads about so much in two seconds."""
+
+MAX_DEPTH = 20
+"""Sections within sections; those of a config are four deep."""
+
+_MAX_DIGITS = 40
+"""More than any number of a config needs; Python refuses to parse thousands of them."""
+
+_MAX_INT = 2**63
+"""Neither a tensor's size nor torch's seed can reach it."""
+
+_MAX_NAME = 100
+
+_TAG = "tag:yaml.org,2002:"
+
+_RESOLVERS = (
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+(?:_[0-9]+)*", "-+0123456789"),
+    ("float", r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the scalars of YAML 1.2, without aliases, tags and great depth."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
+        """As the base class does, within the limits."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        problem = None
+        if isinstance(event, yaml.AliasEvent):
+            problem = f"aliases (*{event.anchor}) are not allowed"
+        elif event.tag is not None:
+            problem = f"tags are not allowed, got {event.tag[:60]}"
+        elif self._depth == MAX_DEPTH:
+            problem = f"sections are nested deeper than {MAX_DEPTH} levels"
+        if problem:
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        self._depth += 1
+        node: yaml.Node | None = super().compose_node(parent, index)  # type: ignore[arg-type]
+        self._depth -= 1
+        return node
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes any text that YAML 1.1 or 1.2 would not read as text."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        # PyYAML writes these line ends unquoted by default, and reads them back as spaces.
+        style = '"' if re.search("[\r\x85\u2028\u2029]", data) else None
+        return self.represent_scalar(f"{_TAG}str", data, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+for _name, _pattern, _first in _RESOLVERS:
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(
+            f"{_TAG}{_name}",
+            re.compile(rf"^(?:{_pattern})$"),
+            ["" if letter == "\0" else letter for letter in _first],
+        )
+
+
+def read_text(path: Path, regular: bool = False) -> str:
+    """The text of a YAML file, without a byte order mark; `regular` as in `read_bytes`.
+
+    Raises ConfigError where it is too large, not UTF-8 or unreadable, and FileNotFoundError.
+    """
+    content = read_bytes(path, MAX_YAML_BYTES, ConfigError, regular)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start]
+        raise ConfigError(f"{path}:{line}: byte 0x{byte:02x} is not UTF-8") from None
+
+
+class YamlDocument:
+    """One YAML document: `value` as dicts, lists and scalars, `lines` with the line of each key.
+
+    `where` begins each error, followed by the line where `with_line` is true. Without `typed`,
+    scalars stay text for the fields of the config classes to parse, and so do keys.
+    Raises ConfigError.
+    """
+
+    def __init__(
+        self, text: str, where: str, *, with_line: bool = True, typed: bool = True
+    ) -> None:
+        self._where, self._with_line, self._typed = where, with_line, typed
+        self.lines: dict[KeyPath, int] = {}
+        node = self._compose(text)
+        self.value = None if node is None else self._plain(node, ())
+
+    def place(self, line: int) -> str:
+        """Where a line is, in words: `x.yaml:3`."""
+        return f"{self._where}:{line}" if self._with_line else self._where
+
+    def _compose(self, text: str) -> yaml.Node | None:
+        try:
+            node: yaml.Node | None = _Loader(text).get_single_node()
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            problem = f"the character U+{ord(text[error.position]):04X} is not allowed"
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            problem = str(error.problem)
+        else:
+            return node
+        raise ConfigError(f"{self.place(line)}: not valid YAML: {problem}")
+
+    def _plain(self, node: yaml.Node, path: KeyPath) -> object:
+        if isinstance(node, yaml.MappingNode):
+            return self._section(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.lines[*path, index] = item.start_mark.line + 1
+            return [self._plain(item, (*path, index)) for index, item in enumerate(node.value)]
+        try:
+            return _scalar(node) if self._typed else node.value
+        except ValueError as error:
+            place = self.place(node.start_mark.line + 1)
+            raise ConfigError(f"{place}: {'.'.join(map(str, path))}: {error}") from None
+
+    def _section(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, object]:
+        section: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            line, key = key_node.start_mark.line + 1, key_node.value
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise ConfigError(f"{self.place(line)}: keys are plain names")
+            is_text = key_node.tag == f"{_TAG}str" or not self._typed
+            if not (is_text and len(key) <= _MAX_NAME and key.isprintable()):
+                raise ConfigError(
+                    f"{self.place(line)}: keys are plain names, got {reprlib.repr(key)}"
+                )
+            if key in section:
+                first = self.place(self.lines[*path, key])
+                dotted = ".".join(map(str, (*path, key)))
+                raise ConfigError(f"{self.place(line)}: {dotted}: given twice, first in {first}")
+            self.lines[*path, key] = line
+            section[key] = self._plain(value_node, (*path, key))
+        return section
+
+
+def _scalar(node: yaml.Node) -> object:
+    """The value of a scalar by its tag. Raises ValueError for a number that is too large."""
+    tag, text = node.tag.removeprefix(_TAG), node.value
+    if tag == "null":
+        return None
+    if tag == "bool":
+        return text.lower() == "true"
+    if tag == "int":
+        return _int(text.replace("_", ""))
+    if tag == "float":
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError(f"got {text[:_MAX_DIGITS]}, which is too large for a number")
+        return number
+    return text
+
+
+def _int(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"got a number of {len(text)} digits")
+    number = int(text)
+    if abs(number) >= _MAX_INT:
+        raise ValueError(f"got {number}, allowed: less than 2^63")
+    return number
+
+
+def plain_value(value: object, where: str) -> object:
+    """A copy of a Python value as YAML would give it: paths are text, a config is a dict.
+
+    Raises ConfigError, which begins with `where`, for a value that YAML cannot express.
+    """
+    try:
+        text = json.dumps(value, default=_as_plain, allow_nan=False)
+        found: object = json.loads(text, parse_int=_int)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: {error}") from None
+    return found
+
+
+def _as_plain(value: object) -> object:
+    if isinstance(value, Config):
+        return value.model_dump(mode="json")
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()  # a scalar of NumPy or torch
+    raise TypeError(
+        f"got {reprlib.repr(value)}, allowed: text, a number, true, false, null, a list or a dict"
+    )
+
+
+def dump_yaml(config: Config) -> str:
+    """YAML of every field of `config`, in the order of its class; paths as text."""
+    text: str = yaml.dump(
+        config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
+    )
+    return text

@@ -1,0 +1,71 @@
+"""When a training state is written, which checkpoints stay, and what an error leaves saved."""
+
+import contextlib
+
+from torch import Tensor
+
+from nmt.runs.directory import RunDirectory
+from nmt.training.guards import refuse_bad_weights
+from nmt.training.log import RunLog
+from nmt.training.rng import set_torch_rng, torch_rng
+from nmt.training.state import TrainingState
+
+
+class Checkpointer:
+    """Writes `state` to the run's checkpoints. `saved_step` is the last step that was written."""
+
+    def __init__(
+        self, state: TrainingState, run: RunDirectory, log: RunLog, saved_step: int | None
+    ) -> None:
+        self.saved_step = saved_step
+        self._state = state
+        self._run = run
+        self._log = log
+        self._rng_before_update: dict[str, Tensor] | None = None
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, which a later one may replace.
+
+        Before the first validation the last checkpoint is the best. Raises DivergedError for
+        weights that are NaN or infinite, OSError where the disk refuses.
+        """
+        state, progress = self._state, self._state.progress
+        refuse_bad_weights(state.model, progress.step, self.saved_step)
+        tensors, values = state.state_dict()
+        self._log.sync()
+        self._run.save_checkpoint(progress.step, state.model.state_dict(), tensors, values)
+        is_best = progress.best_step is None or progress.best_step == progress.step
+        labels = ("best", "last") if is_best else ("last",)
+        self._run.point(dict.fromkeys(labels, progress.step))
+        self._run.prune(progress.kept_steps)
+        self.saved_step = progress.step
+
+    def save_scheduled(self, keep_last: int) -> None:
+        """Write a checkpoint that stays while it is among the `keep_last` newest, or the best."""
+        progress = self._state.progress
+        if not progress.has_scheduled_checkpoint:
+            progress.kept_steps = [*progress.kept_steps, progress.step][-keep_last:]
+            self.save()
+
+    def begin_update(self) -> None:
+        """Note the random generators, so that an update that fails can be taken back."""
+        self._rng_before_update = torch_rng(self._state.device)
+
+    def end_update(self) -> None:
+        """Weights, optimiser, counters and generators belong together again."""
+        self._state.is_consistent, self._rng_before_update = True, None
+
+    def rescue(self) -> None:
+        """After an error: save what was learned since the last checkpoint, if it is consistent.
+
+        An update that failed before it changed a weight is taken back. The run that goes on is
+        then, bit for bit, the run that did not fail.
+        """
+        state, step = self._state, self._state.progress.step
+        if not state.is_consistent or step in (0, self.saved_step):
+            return
+        with contextlib.suppress(Exception):  # the first error is the one to report
+            if self._rng_before_update is not None:
+                set_torch_rng(self._rng_before_update, state.device)
+            self.save()
+            self._log.say(f"saved at step {step:,}, before an error")

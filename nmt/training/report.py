@@ -1,0 +1,141 @@
+"""The measurements of a training: loss and speed, estimates of time and memory, log records."""
+
+import math
+import time
+from collections.abc import Sequence
+
+from nmt.config import TrainConfig
+from nmt.data.batching import Batch, Batcher
+from nmt.device import MemoryUse, release_freed_memory
+from nmt.training.log import Record, RunLog
+from nmt.training.progress import Progress
+from nmt.training.state import TrainingState
+from nmt.training.step import StepResult
+
+_ESTIMATE_AFTER = 20
+"""Updates of this process before the time of an epoch is estimated from them."""
+
+_RELEASE_EVERY = 200
+"""Updates until freed memory goes back to the system (docs/log/2026-11-22-memory.md). Memory is
+estimated after the first release: by then most shapes of products have been seen and cached."""
+
+
+class Meter:
+    """Loss and speed since the last line of the log, and the seconds of the run.
+
+    The sums of the loss are kept in Progress, so that they survive a resume. The seconds count
+    validations, the speed does not.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._run_started = time.monotonic() - progress.seconds
+        self._window_started = time.monotonic()
+        self._window_tokens = 0
+
+    def add(self, result: StepResult, n_src_tokens: int) -> None:
+        """Count one update."""
+        self._progress.window_nll_sum += result.nll_sum
+        self._progress.window_tokens += result.n_tokens
+        self._window_tokens += result.n_tokens + n_src_tokens
+        self._update_seconds()
+
+    @property
+    def loss(self) -> float:
+        """Nats per target token since the last line of the log."""
+        return self._progress.window_nll_sum / max(1, self._progress.window_tokens)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Source and target tokens, padding not counted."""
+        return self._window_tokens / max(1e-9, time.monotonic() - self._window_started)
+
+    def reset_window(self) -> None:
+        """Start a new window, for the next line of the log."""
+        self._progress.window_nll_sum, self._progress.window_tokens = 0.0, 0
+        self._window_started = time.monotonic()
+        self._window_tokens = 0
+
+    def exclude(self, seconds: float) -> None:
+        """Leave seconds that were not spent on updates out of the speed."""
+        self._window_started += seconds
+        self._update_seconds()
+
+    def _update_seconds(self) -> None:
+        self._progress.seconds = time.monotonic() - self._run_started
+
+
+class Reporter:
+    """Writes what a training measures to its log: a bar, records, and estimates for the user."""
+
+    def __init__(
+        self, state: TrainingState, log: RunLog, train: TrainConfig, batcher: Batcher
+    ) -> None:
+        self._state = state
+        self._log = log
+        self._train = train
+        self._batcher = batcher
+        self._meter = Meter(state.progress)
+        self._first_step = state.progress.step
+        self._started = time.monotonic()
+        self._n_largest = 0
+
+    def count_update(self, group: Sequence[Batch], result: StepResult) -> None:
+        """Count an update; it changes the progress and writes nothing."""
+        self._n_largest = max(self._n_largest, *(batch.n_positions for batch in group))
+        self._meter.add(result, sum(batch.n_src_tokens for batch in group))
+
+    def after_update(self, result: StepResult, n_batches: int, n_batches_in_epoch: int) -> None:
+        """Move the bar by `n_batches`, and write what is due after this update."""
+        self._log.advance_bar(n_batches, self._meter.loss, self._meter.tokens_per_second)
+        n_updates = self._state.progress.step - self._first_step
+        if n_updates == _ESTIMATE_AFTER:
+            self._say_time(math.ceil(n_batches_in_epoch / self._train.accumulate))
+        if n_updates % _RELEASE_EVERY == 0:
+            release_freed_memory()
+        if n_updates == _RELEASE_EVERY:
+            self._say_memory()
+        if self._state.progress.step % self._train.log_every == 0:
+            measured: Record = {
+                "loss": self._meter.loss,
+                "grad_norm": result.grad_norm,
+                "tokens_per_second": self._meter.tokens_per_second,
+            }
+            self._meter.reset_window()  # first: a record that cannot be written is still counted
+            self._record("train", measured)
+
+    def after_validation(self, measured: Record, text: str, seconds: float) -> None:
+        """Write the record and the lines of a validation that took so many seconds."""
+        self._meter.exclude(seconds)
+        self._record("valid", measured)
+        progress = self._state.progress
+        self._log.say(
+            f"step {progress.step:,}  epoch {progress.epoch}  {progress.seconds / 60:.1f} min  "
+            f"{text}"
+        )
+
+    def _say_time(self, updates_per_epoch: int) -> None:
+        seconds = (time.monotonic() - self._started) / _ESTIMATE_AFTER
+        memory = MemoryUse.of(self._state.device)
+        in_use = "" if memory is None else f", {memory.peak / 2**30:.2f} GiB of memory so far"
+        self._log.say(f"about {updates_per_epoch * seconds:,.0f} s an epoch{in_use}")
+
+    def _say_memory(self) -> None:
+        memory = MemoryUse.of(self._state.device)
+        if memory is not None:
+            peak = memory.expected_peak(self._batcher.max_positions, self._n_largest)
+            self._log.say(f"about {peak / 2**30:.2f} GiB of memory with the largest batch")
+
+    def _record(self, kind: str, measured: Record) -> None:
+        progress = self._state.progress
+        progress.n_records += 1
+        self._log.record(
+            {
+                "type": kind,
+                "step": progress.step,
+                "epoch": progress.epoch,
+                "seconds": progress.seconds,
+                "lr": float(self._state.optimizer.param_groups[0]["lr"]),
+                **measured,
+            }
+        )

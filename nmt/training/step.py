@@ -1,0 +1,141 @@
+"""One update of the weights: forward, loss, backward, clipping and the optimiser's step.
+
+Nothing here touches the disk, a log, a clock or a config file. Training, benchmarks, experiments of
+the lab and scripts all change weights by `train_step`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from nmt.data.batching import Batch
+from nmt.device import Precision, autocast
+from nmt.errors import NMTError
+from nmt.models.base import Seq2Seq
+from nmt.ops.masks import keep_from_lengths
+from nmt.optim.optimizers import clip_gradients
+from nmt.training.loss import LossSum, cross_entropy
+
+
+class DivergedError(NMTError):
+    """A loss, a gradient or a weight is NaN or infinite. Such a state must not be saved."""
+
+
+@runtime_checkable
+class MicroBatch(Protocol):
+    """A part of the data of one update, small enough for one forward pass."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Target tokens, padding not counted."""
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """How an update is computed.
+
+    `tgt_vocab_size` is the number of target tokens that the vocabulary knows. `precision` is the
+    number format of the forward pass; weights stay fp32. `clip_norm` is the largest L2 norm of the
+    gradient, None for any. `scaler` multiplies the loss, so that small fp16 gradients do not become
+    0; None multiplies by 1.
+    """
+
+    tgt_vocab_size: int
+    precision: Precision = "fp32"
+    label_smoothing: float = 0.0
+    clip_norm: float | None = None
+    scaler: torch.amp.GradScaler | None = None
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What an update measured, before it changed the weights.
+
+    `nll_sum` is the cross-entropy in nats, summed over the `n_tokens` target tokens of the update.
+    `grad_norm` is the L2 norm of the gradient before clipping.
+    """
+
+    nll_sum: float
+    n_tokens: int
+    grad_norm: float
+
+    @property
+    def loss(self) -> float:
+        """Nats per target token."""
+        return self.nll_sum / self.n_tokens
+
+
+LossFunction = Callable[[Any, Any, StepSettings], LossSum]
+"""The loss of a model on one micro-batch: f(model, micro_batch, settings)."""
+
+
+def translation_loss(model: Seq2Seq, batch: Batch, settings: StepSettings) -> LossSum:
+    """Cross-entropy of the target, given the source and the target tokens before each."""
+    batch = batch.to(next(model.parameters()).device)
+    keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+    output = model(batch.src_ids, keep, batch.tgt_in)
+    return cross_entropy(output, batch.tgt_out, settings.tgt_vocab_size, settings.label_smoothing)
+
+
+def train_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    micro_batches: Sequence[MicroBatch],
+    settings: StepSettings,
+    before_change: Callable[[], None] = lambda: None,
+    loss_function: LossFunction = translation_loss,
+) -> StepResult:
+    """Update the weights once, by the mean loss per token over all micro-batches.
+
+    The loss of each micro-batch is a sum. It is divided by the token count of the whole update, so
+    the gradient does not depend on how the tokens are spread over micro-batches. Gradients are
+    None afterwards, also after an error.
+
+    The sums and the norm come to the host in one transfer: the only wait for a GPU, but for the
+    scaler's own. Raises DivergedError where they are NaN or infinite; an fp16 gradient may be, for
+    its scaler skips the update. Then `before_change` is called. An error raised before that call
+    leaves the weights, the optimiser and the scaler's scale as they were.
+    """
+    device = next(model.parameters()).device
+    scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    n_tokens = _count_tokens(micro_batches)
+    nll_sums = []
+    try:
+        for batch in micro_batches:
+            with autocast(device, settings.precision):
+                loss = loss_function(model, batch, settings)
+            scaler.scale(loss.loss_sum / n_tokens).backward()  # type: ignore[no-untyped-call]
+            nll_sums.append(loss.nll_sum.detach())
+        scaler.unscale_(optimizer)
+        grad_norm = clip_gradients(parameters, settings.clip_norm or math.inf)
+        result = _fetch(nll_sums, n_tokens, grad_norm)
+        _refuse_non_finite(result, scaler.is_enabled())
+        before_change()
+        scaler.step(optimizer)
+        scaler.update()
+    finally:
+        optimizer.zero_grad(set_to_none=True)
+    return result
+
+
+def _count_tokens(micro_batches: Sequence[MicroBatch]) -> int:
+    """Target tokens of the whole update, by which its loss is divided."""
+    return sum(batch.n_tokens for batch in micro_batches)
+
+
+def _fetch(nll_sums: Sequence[Tensor], n_tokens: int, grad_norm: Tensor) -> StepResult:
+    """Bring the numbers of an update from the device in one transfer."""
+    *sums, norm = torch.stack([*nll_sums, grad_norm]).tolist()
+    return StepResult(sum(sums), n_tokens, norm)
+
+
+def _refuse_non_finite(result: StepResult, is_scaled: bool) -> None:
+    if not math.isfinite(result.nll_sum):
+        raise DivergedError(f"loss is {result.nll_sum}")
+    if not math.isfinite(result.grad_norm) and not is_scaled:
+        raise DivergedError(f"gradient norm is {result.grad_norm}")

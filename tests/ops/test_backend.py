@@ -1,0 +1,214 @@
+"""Which backend computes: by request, environment, device and dtype, and by nothing else."""
+
+import warnings
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.errors import ConfigError
+from nmt.models.base import DecoderOutput
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.models.vocabulary import VocabLinear
+from nmt.ops import Operations, backend
+from nmt.ops.agreement import disagreement
+from nmt.ops.backend import Candidate, checked, choose, first_that_runs, operations, why
+from nmt.ops.fused.operations import FusedOperations
+from nmt.ops.native import library
+from nmt.ops.precision import dtypes_of
+from nmt.ops.reference import ReferenceOperations
+from nmt.training.loss import cross_entropy
+from tests.ops.conftest import NEEDS_NATIVE, operations_of
+
+CPU = torch.device("cpu")
+FP32 = dtypes_of(torch.float32)
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(backend.VARIABLE, raising=False)
+
+
+@pytest.mark.parametrize("name", ["reference", "fused"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_plain_torch_runs_in_every_dtype(name: str, dtype: torch.dtype) -> None:
+    chosen = choose(name, CPU, dtype)
+    assert (chosen.name, chosen.why) == (name, "named by model.backend")
+
+
+def test_auto_takes_native_code_where_there_is_any() -> None:
+    expected = "native" if library.available() else "fused"
+    assert choose("auto", CPU, torch.float32).name == expected
+    assert why("auto", CPU, torch.float32).startswith(f"{expected} (")
+    assert choose("auto", CPU, torch.float16).name == "fused"
+    assert "float16" in why("auto", CPU, torch.float16) or not library.available()
+
+
+def test_the_choice_is_one_value_whatever_is_going_on() -> None:
+    x = torch.randn(3)
+    expected = operations("auto", x)
+    with torch.no_grad():
+        assert operations("auto", x) is expected
+    with torch.inference_mode():
+        assert operations("auto", x) is expected
+    assert operations("auto", x.clone().requires_grad_()) is expected
+    with torch.autocast("cpu", torch.bfloat16):
+        assert operations("auto", x) is choose("auto", CPU, torch.bfloat16).operations
+        assert operations("auto", x.double()) is choose("auto", CPU, torch.float64).operations
+
+
+def test_the_environment_stands_in_for_auto_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(backend.VARIABLE, "reference")
+    assert choose("auto", CPU, torch.float32).name == "reference"
+    assert why("auto", CPU, torch.float32) == "reference (named by NMT_BACKEND)"
+    assert choose("fused", CPU, torch.float32).name == "fused"
+    monkeypatch.setenv(backend.VARIABLE, "auto")
+    assert choose("auto", CPU, torch.float32).name != "reference"
+
+
+def test_a_wrong_name_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(backend.VARIABLE, "Fuse")
+    with pytest.raises(ConfigError) as error:
+        choose("auto", CPU, torch.float32)
+    assert str(error.value) == (
+        "NMT_BACKEND: got 'Fuse', allowed: auto, reference, fused, native, triton "
+        "(did you mean 'fused'?)"
+    )
+
+
+def test_a_backend_that_cannot_run_is_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigError) as error:
+        choose("triton", CPU, torch.float32)
+    message = str(error.value)
+    assert message.startswith(
+        "model.backend: got 'triton', which cannot compute on cpu: it is for cuda devices; "
+        "allowed here: auto, "
+    )
+    assert message.endswith("fused, reference")
+    with pytest.raises(ConfigError, match="native"):
+        choose("native", CPU, torch.float16)
+
+
+@pytest.mark.parametrize("name", ["fused", pytest.param("native", marks=NEEDS_NATIVE)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_every_backend_agrees_with_the_reference(name: str, dtype: torch.dtype) -> None:
+    """The check that a CUDA device gets; also where no gradient is wanted, and under autocast."""
+    own = operations_of(name, dtype)
+    before = torch.random.get_rng_state()
+    assert disagreement(own, CPU, dtype) == ""
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        assert disagreement(own, CPU, dtype) == ""
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+class _WrongValues(FusedOperations):
+    def additive_attention_step(self, query: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
+        return super().additive_attention_step(1.01 * query, *others)
+
+
+class _WrongGradients(FusedOperations):
+    """The values are right."""
+
+    def attentional_gru(self, gates: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super().attentional_gru(gates + 0.01 * (gates - gates.detach()), *others)
+
+
+class _NaN(FusedOperations):
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return super().linear(x, weight, bias) + torch.nan
+
+
+class _Crashing(FusedOperations):
+    def gru_layer(self, *arguments: object) -> tuple[Tensor, Tensor]:
+        raise RuntimeError("PTX was compiled\nwith an unsupported toolchain")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (_WrongValues, "additive_attention_step differs from the reference by 0.0"),
+        (_WrongGradients, "attentional_gru differs from the reference by 0.01"),
+        (_NaN, "linear differs from the reference by nan"),
+        (_Crashing, "gru_layer does not run: RuntimeError: PTX was compiled"),
+    ],
+)
+def test_a_wrong_operation_is_found_and_not_used(wrong: type[FusedOperations], reason: str) -> None:
+    def build() -> Operations:
+        return wrong(FP32, "cpu")
+
+    fused = FusedOperations(FP32, "cpu")
+    candidates = [
+        Candidate("triton", None, "", lambda: checked(build, CPU, torch.float32), build),
+        Candidate("fused", None, "", lambda: "", lambda: fused),
+    ]
+    with pytest.warns(RuntimeWarning, match="falling back") as seen:
+        chosen = first_that_runs(candidates)
+    assert chosen.operations is fused
+    assert chosen.name == "fused"
+    assert chosen.why.startswith(f"no triton: {reason}")
+    assert len(seen) == 1
+    assert "\n" not in chosen.why + str(seen[0].message)
+
+
+def test_what_cannot_even_be_built_is_not_used() -> None:
+    def build() -> Operations:
+        raise ImportError("no module named triton")
+
+    with pytest.warns(RuntimeWarning, match="no module named triton"):
+        assert checked(build, CPU, torch.float32) == "ImportError: no module named triton"
+
+
+def test_what_agrees_is_used_without_a_word() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert checked(lambda: FusedOperations(FP32, "cpu"), CPU, torch.float32) == ""
+
+
+def _forbid(monkeypatch: pytest.MonkeyPatch, *places: str) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("not plain torch")
+
+    for place in places:
+        monkeypatch.setattr(place, refuse)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_the_reference_is_plain_torch_throughout(
+    precision: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training, loss, a step and a search take no autograd function, product or C++ of ours."""
+    _forbid(
+        monkeypatch,
+        "torch.autograd.Function.apply",
+        "nmt.ops.products.product",
+        "nmt.ops.fused.linear.product",
+        "nmt.ops.native.library.function",
+        "nmt.ops.fused.operations.top_k",
+        "nmt.ops.fused.operations.int8_product",
+    )
+    torch.manual_seed(0)
+    config = RNNConfig.model_validate({"backend": "reference", "embedding": 5})
+    model = build_model(config, 29, 29)
+    ids, keep = torch.randint(4, 29, (3, 5)), torch.ones(3, 5).bool()
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+        cross_entropy(model(ids, keep, ids), ids, 29, 0.1).loss_sum.backward()
+        state = model.init_search_state(model.encode(ids, keep))
+        step = model.step(ids[:, 0], state)
+    own = operations(step.vocabulary.backend, step.features)
+    assert isinstance(own, ReferenceOperations)
+    assert not isinstance(own, FusedOperations)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_the_loss_is_computed_by_the_vocabularys_backend() -> None:
+    torch.manual_seed(0)
+    found = []
+    features, targets = torch.randn(2, 3, 5), torch.randint(4, 29, (2, 3))
+    for name in ("reference", "fused", "auto"):
+        torch.manual_seed(1)
+        vocabulary = VocabLinear(5, 29, backend=name)
+        torch.nn.init.normal_(vocabulary.weight)
+        found.append(cross_entropy(DecoderOutput(features, vocabulary), targets, 29).loss_sum)
+    for own in found[1:]:
+        torch.testing.assert_close(own, found[0])

@@ -1,0 +1,81 @@
+"""Learning rates by config, over updates and validations."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from nmt.optim.schedules import (
+    ConstantConfig,
+    CosineConfig,
+    InverseSqrtConfig,
+    PlateauConfig,
+    Schedule,
+    ScheduleConfig,
+)
+
+
+def _optimizer(lr: float = 2.0) -> torch.optim.Optimizer:
+    return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr)
+
+
+def _lrs(config: ScheduleConfig, n: int, total: int | None = None) -> list[float]:
+    optimizer = _optimizer()
+    schedule = Schedule(config, optimizer, total)
+    lrs = []
+    for _ in range(n):
+        lrs.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.after_update()
+    return lrs
+
+
+def test_constant_with_warmup() -> None:
+    assert _lrs(ConstantConfig(), 3) == [2.0, 2.0, 2.0]
+    assert _lrs(ConstantConfig(warmup=4), 6) == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
+
+
+def test_inverse_sqrt_peaks_at_the_end_of_the_warmup() -> None:
+    lrs = _lrs(InverseSqrtConfig(warmup=4), 16)
+    assert max(lrs) == lrs[3] == 2.0
+    assert lrs[15] == pytest.approx(2.0 * math.sqrt(4 / 16))
+
+
+def test_cosine_ends_at_its_floor() -> None:
+    lrs = _lrs(CosineConfig(floor=0.1), 11, total=10)
+    assert lrs[0] == 2.0
+    assert lrs[5] == pytest.approx(2.0 * 0.55)
+    assert lrs[10] == pytest.approx(0.2)
+    assert lrs == sorted(lrs, reverse=True)
+
+
+def test_plateau_halves_after_patience() -> None:
+    optimizer = _optimizer()
+    schedule = Schedule(PlateauConfig(decay=0.5, patience=1), optimizer, None)
+    for loss, lr in [(3.0, 2.0), (2.0, 2.0), (2.5, 2.0), (2.5, 1.0), (1.0, 1.0)]:
+        schedule.after_update()
+        schedule.after_validation(loss)
+        assert optimizer.param_groups[0]["lr"] == lr
+
+
+@pytest.mark.parametrize(
+    "config", [ConstantConfig(warmup=9), InverseSqrtConfig(warmup=3), PlateauConfig(patience=0)]
+)
+def test_a_schedule_continues_from_its_json(config: ScheduleConfig) -> None:
+    def advance(schedule: Schedule, optimizer: torch.optim.Optimizer, first: int) -> list[float]:
+        lrs = []
+        for step in range(first, first + 5):
+            optimizer.step()
+            schedule.after_update()
+            schedule.after_validation(float(step % 3))
+            lrs.append(optimizer.param_groups[0]["lr"])
+        return lrs
+
+    unbroken, optimizer = Schedule(config, one := _optimizer(), 20), one
+    advance(unbroken, optimizer, 0)
+    other = _optimizer()
+    resumed = Schedule(config, other, 20)
+    other.load_state_dict(optimizer.state_dict())
+    resumed.load_state_dict(json.loads(json.dumps(unbroken.state_dict())))
+    assert advance(unbroken, optimizer, 5) == advance(resumed, other, 5)

@@ -1,0 +1,212 @@
+"""What the build hook compiles when nmt is installed, and what it writes where it cannot."""
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from nmt.ops.native import library, manifest
+
+ROOT = Path(__file__).parents[1]
+NEEDS_COMPILER = pytest.mark.skipif(
+    not (shutil.which("c++") or shutil.which("g++")), reason="no C++ compiler"
+)
+
+
+@pytest.fixture
+def hook() -> ModuleType:
+    """hatch_build.py, imported from the root of the checkout."""
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Small C++ files that compile in no time."""
+    for name in ("CXX", "CXXFLAGS"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    exported = 'extern "C" __attribute__((visibility("default")))'
+    (folder / "search.cpp").write_text(f"{exported} int seven() {{ return 7; }}\n")
+    (folder / "numbers.h").write_text("struct bf16 {};\n")
+    (folder / "sequence.cpp").write_text('#include "numbers.h"\nusing Compute = COMPUTE;\n')
+    return folder
+
+
+def _written(folder: Path) -> Any:
+    return json.loads((folder / manifest.NAME).read_text())
+
+
+@NEEDS_COMPILER
+def test_one_library_is_compiled_for_this_processor(
+    hook: ModuleType, sources: Path, tmp_path: Path
+) -> None:
+    assert hook.build(tmp_path / "lib", sources=sources) == ""
+    (entry,) = _written(tmp_path / "lib")["libraries"]
+    assert entry["variant"] == "native"
+    assert set(entry["requires"]) == manifest.instruction_sets()
+    assert _written(tmp_path / "lib")["sources"] == manifest.source_digest(sources)
+    assert sorted(path.name for path in (tmp_path / "lib").iterdir()) == sorted(
+        [manifest.NAME, entry["file"]]
+    )
+
+
+@NEEDS_COMPILER
+def test_a_portable_build_has_one_for_each_variant_best_first(
+    hook: ModuleType, sources: Path, tmp_path: Path
+) -> None:
+    hook.build(tmp_path, portable=True, sources=sources)
+    variants = manifest.PORTABLE[platform.machine()]
+    found = _written(tmp_path)["libraries"]
+    assert [entry["variant"] for entry in found] == list(variants)
+    assert [set(entry["requires"]) for entry in found] == list(variants.values())
+
+
+@NEEDS_COMPILER
+def test_another_build_replaces_the_first_and_leaves_nothing_over(
+    hook: ModuleType, sources: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lib"
+    hook.build(folder, sources=sources)
+    before = _written(folder)
+    (sources / "search.cpp").write_text("int eight() { return 8; }\n")
+    hook.build(folder, sources=sources)
+    assert _written(folder)["sources"] != before["sources"]
+    assert [path.name for path in folder.glob("*.so")] == [_written(folder)["libraries"][0]["file"]]
+
+
+@pytest.mark.parametrize(
+    ("environment", "broken", "why"),
+    [
+        ({"CXX": "no-such-compiler"}, "", "no C++ compiler was found (no-such-compiler)"),
+        ({"PATH": "/nowhere"}, "", "no C++ compiler was found (c++ or g++)"),
+        ({"CXX": "false"}, "", "'false' failed: no message"),
+        ({"CXX": "c++ 'quoted"}, "", "CXX: No closing quotation"),
+        ({"CXX": "true", "CXXFLAGS": "'quoted"}, "", "CXXFLAGS: No closing quotation"),
+        pytest.param({}, "int broken(", "failed: ", marks=NEEDS_COMPILER),
+        pytest.param({"CXXFLAGS": "-no-such"}, "", "failed: ", marks=NEEDS_COMPILER),
+        ({"CXX": "sh -c 'printf \"error: \\\\377\" >&2; exit 1'"}, "", "failed: error: \ufffd"),
+    ],
+)
+def test_where_nothing_is_compiled_the_manifest_says_why(
+    environment: dict[str, str],
+    broken: str,
+    why: str,
+    hook: ModuleType,
+    sources: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    (sources / "search.cpp").write_text(broken)
+    assert why in hook.build(tmp_path / "lib", sources=sources)
+    written = _written(tmp_path / "lib")
+    assert written["libraries"] == []
+    assert why in written["why_not"]
+    assert "\n" not in written["why_not"]
+    assert library.load(tmp_path / "lib").why_not == f"when nmt was installed, {written['why_not']}"
+    assert [path.name for path in (tmp_path / "lib").iterdir()] == [manifest.NAME]
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("compiler", ["", " ", "c++ -g0"])
+def test_the_compiler_may_have_options_or_none_be_named(
+    compiler: str,
+    hook: ModuleType,
+    sources: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CXX", compiler)
+    monkeypatch.setenv("CXXFLAGS", "-DUNUSED -Wall")
+    assert hook.build(tmp_path / "lib", sources=sources) == ""
+
+
+@pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "vax")])
+def test_other_systems_and_architectures_get_none(
+    system: str, machine: str, hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.system", lambda: system)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    with pytest.raises(hook.CompilationError, match=r"Linux only|not known to run on vax"):
+        hook.variants(portable=True)
+
+
+def _initialize(hook: ModuleType, version: str) -> dict[str, Any]:
+    """What the hook makes of hatchling's build data; it uses no attribute of its own."""
+    data: dict[str, Any] = {"force_include": {}, "pure_python": True, "tag": None}
+    hook.NativeBuildHook.initialize(None, version, data)
+    return data
+
+
+def test_a_wheel_with_libraries_is_for_its_platform_only(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "build", lambda *_: "")
+    data = _initialize(hook, "standard")
+    assert list(data["force_include"].values()) == ["nmt/ops/native/lib"]
+    assert not data["pure_python"]
+    assert data["tag"].startswith("py3-none-")
+    assert data["tag"].endswith(f"_{platform.machine()}")
+
+
+def test_a_wheel_without_a_compiler_is_for_every_platform_unless_it_is_to_be_given_away(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    data = _initialize(hook, "standard")
+    assert (data["pure_python"], data["tag"]) == (True, None)
+    (folder,) = data["force_include"]
+    assert "no-such-compiler" in _written(Path(folder))["why_not"]
+    monkeypatch.setenv("NMT_PORTABLE_WHEEL", "1")
+    with pytest.raises(hook.CompilationError, match=r"no C\+\+ compiler was found"):
+        _initialize(hook, "standard")
+
+
+def test_an_editable_installation_compiles_into_the_tree(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+    monkeypatch.setattr(hook, "build", lambda folder: built.append(folder) or "")
+    assert _initialize(hook, "editable")["force_include"] == {}
+    assert built == [manifest.FOLDER]
+
+
+def test_a_slow_compiler_is_given_up(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hook, "SECONDS", 0.1)
+    with pytest.raises(hook.CompilationError, match=r"'sleep' took longer than 0.1 s"):
+        hook.run(["sleep", "9"])
+
+
+def test_the_command_line_form_reports_a_failure(tmp_path: Path) -> None:
+    """In a copy of the tree, so that this one keeps its libraries."""
+    copy = tmp_path / "nmt" / "ops" / "native"
+    shutil.copytree(manifest.FOLDER.parent, copy, ignore=shutil.ignore_patterns("lib"))
+    shutil.copy(ROOT / "hatch_build.py", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "hatch_build.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CXX": "no-such-compiler"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "no C++ compiler was found (no-such-compiler)\n",
+    )
+    assert (copy / "lib" / manifest.NAME).exists()

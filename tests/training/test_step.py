@@ -1,0 +1,223 @@
+"""Laws of one update: what it depends on, when it refuses, and what an error leaves behind."""
+
+import math
+from copy import deepcopy
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from training.toy import toy_state
+
+from nmt.data.batching import Batch, make_batch
+from nmt.device import Precision
+from nmt.training import step
+from nmt.training.loss import LossSum
+from nmt.training.state import TrainingState
+from nmt.training.step import DivergedError, StepSettings, train_step, translation_loss
+
+VOCAB = 10
+PAIRS = [((5, 6, 7), (8,)), ((9,), (4, 5, 6, 7)), ((4, 4), (6, 5)), ((8, 7), (9, 9, 9))]
+
+
+def batch(first: int = 0, last: int | None = None) -> Batch:
+    chosen = PAIRS[first:last]
+    return make_batch([src for src, _ in chosen], [tgt for _, tgt in chosen])
+
+
+def settings(**replaced: Any) -> StepSettings:
+    return StepSettings(VOCAB, **replaced)
+
+
+def sgd_state() -> TrainingState:
+    """Plain SGD with a rate of 1: a change of a weight is its gradient."""
+    torch.manual_seed(3)
+    state = toy_state(optimizer={"kind": "sgd"}, lr=1.0)
+    state.model.train()
+    return state
+
+
+def everything(state: TrainingState) -> dict[str, torch.Tensor]:
+    """Copies of the weights and of the optimiser's tensors."""
+    tensors, _ = state.state_dict()
+    optimizer = {name: t for name, t in tensors.items() if name.startswith("optimizer.")}
+    return deepcopy({**state.model.state_dict(), **optimizer})
+
+
+def assert_same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == two.keys()
+    assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
+
+
+@pytest.mark.parametrize("cuts", [(0, 4), (0, 1, 4), (0, 2, 4), (0, 1, 2, 3, 4)])
+def test_an_update_does_not_depend_on_how_its_tokens_are_cut(cuts: tuple[int, ...]) -> None:
+    """Micro-batches of other numbers of tokens give the same gradient and the same loss."""
+    whole, parts = sgd_state(), sgd_state()
+    expected = train_step(whole.model, whole.optimizer, [batch()], settings())
+    group = [batch(first, last) for first, last in pairwise(cuts)]
+    found = train_step(parts.model, parts.optimizer, group, settings())
+    assert found.n_tokens == expected.n_tokens == sum(len(tgt) + 1 for _, tgt in PAIRS)
+    assert found.nll_sum == pytest.approx(expected.nll_sum, rel=1e-6)
+    assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-5)
+    for name, weight in whole.model.state_dict().items():
+        torch.testing.assert_close(parts.model.state_dict()[name], weight, rtol=1e-5, atol=1e-6)
+
+
+def test_the_loss_and_the_norm_are_those_of_the_weights_before() -> None:
+    state = sgd_state()
+    loss = translation_loss(state.model, batch(), settings())
+    (loss.loss_sum / loss.n_tokens).backward()  # type: ignore[no-untyped-call]
+    gradients = {n: p.grad for n, p in state.model.named_parameters() if p.grad is not None}
+    state.optimizer.zero_grad()
+    before = everything(state)
+    result = train_step(state.model, state.optimizer, [batch()], settings())
+    assert result.nll_sum == float(loss.nll_sum)
+    assert result.loss == float(loss.nll_sum) / loss.n_tokens
+    norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients.values()))
+    assert result.grad_norm == pytest.approx(norm, rel=1e-5)
+    for name, gradient in gradients.items():
+        after = state.model.get_parameter(name)
+        torch.testing.assert_close(after, before[name] - gradient, rtol=1e-5, atol=1e-6)
+
+
+def test_the_change_is_no_longer_than_clip_norm() -> None:
+    state = sgd_state()
+    before = everything(state)
+    result = train_step(state.model, state.optimizer, [batch()], settings(clip_norm=0.01))
+    assert result.grad_norm > 0.01
+    changes = [p.detach() - before[n] for n, p in state.model.named_parameters()]
+    length = math.sqrt(sum(float(change.square().sum()) for change in changes))
+    assert length == pytest.approx(0.01, rel=1e-3)
+
+
+def test_smoothing_changes_the_update_and_not_what_is_reported() -> None:
+    plain, smooth = sgd_state(), sgd_state()
+    one = train_step(plain.model, plain.optimizer, [batch()], settings())
+    two = train_step(smooth.model, smooth.optimizer, [batch()], settings(label_smoothing=0.3))
+    assert one.nll_sum == two.nll_sum
+    assert one.grad_norm != two.grad_norm
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_weights_stay_fp32(precision: Precision) -> None:
+    state = sgd_state()
+    result = train_step(state.model, state.optimizer, [batch()], settings(precision=precision))
+    assert all(p.dtype == torch.float32 for p in state.model.parameters())
+    assert math.isfinite(result.loss)
+
+
+def poisoned(value: float, in_loss: bool) -> Any:
+    """The loss, with `value` in its sum or in the gradient alone."""
+
+    def loss_function(model: Any, micro_batch: Batch, settings: StepSettings) -> LossSum:
+        loss = translation_loss(model, micro_batch, settings)
+        if in_loss:
+            return loss._replace(nll_sum=loss.nll_sum * value)
+        return loss._replace(loss_sum=loss.loss_sum * value)
+
+    return loss_function
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(("in_loss", "what"), [(True, "loss is "), (False, "gradient norm is ")])
+def test_nan_is_refused_before_anything_changes(value: float, in_loss: bool, what: str) -> None:
+    state = toy_state()  # Adam
+    train_step(state.model, state.optimizer, [batch()], settings())
+    before, calls = everything(state), []
+    with pytest.raises(DivergedError, match=what):
+        train_step(
+            state.model,
+            state.optimizer,
+            [batch(0, 2), batch(2)],
+            settings(),
+            before_change=lambda: calls.append(1),
+            loss_function=poisoned(value, in_loss),
+        )
+    assert calls == []
+    assert_same(everything(state), before)
+    assert all(p.grad is None for p in state.model.parameters())
+
+
+def test_a_scaler_skips_an_overflow_and_lowers_its_scale() -> None:
+    state = toy_state()
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    weights = deepcopy(state.model.state_dict())
+    result = train_step(
+        state.model,
+        state.optimizer,
+        [batch()],
+        settings(scaler=scaler),
+        loss_function=poisoned(math.inf, in_loss=False),
+    )
+    assert not math.isfinite(result.grad_norm)
+    assert math.isfinite(result.loss)
+    assert scaler.get_scale() == 32.0
+    assert_same(state.model.state_dict(), weights)
+
+
+def test_a_scaler_does_not_change_the_update() -> None:
+    plain, scaled = sgd_state(), sgd_state()
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    train_step(plain.model, plain.optimizer, [batch()], settings(clip_norm=0.5))
+    train_step(scaled.model, scaled.optimizer, [batch()], settings(clip_norm=0.5, scaler=scaler))
+    for name, weight in plain.model.state_dict().items():
+        torch.testing.assert_close(scaled.model.state_dict()[name], weight)
+
+
+class FaultError(Exception):
+    """Raised on purpose."""
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_an_error_before_the_change_leaves_all_as_it_was(call: int) -> None:
+    """Then the next update is the one that would have come without the error."""
+    failed, unbroken = toy_state(), toy_state()
+    unbroken.model.load_state_dict(failed.model.state_dict())
+    before, n_calls = everything(failed), 0
+
+    def failing(model: Any, micro_batch: Batch, settings: StepSettings) -> LossSum:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == call:
+            raise FaultError
+        return translation_loss(model, micro_batch, settings)
+
+    group = [batch(0, 2), batch(2)]
+    with pytest.raises(FaultError):
+        train_step(failed.model, failed.optimizer, group, settings(), loss_function=failing)
+    assert_same(everything(failed), before)
+    for state in (failed, unbroken):
+        train_step(state.model, state.optimizer, group, settings())
+    assert_same(dict(failed.model.state_dict()), dict(unbroken.model.state_dict()))
+
+
+def test_before_change_is_called_once_and_before_the_optimiser() -> None:
+    state = toy_state()
+    before = everything(state)
+    calls = []
+
+    def check() -> None:
+        calls.append(1)
+        assert_same(everything(state), before)
+
+    train_step(state.model, state.optimizer, [batch(0, 2), batch(2)], settings(), check)
+    assert calls == [1]
+    assert not torch.equal(
+        state.model.state_dict()["decoder.output.weight"], before["decoder.output.weight"]
+    )
+
+
+def test_the_numbers_of_an_update_are_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many micro-batches there are: each fetch would wait for a GPU."""
+    fetches: list[int] = []
+    fetch = step._fetch
+
+    def counted(nll_sums: Any, n_tokens: int, grad_norm: torch.Tensor) -> Any:
+        fetches.append(len(nll_sums))
+        assert all(isinstance(nll_sum, torch.Tensor) for nll_sum in nll_sums)
+        return fetch(nll_sums, n_tokens, grad_norm)
+
+    monkeypatch.setattr(step, "_fetch", counted)
+    state = toy_state()
+    train_step(state.model, state.optimizer, [batch(0, 1), batch(1, 3), batch(3)], settings())
+    assert fetches == [3]
