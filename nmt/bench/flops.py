@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from nmt.data.batching import Batch
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.text.vocabulary import PAD_ID, padded_rows
+from nmt.models.vocabulary import padded_rows
+from nmt.text.vocabulary import PAD_ID
 
 BACKWARD = 2
 """Backward's products by forward's."""
@@ -66,11 +67,12 @@ def products(config: RNNConfig, amount: Amount, tgt_vocab: int) -> list[Product]
     """The forward products of the GRU with additive attention, one layer each, plain readout."""
     assert isinstance(config.attention, AdditiveConfig)
     assert config.layers == 1
-    assert config.readout.kind == "plain"
+    assert config.encoder.cell == config.decoder.cell == "gru"
+    assert config.decoder.readout.kind == "plain"
     assert config.decoder.kind == "bahdanau"
-    assert config.initial_state == "tanh"
+    assert config.decoder.initial_state == "tanh"
     embedding, hidden, memory = config.embedding, config.hidden, config.memory_size
-    reader = config.encoder_hidden or hidden
+    reader = config.encoder.hidden or hidden
     size = config.attention.size or hidden
     src, tgt = amount.src, amount.tgt
     return [

@@ -129,14 +129,14 @@ def textbook_of(
     own = plain.state_dict()
     dtype = own["decoder.output.weight"].dtype  # weights in fp64 would be rounded to fp32
     model = TextbookSeq2Seq(config, src_vocab, tgt_vocab).to(dtype)
-    gates = [own[f"decoder.cell.{part}_gates.weight"] for part in ("embedding", "context")]
+    gates = [own[f"decoder.cell.{part}_gates.weight"] for part in ("input", "context")]
     weights = {
         "src_embedding.weight": own["encoder.embedding.weight"][:src_vocab],
         "tgt_embedding.weight": own["decoder.embedding.weight"][:tgt_vocab],
         "first.weight": own["decoder.initial.W_s.0.weight"],
         "first.bias": own["decoder.initial.W_s.0.bias"],
         "cell.weight_ih": torch.cat(gates, dim=1),
-        "cell.bias_ih": own["decoder.cell.embedding_gates.bias"],
+        "cell.bias_ih": own["decoder.cell.input_gates.bias"],
         "cell.weight_hh": own["decoder.cell.hidden_gates.weight"],
         "cell.bias_hh": own["decoder.cell.hidden_gates.bias"],
         "output.weight": own["decoder.output.weight"][:tgt_vocab],

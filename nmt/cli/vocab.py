@@ -114,8 +114,8 @@ def _describe(tokenizers: "Tokenizers", side: Side) -> str:
     config = tokenizer.config
     kind = f"{config.kind} {config.model_type}" if config.kind == "sentencepiece" else config.kind
     return (
-        f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces in "
-        f"{tokenizer.vocab.padded_size:,} rows, {kind}{', joint' if tokenizers.joint else ''}"
+        f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces, "
+        f"{kind}{', joint' if tokenizers.joint else ''}"
     )
 
 
@@ -127,7 +127,6 @@ def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, json_:
                 "lang": tokenizer.lang,
                 "config": tokenizer.config.model_dump(mode="json"),
                 "size": len(tokenizer.vocab),
-                "padded_size": tokenizer.vocab.padded_size,
                 "pieces": tokenizer.vocab.pieces[:first],
             }
             for name, tokenizer in chosen.items()

@@ -31,7 +31,7 @@ from nmt.models.attention.scores import (
     GeneralConfig,
     ScaledDotConfig,
 )
-from nmt.models.vocabulary import initialise
+from nmt.models.initialisation import initialise
 
 Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian"]
 _CONFIGS = {

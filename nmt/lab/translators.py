@@ -28,6 +28,7 @@ from nmt.models.attention.weighting import (
 )
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
+from nmt.models.recurrent.rnn_config import EncoderConfig
 from nmt.ops.masks import keep_from_lengths, keep_like
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED
 from nmt.training.step import StepSettings, train_step
@@ -72,8 +73,10 @@ def train(
     config = RNNConfig(
         embedding=options.embedding,
         hidden=options.hidden,
-        encoder_hidden=options.hidden // (2 if options.bidirectional else 1),
-        bidirectional=options.bidirectional,
+        encoder=EncoderConfig(
+            hidden=options.hidden // (2 if options.bidirectional else 1),
+            bidirectional=options.bidirectional,
+        ),
         dropout=0.0,
         attention=AdditiveConfig(weights=weights),
     )

@@ -39,12 +39,14 @@ class Memory(BatchFirst):
     """The annotations that attention reads: of words today, of any places in general.
 
     `values` are the annotations, `keep` says which may be attended (padding may not), and
-    `final` summarises the whole source for the decoder's initial state.
+    `final` summarises the whole source for the decoder's initial state; `final_cell` likewise, by
+    the cell states of an LSTM.
     """
 
     values: Float[Tensor, "B S M"]
     keep: Bool[Tensor, "B S"]
     final: Float[Tensor, "B L M"]
+    final_cell: Float[Tensor, "B L M"] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,15 @@
 """Every architecture by its config; to add one: its file, and its name in the union below."""
 
-from collections.abc import Callable, Sequence
 from typing import Annotated
 
+import torch
 from pydantic import Field
-from torch.overrides import TorchFunctionMode
+from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq
+from nmt.models.initialisation import initialise
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
-from nmt.models.vocabulary import initialise
 
 ModelConfig = Annotated[RNNConfig | TransformerConfig, Field(discriminator="kind")]
 
@@ -25,25 +25,19 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
 
 
 def bare_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
-    """The same model with weights that are yet to be loaded: they are whatever the memory holds.
+    """The model of these sizes on the CPU, with weights that are yet to be loaded.
 
-    To make initial values takes longer than to load better ones.
+    They are whatever the memory holds: drawing first values takes longer than loading.
     """
-    with _Uninitialised():
-        return config.build(src_vocab, tgt_vocab)
-
-
-class _Uninitialised(TorchFunctionMode):
-    """Leaves tensors as they are where a module being built would fill them."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., object],
-        types: Sequence[type],
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
-    ) -> object:
-        kwargs = kwargs or {}
-        if getattr(func, "__module__", None) == "torch.nn.init":
-            return kwargs.get("tensor", args[0] if args else None)
-        return func(*args, **kwargs)
+    with torch.device("meta"):
+        model = config.build(src_vocab, tgt_vocab)
+    # Module.to_empty would part tied weights.
+    on_cpu: dict[Tensor, nn.Parameter] = {}
+    for module in model.modules():
+        for name, weight in module.named_parameters(recurse=False):
+            if weight not in on_cpu:
+                on_cpu[weight] = nn.Parameter(torch.empty_like(weight, device="cpu"))
+            setattr(module, name, on_cpu[weight])
+        for name, buffer in module.named_buffers(recurse=False):
+            setattr(module, name, torch.empty_like(buffer, device="cpu"))
+    return model

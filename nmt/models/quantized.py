@@ -5,18 +5,19 @@ inputs at each call. Embeddings and the arithmetic of attention stay in fp32.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq, Vocabulary
-from nmt.models.recurrent.gru import PaddedGRU
+from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, LSTMCell
+from nmt.models.recurrent.encoder import EncoderStates, PaddedGRU, PaddedLSTM, weights_by_direction
 from nmt.models.vocabulary import VocabLinear
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.directions import in_directions
-from nmt.ops.reference import gru_cell, unroll_gru
 
 _MIN_OUTPUTS = 64
 """With fewer outputs, quantizing a layer's input costs more than the product saves."""
@@ -101,57 +102,57 @@ class Int8Vocabulary(Vocabulary):
         return self.linear.weight, self.linear.bias
 
 
-class Int8GRUCell(nn.Module):
-    """torch.nn.GRUCell in int8."""
+def int8_cell(kind: CellKind, weights: Sequence[Tensor], backend: BackendName = "auto") -> Cell:
+    """A cell in int8; `weights` are weight_ih, weight_hh, bias_ih and bias_hh as in torch."""
+    w_ih, w_hh, b_ih, b_hh = weights
+    cell = CELLS[kind](w_ih.shape[1], w_hh.shape[1])
+    setattr(cell, "input_gates", Int8Linear(w_ih, b_ih, backend))  # noqa: B010 - another class of layer
+    setattr(cell, "hidden_gates", Int8Linear(w_hh, b_hh, backend))  # noqa: B010
+    return cell
 
-    def __init__(
-        self,
-        w_ih: Tensor,
-        w_hh: Tensor,
-        b_ih: Tensor,
-        b_hh: Tensor,
-        backend: BackendName = "auto",
-    ) -> None:
+
+def _states_of(cell: Cell, n_steps: int, x: Float[Tensor, "N I"]) -> Float[Tensor, "N X"]:
+    """The states after each step, an LSTM's cell state beside them; see ops.directions.Reader."""
+    gates = cell.input_gates(x).unflatten(0, (n_steps, -1))
+    zeros = gates.new_zeros(gates.shape[1], gates.shape[2] // cell.n_gates)
+    state: CellState = (zeros, zeros if isinstance(cell, LSTMCell) else None)
+    states = []
+    for x_gates in gates:
+        state = cell(x_gates, state)
+        states.append(torch.cat([part for part in state if part is not None], dim=1))
+    return torch.cat(states)
+
+
+class Int8Layers(nn.Module):
+    """PaddedGRU or PaddedLSTM in int8."""
+
+    def __init__(self, exact: PaddedGRU | PaddedLSTM) -> None:
         super().__init__()
-        self.input_gates = Int8Linear(w_ih, b_ih, backend)
-        self.hidden_gates = Int8Linear(w_hh, b_hh, backend)
-
-    def forward(
-        self, x: Float[Tensor, "B I"], hidden: Float[Tensor, "B H"]
-    ) -> Float[Tensor, "B H"]:
-        """The next hidden state."""
-        return gru_cell(self.input_gates(x), self.hidden_gates(hidden), hidden)
-
-    def unroll(self, n_steps: int, x: Float[Tensor, "N I"]) -> Float[Tensor, "N H"]:
-        """Every state; see nmt.ops.directions.Reader."""
-        return unroll_gru(self.input_gates(x).unflatten(0, (n_steps, -1)), self.hidden_gates)
-
-
-class Int8GRU(nn.Module):
-    """PaddedGRU in int8."""
-
-    def __init__(self, exact: PaddedGRU) -> None:
-        super().__init__()
+        self.kind: CellKind = "gru" if isinstance(exact, PaddedGRU) else "lstm"
         self.layers = nn.ModuleList(
-            nn.ModuleList(Int8GRUCell(*weights, exact.backend) for weights in exact.directions(i))
+            nn.ModuleList(
+                int8_cell(self.kind, weights, exact.backend)
+                for weights in weights_by_direction(exact, i)
+            )
             for i in range(exact.num_layers)
         )
 
-    def read(
-        self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]
-    ) -> tuple[Float[Tensor, "B S M"], Float[Tensor, "B L M"]]:
+    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
         """See PaddedGRU.read."""
         finals = []
         for layer in self.layers:
             assert isinstance(layer, nn.ModuleList)
-            cells = [cell for cell in layer if isinstance(cell, Int8GRUCell)]
-            x, final = in_directions(x, lengths, [cell.unroll for cell in cells])
-            finals.append(final)
-        return x, torch.stack(finals, dim=1)
+            cells = [cell for cell in layer if isinstance(cell, Cell)]
+            parts = (len(cells), 1 if self.kind == "gru" else 2, -1)
+            states, final = in_directions(x, lengths, [partial(_states_of, c) for c in cells])
+            x = states.reshape(*states.shape[:2], *parts)[:, :, :, 0].flatten(2)
+            finals.append(final.view(len(final), *parts).transpose(1, 2).flatten(2))
+        hidden, *cell_states = torch.stack(finals, dim=1).unbind(2)
+        return EncoderStates(x, hidden, cell_states[0] if cell_states else None)
 
 
 def in_int8(model: Seq2Seq) -> Seq2Seq:
-    """A copy of the model in eval mode, with linear layers, GRUs and vocabulary in int8."""
+    """A copy of the model in eval mode, with linear and recurrent layers and vocabulary in int8."""
     copied = copy.deepcopy(model).eval()
     modules = list(copied.modules())
     backend = next(module.backend for module in modules if isinstance(module, Vocabulary))
@@ -159,11 +160,8 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
         for name, layer in module.named_children():
             if isinstance(layer, VocabLinear):
                 setattr(module, name, Int8Vocabulary(layer))
-            elif isinstance(layer, PaddedGRU):
-                setattr(module, name, Int8GRU(layer))
-            elif isinstance(layer, nn.GRUCell):
-                weights = (layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh)
-                setattr(module, name, Int8GRUCell(*weights, backend))
+            elif isinstance(layer, PaddedGRU | PaddedLSTM):
+                setattr(module, name, Int8Layers(layer))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
                 setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))
     return copied

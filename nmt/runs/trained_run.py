@@ -105,7 +105,7 @@ def _specs_of_model(
     """
     try:
         with torch.device("meta"):
-            weights = bare_model(config, *sizes).state_dict(keep_vars=True)
+            weights = config.build(*sizes).state_dict(keep_vars=True)
     except RuntimeError as error:  # more numbers than can be counted
         reason = str(error).partition("\n")[0]
         raise CheckpointError(f"{where}: model: no such model can be built: {reason}") from None

@@ -15,13 +15,6 @@ NO_SURFACES: Mapping[int, str] = MappingProxyType({})
 MAX_SIZE = 1_000_000
 """Pieces of a vocabulary at most: it takes half a gigabyte."""
 
-TABLE_MULTIPLE = 64  # rows; a matrix product over 8,003 columns is a third slower than over 8,064
-
-
-def padded_rows(n_pieces: int) -> int:
-    """Rows of an embedding or output table: `n_pieces` rounded up to a multiple of 64."""
-    return -(-n_pieces // TABLE_MULTIPLE) * TABLE_MULTIPLE
-
 
 @dataclass(frozen=True)
 class Vocab:
@@ -54,15 +47,10 @@ class Vocab:
     def __len__(self) -> int:
         return len(self.pieces)
 
-    @property
-    def padded_size(self) -> int:
-        """Rows of the embedding and output tables."""
-        return padded_rows(len(self.pieces))
-
     def id_of(self, piece: str) -> int:
         """The id of `piece`, or UNK_ID."""
         return self._ids.get(piece, UNK_ID)
 
     def piece_of(self, id_: int) -> str:
-        """The piece of an id; a row that only pads the table reads as `<unk>`."""
+        """The piece of an id; one beyond the vocabulary reads as `<unk>`."""
         return self.pieces[id_ if 0 <= id_ < len(self.pieces) else UNK_ID]

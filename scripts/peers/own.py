@@ -49,12 +49,14 @@ class Own(Toolkit):
             "model": {
                 "embedding": settings.embedding,
                 "hidden": settings.hidden,
-                "encoder_hidden": settings.hidden // 2 if self.form == "half" else None,
-                "readout": (
-                    {"kind": "deep", "size": settings.hidden, "activation": "tanh"}
-                    if self.form == "deep"
-                    else {"kind": "plain"}
-                ),
+                "encoder": {"hidden": settings.hidden // 2 if self.form == "half" else None},
+                "decoder": {
+                    "readout": (
+                        {"kind": "deep", "size": settings.hidden, "activation": "tanh"}
+                        if self.form == "deep"
+                        else {"kind": "plain"}
+                    )
+                },
                 "dropout": settings.dropout,
             },
             "train": {

@@ -10,6 +10,7 @@ from nmt.bench.sizes import Sizes, sizes_of
 from nmt.data.batching import make_batch
 from nmt.errors import ConfigError
 from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn_config import EncoderConfig
 from nmt.ops.masks import keep_from_lengths
 
 SIZES = Sizes(batch=3, src=5, tgt=7, embedding=11, hidden=13, vocabulary=129)
@@ -22,7 +23,7 @@ def test_the_count_is_torchs(
     encoder_hidden: int | None, attention_size: int | None, bidirectional: bool
 ) -> None:
     config = SIZES.model().model_copy(
-        update={"encoder_hidden": encoder_hidden, "bidirectional": bidirectional}
+        update={"encoder": EncoderConfig(hidden=encoder_hidden, bidirectional=bidirectional)}
     )
     attention = config.attention.model_copy(update={"size": attention_size})
     # torch counts every product of the reference; the fused operations repeat some going backward.
@@ -38,7 +39,7 @@ def test_the_count_is_torchs(
     own = products(config, material.amount, SIZES.vocabulary)
     assert sum(product.flops for product in own) == forward
     # Nobody asks for the gradient of the encoder's first states.
-    reader = config.encoder_hidden or config.hidden
+    reader = config.encoder.hidden or config.hidden
     not_needed = 2 * SIZES.batch * reader * 3 * config.memory_size
     counted = training_flops(config, material.amount, SIZES.vocabulary)
     assert counted - not_needed == counter.get_total_flops()

@@ -312,18 +312,19 @@ def test_a_place_sees_its_surroundings_alike_on_all_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    "attention",
+    "decoder",
     [
-        {"kind": "scaled_dot"},
-        {"kind": "multi_head", "heads": 2},
-        {"kind": "additive", "weights": {"kind": "hard"}},
+        {"attention": {"kind": "scaled_dot"}},
+        {"attention": {"kind": "multi_head", "heads": 2}},
+        {"attention": {"kind": "additive", "weights": {"kind": "hard"}}},
+        {"cell": "lstm"},
     ],
-    ids=lambda attention: attention["kind"],
+    ids=str,
 )
-def test_other_attentions_learn_too(attention: object) -> None:
+def test_other_decoders_learn_too(decoder: dict[str, object]) -> None:
     """The captioner takes what the decoder takes; attention that samples adds its own loss."""
     sizes = {"hidden": 32, "annotation": 32, "pictures": 4, "updates": 15}
-    options = CaptionsOptions.model_validate({"attention": attention, **sizes})
+    options = CaptionsOptions.model_validate({**decoder, **sizes})
     torch.manual_seed(1)
     lexicon = Lexicon()
     things = [Arrangement("alone", (RED_CIRCLE,)), Arrangement("alike", (BLUE_STAR,))]

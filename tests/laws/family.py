@@ -96,6 +96,7 @@ def is_placed(name: str) -> bool:
 
 
 _SMALL = {"kind": "rnn", "embedding": 5, "hidden": 7, "dropout": 0.0}
+_LSTM = {"kind": "bahdanau", "cell": "lstm"}
 _SMALL_TRANSFORMER = {
     "kind": "transformer",
     "size": 14,
@@ -112,11 +113,10 @@ MODELS = {
     "rnn-luong-two-layers-local": {
         **_SMALL,
         "layers": 2,
-        "decoder": {"kind": "luong"},
+        "decoder": {"kind": "luong", "readout": {"kind": "deep", "size": 13}},
         "attention": {"kind": "general", "span": {"kind": "local_p", "window": 1}},
-        "readout": {"kind": "deep", "size": 13},
     },
-    "rnn-dot": {**_SMALL, "hidden": 14, "encoder_hidden": 7, "attention": {"kind": "dot"}},
+    "rnn-dot": {**_SMALL, "hidden": 14, "encoder": {"hidden": 7}, "attention": {"kind": "dot"}},
     "rnn-multi-head": {
         **_SMALL,
         "attention": {"kind": "multi_head", "heads": 7, "over": {"kind": "additive"}},
@@ -145,21 +145,69 @@ MODELS = {
     "rnn-two-layers": {**_SMALL, "layers": 2},
     "rnn-unidirectional-copy": {
         **_SMALL,
-        "bidirectional": False,
-        "initial_state": "copy",
+        "encoder": {"bidirectional": False},
+        "decoder": {"kind": "bahdanau", "initial_state": "copy"},
         "layers": 2,
     },
     "rnn-backward-deep": {
         **_SMALL,
-        "encoder_hidden": 3,
-        "initial_state": "tanh_backward",
-        "readout": {"kind": "deep", "size": 13},
+        "encoder": {"hidden": 3},
+        "decoder": {
+            "kind": "bahdanau",
+            "initial_state": "tanh_backward",
+            "readout": {"kind": "deep", "size": 13},
+        },
     },
     "rnn-learned-tied": {
         **_SMALL,
-        "initial_state": "learned",
-        "readout": {"kind": "deep", "size": 5, "activation": "tanh"},
+        "decoder": {
+            "kind": "bahdanau",
+            "initial_state": "learned",
+            "readout": {"kind": "deep", "size": 5, "activation": "tanh"},
+        },
         "tie_embeddings": "all",
+    },
+    "lstm": {**_SMALL, "encoder": {"cell": "lstm"}, "decoder": _LSTM},
+    "lstm-fixed-context": {
+        **_SMALL,
+        "encoder": {"cell": "lstm"},
+        "decoder": _LSTM,
+        "attention": {"kind": "none"},
+    },
+    "lstm-above-gru-two-layers": {
+        **_SMALL,
+        "layers": 2,
+        "decoder": {**_LSTM, "initial_state": "tanh_backward"},
+    },
+    "gru-above-lstm": {**_SMALL, "encoder": {"cell": "lstm", "hidden": 3}},
+    "lstm-copy-coverage-two-layers": {
+        **_SMALL,
+        "layers": 2,
+        "encoder": {"cell": "lstm", "bidirectional": False},
+        "decoder": {**_LSTM, "initial_state": "copy"},
+        "attention": {"kind": "additive", "coverage": {"kind": "sum"}},
+    },
+    "lstm-luong-local-two-layers": {
+        **_SMALL,
+        "layers": 2,
+        "encoder": {"cell": "lstm"},
+        "decoder": {**_LSTM, "kind": "luong", "readout": {"kind": "deep", "size": 13}},
+        "attention": {"kind": "general", "span": {"kind": "local_p", "window": 1}},
+    },
+    "lstm-hard-learned-tied": {
+        **_SMALL,
+        "decoder": {
+            **_LSTM,
+            "initial_state": "learned",
+            "readout": {"kind": "deep", "size": 5, "activation": "tanh"},
+        },
+        "attention": {"kind": "additive", "weights": {"kind": "hard"}},
+        "tie_embeddings": "all",
+    },
+    "lstm-multi-head": {
+        **_SMALL,
+        "decoder": _LSTM,
+        "attention": {"kind": "multi_head", "heads": 7},
     },
     "transformer": {**_SMALL_TRANSFORMER},
     "transformer-one-layer-all-maps": {

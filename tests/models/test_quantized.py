@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from nmt.models.catalog import build_model
-from nmt.models.quantized import Int8GRU, Int8GRUCell, Int8Linear, Int8Vocabulary, in_int8
-from nmt.models.recurrent.gru import PaddedGRU
+from nmt.models.quantized import Int8Layers, Int8Linear, Int8Vocabulary, in_int8, int8_cell
+from nmt.models.recurrent.cells import CELLS, CellKind
+from nmt.models.recurrent.encoder import PaddedGRU, PaddedLSTM
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.models.vocabulary import VocabLinear
@@ -19,7 +20,19 @@ CONFIGS = {
         {**RNN, "attention": {"kind": "concat", "size": 71}, "layers": 2}
     ),
     "rnn-deep-tied": RNNConfig.model_validate(
-        {**RNN, "readout": {"kind": "deep", "size": 41}, "tie_embeddings": "all"}
+        {
+            **RNN,
+            "decoder": {"kind": "bahdanau", "readout": {"kind": "deep", "size": 41}},
+            "tie_embeddings": "all",
+        }
+    ),
+    "lstm": RNNConfig.model_validate(
+        {
+            **RNN,
+            "layers": 2,
+            "encoder": {"cell": "lstm", "bidirectional": False},
+            "decoder": {"kind": "luong", "cell": "lstm", "initial_state": "copy"},
+        }
     ),
     "transformer": TransformerConfig(size=68, heads=2, layers=2),
 }
@@ -76,22 +89,29 @@ def test_zeros_give_the_bias() -> None:
     assert torch.equal(layer(torch.zeros(1, 131))[0], layer.bias)
 
 
+@pytest.mark.parametrize("kind", CELLS)
 @pytest.mark.parametrize("bidirectional", [True, False])
 @torch.inference_mode()
-def test_a_gru_is_near_the_exact_one_and_reads_each_sentence_alone(bidirectional: bool) -> None:
+def test_layers_are_near_the_exact_ones_and_read_each_sentence_alone(
+    bidirectional: bool, kind: CellKind
+) -> None:
     """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
     torch.manual_seed(0)
-    exact = PaddedGRU(41, 64, 2, 0.0, bidirectional, backend="fused").eval()
-    layers = Int8GRU(exact)
+    sizes = (41, 64, 2, 0.0, bidirectional, "fused")
+    exact = (PaddedGRU if kind == "gru" else PaddedLSTM)(*sizes).eval()
+    layers = Int8Layers(exact)
     x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
-    values, finals = layers.read(x, lengths)
-    for own, expected in zip((values, finals), exact.read(x, lengths), strict=True):
-        torch.testing.assert_close(own, expected, atol=0.05, rtol=0)
-        assert not torch.equal(own, expected)
+    values, *finals = layers.read(x, lengths)
+    assert (finals[1] is None) == (kind == "gru")
+    for own, expected in zip((values, *finals), exact.read(x, lengths), strict=True):
+        if own is not None:
+            torch.testing.assert_close(own, expected, atol=0.05, rtol=0)
+            assert not torch.equal(own, expected)
     for i, length in enumerate(lengths):
         alone = layers.read(x[i : i + 1, :length], lengths[i : i + 1])
         assert torch.equal(values[i, :length], alone[0][0])
-        assert torch.equal(finals[i], alone[1][0])
+        for own, other in zip(finals, alone[1:], strict=True):
+            assert own is None or torch.equal(own[i], other[0])
         assert (values[i, length:] == 0).all()
 
 
@@ -99,9 +119,10 @@ def test_a_gru_is_near_the_exact_one_and_reads_each_sentence_alone(bidirectional
 def test_a_cell_is_near_the_exact_one() -> None:
     torch.manual_seed(0)
     exact = nn.GRUCell(41, 67)
-    cell = Int8GRUCell(exact.weight_ih, exact.weight_hh, exact.bias_ih, exact.bias_hh)
+    cell = int8_cell("gru", (exact.weight_ih, exact.weight_hh, exact.bias_ih, exact.bias_hh))
     x, hidden = torch.randn(5, 41), torch.randn(5, 67)
-    torch.testing.assert_close(cell(x, hidden), exact(x, hidden), atol=0.03, rtol=0)
+    found, _ = cell(cell.input_gates(x), (hidden, None))
+    torch.testing.assert_close(found, exact(x, hidden), atol=0.03, rtol=0)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -115,9 +136,11 @@ def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) ->
     rounded = in_int8(model)
     kinds = {type(module) for module in rounded.modules()}
     assert {Int8Linear, Int8Vocabulary} <= kinds
-    assert kinds.isdisjoint({nn.GRU, PaddedGRU, nn.GRUCell})
-    assert name == "transformer" or Int8GRU in kinds
-    assert name != "rnn-concat" or Int8GRUCell in {type(cell) for cell in rounded.decoder.upper}
+    assert kinds.isdisjoint({nn.GRU, PaddedGRU, nn.LSTM, PaddedLSTM})
+    assert name == "transformer" or Int8Layers in kinds
+    if name in ("rnn-concat", "lstm"):
+        upper = rounded.decoder.upper
+        assert all(isinstance(cell.hidden_gates, Int8Linear) for cell in upper)
     assert torch.equal(model(src_ids, keep, tgt_in).logits, expected)
     near = 0.1 * expected[..., :79].abs().max().item()
     found = rounded(src_ids, keep, tgt_in).logits

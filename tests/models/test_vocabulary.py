@@ -6,7 +6,13 @@ import torch
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
-from nmt.models.vocabulary import VocabLinear
+from nmt.models.vocabulary import PieceEmbedding, VocabLinear, padded_rows
+
+
+@pytest.mark.parametrize(("n", "rows"), [(4, 64), (63, 64), (64, 64), (65, 128), (8003, 8064)])
+def test_tables_are_padded_to_a_multiple_of_64(n: int, rows: int) -> None:
+    assert padded_rows(n) == rows
+    assert len(PieceEmbedding(n, 2).weight) == len(VocabLinear(2, n).weight) == rows
 
 
 @pytest.mark.parametrize("vocab_size", [60, 6000])
@@ -33,9 +39,7 @@ def test_after_a_normalisation_too() -> None:
 @pytest.mark.parametrize("tied", ["target", "all"])
 def test_a_tied_vocabulary_layer_is_drawn_as_an_embedding(tied: str) -> None:
     torch.manual_seed(0)
-    config = RNNConfig.model_validate(
-        {"hidden": 64, "embedding": 64, "tie_embeddings": tied, "initial_state": "tanh"}
-    )
+    config = RNNConfig.model_validate({"hidden": 64, "embedding": 64, "tie_embeddings": tied})
     model = build_model(config, 3000, 3000)
     weight = model.get_submodule("decoder.output").weight
     assert isinstance(weight, torch.Tensor)

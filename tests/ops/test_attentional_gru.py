@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.base import Memory
-from nmt.models.recurrent.gru import ContextGRUCell
+from nmt.models.recurrent.cells import GRUCell
 from nmt.ops.backend import BackendName
 from nmt.ops.precision import compute_dtype, dtypes_of
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
@@ -89,7 +89,7 @@ def _loop(
     v: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same by the plain modules, step by step."""
-    cell = ContextGRUCell(1, M, H, "reference")
+    cell = GRUCell(1, H, backend="reference")
     attention = AdditiveAttention(H, M, K, "reference")
     memory = attention.begin(Memory(values.detach().float(), keep, torch.zeros(B, 1, M)))
     looking = type(memory)(keys, values, keep, memory.queries, None)
@@ -103,7 +103,7 @@ def _loop(
         look = torch.func.functional_call(attention, of_attention, (state.unsqueeze(1), looking))
         context = look.context.squeeze(1)
         gates_of_both = x + context @ W_c.t()
-        state = torch.func.functional_call(cell, of_cell, (gates_of_both, state))
+        state, _ = torch.func.functional_call(cell, of_cell, (gates_of_both, (state, None)))
         for kept, new in ((states, state), (contexts, context), (weights, look.weights[:, 0])):
             kept.append(new)
     return torch.stack(states), torch.stack(contexts), torch.stack(weights)

@@ -108,10 +108,10 @@ def test_our_own_config_is_one_that_nmt_reads(exported: Exported, tmp_path: Path
     Own("bf16").write(tmp_path, exported, SETTINGS)
     config = load_config(tmp_path / "config.yaml")
     assert config.model.hidden == 24
-    assert config.model.encoder_hidden is None
+    assert config.model.encoder.hidden is None
     (tmp_path / "half").mkdir()
     Own("fp32", "half").write(tmp_path / "half", exported, SETTINGS)
-    assert load_config(tmp_path / "half" / "config.yaml").model.encoder_hidden == 12
+    assert load_config(tmp_path / "half" / "config.yaml").model.encoder.hidden == 12
     assert config.train.precision == "bf16"
     assert config.train.steps == 40
     pairs = [

@@ -53,8 +53,16 @@ CONTRADICTIONS = {
         ("model.tie_embeddings=none", "model.embedding=512", "model.hidden=3"),
     ),
     "direction": (
-        ("model.initial_state=tanh_backward", "model.bidirectional=false"),
-        ("model.initial_state=zeros", "model.bidirectional=true"),
+        ("model.decoder.initial_state=tanh_backward", "model.encoder.bidirectional=false"),
+        ("model.decoder.initial_state=zeros", "model.encoder.bidirectional=true"),
+    ),
+    "cells": (
+        (
+            "model.decoder.cell=lstm",
+            "model.decoder.initial_state=copy",
+            "model.encoder.bidirectional=false",
+        ),
+        ("model.encoder.cell=lstm", "model.decoder.cell=gru", "model.decoder.initial_state=tanh"),
     ),
     "heads": (("model.kind=transformer", "model.heads=7"), ("model.heads=8", "model.size=7")),
     "n-best": (("search.n_best=9", "search.beam=3"), ("search.n_best=3", "search.beam=9")),

@@ -26,6 +26,7 @@ from nmt.training import report, step
 from nmt.training.loop import Outcome, train
 
 COMMAND = ["nmt", "train"]
+LSTM = {"encoder": {"cell": "lstm"}, "decoder": {"kind": "luong", "cell": "lstm"}}
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +103,14 @@ def test_the_copied_run_translates_elsewhere(learned: Path, tmp_path: Path) -> N
         (tmp_path / "moved").rename(learned / "run")
 
 
-@pytest.mark.parametrize("stop_after", [3, 7, 10])
-def test_resume_equals_the_unbroken_run(corpus: Path, stop_after: int) -> None:
+@pytest.mark.parametrize(("stop_after", "cell"), [(3, "gru"), (7, "gru"), (10, "gru"), (7, "lstm")])
+def test_resume_equals_the_unbroken_run(corpus: Path, stop_after: int, cell: str) -> None:
     options: dict[str, Any] = {
-        "model": {"dropout": 0.3},
+        "model": {
+            "dropout": 0.3,
+            "encoder": {"cell": cell},
+            "decoder": {"kind": "bahdanau", "cell": cell},
+        },
         "train": {
             "epochs": 2,
             "log_every": 2,
@@ -239,6 +244,7 @@ def test_a_corpus_without_a_fit_pair_is_an_error(corpus: Path) -> None:
     [
         {"train": {"epochs": 1, "batch_by": "tokens", "batch_size": 300}},
         {"train": {"epochs": 1, "precision": "bf16", "label_smoothing": 0.1}},
+        {"train": {"epochs": 1, "precision": "bf16"}, "model": LSTM},
         {"train": {"epochs": 1, "optimizer": {"kind": "adadelta"}, "lr": 1.0}},
         {"train": {"epochs": 1, "schedule": {"kind": "plateau"}}, "valid": {"every": 2}},
         {"train": {"epochs": 1, "schedule": {"kind": "cosine"}, "clip_norm": None}},

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.scenes import SIDE
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
-from nmt.models.recurrent.rnn_decoder import RNNDecoder, RNNState
-from nmt.models.vocabulary import initialise
+from nmt.models.initialisation import initialise
+from nmt.models.recurrent.decoder import RNNDecoder, RNNState
 
 _CHANNELS = (16, 32, 64)
 GRID = SIDE // 2 ** len(_CHANNELS)

@@ -5,7 +5,8 @@ from pydantic import Field, model_validator
 from nmt.lab.experiment import Options
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
-from nmt.models.recurrent.rnn_decoder import RNNDecoderConfig
+from nmt.models.recurrent.cells import CellKind
+from nmt.models.recurrent.rnn_config import BahdanauConfig, RecurrentConfig
 from nmt.settings.base import conflict_error
 
 
@@ -15,6 +16,7 @@ class CaptionsOptions(Options):
     attention: AttentionConfig = Field(
         default=AdditiveConfig(size=48), description="the decoder's, any of a translation model's"
     )
+    cell: CellKind = Field(default="gru", description="the decoder's recurrent cell")
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
     annotation: int = Field(default=64, ge=8, description="numbers that describe one place")
     embedding: int = Field(default=48, ge=1, description="size of a word's embedding")
@@ -40,8 +42,12 @@ class CaptionsOptions(Options):
         return self
 
     @property
-    def decoder(self) -> RNNDecoderConfig:
+    def decoder(self) -> RecurrentConfig:
         """The translation decoder's own configuration."""
-        return RNNDecoderConfig(
-            embedding=self.embedding, hidden=self.hidden, dropout=0.0, attention=self.attention
+        return RecurrentConfig(
+            embedding=self.embedding,
+            hidden=self.hidden,
+            dropout=0.0,
+            attention=self.attention,
+            decoder=BahdanauConfig(cell=self.cell),
         )

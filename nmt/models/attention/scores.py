@@ -161,7 +161,7 @@ class _SameSizes(AttentionOptions):
                 "kind",
                 f"'{kind}' needs queries and annotations of one size: got {query_size} (the "
                 f"decoder's hidden) and {memory_size} (the encoder's, directions together); set "
-                "encoder_hidden, or take 'general', which needs no equal sizes",
+                "encoder.hidden, or take 'general', which needs no equal sizes",
             )
 
 

@@ -1,90 +1,76 @@
-"""GRU encoder and attentional GRU decoder (Bahdanau et al. 2015, arXiv 1409.0473)."""
+"""The recurrent encoder-decoder with attention (Bahdanau et al. 2015, arXiv 1409.0473)."""
+
+from collections.abc import Iterator
 
 from jaxtyping import Bool, Int
 from pydantic import Field, model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
-from nmt.models.recurrent.gru import PaddedGRU
-from nmt.models.recurrent.rnn_decoder import RNNDecoder, RNNDecoderConfig, RNNState
+from nmt.models.recurrent.decoder import RNNDecoder, RNNState
+from nmt.models.recurrent.encoder import RNNEncoder
+from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.settings.base import Conflict, conflict_error
-from nmt.text.vocabulary import padded_rows
 
 
-class RNNConfig(RNNDecoderConfig):
+class RNNConfig(RecurrentConfig):
     """A recurrent encoder-decoder with attention."""
 
-    encoder_hidden: int | None = Field(
-        default=None,
-        gt=0,
-        description="units of an encoder layer, each direction; unset: as the decoder",
-    )
-    bidirectional: bool = Field(default=True, description="the encoder reads both ways")
+    encoder: EncoderConfig = Field(default=EncoderConfig(), description="what reads the source")
 
     @model_validator(mode="after")
-    def _sizes_agree(self) -> "RNNConfig":
-        memory = self.memory_size
-        conflicts: list[Conflict] = [
-            (f"attention.{key}", problem)
-            for key, problem in self.attention.conflicts(self.hidden, memory)
-        ]
-        if self.initial_state == "copy" and memory != self.hidden:
-            conflicts.append(
-                (
-                    "initial_state",
-                    f"'copy' needs encoder states of the decoder's size: got {memory} from the "
-                    f"encoder (directions together), hidden is {self.hidden}",
-                )
-            )
-        if self.initial_state == "tanh_backward" and not self.bidirectional:
-            conflicts.append(("initial_state", "'tanh_backward' needs bidirectional: true"))
-        width = self.readout.width(self.hidden)
-        if self.tie_embeddings != "none" and width != self.embedding:
-            conflicts.append(
-                (
-                    "tie_embeddings",
-                    f"'{self.tie_embeddings}' needs a readout as wide as the embedding: got "
-                    f"{width} and {self.embedding}",
-                )
-            )
+    def _parts_agree(self) -> "RNNConfig":
+        checks = (_attention_sizes, _initial_state, _initial_cell, _tied_width)
+        conflicts = [conflict for check in checks for conflict in check(self)]
         if conflicts:
             raise conflict_error(conflicts)
         return self
 
     @property
     def memory_size(self) -> int:
-        """The size of an annotation: encoder units, both directions together."""
-        return (self.encoder_hidden or self.hidden) * (2 if self.bidirectional else 1)
+        """The size M of an annotation: encoder units, both directions together."""
+        return (self.encoder.hidden or self.hidden) * (2 if self.encoder.bidirectional else 1)
 
     def build(self, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
         """The model for vocabularies of these sizes; catalog.build_model initialises it."""
         return RNNSeq2Seq(self, src_vocab, tgt_vocab)
 
 
-class RNNEncoder(nn.Module):
-    """Embeds and reads the source with a GRU, which no padding reaches."""
+def _attention_sizes(config: RNNConfig) -> Iterator[Conflict]:
+    for key, problem in config.attention.conflicts(config.hidden, config.memory_size):
+        yield f"attention.{key}", problem
 
-    def __init__(self, config: RNNConfig, vocab_size: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(padded_rows(vocab_size), config.embedding)
-        self.dropout = nn.Dropout(config.dropout)
-        self.rnn = PaddedGRU(
-            config.embedding,
-            config.encoder_hidden or config.hidden,
-            config.layers,
-            config.dropout,
-            config.bidirectional,
-            config.backend,
+
+def _initial_state(config: RNNConfig) -> Iterator[Conflict]:
+    kind = config.decoder.initial_state
+    if kind == "copy" and config.memory_size != config.hidden:
+        yield (
+            "decoder.initial_state",
+            f"'copy' needs encoder states of the decoder's size: got {config.memory_size} from "
+            f"the encoder (directions together), hidden is {config.hidden}",
+        )
+    if kind == "tanh_backward" and not config.encoder.bidirectional:
+        yield "decoder.initial_state", "'tanh_backward' needs encoder.bidirectional: true"
+
+
+def _initial_cell(config: RNNConfig) -> Iterator[Conflict]:
+    decoder = config.decoder
+    if decoder.initial_state == "copy" and decoder.cell == "lstm" and config.encoder.cell != "lstm":
+        yield (
+            "decoder.initial_state",
+            "'copy' for a decoder of cell 'lstm' needs an encoder of the same cell: got "
+            f"'{config.encoder.cell}', which has no cell state to copy",
         )
 
-    def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """The annotations; `final` is each layer's state after its last word, [forward; backward].
 
-        The backward direction's last word is the first of the sentence.
-        """
-        embedded = self.dropout(self.embedding(src_ids))
-        values, final = self.rnn.read(embedded, src_keep.sum(dim=1))
-        return Memory(values=self.dropout(values), keep=src_keep, final=final)
+def _tied_width(config: RNNConfig) -> Iterator[Conflict]:
+    width = config.decoder.readout.width(config.hidden)
+    if config.tie_embeddings != "none" and width != config.embedding:
+        yield (
+            "tie_embeddings",
+            f"'{config.tie_embeddings}' needs a readout as wide as the embedding: got {width} "
+            f"and {config.embedding}",
+        )
 
 
 class RNNSeq2Seq(Seq2Seq):
@@ -92,7 +78,7 @@ class RNNSeq2Seq(Seq2Seq):
 
     def __init__(self, config: RNNConfig, src_vocab: int, tgt_vocab: int) -> None:
         super().__init__()
-        self.encoder = RNNEncoder(config, src_vocab)
+        self.encoder = RNNEncoder(config.encoder, config, src_vocab)
         self.decoder = RNNDecoder(config, config.memory_size, tgt_vocab)
         if config.tie_embeddings == "all":
             self.encoder.embedding.weight = self.decoder.embedding.weight
@@ -124,5 +110,5 @@ class RNNSeq2Seq(Seq2Seq):
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """The attention's."""
+        """See Seq2Seq.head_names; the heads are the attention's."""
         return self.decoder.attention.head_names

@@ -13,11 +13,10 @@ from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
 from nmt.models.beams import Beams, only, select_sentences
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, LayerConfig
 from nmt.models.transformer.positions import PositionsConfig, SinusoidalConfig
-from nmt.models.vocabulary import VocabLinear
+from nmt.models.vocabulary import PieceEmbedding, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.ops.masks import causal_keep
 from nmt.settings.base import conflict_error
-from nmt.text.vocabulary import padded_rows
 
 
 class TransformerConfig(LayerConfig):
@@ -108,7 +107,7 @@ class Pieces(nn.Module):
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(padded_rows(vocab_size), config.size)
+        self.embedding = PieceEmbedding(vocab_size, config.size)
         self.positions = config.positions.build(config.size)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -154,10 +153,9 @@ class TransformerDecoder(nn.Module):
         self.pieces = Pieces(config, vocab_size)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_depth))
         self.norm = _last_norm(config)
-        self.output = VocabLinear(config.size, vocab_size, backend=config.backend)
+        tied = self.pieces.embedding if config.tie_embeddings != "none" else None
+        self.output = VocabLinear(config.size, vocab_size, tied=tied, backend=config.backend)
         self.shown_layers = config.shown_layers
-        if config.tie_embeddings != "none":
-            self.output.weight = self.pieces.embedding.weight
 
     def init_state(self, memory: Memory) -> TransformerState:
         """The state before the first piece: each layer's keys and values of the source."""

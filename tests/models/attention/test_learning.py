@@ -6,7 +6,7 @@ from laws.family import ATTENTIONS
 
 from nmt.models.attention.base import Attention
 from nmt.models.base import Memory
-from nmt.models.vocabulary import initialise
+from nmt.models.initialisation import initialise
 
 B, S, SIZE, VALUES = 32, 7, 12, 5
 LEARNING = [

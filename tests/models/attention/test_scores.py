@@ -136,4 +136,4 @@ def test_an_unset_width_gives_scores_of_unit_variance() -> None:
 def test_kinds_without_weights_need_equal_sizes(kind: str) -> None:
     with pytest.raises(ValidationError, match=f"attention.kind: '{kind}' needs queries and ann"):
         RNNConfig.model_validate({"hidden": 8, "attention": {"kind": kind}})
-    RNNConfig.model_validate({"hidden": 8, "encoder_hidden": 4, "attention": {"kind": kind}})
+    RNNConfig.model_validate({"hidden": 8, "encoder": {"hidden": 4}, "attention": {"kind": kind}})

@@ -5,17 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 from pydantic import ValidationError
-from torch import nn
 
 from nmt.config import load_config
 from nmt.models.base import Memory
 from nmt.models.catalog import build_model
-from nmt.models.recurrent.gru import ContextGRUCell
+from nmt.models.recurrent.cells import CELLS, CellKind
+from nmt.models.recurrent.decoder import RNNState
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
-from nmt.models.recurrent.rnn_decoder import RNNState
-from nmt.models.vocabulary import DeepReadout, DeepReadoutConfig
+from nmt.models.vocabulary import DeepReadout, DeepReadoutConfig, padded_rows
 from nmt.ops.masks import keep_from_lengths
-from nmt.text.vocabulary import padded_rows
 from nmt.text.word_tokenizer import WordConfig
 
 
@@ -59,31 +57,13 @@ def test_parameters_of_rnnsearch_are_the_papers() -> None:
     assert biases - (padded_rows(K) - K) == 2 * 6 * n + 6 * n + n + 2 * l + K
 
 
-def test_context_cell_is_torchs_cell_over_embedding_and_context() -> None:
-    torch.manual_seed(0)
-    cell, reference = ContextGRUCell(3, 5, 7), nn.GRUCell(8, 7)
-    with torch.no_grad():
-        reference.weight_ih.copy_(
-            torch.cat([cell.embedding_gates.weight, cell.context_gates.weight], dim=1)
-        )
-        reference.weight_hh.copy_(cell.hidden_gates.weight)
-        reference.bias_ih.copy_(cell.embedding_gates.bias)
-        reference.bias_hh.copy_(cell.hidden_gates.bias)
-    embedded, context, hidden = torch.randn(2, 3), torch.randn(2, 5), torch.randn(2, 7)
-    expected = reference(torch.cat([embedded, context], dim=-1), hidden)
-    for with_gradient in (True, False):  # without, it is computed otherwise
-        with torch.set_grad_enabled(with_gradient):
-            ours = cell(cell.project(embedded) + cell.context_gates(context), hidden)
-        torch.testing.assert_close(ours, expected)
-
-
 def test_a_search_projects_the_annotations_once_where_nothing_else_reads_them() -> None:
     keep = torch.ones(2, 3, dtype=torch.bool)
     memory = Memory(values=torch.randn(2, 3, 22), keep=keep, final=torch.randn(2, 1, 22))
     for setting, is_in_gates in (
         ({}, True),
         ({"attention": {"kind": "multi_head", "heads": 11}}, False),
-        ({"readout": {"kind": "deep"}}, False),
+        ({"decoder": {"kind": "bahdanau", "readout": {"kind": "deep"}}}, False),
         ({"decoder": {"kind": "luong"}}, False),
     ):
         config = RNNConfig.model_validate({"embedding": 5, "hidden": 11, **setting})
@@ -125,7 +105,8 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 def test_tied_embeddings_are_one_table() -> None:
-    tied = _model(tie_embeddings="all", readout={"kind": "deep", "size": 5, "activation": "tanh"})
+    readout = {"kind": "deep", "size": 5, "activation": "tanh"}
+    tied = _model(tie_embeddings="all", decoder={"kind": "bahdanau", "readout": readout})
     assert tied.encoder.embedding.weight is tied.decoder.output.weight
     assert tied.decoder.embedding.weight is tied.decoder.output.weight
 
@@ -133,8 +114,24 @@ def test_tied_embeddings_are_one_table() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"initial_state": "copy"}, "needs encoder states of the decoder's size: got 14"),
-        ({"initial_state": "tanh_backward", "bidirectional": False}, "needs bidirectional: true"),
+        (
+            {"decoder": {"kind": "bahdanau", "initial_state": "copy"}},
+            "needs encoder states of the decoder's size: got 14",
+        ),
+        (
+            {
+                "decoder": {"kind": "bahdanau", "initial_state": "tanh_backward"},
+                "encoder": {"bidirectional": False},
+            },
+            "needs encoder.bidirectional: true",
+        ),
+        (
+            {
+                "decoder": {"kind": "bahdanau", "initial_state": "copy", "cell": "lstm"},
+                "encoder": {"bidirectional": False},
+            },
+            "needs an encoder of the same cell: got 'gru'",
+        ),
         ({"tie_embeddings": "target"}, "needs a readout as wide as the embedding: got 7 and 5"),
         ({"hidden": 0}, "greater than 0"),
         ({"dropout": 1.0}, "less than 1"),
@@ -174,7 +171,7 @@ def _fixed_context(model: RNNSeq2Seq, memory: Memory) -> torch.Tensor:
 def test_without_attention_the_context_is_where_each_direction_ends(
     bidirectional: bool, layers: int
 ) -> None:
-    options = {"bidirectional": bidirectional, "layers": layers, "dropout": 0.0}
+    options = {"encoder": {"bidirectional": bidirectional}, "layers": layers, "dropout": 0.0}
     model = _model(attention={"kind": "none"}, **options).eval()
     lengths = torch.tensor([4, 2])
     memory = model.encode(torch.randint(4, 29, (2, 4)), keep_from_lengths(lengths, 4))
@@ -197,11 +194,15 @@ def test_without_attention_both_halves_of_the_context_have_read_the_words() -> N
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("initial_state", ["tanh", "tanh_backward", "copy", "learned"])
+@pytest.mark.parametrize("cell", CELLS)
 def test_every_initial_state_trains_under_autocast(
-    initial_state: str, layers: int, dtype: torch.dtype
+    cell: CellKind, initial_state: str, layers: int, dtype: torch.dtype
 ) -> None:
-    size = {"encoder_hidden": 4, "hidden": 8} if initial_state == "copy" else {}
-    model = _model(initial_state=initial_state, layers=layers, dropout=0.0, **size)
+    encoder, hidden = {"cell": cell}, 7
+    if initial_state == "copy":
+        encoder, hidden = {"cell": cell, "hidden": 4}, 8
+    decoder = {"kind": "bahdanau", "cell": cell, "initial_state": initial_state}
+    model = _model(encoder=encoder, decoder=decoder, hidden=hidden, layers=layers, dropout=0.0)
     keep = keep_from_lengths(torch.tensor([3, 1]), 3)
     args = torch.tensor([[5, 6, 3], [3, 0, 0]]), keep, torch.tensor([[2, 7], [2, 8]])
     with torch.autocast("cpu", dtype=dtype):

@@ -1,0 +1,207 @@
+"""The recurrent decoder with attention, over any memory: of words, or of places in a picture."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from nmt.models.attention.base import AdditiveScore, AttentionOutput, AttentionState
+from nmt.models.base import DecoderOutput, Memory, State, StepOutput
+from nmt.models.recurrent.cells import CELLS, CellState, GRUCell
+from nmt.models.recurrent.initial_state import InitialState, LayerStates
+from nmt.models.recurrent.rnn_config import LuongConfig, RecurrentConfig
+from nmt.models.vocabulary import PieceEmbedding, VocabLinear
+from nmt.ops import Operations
+from nmt.ops.backend import BackendName, operations
+
+
+@dataclass(frozen=True)
+class RNNState(State):
+    """The states of every layer, and what attention remembers.
+
+    `cell` are the cell states of LSTMs, None for GRUs. `feed` is Luong's h~ of the last step,
+    zeros at first; None in Bahdanau's decoder. Where `context_is_gates`,
+    attention sums the annotations times the cell's weight, so that the context it returns is the
+    context's share of the gates.
+    """
+
+    hidden: Float[Tensor, "B L H"]
+    cell: Float[Tensor, "B L H"] | None
+    attention: AttentionState
+    feed: Float[Tensor, "B H"] | None
+    context_is_gates: bool = False
+
+
+class RNNDecoder(nn.Module):
+    """GRUs or LSTMs that attend to a memory at every step; the methods are those of Seq2Seq.
+
+    With x_t the embedding of the last piece and s_t the top layer's hidden state:
+
+        bahdanau  c_t = attend(s_(t-1));  s_t = cell([x_t; c_t], s_(t-1));  reads s_t
+        luong     s_t = cell([x_t; h~_(t-1)], s_(t-1));  c_t = attend(s_t);
+                  h~_t = tanh(W_c [c_t; s_t]);  reads h~_t
+
+    (arXiv 1409.0473, appendix A.2.2; arXiv 1508.04025, equation 5 and section 3.3). Layers above
+    the first read the hidden state of the one below.
+    """
+
+    def __init__(self, config: RecurrentConfig, memory_size: int, vocab_size: int) -> None:
+        super().__init__()
+        embedding, hidden, layers = config.embedding, config.hidden, config.layers
+        section, cell = config.decoder, CELLS[config.decoder.cell]
+        self.embedding = PieceEmbedding(vocab_size, embedding)
+        self.dropout = nn.Dropout(config.dropout)
+        self.backend: BackendName = config.backend
+        self.initial = InitialState(
+            section.initial_state, memory_size, hidden, layers, has_cell=section.cell == "lstm"
+        )
+        self.attention = config.attention.build(hidden, memory_size, config.backend)
+        self.feeds = isinstance(section, LuongConfig)
+        context_size = hidden if self.feeds else memory_size
+        self.cell = cell(embedding, hidden, context_size, config.backend)
+        self.upper = nn.ModuleList(
+            cell(hidden, hidden, backend=config.backend) for _ in range(layers - 1)
+        )
+        if self.feeds:
+            self.W_c = nn.Linear(memory_size + hidden, hidden, bias=False)
+        self.readout = section.readout.build(hidden, embedding, memory_size)
+        tied = self.embedding if config.tie_embeddings != "none" else None
+        width = section.readout.width(hidden)
+        self.output = VocabLinear(width, vocab_size, 0.5, tied, config.backend)
+
+    def init_state(self, memory: Memory) -> RNNState:
+        """The state before the first piece, the keys projected."""
+        hidden, cell = self.initial(memory)
+        return RNNState(
+            hidden=hidden,
+            cell=cell,
+            attention=self.attention.begin(memory),
+            feed=torch.zeros_like(hidden[:, -1]) if self.feeds else None,
+        )
+
+    def init_search_state(self, memory: Memory) -> RNNState:
+        """`init_state` for `step` alone: attention sums the annotations' shares of the gates.
+
+        The gates are linear in the context, and a search takes more steps than a sentence has
+        annotations: one product each is then less work than one a step.
+        """
+        state = self.init_state(memory)
+        sums = not self.feeds and not self.readout.reads_context and self.attention.sums_annotations
+        values = state.attention.values
+        values = self._context_gates(values) if sums else values.contiguous()
+        attention = replace(state.attention, values=values)
+        return replace(state, attention=attention, context_is_gates=sums)
+
+    def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
+        """Advance by one piece, given the piece before it."""
+        embedded = self.dropout(self.embedding(last_ids))
+        top, attended, state = self._advance(self.cell.input_gates(embedded), state)
+        features = self._features(top, embedded, attended.context.squeeze(1))
+        return StepOutput(features, self.output, attended.weights.squeeze(1), state)
+
+    def teacher_forced(
+        self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
+    ) -> DecoderOutput:
+        """All T steps; what does not depend on the state is done for all of them at once."""
+        own = operations(self.backend, state.hidden)
+        is_one_gru = isinstance(self.cell, GRUCell) and not self.feeds and len(self.upper) == 0
+        score = self.attention.as_additive() if is_one_gru else None
+        if score is None or not own.serves_attentional_gru:
+            return self._loop(tgt_in, state, with_weights)
+        return self._fused(own, score, tgt_in, state, with_weights)
+
+    def _fused(
+        self,
+        own: Operations,
+        score: AdditiveScore,
+        tgt_in: Int[Tensor, "B T"],
+        state: RNNState,
+        with_weights: bool,
+    ) -> DecoderOutput:
+        """All steps as one operation."""
+        embedded = self.dropout(self.embedding(tgt_in.t()))
+        cell, memory = self.cell, state.attention.apart()
+        assert cell.context_gates is not None
+        hidden, contexts, weights = own.attentional_gru(
+            cell.input_gates(embedded),
+            state.hidden[:, 0],
+            memory.keys,
+            memory.values,
+            memory.keep,
+            cell.context_gates.weight,
+            cell.hidden_gates.weight,
+            cell.hidden_gates.bias,
+            score.query_weight,
+            score.score_vector,
+        )
+        features = self._features(hidden, embedded, contexts).transpose(0, 1)
+        if not with_weights:
+            return DecoderOutput(features, self.output)
+        weights = weights.transpose(0, 1)
+        return DecoderOutput(features, self.output, weights, weights.unsqueeze(1))
+
+    def _loop(
+        self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
+    ) -> DecoderOutput:
+        """One step after another."""
+        embedded = self.dropout(self.embedding(tgt_in))
+        tops: list[Tensor] = []
+        outputs: list[AttentionOutput] = []
+        for gates in self.cell.input_gates(embedded).unbind(dim=1):
+            top, attended, state = self._advance(gates, state)
+            tops.append(top)
+            outputs.append(attended)
+        contexts = torch.cat([attended.context for attended in outputs], dim=1)
+        features = self._features(torch.stack(tops, dim=1), embedded, contexts)
+        surrogate = self.attention.surrogate([attended.choice for attended in outputs])
+        if not with_weights:
+            return DecoderOutput(features, self.output, surrogate=surrogate)
+        heads = torch.cat([attended.heads for attended in outputs], dim=2)
+        weights = torch.cat([attended.weights for attended in outputs], dim=1)
+        return DecoderOutput(features, self.output, weights, heads, surrogate)
+
+    def _advance(
+        self, input_gates: Float[Tensor, "B G"], state: RNNState
+    ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
+        """One step: what the readout reads, the attention's output, and the state after it."""
+        if state.feed is None:  # Bahdanau
+            attended: AttentionOutput = self.attention(state.hidden[:, -1:], state.attention)
+            context = attended.context.squeeze(1)
+            gates = context if state.context_is_gates else self._context_gates(context)
+            hidden, cell = self._layers(input_gates + gates, state)
+            after = RNNState(hidden, cell, attended.state, None, state.context_is_gates)
+            return hidden[:, -1], attended, after
+        hidden, cell = self._layers(input_gates + self._context_gates(state.feed), state)
+        attended = self.attention(hidden[:, -1:], state.attention)
+        both = torch.cat([attended.context.squeeze(1), hidden[:, -1]], dim=-1)
+        feed = torch.tanh(self.W_c(both))
+        return feed, attended, RNNState(hidden, cell, attended.state, feed)
+
+    def _context_gates(self, context: Float[Tensor, "*L M"]) -> Float[Tensor, "*L G"]:
+        """The context's share of the first layer's gates."""
+        assert self.cell.context_gates is not None
+        gates: Tensor = self.cell.context_gates(context)
+        return gates
+
+    def _layers(self, gates: Float[Tensor, "B G"], state: RNNState) -> LayerStates:
+        """The next states of every layer, from the first one's gates without its state's share."""
+        states: list[CellState] = []
+        for i, layer in enumerate([self.cell, *self.upper]):
+            if i > 0:
+                gates = layer.input_gates(self.dropout(states[-1][0]))
+            cell = None if state.cell is None else state.cell[:, i]
+            states.append(layer(gates, (state.hidden[:, i], cell)))
+        hidden, cells = zip(*states, strict=True)
+        cell = None if state.cell is None else torch.stack(cells, dim=1)
+        return torch.stack(hidden, dim=1), cell
+
+    def _features(
+        self,
+        hidden: Float[Tensor, "*L H"],
+        embedded: Float[Tensor, "*L D"],
+        context: Float[Tensor, "*L M"],
+    ) -> Float[Tensor, "*L R"]:
+        """What the vocabulary layer reads, for one step or for all."""
+        features: Tensor = self.dropout(self.readout(hidden, embedded, context))
+        return features

@@ -1,0 +1,70 @@
+"""The decoder's first state."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nmt.models.base import Memory
+
+InitialStateKind = Literal["tanh", "tanh_backward", "copy", "learned"]
+
+LayerStates = tuple[Float[Tensor, "B L H"], Float[Tensor, "B L H"] | None]
+"""The hidden states of L layers, and their cell states where they are LSTMs."""
+
+
+class InitialState(nn.Module):
+    """The first state of every decoder layer, from the encoder's last state of the same layer.
+
+    tanh            h_0 = tanh(W_s final + b_s) (arXiv 1409.0473, appendix A.2.2)
+    tanh_backward   the same over the backward half of `final`, as in the paper
+    copy            h_0 = final (arXiv 1409.3215)
+    learned         h_0 is a parameter, the same for every sentence
+
+    An LSTM's cell state c_0 comes from a layer of its own, tanh(W_c final + b_c) (arXiv
+    1502.03044, section 3.1.2), from the encoder's last cell state (copy), or from a second
+    parameter (learned).
+    """
+
+    def __init__(
+        self, kind: InitialStateKind, memory_size: int, hidden: int, layers: int, has_cell: bool
+    ) -> None:
+        super().__init__()
+        self.kind = kind
+        self.has_cell = has_cell
+        inputs = memory_size // (2 if kind == "tanh_backward" else 1)
+        if kind in ("tanh", "tanh_backward"):
+            self.W_s = _per_layer(inputs, hidden, layers)
+            if has_cell:
+                self.W_c = _per_layer(inputs, hidden, layers)
+        elif kind == "learned":
+            self.hidden = nn.Parameter(torch.zeros(layers, hidden))
+            if has_cell:
+                self.cell = nn.Parameter(torch.zeros(layers, hidden))
+
+    def reset_parameters(self) -> None:
+        """Draw the first values of learned states, Xavier-uniform."""
+        for parameter in self.parameters(recurse=False):
+            nn.init.xavier_uniform_(parameter)
+
+    def forward(self, memory: Memory) -> LayerStates:
+        """The states before the first step."""
+        final = memory.final
+        if self.kind == "copy":
+            return final, memory.final_cell if self.has_cell else None
+        if self.kind == "learned":
+            shape = len(final), -1, -1
+            return self.hidden.expand(shape), self.cell.expand(shape) if self.has_cell else None
+        if self.kind == "tanh_backward":
+            final = final.chunk(2, dim=-1)[1]
+        return _tanh(self.W_s, final), _tanh(self.W_c, final) if self.has_cell else None
+
+
+def _per_layer(inputs: int, outputs: int, layers: int) -> nn.ModuleList:
+    return nn.ModuleList(nn.Linear(inputs, outputs) for _ in range(layers))
+
+
+def _tanh(layers: nn.ModuleList, final: Float[Tensor, "B L M"]) -> Float[Tensor, "B L H"]:
+    """tanh(W x + b) with each layer's own W and b."""
+    return torch.stack([torch.tanh(layer(final[:, i])) for i, layer in enumerate(layers)], dim=1)

@@ -1,0 +1,84 @@
+"""What a config says of a recurrent model, apart from the checks between its sections (rnn.py)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from nmt.models.attention.kinds import AttentionConfig
+from nmt.models.attention.scores import AdditiveConfig
+from nmt.models.recurrent.cells import CellKind
+from nmt.models.recurrent.initial_state import InitialStateKind
+from nmt.models.vocabulary import PlainReadoutConfig, ReadoutConfig
+from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
+from nmt.settings.base import Config
+
+
+class EncoderConfig(Config):
+    """The recurrent encoder."""
+
+    cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
+    hidden: int | None = Field(
+        default=None, gt=0, description="units of a layer, each direction; unset: model.hidden"
+    )
+    bidirectional: bool = Field(default=True, description="read the source in both directions")
+
+
+class _DecoderConfig(Config):
+    """What both kinds of decoder have."""
+
+    kind: str  # each kind says its own; here for its place, which is first
+    cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
+    initial_state: InitialStateKind = Field(
+        default="tanh",
+        description="the first state: tanh layer over the encoder's last states; the same over "
+        "the backward ones alone (arXiv 1409.0473); those states copied; or a parameter",
+    )
+    readout: ReadoutConfig = Field(
+        default=PlainReadoutConfig(), description="what the vocabulary layer reads at each step"
+    )
+
+
+class BahdanauConfig(_DecoderConfig):
+    """The previous state is the query, and the cell reads the context (arXiv 1409.0473)."""
+
+    kind: Literal["bahdanau"] = "bahdanau"
+
+
+class LuongConfig(_DecoderConfig):
+    """The new state is the query; the attentional state is fed to the next step's cell.
+
+    h~ = tanh(W_c [c; h]) is what the readout reads and what is fed (arXiv 1508.04025, equation
+    5 and section 3.3).
+    """
+
+    kind: Literal["luong"] = "luong"
+
+
+class RecurrentConfig(Config):
+    """The recurrent decoder with attention, and the sizes that an encoder shares with it."""
+
+    kind: Literal["rnn"] = "rnn"
+    embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
+    hidden: int = Field(default=512, gt=0, description="units of a decoder layer")
+    layers: int = Field(
+        default=1, gt=0, le=100, description="layers of the encoder and of the decoder"
+    )
+    dropout: float = Field(
+        default=0.2,
+        ge=0,
+        lt=1,
+        description="share of units dropped in embeddings, annotations, between layers and "
+        "before the vocabulary",
+    )
+    attention: AttentionConfig = Field(
+        default=AdditiveConfig(), description="how a decoder step scores the annotations"
+    )
+    decoder: Annotated[BahdanauConfig | LuongConfig, Field(discriminator="kind")] = Field(
+        default=BahdanauConfig(), description="the cell, its first state, and what it reads"
+    )
+    tie_embeddings: Literal["none", "target", "all"] = Field(
+        default="none",
+        description="share the vocabulary layer's weight with the target embedding (arXiv "
+        "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)",
+    )
+    backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)

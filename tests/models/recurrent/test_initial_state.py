@@ -1,0 +1,47 @@
+"""The decoder's first states, the cell's included."""
+
+import pytest
+import torch
+
+from nmt.models.base import Memory
+from nmt.models.recurrent.initial_state import InitialState
+
+B, S, L, M, H = 3, 5, 2, 14, 7
+
+
+def _memory(size: int = M) -> Memory:
+    torch.manual_seed(1)
+    keep = torch.ones(B, S, dtype=torch.bool)
+    final, cell = torch.randn(2, B, L, size)
+    return Memory(torch.randn(B, S, size), keep, final, cell)
+
+
+@pytest.mark.parametrize("has_cell", [True, False])
+@pytest.mark.parametrize("kind", ["tanh", "tanh_backward", "learned"])
+def test_states_have_their_sizes_and_parameters_of_their_own(kind: str, has_cell: bool) -> None:
+    initial = InitialState(kind, M, H, L, has_cell)
+    initial.reset_parameters()
+    hidden, cell = initial(_memory())
+    assert hidden.shape == (B, L, H)
+    assert (cell is None) == (not has_cell)
+    if cell is not None:
+        assert cell.shape == hidden.shape
+        assert not torch.equal(cell, hidden)
+
+
+def test_a_cell_state_is_copied_from_the_encoders_cell_state() -> None:
+    memory = _memory(H)
+    hidden, cell = InitialState("copy", H, H, L, has_cell=True)(memory)
+    assert torch.equal(hidden, memory.final)
+    assert torch.equal(cell, memory.final_cell)
+    assert InitialState("copy", H, H, L, has_cell=False)(memory)[1] is None
+
+
+def test_the_backward_state_alone_is_read() -> None:
+    memory = _memory()
+    initial = InitialState("tanh_backward", M, H, L, has_cell=True)
+    forward_changed = memory.final.clone()
+    forward_changed[..., : M // 2] += 1
+    other = Memory(memory.values, memory.keep, forward_changed)
+    for own, same in zip(initial(memory), initial(other), strict=True):
+        assert torch.equal(own, same)
