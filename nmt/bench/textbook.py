@@ -1,4 +1,4 @@
-"""The textbook's loop: every projection inside the step. What the speed of others is held against.
+"""The textbook's loop, with every projection inside the step: the baseline of the speed figures.
 
 The same model, weight for weight, and the same numbers as RNNSeq2Seq. At every step the step's
 own embedding, the keys, the query, the gates of embedding and context together, and the logits
@@ -102,8 +102,8 @@ class TextbookSeq2Seq(Seq2Seq):
         features = self.dropout(torch.stack(hidden, dim=1))
         if not with_weights:
             return DecoderOutput(features, self.output)
-        looks = torch.stack(weights, dim=1)
-        return DecoderOutput(features, self.output, looks, looks.unsqueeze(1))
+        stacked = torch.stack(weights, dim=1)
+        return DecoderOutput(features, self.output, stacked, stacked.unsqueeze(1))
 
     def logits(
         self,
@@ -111,7 +111,7 @@ class TextbookSeq2Seq(Seq2Seq):
         src_keep: Bool[Tensor, "B S"],
         tgt_in: Int[Tensor, "B T"],
     ) -> Float[Tensor, "B T V"]:
-        """Those of every step, made at the step."""
+        """The logits of every step, computed at the step."""
         state = self.init_state(self.encode(src_ids, src_keep))
         return torch.stack([step.logits for step in self._steps(tgt_in, state)], dim=1)
 

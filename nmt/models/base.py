@@ -1,4 +1,4 @@
-"""What every translation model is: encode once, then step; forward equals the steps.
+"""The contract of a translation model: encode once, then step; forward equals the steps.
 
 Search, training and attention maps know a model only through these types. Alphabet of shapes
 (docs/design.md): B batch, S source, T target, D embedding, H hidden, M memory, Q queries,
@@ -115,7 +115,7 @@ class StepOutput:
 
     @property
     def logits(self) -> Float[Tensor, "B V"]:
-        """Unnormalised scores over the vocabulary, made anew at each call."""
+        """Unnormalised scores over the vocabulary, computed at each call."""
         scores: Tensor = self.vocabulary(self.features)
         return scores
 
@@ -125,8 +125,8 @@ class DecoderOutput:
     """The teacher-forced pass over all T steps.
 
     `features` are what the vocabulary layer reads. `weights` are the mean of the model's shown
-    heads, `heads` are all that look at the source; both are there only if they were asked for:
-    the fastest way through some models makes none. `surrogate` is there in training mode only,
+    heads, `heads` are all that attend to the source. Both are None unless `with_weights` was set,
+    because the fastest code computes none. `surrogate` is there in training mode only,
     and only for models that sample.
     """
 
@@ -138,7 +138,7 @@ class DecoderOutput:
 
     @property
     def logits(self) -> Float[Tensor, "B T V"]:
-        """Unnormalised scores over the vocabulary, made anew at each call."""
+        """Unnormalised scores over the vocabulary, computed at each call."""
         scores: Tensor = self.vocabulary(self.features)
         return scores
 
@@ -163,7 +163,7 @@ class Seq2Seq(nn.Module, abc.ABC):
     def init_search_state(self, memory: Memory) -> State:
         """`init_state` for those who will only `step`, and often.
 
-        What each step would make of every annotation may be made here, once.
+        A linear map that every step would apply to the annotations may be applied here, once.
         """
         return self.init_state(memory)
 

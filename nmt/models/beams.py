@@ -1,4 +1,4 @@
-"""Rows that read one sentence: what is known of the sentence is held once for all of them."""
+"""Several rows of a search read one sentence: its keys and values are stored once."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from torch import Tensor
 class Beams:
     """Which of B sentences each of R rows reads: row r stands at `places[r]` of a (B, W) table.
 
-    W is the most rows that a sentence has; where it has fewer, places are void.
+    W is the most rows that a sentence has; where it has fewer, places are unused.
     """
 
     places: Int[Tensor, " R"]
@@ -24,30 +24,30 @@ class Beams:
         return self.places // self.width
 
     def together(self, queries: Float[Tensor, "R Q *L"]) -> Float[Tensor, "B W_and_Q *L"]:
-        """What all rows of a sentence ask of it, side by side; zeros at void places."""
+        """The queries of all rows of a sentence side by side; zeros at unused places."""
         table = queries.new_zeros(self.n_sentences * self.width, *queries.shape[1:])
         table = table.index_copy(0, self.places, queries)
         return table.view(self.n_sentences, -1, *queries.shape[2:])
 
     def apart(self, answers: Float[Tensor, "B W_and_Q *L"]) -> Float[Tensor, "R Q *L"]:
-        """The answers to `together`, row by row again."""
+        """The inverse of `together`: one row for each row of the search."""
         table = answers.reshape(self.n_sentences * self.width, -1, *answers.shape[2:])
         return table.index_select(0, self.places)
 
 
 def only(x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], left: Int[Tensor, " N"] | None) -> Tensor:
-    """`x` of the sentences `left` (None: all, not copied)."""
+    """`x` for the sentences `left`; None: for all, without a copy."""
     return x if left is None else x.index_select(0, left)
 
 
 def select_sentences(
     beams: Beams | None, n_sentences: int, rows: Int[Tensor, " R"]
 ) -> tuple[Beams | None, Int[Tensor, " B"] | None]:
-    """What selecting `rows` leaves of the sentences that they read.
+    """The sentences that remain when a search keeps `rows` only.
 
-    The beams of these rows over the sentences left (None: row i reads sentence i, as it does
-    where `beams` is None), and which sentences these are (None: all, as they lie). A sentence
-    is left out as soon as no row reads it.
+    Returns the beams of these rows over the remaining sentences (None: row i reads sentence i, as
+    where `beams` is None), and the numbers of these sentences (None: all, in their order). A
+    sentence that no row reads is dropped.
     """
     wanted = rows if beams is None else beams.sentences[rows]
     left, sentences, counts = torch.unique(wanted, return_inverse=True, return_counts=True)

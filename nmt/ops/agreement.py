@@ -45,7 +45,7 @@ def _relative_error(found: Tensor, expected: Tensor) -> float:
     return float(difference / expected.double().norm().clamp(min=1e-12))
 
 
-def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[tuple[str, dict[str, object]]]:
+def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[tuple[str, Mapping[str, object]]]:
     """The names of operations, and their arguments in order; one sentence has no kept position."""
     generator = torch.Generator().manual_seed(0)
 

@@ -1,4 +1,4 @@
-"""Every mask of the project is made here: bool, True = may be attended.
+"""All masks of the project: bool, True = may be attended.
 
 A mask says which source positions are real; a causal mask, which target positions a position
 may see. Names end in `_keep` wherever they are passed on.
@@ -36,8 +36,8 @@ def softmax_where(
 ) -> Float[Tensor, "B *L S"]:
     """Softmax over S that gives exactly 0 wherever `keep` is False.
 
-    `keep` is per sentence (B, S), or per query with the dimensions of `scores`. A row that may
-    look nowhere gets zeros, not NaN: its context is the zero vector.
+    `keep` is per sentence (B, S), or per query with the dimensions of `scores`. A row without
+    kept positions gets zeros, not NaN: its context is the zero vector.
     """
     keep = keep_like(keep, scores)
     lowest = torch.finfo(scores.dtype).min

@@ -13,7 +13,15 @@ from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.vocabulary import VocabLinear
 from nmt.ops import Operations, backend
 from nmt.ops.agreement import disagreement
-from nmt.ops.backend import Candidate, checked, choose, first_that_runs, operations, why
+from nmt.ops.backend import (
+    BackendName,
+    Candidate,
+    checked,
+    choose,
+    first_that_runs,
+    operations,
+    why,
+)
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native import library
 from nmt.ops.precision import dtypes_of
@@ -212,3 +220,27 @@ def test_the_loss_is_computed_by_the_vocabularys_backend() -> None:
         found.append(cross_entropy(DecoderOutput(features, vocabulary), targets, 29).loss_sum)
     for own in found[1:]:
         torch.testing.assert_close(own, found[0])
+
+
+@pytest.mark.parametrize("attention", ["additive", "concat", "dot", "multi_head"])
+@pytest.mark.parametrize("name", ["fused", pytest.param("native", marks=NEEDS_NATIVE)])
+def test_a_model_learns_the_same_by_every_backend(name: BackendName, attention: str) -> None:
+    """Loss, attention weights and every gradient, in fp64."""
+    torch.manual_seed(0)
+    ids, keep = torch.randint(4, 29, (3, 5)), torch.arange(5) < torch.tensor([[5], [2], [4]])
+    found = []
+    for one in ("reference", name):
+        settings = {
+            "backend": one,
+            "attention": {"kind": attention},
+            "embedding": 5,
+            "dropout": 0.0,
+        }
+        sizes = {"encoder": {"hidden": 8}, "hidden": 16}
+        torch.manual_seed(1)
+        model = build_model(RNNConfig.model_validate({**settings, **sizes}), 29, 29).double()
+        output = model(ids, keep, ids, with_weights=True)
+        loss = cross_entropy(output, ids, 29, 0.1).loss_sum
+        found.append([loss, output.weights, *torch.autograd.grad(loss, list(model.parameters()))])
+    for expected, own in zip(*found, strict=True):
+        torch.testing.assert_close(own, expected, rtol=1e-9, atol=1e-11)

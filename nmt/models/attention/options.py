@@ -19,7 +19,7 @@ class AttentionOptions(Config, abc.ABC):
     kind: str  # each kind fixes its own; declared here so that it comes first
     weights: WeightingConfig = Field(default=SoftConfig(), description="how scores become weights")
     span: SpanConfig = Field(
-        default=GlobalConfig(), description="which positions of the source a step looks at"
+        default=GlobalConfig(), description="which positions of the source a step attends to"
     )
     coverage: CoverageConfig = Field(
         default=NoCoverageConfig(), description="what earlier weights add to the scores"

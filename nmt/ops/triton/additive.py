@@ -34,7 +34,7 @@ _TILE_COLUMNS = 256
 _SCORES = 128  # positions of a row that a softmax takes at a time
 
 
-def look(
+def attend(
     query: Float[Tensor, "B K"],
     keys: Float[Tensor, "B S K"],
     values: Float[Tensor, "B S M"],
@@ -44,8 +44,8 @@ def look(
 ) -> tuple[Float[Tensor, "B M"], Float32[Tensor, "B S"]]:
     """Context, in the dtype of `values`, and weights: exactly 0 where `keep` is False.
 
-    A row that may look nowhere gets weights and context 0. `out`, here and below: where to write
-    the results, whose rows may lie apart, instead of into new tensors.
+    A row without kept positions gets weights and context 0. `out`, here and below: tensors to write
+    the results into instead of new ones; their rows need not be adjacent.
     """
     query, keys, values, keep, v = rows(query, keys, values, keep, v)
     B, S, K = keys.shape
@@ -67,7 +67,7 @@ def look(
     return context, weights
 
 
-def look_backward(
+def attend_backward(
     grad_context: Float[Tensor, "B M"],
     query: Float[Tensor, "B K"],
     keys: Float[Tensor, "B S K"],
@@ -89,19 +89,19 @@ def look_backward(
     B, S, K = keys.shape
     M = values.shape[2]
     (used,) = rows(grad_weights) if grad_weights is not None else (None,)
-    of_weights = torch.empty(B, S, dtype=torch.float32, device=keys.device)
+    grad_all_weights = torch.empty(B, S, dtype=torch.float32, device=keys.device)
     grad_query, grad_energies = writable(
-        *(out or (query.new_empty(B, K), torch.empty_like(of_weights)))
+        *(out or (query.new_empty(B, K), torch.empty_like(grad_all_weights)))
     )
     with device_of(keys):
         _grad_weights_kernel[B, triton.cdiv(S, _TILE_ROWS)](
-            grad_context, values, weights, used, of_weights,
+            grad_context, values, weights, used, grad_all_weights,
             S, M, grad_context.stride(0), values.stride(0), values.stride(1), weights.stride(0),
             0 if used is None else used.stride(0),
             ROWS=_TILE_ROWS, COLUMNS=_columns(M), num_warps=_WARPS,
         )  # fmt: skip
         _grad_query_kernel[B, triton.cdiv(K, _columns(K))](
-            query, keys, v, weights, of_weights, grad_energies, grad_query,
+            query, keys, v, weights, grad_all_weights, grad_energies, grad_query,
             S, K, query.stride(0), keys.stride(0), keys.stride(1), weights.stride(0),
             grad_energies.stride(0), grad_query.stride(0),
             SCORES=_SCORES, ROWS=_TILE_ROWS, COLUMNS=_columns(K), num_warps=_WARPS,
@@ -117,8 +117,8 @@ def keys_backward(
 ) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
     """Gradients of `keys` and `v`, in their dtypes, over all T steps.
 
-    A block of keys stays in registers while the steps pass. Each program leaves its share of
-    v's gradient, and torch adds the shares up.
+    A block of keys stays in registers while the steps pass. Each program writes its part of
+    v's gradient, and torch adds the parts.
     """
     grad_energies, queries, keys, v = rows(grad_energies, queries, keys, v)
     B, S, K = keys.shape

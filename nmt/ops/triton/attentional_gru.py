@@ -1,8 +1,8 @@
-"""The operation of attentional_gru.py on a CUDA GPU: its steps by Triton's kernels and cuBLAS.
+"""Operations.attentional_gru on a CUDA GPU: its steps by Triton's kernels and cuBLAS.
 
 A step is two products and three launches forward, three products and three launches backward;
 at some hundred rows of some thousand units they take longer than Python needs to start them.
-Rows come before units here: that is what the kernels read in one piece.
+Rows come before units here, because the kernels read a row as contiguous memory.
 """
 
 from typing import Any
@@ -12,44 +12,44 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.ops.precision import Dtypes, without_autocast
-from nmt.ops.triton.additive import keys_backward, look, look_backward
+from nmt.ops.triton.additive import attend, attend_backward, keys_backward
 from nmt.ops.triton.gru import gates_backward, gates_forward
 
 
 class AttentionalGRU(torch.autograd.Function):
-    """See attentional_gru."""
+    """See Operations.attentional_gru."""
 
     @staticmethod
     def forward(ctx: Any, dtypes: Dtypes, *inputs: Tensor) -> Any:
         gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
-        low, work = dtypes
+        compute, accumulate = dtypes
         with torch.autocast(gates.device.type, enabled=False):
-            W_s = torch.cat([W_h, W_q]).to(low)
-            b_s = torch.cat([b_h, b_h.new_zeros(len(W_q))]).to(low)
+            W_s = torch.cat([W_h, W_q]).to(compute)
+            b_s = torch.cat([b_h, b_h.new_zeros(len(W_q))]).to(compute)
             W_c_low, x, low_keys, low_values, low_v = (
-                tensor.to(low) for tensor in (W_c, gates, keys, values, v)
+                tensor.to(compute) for tensor in (W_c, gates, keys, values, v)
             )
             n_steps, n_rows, n_gates = gates.shape
-            states = gates.new_empty(n_steps + 1, n_rows, state.shape[1], dtype=work)
+            states = gates.new_empty(n_steps + 1, n_rows, state.shape[1], dtype=accumulate)
             states[0] = state
             queries = x.new_empty(n_steps, n_rows, len(W_q))
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = states.new_empty(n_steps, n_rows, keys.shape[1])
             saved = x.new_empty(n_steps, n_rows, 4 * state.shape[1])
             for t in range(n_steps):
-                shares = torch.addmm(b_s, states[t].to(low), W_s.t())
-                queries[t] = shares[:, n_gates:]
-                answer = contexts[t], weights[t]
-                look(queries[t], low_keys, low_values, keep, low_v, out=answer)
+                gates_and_query = torch.addmm(b_s, states[t].to(compute), W_s.t())
+                queries[t] = gates_and_query[:, n_gates:]
+                output = contexts[t], weights[t]
+                attend(queries[t], low_keys, low_values, keep, low_v, out=output)
                 read = torch.addmm(x[t], contexts[t], W_c_low.t())
-                shares_of_gates = shares[:, :n_gates]
-                gates_forward(read, shares_of_gates, states[t], out=(states[t + 1], saved[t]))
+                h_gates = gates_and_query[:, :n_gates]
+                gates_forward(read, h_gates, states[t], out=(states[t + 1], saved[t]))
         memory = (low_keys, low_values, low_v, W_c_low, W_s)
         ctx.save_for_backward(*memory, states, queries, contexts, weights, saved)
         inputs = (gates, state, keys, values, W_c, W_h, b_h, W_q, v)
-        ctx.dtypes = low, work, tuple(tensor.dtype for tensor in inputs)
+        ctx.dtypes = compute, accumulate, tuple(tensor.dtype for tensor in inputs)
         ctx.set_materialize_grads(False)
-        outputs = states[1:].to(low, copy=True)
+        outputs = states[1:].to(compute, copy=True)
         return outputs, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
     @staticmethod
@@ -58,35 +58,56 @@ class AttentionalGRU(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         grad_states, grad_contexts, grad_weights = grads
         keys, values, v, W_c, W_s, states, queries, contexts, weights, saved = ctx.saved_tensors
-        low, work, dtypes = ctx.dtypes
+        compute, accumulate, dtypes = ctx.dtypes
         n_steps, n_gates = len(queries), len(W_c)
         grad_x = queries.new_empty(*queries.shape[:2], n_gates)
         grad_s = queries.new_empty(*queries.shape[:2], len(W_s))
-        of_contexts = torch.empty_like(contexts)
-        of_scores = torch.empty_like(weights)
+        grad_context_sums = torch.empty_like(contexts)
+        grad_scores = torch.empty_like(weights)
         current = torch.zeros_like(states[0])
         for t in reversed(range(n_steps)):
             if grad_states is not None:
                 current = current + grad_states[t]
-            kept = torch.empty_like(current)
-            shares = grad_x[t], grad_s[t, :, :n_gates], kept
-            gates_backward(current, saved[t], states[t], out=shares)
-            of_context = torch.mm(grad_x[t], W_c, out=of_contexts[t])
+            grad_direct = torch.empty_like(current)
+            gate_grads = grad_x[t], grad_s[t, :, :n_gates], grad_direct
+            gates_backward(current, saved[t], states[t], out=gate_grads)
+            grad_context = torch.mm(grad_x[t], W_c, out=grad_context_sums[t])
             if grad_contexts is not None:
-                of_context += grad_contexts[t]
-            of_weights = None if grad_weights is None else grad_weights[t].to(work)
-            asked = grad_s[t, :, n_gates:], of_scores[t]
-            look_backward(
-                of_context, queries[t], keys, values, v, weights[t], of_weights, out=asked
+                grad_context += grad_contexts[t]
+            grad_weight = None if grad_weights is None else grad_weights[t].to(accumulate)
+            grad_query_and_scores = grad_s[t, :, n_gates:], grad_scores[t]
+            attend_backward(
+                grad_context,
+                queries[t],
+                keys,
+                values,
+                v,
+                weights[t],
+                grad_weight,
+                out=grad_query_and_scores,
             )
-            current = kept + torch.mm(grad_s[t], W_s).to(work)
-        of_keys, of_v = keys_backward(of_scores.transpose(0, 1), queries.transpose(0, 1), keys, v)
-        of_values = torch.bmm(weights.permute(1, 2, 0).to(low), of_contexts.transpose(0, 1))
+            current = grad_direct + torch.mm(grad_s[t], W_s).to(accumulate)
+        grad_keys, grad_v = keys_backward(
+            grad_scores.transpose(0, 1), queries.transpose(0, 1), keys, v
+        )
+        grad_values = torch.bmm(
+            weights.permute(1, 2, 0).to(compute), grad_context_sums.transpose(0, 1)
+        )
         all_x, all_s = grad_x.flatten(0, 1), grad_s.flatten(0, 1)
-        of_W_c = torch.mm(all_x.t(), contexts.flatten(0, 1))
-        of_W_s = torch.mm(all_s.t(), states[:-1].flatten(0, 1).to(low))
-        of_b_h = all_s[:, :n_gates].sum(0, dtype=work)
-        of_W_h, of_W_q = of_W_s[:n_gates], of_W_s[n_gates:]
-        made = (grad_x, current, of_keys, of_values, of_W_c, of_W_h, of_b_h, of_W_q, of_v)
-        cast = [grad.to(dtype) for grad, dtype in zip(made, dtypes, strict=True)]
+        grad_W_c = torch.mm(all_x.t(), contexts.flatten(0, 1))
+        grad_W_s = torch.mm(all_s.t(), states[:-1].flatten(0, 1).to(compute))
+        grad_b_h = all_s[:, :n_gates].sum(0, dtype=accumulate)
+        grad_W_h, grad_W_q = grad_W_s[:n_gates], grad_W_s[n_gates:]
+        gradients = (
+            grad_x,
+            current,
+            grad_keys,
+            grad_values,
+            grad_W_c,
+            grad_W_h,
+            grad_b_h,
+            grad_W_q,
+            grad_v,
+        )
+        cast = [grad.to(dtype) for grad, dtype in zip(gradients, dtypes, strict=True)]
         return None, *cast[:4], None, *cast[4:]

@@ -3,7 +3,7 @@
     r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
     h' = (1 - z) n + z h
 
-as in torch.nn.GRUCell, on the gates [r; z; n] that products have made of input and state. One
+as in torch.nn.GRUCell, on the gates [r; z; n] that products compute from input and state. One
 launch each way; G = 3 H and F = 4 H. Whatever the inputs' dtypes (fp32, bf16, fp16), the
 arithmetic is fp32. Triton comes with PyTorch for CUDA; nothing imports this module without it.
 """
@@ -28,8 +28,8 @@ def gates_forward(
 ) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B F"]]:
     """The next state, in the dtype of `hidden`; [r; z; n; h_n], in that of `x_gates`.
 
-    `out`, here and below: where to write the results, whose rows may lie apart, instead of into
-    new tensors.
+    `out`, here and below: tensors to write the results into instead of new ones; their rows need
+    not be adjacent.
     """
     x_gates, h_gates, hidden = rows(x_gates, h_gates, hidden)
     B, H = hidden.shape
@@ -50,15 +50,15 @@ def gates_backward(
     hidden: Float[Tensor, "B H"],
     out: tuple[Float[Tensor, "B G"], Float[Tensor, "B G"], Float[Tensor, "B H"]] | None = None,
 ) -> tuple[Float[Tensor, "B G"], Float[Tensor, "B G"], Float[Tensor, "B H"]]:
-    """Gradients of `x_gates` and `h_gates`, and of `hidden` but for its way through `h_gates`.
+    """Gradients of `x_gates` and `h_gates`, and of `hidden` without its part through `h_gates`.
 
     `grad` is that of h'; `saved` is what `gates_forward` gave for this `hidden`.
     """
     grad, saved, hidden = rows(grad, saved, hidden)
     B, H = hidden.shape
     size = (B, 3 * H)
-    made = out or (saved.new_empty(size), saved.new_empty(size), hidden.new_empty(B, H))
-    grad_x, grad_h_gates, grad_hidden = writable(*made)
+    outputs = out or (saved.new_empty(size), saved.new_empty(size), hidden.new_empty(B, H))
+    grad_x, grad_h_gates, grad_hidden = writable(*outputs)
     with device_of(hidden):
         _backward_kernel[B, triton.cdiv(H, _BLOCK)](
             grad, saved, hidden, grad_x, grad_h_gates, grad_hidden,

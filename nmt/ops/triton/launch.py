@@ -1,4 +1,4 @@
-"""What every launch of a Triton kernel needs; imported without Triton too."""
+"""Helpers for launching Triton kernels. This module can be imported without Triton."""
 
 import contextlib
 import importlib.util
@@ -8,17 +8,17 @@ from torch import Tensor
 
 
 def available() -> bool:
-    """Whether the kernels of the modules named `*_triton` can run here."""
+    """Whether the kernels of this folder can run here."""
     return torch.cuda.is_available() and importlib.util.find_spec("triton") is not None
 
 
 def rows(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors with their last dimensions in one piece; a copy only where one is not."""
+    """The tensors with contiguous last dimensions; one that has not is copied."""
     return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in tensors)
 
 
 def writable(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors, which a kernel is to write: their rows may lie apart, a row may not."""
+    """The tensors, which a kernel writes: each row is contiguous, rows may lie apart."""
     assert all(x.stride(-1) == 1 for x in tensors)
     return tensors
 

@@ -69,8 +69,8 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
 
     keep, v = torch.ones(B, S, dtype=torch.bool), torch.empty(K)
     query, keys, values = some(B, K), some(B, S, K), some(B, S, M)
-    _, weights = additive_triton.look(query, keys, values, keep, v)
-    additive_triton.look_backward(some(B, M), query, keys, values, v, weights)
+    _, weights = additive_triton.attend(query, keys, values, keep, v)
+    additive_triton.attend_backward(some(B, M), query, keys, values, v, weights)
     additive_triton.keys_backward(torch.empty(B, T, S), some(B, T, K), keys, v)
     _, saved = gru_triton.gates_forward(some(B, 3 * H), some(B, 3 * H), some(B, H))
     gru_triton.gates_backward(some(B, H), saved, some(B, H))

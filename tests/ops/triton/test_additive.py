@@ -47,12 +47,12 @@ class Example:
             x[~self.keep] = torch.nan
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        context, weights = kernels.look(self.query, self.keys, self.values, self.keep, self.v)
+        context, weights = kernels.attend(self.query, self.keys, self.values, self.keep, self.v)
         return context, weights
 
     def backward(self) -> tuple[Tensor, Tensor]:
         _, weights = self.forward()
-        grad_query, grad_energies = kernels.look_backward(
+        grad_query, grad_energies = kernels.attend_backward(
             self.grad_context,
             self.query,
             self.keys,
@@ -250,7 +250,7 @@ def test_any_strides(lay: Callable[[Tensor], Tensor]) -> None:
     example.v = from_behind(example.v)
     assert_same(example.everything(), expected)
     arguments = (example.query, example.keys, example.values, example.v, lay(weights))
-    assert_same(kernels.look_backward(example.grad_context, *arguments), expected[2:])
+    assert_same(kernels.attend_backward(example.grad_context, *arguments), expected[2:])
 
     grad_energies = torch.randn(example.B, T, example.S, device=DEVICE)
     queries = torch.randn(example.B, T, example.K, device=DEVICE)
@@ -265,7 +265,7 @@ def test_results_are_written_where_they_are_wanted() -> None:
     room = torch.full((example.B, 3, 64), 7.0, device=DEVICE)
     context, weights = room[:, 1, 1 : 1 + example.M], room[:, 2, 2 : 2 + example.S]
     inputs = (example.query, example.keys, example.values)
-    got = kernels.look(*inputs, example.keep, example.v, out=(context, weights))
+    got = kernels.attend(*inputs, example.keep, example.v, out=(context, weights))
     assert got[0] is context
     assert got[1] is weights
     assert_same(list(got), expected[:2])
@@ -273,7 +273,7 @@ def test_results_are_written_where_they_are_wanted() -> None:
 
     room = torch.full((example.B, 3, 64), 7.0, device=DEVICE)
     of_query, of_scores = room[:, 1, 1 : 1 + example.K], room[:, 2, 2 : 2 + example.S]
-    got = kernels.look_backward(
+    got = kernels.attend_backward(
         example.grad_context, *inputs, example.v, weights, out=(of_query, of_scores)
     )
     assert got[0] is of_query
