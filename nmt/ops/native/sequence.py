@@ -115,9 +115,9 @@ class NativeSteps(Steps):
         v: Float[Tensor, " K"],
     ) -> AdditiveSteps:
         """See Steps."""
-        memory = [x.to(self.compute_dtype).contiguous() for x in (keys, values)]
+        keys, values = (x.to(self.compute_dtype).contiguous() for x in (keys, values))
         v = v.to(self.accumulate_dtype).contiguous()
-        return _NativeAttention(self, *memory, keep.contiguous(), v)
+        return _NativeAttention(self, keys, values, keep.contiguous(), v)
 
     def loss(
         self,
