@@ -64,7 +64,7 @@ def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[tuple[str, Mapp
     )
     query = {"query": draw(4, K), "sentences": ids(2, 0, 0, 1)}
     yield "additive_attention_step", {**query, **memory, "v": draw(K)}
-    layer = {"x": draw(B, H), "weight": draw(V, H), "bias": draw(V)}
+    layer: dict[str, object] = {"x": draw(B, H), "weight": draw(V, H), "bias": draw(V)}
     yield "linear", layer
     targets = {"targets": ids(0, 7, V - 2), "n_real": V - 1, "smoothing": 0.1}
     yield "linear_cross_entropy", {**layer, **targets}

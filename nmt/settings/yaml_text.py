@@ -202,7 +202,7 @@ def plain_value(value: object, where: str) -> object:
     Raises ConfigError, which begins with `where`, for a value that YAML cannot express.
     """
     try:
-        text = json.dumps(value, default=_as_plain, allow_nan=False)
+        text = json.dumps(value, default=_as_plain)
         found: object = json.loads(text, parse_int=_int)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: {error}") from None
