@@ -1,10 +1,12 @@
 """Every architecture by its config; to add one: its file, and its name in the union below."""
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from nmt.models.base import Seq2Seq
 from nmt.models.initialisation import initialise
@@ -29,7 +31,7 @@ def bare_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
 
     They are whatever the memory holds: drawing first values takes longer than loading.
     """
-    with torch.device("meta"):
+    with torch.device("meta"), _SkipInit():
         model = config.build(src_vocab, tgt_vocab)
     # Module.to_empty would part tied weights.
     on_cpu: dict[Tensor, nn.Parameter] = {}
@@ -41,3 +43,19 @@ def bare_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
         for name, buffer in module.named_buffers(recurse=False):
             setattr(module, name, torch.empty_like(buffer, device="cpu"))
     return model
+
+
+class _SkipInit(TorchFunctionMode):
+    """Skips what torch.nn.init would draw; on the meta device that would import torch._dynamo."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The result of `func`; for one of torch.nn.init None, which no module reads."""
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return None
+        return func(*args, **(kwargs or {}))
