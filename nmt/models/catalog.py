@@ -26,13 +26,18 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
     return model
 
 
+def meta_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
+    """The model of these sizes on the meta device: shapes and ties without memory or weights."""
+    with torch.device("meta"), _SkipInit():
+        return config.build(src_vocab, tgt_vocab)
+
+
 def bare_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
     """The model of these sizes on the CPU, with weights that are yet to be loaded.
 
     They are whatever the memory holds: drawing first values takes longer than loading.
     """
-    with torch.device("meta"), _SkipInit():
-        model = config.build(src_vocab, tgt_vocab)
+    model = meta_model(config, src_vocab, tgt_vocab)
     # Module.to_empty would part tied weights.
     on_cpu: dict[Tensor, nn.Parameter] = {}
     for module in model.modules():

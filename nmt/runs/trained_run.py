@@ -9,7 +9,7 @@ import torch
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
-from nmt.models.catalog import ModelConfig, bare_model
+from nmt.models.catalog import ModelConfig, bare_model, meta_model
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
 from nmt.settings.config_file import Overrides, with_overrides
@@ -104,8 +104,7 @@ def _specs_of_model(
     Names with the same number are one tensor: tied weights.
     """
     try:
-        with torch.device("meta"):
-            weights = config.build(*sizes).state_dict(keep_vars=True)
+        weights = meta_model(config, *sizes).state_dict(keep_vars=True)
     except RuntimeError as error:  # more numbers than can be counted
         reason = str(error).partition("\n")[0]
         raise CheckpointError(f"{where}: model: no such model can be built: {reason}") from None
