@@ -38,15 +38,15 @@ def bare_model(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
     They are whatever the memory holds: drawing first values takes longer than loading.
     """
     model = meta_model(config, src_vocab, tgt_vocab)
-    # Module.to_empty would part tied weights.
+    # Module.to_empty would part tied weights; empty_like of a meta tensor would import SymPy.
     on_cpu: dict[Tensor, nn.Parameter] = {}
     for module in model.modules():
         for name, weight in module.named_parameters(recurse=False):
             if weight not in on_cpu:
-                on_cpu[weight] = nn.Parameter(torch.empty_like(weight, device="cpu"))
+                on_cpu[weight] = nn.Parameter(torch.empty(weight.shape, dtype=weight.dtype))
             setattr(module, name, on_cpu[weight])
         for name, buffer in module.named_buffers(recurse=False):
-            setattr(module, name, torch.empty_like(buffer, device="cpu"))
+            setattr(module, name, torch.empty(buffer.shape, dtype=buffer.dtype))
     return model
 
 
