@@ -43,6 +43,8 @@ class Cell(nn.Module, abc.ABC):
     """
 
     n_gates: int
+    forget_gate: int | None = None
+    """The place of a forget gate among the gates, if there is one."""
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class Cell(nn.Module, abc.ABC):
         if self.context_gates is not None:
             reset_gates(self.n_gates, self.context_gates.weight, nn.init.xavier_uniform_)
         reset_gates(self.n_gates, self.hidden_gates.weight, nn.init.orthogonal_)
-        reset_gate_biases(self.n_gates, self.input_gates.bias, self.hidden_gates.bias)
+        reset_gate_biases(type(self), self.input_gates.bias, self.hidden_gates.bias)
 
 
 class GRUCell(Cell):
@@ -89,6 +91,7 @@ class LSTMCell(Cell):
     """torch.nn.LSTMCell; see `lstm_cell`."""
 
     n_gates = 4
+    forget_gate = 1
 
     def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
         """See Cell."""
@@ -113,14 +116,14 @@ def reset_gates(
             draw(gate)
 
 
-def reset_gate_biases(n_gates: int, *biases: Float[Tensor, " G"]) -> None:
-    """Set biases to 0, those of an LSTM's forget gate to a sum of 1.
+def reset_gate_biases(cell: type[Cell], *biases: Float[Tensor, " G"]) -> None:
+    """Set biases to 0, those of a forget gate to a sum of 1.
 
-    An LSTM with four gates then remembers until it learns to forget (Jozefowicz et al. 2015, An
+    An LSTM then remembers until it learns to forget (Jozefowicz et al. 2015, An
     empirical exploration of recurrent network architectures, section 2.2).
     """
     with torch.no_grad():
         for bias in biases:
             bias.zero_()
-        if n_gates == LSTMCell.n_gates:
-            biases[0].chunk(n_gates)[1].fill_(1)
+        if cell.forget_gate is not None:
+            biases[0].chunk(cell.n_gates)[cell.forget_gate].fill_(1)

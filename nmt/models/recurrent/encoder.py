@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from nmt.models.base import Memory
-from nmt.models.recurrent.cells import GRUCell, LSTMCell, reset_gate_biases, reset_gates
+from nmt.models.recurrent.cells import Cell, GRUCell, LSTMCell, reset_gate_biases, reset_gates
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
@@ -69,7 +69,7 @@ class PaddedGRU(nn.GRU):
 
     def reset_parameters(self) -> None:
         """See `reset_layers`."""
-        reset_layers(self, GRUCell.n_gates)
+        reset_layers(self, GRUCell)
 
 
 class PaddedLSTM(nn.LSTM):
@@ -106,7 +106,7 @@ class PaddedLSTM(nn.LSTM):
 
     def reset_parameters(self) -> None:
         """See `reset_layers`."""
-        reset_layers(self, LSTMCell.n_gates)
+        reset_layers(self, LSTMCell)
 
 
 _PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -121,13 +121,13 @@ def weights_by_direction(layers: nn.RNNBase, layer: int) -> list[tuple[Tensor, .
     ]
 
 
-def reset_layers(layers: nn.RNNBase, n_gates: int) -> None:
+def reset_layers(layers: nn.RNNBase, cell: type[Cell]) -> None:
     """First weights as a decoder cell's; see cells.reset_gates and cells.reset_gate_biases."""
     for layer in range(layers.num_layers):
         for w_ih, w_hh, b_ih, b_hh in weights_by_direction(layers, layer):
-            reset_gates(n_gates, w_ih, nn.init.xavier_uniform_)
-            reset_gates(n_gates, w_hh, nn.init.orthogonal_)
-            reset_gate_biases(n_gates, b_ih, b_hh)
+            reset_gates(cell.n_gates, w_ih, nn.init.xavier_uniform_)
+            reset_gates(cell.n_gates, w_hh, nn.init.orthogonal_)
+            reset_gate_biases(cell, b_ih, b_hh)
 
 
 def _packed(x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> PackedSequence:

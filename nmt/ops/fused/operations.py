@@ -61,10 +61,13 @@ class FusedOperations(ReferenceOperations):
         v: Float[Tensor, " K"],
     ) -> tuple[Float[Tensor, "T B H"], Float[Tensor, "T B M"], Float[Tensor, "T B S"]]:
         """See Operations."""
-        outputs = AttentionalGRU.apply(
-            self.steps, gates, hidden, keys, values, keep, W_c, W_h, b_h, W_q, v
+        outputs = self._apply_attentional_gru(
+            gates, hidden, keys, values, keep, W_c, W_h, b_h, W_q, v
         )
         return cast(tuple[Tensor, Tensor, Tensor], outputs)
+
+    def _apply_attentional_gru(self, *tensors: Tensor) -> object:
+        return AttentionalGRU.apply(self.steps, *tensors)
 
     def linear_cross_entropy(
         self,
