@@ -39,7 +39,7 @@ UNITS = {
     "bf16": ("sequence.cpp", "-DDTYPES=bf16", "-DCOMPUTE=bf16", "-DACCUMULATE=float"),
     "fp64": ("sequence.cpp", "-DDTYPES=fp64", "-DCOMPUTE=double", "-DACCUMULATE=double"),
 }
-"""What is compiled into each library: a source file and its definitions."""
+"""The parts of each library: a source file and the macros it is compiled with."""
 
 SECONDS = 300
 """The limit for each call of the compiler; it needs about ten."""

@@ -121,7 +121,7 @@ def machine_card(device: torch.device, precision: Precision) -> dict[str, str | 
 
 
 def _backend(device: torch.device, precision: Precision) -> str:
-    """What computes by default, and why, in fp32 and in `precision`."""
+    """The backend that `auto` chooses, and the reason, in fp32 and in `precision`."""
     found = {}
     for one in dict.fromkeys(("fp32", precision)):
         with autocast(device, one):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MapOptions:
-    """What is written of each translation, and where: the flags, once they are checked."""
+    """The checked flags of an export: rows by piece or word, number of maps, file, heads."""
 
     level: "Level | None"
     forced: bool

@@ -33,7 +33,7 @@ def doctor(json_: Json = False) -> None:
 
 
 def examine() -> dict[str, Any]:
-    """What `nmt doctor --json` prints."""
+    """The values that `nmt doctor --json` prints."""
     import torch
 
     from nmt.data.entries import data_folder

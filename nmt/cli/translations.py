@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """What a line of output holds; `several` says that a sentence has several translations."""
+    """The fields of an output line; `several` says that a sentence has several translations."""
 
     scores: bool
     as_json: bool

@@ -176,5 +176,5 @@ def _builtin_catalog() -> dict[str, CorpusEntry]:
 
 
 def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
-    # Untyped: `no` is Norwegian, and a checksum that happens to be all digits is no number.
+    # Scalars stay text, because `no` is the code of Norwegian and a checksum may be all digits.
     return load_file(path, (), _Catalog, typed=False).root

@@ -17,7 +17,7 @@ B, S, T, H, K, M, V = 3, 5, 4, 32, 48, 16, 100
 
 
 def disagreement(operations: Operations, device: torch.device, dtype: torch.dtype) -> str:
-    """What differs from the reference or does not run, in one line; empty where all agree.
+    """The first difference from the reference, or failure, in one line; empty where all agree.
 
     `dtype` is that of matrix products; a 16-bit one is computed under autocast. The state of
     torch's generators and the caller's gradient mode stay as they are.

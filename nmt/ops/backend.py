@@ -28,7 +28,7 @@ from nmt.ops.triton import launch
 from nmt.settings.keys import nearest
 
 BackendName = Literal["auto", "reference", "fused", "native", "triton"]
-"""What `model.backend` and NMT_BACKEND may say."""
+"""The values of `model.backend` and NMT_BACKEND."""
 
 BACKEND_DESCRIPTION = (
     "what computes: reference (plain torch), fused (backward passes of our own on torch), native "

@@ -1,4 +1,4 @@
-"""What each operation computes. The definition in code is `reference.py`.
+"""Interface of the operations: shapes and equations. The definition in code is `reference.py`.
 
 Shapes: B sentences, S source positions, T target steps, H hidden units, G = 3 H gates in the order
 [r; z; n], K key size, M annotation size, V vocabulary, R rows of a search, N rows of a matrix.

@@ -18,7 +18,7 @@ from nmt.settings.base import Config
 
 @dataclass(frozen=True)
 class Choice:
-    """What REINFORCE needs of positions drawn at random, summed over the heads.
+    """The terms of REINFORCE for positions drawn at random, summed over the heads.
 
     `log_probs`: of the drawn position, 0 where none was drawn; `entropies`: of the distribution
     that it was drawn from. Both in nats.

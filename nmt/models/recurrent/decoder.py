@@ -42,8 +42,8 @@ class RNNDecoder(nn.Module):
         luong     s_t = cell([x_t; h~_(t-1)], s_(t-1));  c_t = attend(s_t);
                   h~_t = tanh(W_c [c_t; s_t]);  reads h~_t
 
-    (arXiv 1409.0473, appendix A.2.2; arXiv 1508.04025, equation 5 and section 3.3). Layers above
-    the first read the hidden state of the one below.
+    (arXiv 1409.0473, appendix A.2.2; arXiv 1508.04025, equation 5 and section 3.3). From the
+    second on, a layer's input is the hidden state of the layer below.
     """
 
     def __init__(self, config: RecurrentConfig, memory_size: int, vocab_size: int) -> None:
@@ -202,6 +202,6 @@ class RNNDecoder(nn.Module):
         embedded: Float[Tensor, "*L D"],
         context: Float[Tensor, "*L M"],
     ) -> Float[Tensor, "*L R"]:
-        """What the vocabulary layer reads, for one step or for all."""
+        """The input of the vocabulary layer, for one step or for all."""
         features: Tensor = self.dropout(self.readout(hidden, embedded, context))
         return features

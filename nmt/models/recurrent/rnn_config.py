@@ -1,4 +1,4 @@
-"""What a config says of a recurrent model, apart from the checks between its sections (rnn.py)."""
+"""The config sections of a recurrent model; rnn.py checks them against each other."""
 
 from typing import Annotated, Literal
 
@@ -24,7 +24,7 @@ class EncoderConfig(Config):
 
 
 class _DecoderConfig(Config):
-    """What both kinds of decoder have."""
+    """The settings that both kinds of decoder share."""
 
     kind: str  # each kind says its own; here for its place, which is first
     cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
