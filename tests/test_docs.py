@@ -14,7 +14,11 @@ from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.settings.config_file import load_overrides
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "lab").glob("*.md")),
+]
 LOG = sorted((ROOT / "docs" / "log").glob("*.md"))
 """History: its links are followed, its commands are those of its day."""
 
@@ -71,12 +75,14 @@ def test_every_setting_shown_is_right(experiment: str, setting: str) -> None:
         load_config(Path("starter"), [setting])
 
 
-def test_every_experiment_has_its_section_and_its_picture() -> None:
-    page = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+def test_every_experiment_has_its_page_and_its_picture() -> None:
+    index = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
     for name in EXPERIMENTS:
-        assert f"\n## {name}\n" in page
+        assert f"](lab/{name}.md)" in index
+        page = (ROOT / "docs" / "lab" / f"{name}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {name}\n")
         assert f"\nnmt lab {name}\n" in page
-        assert f"](lab/{name}.png)" in page
+        assert f"]({name}.png)" in page
         assert (ROOT / "docs" / "lab" / f"{name}.png").stat().st_size < 200_000
 
 

@@ -36,7 +36,7 @@ def lab(
 ) -> None:
     """Run a small experiment on attention; write its results as numbers and as a picture.
 
-    docs/lab.md says what each experiment shows.
+    docs/lab/ says what each experiment shows.
     """
     if name is None or list_:
         _print_names()

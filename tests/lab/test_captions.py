@@ -419,7 +419,7 @@ def test_no_text_stands_on_a_bar() -> None:
 
 @pytest.mark.slow
 def test_unseen_arrangements_are_captioned() -> None:
-    """The figure of docs/lab.md."""
+    """The figure of docs/lab/captions.md."""
     result = run(CaptionsOptions())
     for language in LANGUAGES:
         answers = [answer for answer in result.unseen if answer.language == language]
