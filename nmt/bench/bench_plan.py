@@ -1,9 +1,8 @@
-"""What is measured, how often, and in which forms of the model."""
+"""The settings of a benchmark, and the variants of the model that it compares."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -26,7 +25,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """What its row is called."""
+        """The name of its row."""
         return self.form if self.precision == "fp32" else f"{self.form} {self.precision}"
 
 
@@ -45,17 +44,12 @@ class Plan:
 
     def variants(self) -> list[Variant]:
         """The variants to compare; the last one is the baseline."""
-        forms: list[Form] = ["nmt", "plain", "textbook"]
-        faster: list[Variant] = []
-        if self.precision != "fp32":
-            faster = [Variant("nmt", self.precision)]
-        return [*faster, *(Variant(form, "fp32") for form in forms)]
+        faster = [Variant("nmt", self.precision)] if self.precision != "fp32" else []
+        return [*faster, *(Variant(form, "fp32") for form in get_args(Form))]
 
-    def precisions(self) -> Iterator[Precision]:
-        """Those whose ceiling is needed."""
-        yield "fp32"
-        if self.precision != "fp32":
-            yield self.precision
+    def precisions(self) -> list[Precision]:
+        """The precisions of its variants."""
+        return ["fp32"] if self.precision == "fp32" else ["fp32", self.precision]
 
     def build(self, variant: Variant, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
         """The model in this form, with weights that are the same for every form."""

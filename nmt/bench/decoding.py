@@ -1,100 +1,45 @@
-"""Search, timed: sentences and pieces a second, and how long one sentence takes."""
+"""Speed of search: sentences and pieces a second, and the time of one sentence."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.load import Watch
 from nmt.bench.material import Material, fixed_shape
 from nmt.bench.speed_report import Row, Section
-from nmt.bench.timing import Timed, Work, in_turn, ratio
+from nmt.bench.timing import Timed, Work, in_turn, speedup
 from nmt.decoding.search import SearchConfig, search
-from nmt.device import Precision, autocast
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
+from nmt.device import autocast
+from nmt.models.base import Seq2Seq, Vocabulary
 from nmt.text.vocabulary import EOS_ID
 
 
-def _without_end_(logits: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:
-    logits[..., EOS_ID] = -torch.inf  # a copy would be a share of what is timed
-    return logits
+def forbid_end(model: Seq2Seq) -> Seq2Seq:
+    """`model`, made unable to end a sentence: the bias of eos becomes -inf, in place.
 
-
-class _WithoutEnd(Vocabulary):
-    """The same vocabulary layer, but that eos is impossible."""
-
-    def __init__(self, layer: Vocabulary) -> None:
-        super().__init__()
-        self.layer = layer
-        self.backend = layer.backend
-
-    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
-        """See Vocabulary."""
-        logits: Tensor = self.layer(features)
-        return _without_end_(logits)
-
-    def in_parts(
-        self, features: Float[Tensor, "B R"], n_numbers: int
-    ) -> Iterator[Float[Tensor, "_ V"]]:
-        """See Vocabulary."""
-        return map(_without_end_, self.layer.in_parts(features, n_numbers))
-
-    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
-        """See Vocabulary; -inf for the bias of eos."""
-        weight, bias = self.layer.affine()
-        return weight, bias.index_fill(0, torch.tensor(EOS_ID, device=bias.device), -torch.inf)
-
-
-class Endless(Seq2Seq):
-    """A model that ends no sentence: untrained ones end where chance has it.
-
-    Every sentence then has as many pieces as the search allows, and all forms the same.
+    An untrained model ends its sentences at random. Without an end, every sentence gets as many
+    pieces as the search allows, the same for all models.
     """
-
-    def __init__(self, model: Seq2Seq) -> None:
-        super().__init__()
-        self.model = model.eval()
-
-    def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """See Seq2Seq.encode."""
-        return self.model.encode(src_ids, src_keep)
-
-    def init_state(self, memory: Memory) -> State:
-        """See Seq2Seq.init_state."""
-        return self.model.init_state(memory)
-
-    def init_search_state(self, memory: Memory) -> State:
-        """See Seq2Seq.init_search_state."""
-        return self.model.init_search_state(memory)
-
-    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """See Seq2Seq.step; eos is impossible."""
-        output = self.model.step(last_ids, state)
-        return replace(output, vocabulary=_WithoutEnd(output.vocabulary))
-
-    def teacher_forced(
-        self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
-    ) -> DecoderOutput:
-        """See Seq2Seq.teacher_forced."""
-        return self.model.teacher_forced(tgt_in, state, with_weights)
+    for layer in model.modules():
+        if isinstance(layer, Vocabulary):
+            layer.get_parameter("bias").data[EOS_ID] = -torch.inf
+    return model
 
 
 class Decoder:
-    """A model in one form, and the lengths that it decodes to."""
+    """A variant of the model that ends no sentence, and the lengths that it decodes to."""
 
     def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
         self.device = plan.device
-        self.precision: Precision = variant.precision
+        self.precision = variant.precision
         self.tgt_vocab = material.tgt_vocab
-        self.model = Endless(plan.build(variant, material.src_vocab, material.tgt_vocab)).eval()
+        self.model = forbid_end(plan.build(variant, material.src_vocab, material.tgt_vocab)).eval()
         self.factor = material.amount.tgt / material.amount.src
 
     def decode(self, material: Material, beam: int) -> int:
-        """Search on every batch; how many pieces were found, of the best hypotheses alone."""
+        """Search on every batch. Returns the number of pieces of the best hypotheses."""
         config = SearchConfig(beam=beam, max_length_factor=self.factor, max_length_extra=0)
         n_pieces = 0
         for batch in material.batches:
@@ -105,35 +50,35 @@ class Decoder:
 
 
 def measure_decoding(plan: Plan, material: Material, beam: int) -> Section:
-    """Sentences a second, by the same search for every form of the model."""
+    """Sentences a second, by the same search for every variant of the model."""
     material = material.to(plan.device)
     timed, pieces, others = _timed(plan, material, beam)
-    n_sentences = material.amount.sentences
-    rows = tuple(
+    last = list(timed.values())[-1]
+    rows = [
         Row(
-            what=name,
-            value=n_sentences / own.median,
-            low=n_sentences / own.longest,
-            high=n_sentences / own.shortest,
-            ratio=ratio(own, list(timed.values())[-1]),
-            also={"target tokens/s": pieces[name] / own.median},
+            name,
+            *own.rates(material.amount.sentences),
+            ratio=speedup(own, last),
+            also={"target tokens/s": own.rates(pieces[name])[0]},
         )
         for name, own in timed.items()
-    )
-    return Section(f"decoding, {_said(beam)}, {material.title}", "sentences/s", rows, others)
+    ]
+    title = f"decoding, {_search_name(beam)}, {material.title}"
+    return Section(title, "sentences/s", tuple(rows), others)
 
 
 def measure_latency(plan: Plan, beams: Sequence[int]) -> Section:
-    """Milliseconds that one sentence takes, the model being loaded."""
+    """Milliseconds that one sentence takes once the model is loaded."""
     material = fixed_shape(plan.sizes.model_copy(update={"batch": 1})).to(plan.device)
     watch = Watch()
     rows: list[Row] = []
     for beam in beams:
         timed, _, _ = _timed(plan, material, beam)
         last = list(timed.values())[-1]
-        for name, own in timed.items():
-            middle, low, high = (1e3 * s for s in (own.median, own.shortest, own.longest))
-            rows.append(Row(f"{name}, {_said(beam)}", middle, low, high, ratio(own, last)))
+        rows += [
+            Row(f"{name}, {_search_name(beam)}", *own.figures(1e3), ratio=speedup(own, last))
+            for name, own in timed.items()
+        ]
     title = f"one sentence of {plan.sizes.src} pieces to {plan.sizes.tgt}"
     return Section(title, "ms", tuple(rows), watch.look())
 
@@ -141,7 +86,7 @@ def measure_latency(plan: Plan, beams: Sequence[int]) -> Section:
 def _timed(
     plan: Plan, material: Material, beam: int
 ) -> tuple[Mapping[str, Timed], Mapping[str, int], float | None]:
-    """What each form took, how many pieces it found, and the load of others."""
+    """The seconds of each variant, the number of pieces it found, and the load of others."""
     works: dict[str, Work] = {}
     pieces: dict[str, int] = {}
     for variant in plan.variants():
@@ -153,5 +98,5 @@ def _timed(
     return timed, pieces, watch.look()
 
 
-def _said(beam: int) -> str:
+def _search_name(beam: int) -> str:
     return "greedy" if beam == 1 else f"beam {beam}"

@@ -40,40 +40,26 @@ def read_cpu(proc: Path = Path("/proc")) -> Reading | None:
     if name != "cpu" or len(ticks) <= max(_IDLE_FIELDS):
         return None
     busy = sum(int(tick) for i, tick in enumerate(ticks[:_GUEST_FIELDS]) if i not in _IDLE_FIELDS)
-    own = os.times()
-    return Reading(
-        at=time.monotonic(),
-        busy_seconds=busy / os.sysconf("SC_CLK_TCK"),
-        own_seconds=own.user + own.system + own.children_user + own.children_system,
-    )
-
-
-def cores_busy_elsewhere(before: Reading | None, after: Reading | None) -> float | None:
-    """How many cores others kept busy between two readings, on average; None: not known."""
-    if before is None or after is None or after.at <= before.at:
-        return None
-    busy = after.busy_seconds - before.busy_seconds
-    own = after.own_seconds - before.own_seconds
-    return max(0.0, busy - own) / (after.at - before.at)
+    own = sum(os.times()[:4])  # user and system time, of this process and of its children
+    return Reading(time.monotonic(), busy / os.sysconf("SC_CLK_TCK"), own)
 
 
 class Watch:
-    """The load of others since the last look.
-
-    >>> watch = Watch()
-    >>> others = watch.look()
-    """
+    """The load of others since the last look."""
 
     def __init__(self, read: Callable[[], Reading | None] | None = None) -> None:
         self._read = read or read_cpu
         self._last = self._read()
 
     def look(self) -> float | None:
-        """How many cores others kept busy since the last look, or since the beginning."""
-        now = self._read()
-        others = cores_busy_elsewhere(self._last, now)
-        self._last = now
-        return others
+        """The cores that others kept busy since the last look, on average; None: not known."""
+        before, after = self._last, self._read()
+        self._last = after
+        if before is None or after is None or after.at <= before.at:
+            return None
+        busy = after.busy_seconds - before.busy_seconds
+        own = after.own_seconds - before.own_seconds
+        return max(0.0, busy - own) / (after.at - before.at)
 
 
 def is_clean(others: float | None) -> bool:
@@ -86,5 +72,5 @@ def describe_load(others: float | None) -> str:
     if others is None:
         return "not clean: this system does not tell what others did"
     if is_clean(others):
-        return f"clean: others took {others:.0%} of a core".replace("%", " %")
-    return f"not clean: {others:.0%} of a core was busy elsewhere".replace("%", " %")
+        return f"clean: others took {100 * others:.0f} % of a core"
+    return f"not clean: {100 * others:.0f} % of a core was busy elsewhere"

@@ -1,6 +1,5 @@
 """The batches to measure on: of one fixed shape, and of real lengths."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,9 +45,8 @@ def fixed_shape(sizes: Sizes, seed: int = 1) -> Material:
     generator = torch.Generator().manual_seed(seed)
 
     def ids(length: int) -> list[tuple[int, ...]]:
-        table = torch.randint(
-            len(RESERVED), sizes.vocabulary, (sizes.batch, length - 1), generator=generator
-        )
+        shape = (sizes.batch, length - 1)
+        table = torch.randint(len(RESERVED), sizes.vocabulary, shape, generator=generator)
         return [tuple(row) for row in table.tolist()]
 
     batch = make_batch(ids(sizes.src), ids(sizes.tgt))
@@ -65,32 +63,23 @@ def real_lengths(sizes: Sizes, data: Path, n_batches: int, seed: int = 1) -> Mat
     """`n_batches` batches of a first epoch of training, evenly spaced by size."""
     folder = data_folder(data)
     corpus = real_corpus(folder)
-    encoded, src_vocab, tgt_vocab = _encoded(corpus, sizes.vocabulary, folder, seed)
+    config = DataConfig(corpus=corpus, folder=folder)
+    pairs = read_split(SplitConfig(corpus=corpus, split="train"), config)
+    most = sizes.vocabulary if corpus == REAL_CORPUS else _FALLBACK_VOCABULARY
+    pieces = SentencePieceConfig(model_type="bpe", vocab_size=min(sizes.vocabulary, most))
+    tokenizers = train_tokenizers(pieces, pairs, config.src_lang, config.tgt_lang, seed)
+    encoded = encode_pairs(pairs, tokenizers, config.max_pieces)
     batches = _spread(encoded, Batcher(encoded, sizes.batch, "sentences", seed), n_batches)
     title = f"{corpus}, {len(batches)} batches of {sizes.batch}"
-    return Material(title, batches, src_vocab, tgt_vocab)
-
-
-def _encoded(
-    corpus: str, vocabulary: int, folder: Path, seed: int
-) -> tuple[EncodedCorpus, int, int]:
-    """The training split in pieces learned from it, and how many pieces each side has."""
-    data = DataConfig(corpus=corpus, folder=folder)
-    pairs = read_split(SplitConfig(corpus=corpus, split="train"), data)
-    size = vocabulary if corpus == REAL_CORPUS else min(vocabulary, _FALLBACK_VOCABULARY)
-    tokenizer = SentencePieceConfig(model_type="bpe", vocab_size=size)
-    tokenizers = train_tokenizers(tokenizer, pairs, data.src_lang, data.tgt_lang, seed)
-    encoded = encode_pairs(pairs, tokenizers, data.max_pieces)
-    return encoded, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+    return Material(title, batches, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
 
 
 def _spread(corpus: EncodedCorpus, batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
-    full = [rows for rows in batcher.plan(0) if len(rows) == batcher.size]
-    rows_by_size = sorted(full, key=lambda rows: _pieces(corpus, rows))
-    n = min(n_batches, len(rows_by_size))
-    places = [(2 * i + 1) * len(rows_by_size) // (2 * n) for i in range(n)]
-    return tuple(corpus.batch(rows_by_size[place]) for place in places)
+    """At most `n_batches` full batches of the first epoch, evenly spaced by number of pieces."""
 
+    def n_pieces(rows: list[int]) -> int:
+        return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)
 
-def _pieces(corpus: EncodedCorpus, rows: Sequence[int]) -> int:
-    return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)
+    full = sorted((rows for rows in batcher.plan(0) if len(rows) == batcher.size), key=n_pieces)
+    n = min(n_batches, len(full))
+    return tuple(corpus.batch(full[(2 * i + 1) * len(full) // (2 * n)]) for i in range(n))

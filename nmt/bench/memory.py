@@ -11,11 +11,9 @@ from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.material import fixed_shape
 from nmt.bench.speed_report import Row, Section
 from nmt.bench.training import Learner
-from nmt.device import process_bytes
+from nmt.device import MemoryUse
 
 _MIB = 2**20
-_RESET = Path("/proc/self/clear_refs")
-_RESET_PEAK = "5"
 
 
 @dataclass(frozen=True)
@@ -53,27 +51,20 @@ def use_of_update(plan: Plan, variant: Variant, threads: int) -> Use | None:
     material = fixed_shape(plan.sizes).to(plan.device)
     learner = Learner(plan, variant, material)
     learner.update(fixed_shape(small).to(plan.device).batches)
-    before = _in_use(plan.device)
+    before = _use_from_now(plan.device)
     for _ in range(2):
         learner.update(material.batches)
-    peak = _peak(plan.device)
-    return None if before is None or peak is None else Use(before, max(before, peak))
+    after = MemoryUse.of(plan.device)
+    return None if before is None or after is None else Use(before.now, max(before.now, after.peak))
 
 
-def _in_use(device: torch.device) -> int | None:
-    """Bytes in use now; resets the peak."""
+def _use_from_now(device: torch.device) -> MemoryUse | None:
+    """The memory in use, after a reset of its peak; None where the peak cannot be reset."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-        return torch.cuda.memory_allocated(device)
-    try:
-        _RESET.write_text(_RESET_PEAK, encoding="utf-8")
-    except OSError:
-        return None
-    return process_bytes("VmRSS")
-
-
-def _peak(device: torch.device) -> int | None:
-    """The most bytes in use since `_in_use`."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return process_bytes("VmHWM")
+    else:
+        try:
+            Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # see proc(5)
+        except OSError:
+            return None
+    return MemoryUse.of(device)

@@ -1,4 +1,4 @@
-"""What `nmt bench` can measure, by name."""
+"""The parts of a benchmark, by name."""
 
 from nmt.errors import ConfigError
 

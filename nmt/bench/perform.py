@@ -20,7 +20,6 @@ _BEAMS = (1, 5)
 _LENGTHS = (16, 32, 64, 128, 256)
 _BATCH_SIZES = (16, 64, 256)
 _QUICK_LENGTHS = (4, 8)
-_ROUNDS = 7
 _QUICK_ROUNDS = 2
 
 
@@ -39,13 +38,21 @@ class Request:
     quick: bool
     profile: bool
 
+    def plan(self) -> Plan:
+        """The plan with its defaults. Raises ConfigError for an unknown size, key or device."""
+        sizes = sizes_of("tiny" if self.quick else self.sizes, self.overrides)
+        plan = Plan(sizes, resolve_device(self.device), self.precision, data=self.data)
+        if self.quick:
+            plan = replace(plan, rounds=_QUICK_ROUNDS, n_batches=1, ceiling_sizes=(64,))
+        return replace(plan, rounds=self.rounds) if self.rounds else plan
+
 
 def perform(request: Request, say: Callable[[str], None]) -> Report:
     """Measure every part; `say` gets the name of each before it begins.
 
     Raises ConfigError for settings that cannot be measured, before the first measurement.
     """
-    plan = _plan(request)
+    plan = request.plan()
     card = machine_card(plan.device, plan.precision)
     sections = tuple(_sections(request, plan, say))
     profile = None
@@ -54,14 +61,6 @@ def perform(request: Request, say: Callable[[str], None]) -> Report:
         profile = profile_update(plan, fixed_shape(plan.sizes))
     settings = {**plan.sizes.model_dump(), "precision": plan.precision, "rounds": plan.rounds}
     return Report(card, settings, sections, profile)
-
-
-def _plan(request: Request) -> Plan:
-    sizes = sizes_of("tiny" if request.quick else request.sizes, request.overrides)
-    device = resolve_device(request.device)
-    rounds = request.rounds or (_QUICK_ROUNDS if request.quick else _ROUNDS)
-    plan = Plan(sizes, device, request.precision, rounds, data=request.data)
-    return replace(plan, n_batches=1, ceiling_sizes=(64,)) if request.quick else plan
 
 
 def _sections(request: Request, plan: Plan, say: Callable[[str], None]) -> Iterator[Section]:
@@ -76,8 +75,7 @@ def _sections(request: Request, plan: Plan, say: Callable[[str], None]) -> Itera
         elif part == "latency":
             yield measure_latency(plan, _BEAMS)
         elif part == "memory":
-            measured = measure_memory(plan)
-            if measured is not None:
+            if (measured := measure_memory(plan)) is not None:
                 yield measured
         elif part == "growth":
             yield measure_growth(plan, _QUICK_LENGTHS if request.quick else _LENGTHS)

@@ -15,7 +15,7 @@ _ROWS = 15
 
 
 def profile_update(plan: Plan, material: Material) -> Profile:
-    """The operations that take longest, by their own time, per pass over the batches.
+    """The operations with the longest own time, per pass over the batches.
 
     On a GPU this is the GPU's time. The profiler itself takes time at every call, so operations of
     many small calls seem slower than they are.
@@ -30,21 +30,23 @@ def profile_update(plan: Plan, material: Material) -> Profile:
         for _ in range(_UPDATES):
             learner.update(material.batches)
     others = watch.look()
-    times = {
-        event.key: (event.self_device_time_total if on_gpu else event.self_cpu_time_total,
-                    event.count)
+    times = [
+        (
+            event.self_device_time_total if on_gpu else event.self_cpu_time_total,
+            event.count,
+            event.key,
+        )
         for event in profiler.key_averages()
-    }  # fmt: skip
-    return Profile(
-        f"an update of {learner.variant.name}, {material.title}", tuple(_rows(times)), others
-    )
+    ]
+    title = f"an update of {learner.variant.name}, {material.title}"
+    return Profile(title, tuple(_rows(times)), others)
 
 
-def _rows(times: dict[str, tuple[float, int]]) -> Iterator[ProfileRow]:
-    total = sum(micro for micro, _ in times.values())
-    ordered = sorted(times.items(), key=lambda item: -item[1][0])
+def _rows(times: list[tuple[float, int, str]]) -> Iterator[ProfileRow]:
+    """A row for each of the longest operations, and one for all others; times in microseconds."""
+    total = sum(micro for micro, _, _ in times)
+    ordered = sorted(times, reverse=True)
     rest = ordered[_ROWS:]
-    for name, (micro, calls) in ordered[:_ROWS]:
+    others = sum(micro for micro, _, _ in rest), sum(calls for _, calls, _ in rest)
+    for micro, calls, name in [*ordered[:_ROWS], (*others, f"{len(rest)} others")]:
         yield ProfileRow(name, micro / 1e3 / _UPDATES, micro / total, calls / _UPDATES)
-    micro, calls = sum(m for _, (m, _) in rest), sum(c for _, (_, c) in rest)
-    yield ProfileRow(f"{len(rest)} others", micro / 1e3 / _UPDATES, micro / total, calls / _UPDATES)

@@ -1,4 +1,4 @@
-"""The sizes that are measured: of the model, and of batches of one fixed shape."""
+"""The sizes of the model and of batches of one fixed shape, with presets."""
 
 from collections.abc import Mapping
 
@@ -29,12 +29,9 @@ class Sizes(Config):
 _PRESETS: Mapping[str, Mapping[str, int]] = {
     "standard": {},
     "long": {"src": 50, "tgt": 50, "hidden": 1000},
-    "gpu": {
-        "batch": 256, "src": 50, "tgt": 50, "embedding": 512, "hidden": 1024, "vocabulary": 32000
-    },
-    "tiny": {
-        "batch": 3, "src": 5, "tgt": 7, "embedding": 8, "hidden": 16, "vocabulary": 200
-    },
+    "gpu": {"batch": 256, "src": 50, "tgt": 50, "embedding": 512, "hidden": 1024,
+            "vocabulary": 32000},
+    "tiny": {"batch": 3, "src": 5, "tgt": 7, "embedding": 8, "hidden": 16, "vocabulary": 200},
 }  # fmt: skip
 """`standard` is the default; `long` shows memory, `gpu` is for a large GPU, `tiny` for --quick."""
 

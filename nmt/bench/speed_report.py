@@ -1,4 +1,4 @@
-"""What was measured, as values: a report of sections, a section of rows."""
+"""The results of a benchmark as values: a report has sections, a section has rows."""
 
 import datetime
 import platform
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 import torch
 
 import nmt
-from nmt.bench.load import describe_load, is_clean
+from nmt.bench.load import is_clean
 from nmt.device import Precision, autocast, describe_device
 from nmt.ops.backend import why
 from nmt.ops.precision import compute_dtype
@@ -17,11 +17,11 @@ from nmt.runs.card import cpu_name
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: the median of the rounds, and the worst and the best of them.
+    """One figure: the median of the rounds, and the least and the greatest of them.
 
-    `ratio` says how many times better than the section's last row, the median over the rounds
-    of the quotient in the same round; `ceiling` is the share that was reached of the fastest
-    matrix products in the same precision, likewise. `also` are other figures of the same work.
+    `ratio` is the speed over that of the section's last row, `ceiling` the share that was reached
+    of the fastest matrix products in the same precision. Both are medians of the quotients round
+    by round. `also` are other figures of the same work.
     """
 
     what: str
@@ -35,10 +35,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """Figures that were measured in turn, and what else the machine did meanwhile.
+    """Figures that were measured in turn.
 
-    `others` are the cores that others kept busy, None where that is not known; `timed` is False
-    for figures that no load can change.
+    `others` is the number of cores that other processes kept busy meanwhile, None if unknown.
+    `timed` is False for figures that no load can change.
     """
 
     title: str
@@ -50,18 +50,13 @@ class Section:
 
     @property
     def clean(self) -> bool:
-        """Whether the figures stand for the machine alone."""
+        """Whether no other process disturbed the figures."""
         return not self.timed or is_clean(self.others)
-
-    @property
-    def load(self) -> str:
-        """The load of others in words; nothing where it does not matter."""
-        return describe_load(self.others) if self.timed else ""
 
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """What one operation took of an update, without what it called."""
+    """The own time of one operation in an update, without the operations that it calls."""
 
     operation: str
     milliseconds: float
@@ -71,7 +66,7 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of an update goes, and what else the machine did meanwhile."""
+    """The time of an update by operation; `others` is as in Section."""
 
     title: str
     rows: tuple[ProfileRow, ...]
@@ -89,24 +84,18 @@ class Report:
 
     @property
     def clean(self) -> bool:
-        """Whether all figures stand for the machine alone."""
+        """Whether no other process disturbed any figure."""
         profiled = self.profile is None or is_clean(self.profile.others)
         return profiled and all(section.clean for section in self.sections)
 
     def as_json(self) -> dict[str, object]:
-        """All of it, unrounded, fit for json.dumps."""
+        """All figures, unrounded, fit for json.dumps."""
         sections = [{**asdict(section), "clean": section.clean} for section in self.sections]
-        return {
-            "machine": dict(self.machine),
-            "settings": dict(self.settings),
-            "clean": self.clean,
-            "sections": sections,
-            "profile": None if self.profile is None else asdict(self.profile),
-        }
+        return {**asdict(self), "clean": self.clean, "sections": sections}
 
 
 def machine_card(device: torch.device, precision: Precision) -> dict[str, str | int]:
-    """What was measured on, with what, and when."""
+    """The date, the machine and the versions of the software."""
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "nmt": nmt.__version__,
@@ -123,8 +112,9 @@ def machine_card(device: torch.device, precision: Precision) -> dict[str, str | 
 def _backend(device: torch.device, precision: Precision) -> str:
     """The backend that `auto` chooses, and the reason, in fp32 and in `precision`."""
     found = {}
-    for one in dict.fromkeys(("fp32", precision)):
+    for one in ("fp32", precision):
         with autocast(device, one):
             found[one] = why("auto", device, compute_dtype(torch.empty(0, device=device)))
-    same = len(set(found.values())) == 1
-    return found["fp32"] if same else "; ".join(f"{one}: {text}" for one, text in found.items())
+    if len(set(found.values())) == 1:
+        return found["fp32"]
+    return "; ".join(f"{one}: {text}" for one, text in found.items())

@@ -1,4 +1,4 @@
-"""A report as a person reads it."""
+"""The report of a benchmark as lines of text."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,7 @@ def as_text(report: Report) -> list[str]:
     """The lines of a report: the machine, the sections, the profile."""
     card = report.machine
     lines = [
-        f"{card['cpu']}, {card['device']}, torch {card['torch']}, nmt {card['nmt']}, "
-        f"{card['date']}",
+        "{cpu}, {device}, torch {torch}, nmt {nmt}, {date}".format_map(card),
         f"backend: {card['backend']}",
         ", ".join(f"{key} {value}" for key, value in report.settings.items()),
     ]
@@ -25,8 +24,8 @@ def as_text(report: Report) -> list[str]:
 def _section(section: Section) -> list[str]:
     title = f"{section.title}, {section.unit}"
     rows = [_row(row, section.clean) for row in section.rows]
-    lines = [f"{title}  ({section.load})" if section.timed else title, *_columns(rows)]
-    return [*lines, *(f"  {note}" for note in section.notes)]
+    title += f"  ({describe_load(section.others)})" if section.timed else ""
+    return [title, *_columns(rows), *(f"  {note}" for note in section.notes)]
 
 
 def _row(row: Row, clean: bool) -> list[str]:
@@ -36,21 +35,18 @@ def _row(row: Row, clean: bool) -> list[str]:
         _number(row.value),
         f"{_number(row.low)} to {_number(row.high)}" if row.low != row.high else "",
         "" if row.ratio is None else f"{row.ratio:.2f} x",
-        "" if row.ceiling is None else f"{row.ceiling:.0%} of the ceiling".replace("%", " %"),
+        "" if row.ceiling is None else f"{100 * row.ceiling:.0f} % of the ceiling",
         also,
         "" if clean else "not clean",
     ]
 
 
 def _profile(profile: Profile) -> list[str]:
-    head = ["operation", "ms", "share", "calls"]
-    cells = [
-        [row.operation, f"{row.milliseconds:.2f}", f"{row.share:.1%}".replace("%", " %"),
-         f"{row.calls:,.0f}"]
-        for row in profile.rows
-    ]  # fmt: skip
-    title = f"profile, {profile.title}  ({describe_load(profile.others)})"
-    return [title, *_columns([head, *cells])]
+    rows = [["operation", "ms", "share", "calls"]]
+    for row in profile.rows:
+        figures = f"{row.milliseconds:.2f}", f"{100 * row.share:.1f} %", f"{row.calls:,.0f}"
+        rows.append([row.operation, *figures])
+    return [f"profile, {profile.title}  ({describe_load(profile.others)})", *_columns(rows)]
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,9 +1,8 @@
 """The textbook's loop, with every projection inside the step: the baseline of the speed figures.
 
-The same model, weight for weight, and the same numbers as RNNSeq2Seq. At every step the step's
-own embedding, the keys, the query, the gates of embedding and context together, and the logits
-are computed anew, and the loss reads the logits of all steps, padding included. It is how
-tutorials write it (d2l.ai, sections 10.7 and 11.4), where the keys are projected at each step too.
+It has the weights of RNNSeq2Seq and computes the same numbers. But every step projects its
+embedding, the keys, the query, the gates and the logits anew, and the loss reads the logits of all
+steps, padding included. Tutorials write it so (d2l.ai, sections 10.7 and 11.4).
 """
 
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from nmt.text.vocabulary import PAD_ID
 
 @dataclass(frozen=True)
 class TextbookState(State):
-    """What the step reads: the annotations and the hidden state."""
+    """The annotations and the hidden state, which a step reads."""
 
     values: Float[Tensor, "B S M"]
     keep: Bool[Tensor, "B S"]
@@ -40,10 +39,7 @@ class _Output(nn.Linear, Vocabulary):
 
 
 class TextbookSeq2Seq(Seq2Seq):
-    """The attentional GRU of one layer, written down step by step.
-
-    The vocabulary's table has exactly as many rows as there are pieces.
-    """
+    """The attentional GRU of one layer, written down step by step; its tables have no padding."""
 
     def __init__(self, config: RNNConfig, src_vocab: int, tgt_vocab: int) -> None:
         super().__init__()
@@ -61,12 +57,8 @@ class TextbookSeq2Seq(Seq2Seq):
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         """See Seq2Seq.encode."""
-        packed = pack_padded_sequence(
-            self.dropout(self.src_embedding(src_ids)),
-            src_keep.sum(dim=1).cpu(),
-            batch_first=True,
-            enforce_sorted=False,
-        )
+        embedded, lengths = self.dropout(self.src_embedding(src_ids)), src_keep.sum(dim=1).cpu()
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
         outputs, last = self.encoder(packed)
         values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=src_ids.shape[1])
         final = last.transpose(0, 1).flatten(1).unsqueeze(1)
@@ -106,10 +98,7 @@ class TextbookSeq2Seq(Seq2Seq):
         return DecoderOutput(features, self.output, stacked, stacked.unsqueeze(1))
 
     def logits(
-        self,
-        src_ids: Int[Tensor, "B S"],
-        src_keep: Bool[Tensor, "B S"],
-        tgt_in: Int[Tensor, "B T"],
+        self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """The logits of every step, computed at the step."""
         state = self.init_state(self.encode(src_ids, src_keep))
@@ -125,12 +114,16 @@ class TextbookSeq2Seq(Seq2Seq):
 def textbook_of(
     plain: Seq2Seq, config: RNNConfig, src_vocab: int, tgt_vocab: int
 ) -> TextbookSeq2Seq:
-    """The textbook's form of an RNNSeq2Seq of `config`, with the same weights."""
+    """The textbook's form of `plain`, an RNNSeq2Seq of `config`, with the same weights."""
     own = plain.state_dict()
     dtype = own["decoder.output.weight"].dtype  # weights in fp64 would be rounded to fp32
     model = TextbookSeq2Seq(config, src_vocab, tgt_vocab).to(dtype)
     gates = [own[f"decoder.cell.{part}_gates.weight"] for part in ("input", "context")]
     weights = {
+        **{
+            f"{name}.weight": own[f"decoder.attention.{name}.weight"]
+            for name in ("W_q", "W_k", "w_v")
+        },
         "src_embedding.weight": own["encoder.embedding.weight"][:src_vocab],
         "tgt_embedding.weight": own["decoder.embedding.weight"][:tgt_vocab],
         "first.weight": own["decoder.initial.W_s.0.weight"],
@@ -142,8 +135,6 @@ def textbook_of(
         "output.weight": own["decoder.output.weight"][:tgt_vocab],
         "output.bias": own["decoder.output.bias"][:tgt_vocab],
     }
-    for name in ("W_q", "W_k", "w_v"):
-        weights[f"{name}.weight"] = own[f"decoder.attention.{name}.weight"]
     for name in own:
         if name.startswith("encoder.rnn."):
             weights[f"encoder.{name.removeprefix('encoder.rnn.')}"] = own[name]

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -16,20 +16,15 @@ class Timed:
 
     seconds: tuple[float, ...]
 
-    @property
-    def median(self) -> float:
-        """The median of the rounds."""
-        return statistics.median(self.seconds)
+    def figures(self, scale: float = 1.0) -> tuple[float, float, float]:
+        """The seconds times `scale`: the median, the least and the greatest of the rounds."""
+        median = statistics.median(self.seconds)
+        return scale * median, scale * min(self.seconds), scale * max(self.seconds)
 
-    @property
-    def shortest(self) -> float:
-        """The fastest round."""
-        return min(self.seconds)
-
-    @property
-    def longest(self) -> float:
-        """The slowest round."""
-        return max(self.seconds)
+    def rates(self, amount: int | float) -> tuple[float, float, float]:
+        """`amount` a second: the median, the least and the greatest of the rounds."""
+        median, least, greatest = self.figures()
+        return amount / median, amount / greatest, amount / least
 
 
 def in_turn(works: Mapping[str, Work], rounds: int, device: torch.device) -> dict[str, Timed]:
@@ -37,28 +32,18 @@ def in_turn(works: Mapping[str, Work], rounds: int, device: torch.device) -> dic
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(rounds + 1):
         for name, work in works.items():
-            taken = _seconds(work, device)
+            _synchronize(device)
+            started = time.perf_counter()
+            work()
+            _synchronize(device)
             if turn:
-                seconds[name].append(taken)
+                seconds[name].append(time.perf_counter() - started)
     return {name: Timed(tuple(taken)) for name, taken in seconds.items()}
 
 
-def ratio(of: Timed, against: Timed) -> float:
-    """The speed of `of` over that of `against`, as the median over the rounds."""
-    return median_of_quotients(against.seconds, of.seconds)
-
-
-def median_of_quotients(above: Sequence[float], below: Sequence[float]) -> float:
-    """The median of above[i] / below[i]."""
-    return statistics.median(a / b for a, b in zip(above, below, strict=True))
-
-
-def _seconds(work: Work, device: torch.device) -> float:
-    _synchronize(device)
-    started = time.perf_counter()
-    work()
-    _synchronize(device)
-    return time.perf_counter() - started
+def speedup(of: Timed, over: Timed) -> float:
+    """The speed of `of` over that of `over`, as the median of the quotients round by round."""
+    return statistics.median(b / a for a, b in zip(of.seconds, over.seconds, strict=True))
 
 
 def _synchronize(device: torch.device) -> None:

@@ -17,13 +17,12 @@ from nmt.inference.translator import Translator
 from nmt.runs.trained_run import TrainedRun
 
 SENTENCE = "Two dogs are playing in the snow."
-_IMPORT = "python -c 'import torch'"
 
 
 def measure_test_set(
     run: Path, device: torch.device, batch_sizes: Sequence[int], beam: int, rounds: int
 ) -> Section:
-    """Sentences a second over the run's test set, text in and text out, by size of batch."""
+    """Sentences a second over the run's test set, text in and text out, by batch size."""
     loaded = TrainedRun.open(run).load_model("best", device)
     split = resolve_split(loaded.config.data, "test")
     if split is None:
@@ -31,17 +30,13 @@ def measure_test_set(
     texts = [example.src_text for example in read_examples(split, loaded.config.data)]
     works: dict[str, Work] = {}
     for size in batch_sizes:
-        search = loaded.config.search.model_copy(
-            update={"batch_size": size, "beam": beam, "n_best": 1}
-        )
+        settings = {"batch_size": size, "beam": beam, "n_best": 1}
+        search = loaded.config.search.model_copy(update=settings)
         translator = Translator(loaded.model, loaded.tokenizers, device, search)
         works[f"batches of {size}"] = partial(translator.translate, texts)
     watch = Watch()
     timed = in_turn(works, rounds, device)
-    rows = tuple(
-        Row(name, len(texts) / own.median, len(texts) / own.longest, len(texts) / own.shortest)
-        for name, own in timed.items()
-    )
+    rows = tuple(Row(name, *own.rates(len(texts))) for name, own in timed.items())
     title = f"{run}: its test set of {len(texts):,} sentences, beam {beam}"
     return Section(title, "sentences/s", rows, watch.look())
 
@@ -51,17 +46,13 @@ def measure_start(run: Path, rounds: int) -> Section:
     command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), SENTENCE]
     works: dict[str, Work] = {
         "nmt translate": partial(_call, command),
-        _IMPORT: partial(_call, [sys.executable, "-c", "import torch"]),
+        "python -c 'import torch'": partial(_call, [sys.executable, "-c", "import torch"]),
     }
     watch = Watch()
     timed = in_turn(works, rounds, torch.device("cpu"))
-    rows = tuple(_seconds(name, own) for name, own in timed.items())
-    differences = [
-        own - base
-        for own, base in zip(timed["nmt translate"].seconds, timed[_IMPORT].seconds, strict=True)
-    ]
-    difference = Timed(tuple(differences))
-    rows = (*rows, _seconds("the difference", difference))
+    pairs = zip(*(own.seconds for own in timed.values()), strict=True)
+    timed["the difference"] = Timed(tuple(own - base for own, base in pairs))
+    rows = tuple(Row(name, *own.figures()) for name, own in timed.items())
     return Section(f"{run}: one sentence from the shell", "seconds", rows, watch.look())
 
 
@@ -69,7 +60,3 @@ def _call(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise NMTError(f"{' '.join(command)}: {done.stderr.strip()}")
-
-
-def _seconds(name: str, own: Timed) -> Row:
-    return Row(name, own.median, own.shortest, own.longest)

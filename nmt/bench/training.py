@@ -10,7 +10,7 @@ from nmt.bench.load import Watch
 from nmt.bench.material import Material, fixed_shape
 from nmt.bench.speed_report import Row, Section
 from nmt.bench.textbook import TextbookSeq2Seq, textbook_loss
-from nmt.bench.timing import Timed, Work, in_turn, median_of_quotients, ratio
+from nmt.bench.timing import Timed, Work, in_turn, speedup
 from nmt.config import TrainConfig
 from nmt.data.batching import Batch
 from nmt.device import Precision
@@ -37,14 +37,10 @@ class Learner:
 
     def update(self, batches: Sequence[Batch]) -> list[float]:
         """One update of the weights on each batch. Returns the losses before each."""
+        model, optimizer, settings = self._model, self._optimizer, self._settings
+        loss = self._loss_function
         return [
-            train_step(
-                self._model,
-                self._optimizer,
-                [batch],
-                self._settings,
-                loss_function=self._loss_function,
-            ).loss
+            train_step(model, optimizer, [batch], settings, loss_function=loss).loss
             for batch in batches
         ]
 
@@ -59,57 +55,41 @@ def _textbook_loss(model: TextbookSeq2Seq, batch: Batch, settings: StepSettings)
 def measure_training(plan: Plan, material: Material) -> Section:
     """Source and target tokens a second, padding not counted, compared with the textbook's loop."""
     material = material.to(plan.device)
+    amount = material.amount
     ceilings = {p: ceiling(p, plan.device, plan.ceiling_sizes) for p in plan.precisions()}
+    works: dict[str, Work] = {f"ceiling {p}": top.work for p, top in ceilings.items()}
     variants = plan.variants()
-    works: dict[str, Work] = {_ceiling_name(p): top.work for p, top in ceilings.items()}
     for variant in variants:
         learner = Learner(plan, variant, material)
         works[variant.name] = partial(learner.update, material.batches)
     watch = Watch()
     timed = in_turn(works, plan.rounds, plan.device)
     others = watch.look()
-    flops = training_flops(plan.sizes.model(), material.amount, material.tgt_vocab)
+    flops = training_flops(plan.sizes.model(), amount, material.tgt_vocab)
+    rows = []
+    for variant in variants:
+        own, top = timed[variant.name], ceilings[variant.precision]
+        share = flops / top.flops * speedup(own, timed[f"ceiling {variant.precision}"])
+        also = {"target tokens/s": own.rates(amount.tgt)[0]}
+        ratio = speedup(own, timed[variants[-1].name])
+        rows.append(Row(variant.name, *own.rates(amount.tokens), ratio, share, also))
     return Section(
         title=f"training, {material.title}",
         unit="source and target tokens/s",
-        rows=tuple(_rows(variants, ceilings, timed, material.amount, flops)),
+        rows=tuple(rows),
         others=others,
-        notes=tuple(_notes(ceilings, timed, flops, material.amount)),
+        notes=tuple(_notes(ceilings, timed, flops, amount)),
     )
-
-
-def _rows(
-    variants: Sequence[Variant],
-    ceilings: Mapping[Precision, Ceiling],
-    timed: Mapping[str, Timed],
-    amount: Amount,
-    flops: int,
-) -> Iterator[Row]:
-    for variant in variants:
-        own, top = timed[variant.name], timed[_ceiling_name(variant.precision)]
-        times_as_long = median_of_quotients(top.seconds, own.seconds)
-        yield Row(
-            what=variant.name,
-            value=amount.tokens / own.median,
-            low=amount.tokens / own.longest,
-            high=amount.tokens / own.shortest,
-            ratio=ratio(own, timed[variants[-1].name]),
-            ceiling=flops / ceilings[variant.precision].flops * times_as_long,
-            also={"target tokens/s": amount.tgt / own.median},
-        )
 
 
 def _notes(
     ceilings: Mapping[Precision, Ceiling], timed: Mapping[str, Timed], flops: int, amount: Amount
 ) -> Iterator[str]:
-    for precision, product in ceilings.items():
-        own = timed[_ceiling_name(precision)]
-        low, middle, high = (
-            product.flops / seconds / 1e9 for seconds in (own.longest, own.median, own.shortest)
-        )
+    for precision, top in ceilings.items():
+        middle, low, high = timed[f"ceiling {precision}"].rates(top.flops / 1e9)
         yield (
             f"ceiling {precision}: {middle:,.0f} GFLOP/s ({low:,.0f} to {high:,.0f}) in products "
-            f"of {product.size} x {product.size} x {product.size}"
+            f"of {top.size} x {top.size} x {top.size}"
         )
     yield (
         f"counted: {flops / 1e9:,.2f} GFLOP for {amount.tokens:,} tokens, "
@@ -117,39 +97,31 @@ def _notes(
     )
 
 
-def _ceiling_name(precision: str) -> str:
-    return f"ceiling {precision}"
-
-
 def measure_growth(plan: Plan, lengths: Sequence[int]) -> Section:
-    """Time per token against the length of sentences, with the same number of tokens a batch."""
+    """Time per token by the length of sentences, with the same number of tokens a batch."""
     budget = plan.sizes.batch * (plan.sizes.src + plan.sizes.tgt)
     variant = plan.variants()[0]
     works: dict[str, Work] = {}
-    amounts: dict[str, Amount] = {}
-    flops: dict[str, float] = {}
+    tokens: list[int] = []
+    flops: list[float] = []
     for length in lengths:
         batch = max(1, round(budget / (2 * length)))
         shape = plan.sizes.model_copy(update={"batch": batch, "src": length, "tgt": length})
         material = fixed_shape(shape).to(plan.device)
-        name = f"S = T = {length}, B {batch}"
         learner = Learner(plan, variant, material)
-        works[name] = partial(learner.update, material.batches)
-        amounts[name] = material.amount
-        flops[name] = training_flops(shape.model(), material.amount, material.tgt_vocab)
+        works[f"S = T = {length}, B {batch}"] = partial(learner.update, material.batches)
+        tokens.append(material.amount.tokens)
+        flops.append(training_flops(shape.model(), material.amount, material.tgt_vocab))
     watch = Watch()
     timed = in_turn(works, plan.rounds, plan.device)
     others = watch.look()
+    first = next(iter(timed.values()))
     rows = []
-    first = next(iter(works))
-    for name, own in timed.items():
-        tokens, each = amounts[name].tokens, flops[name] / amounts[name].tokens
-        micro = [1e6 * seconds / tokens for seconds in (own.median, own.shortest, own.longest)]
-        slower = median_of_quotients(own.seconds, timed[first].seconds)
+    for (name, own), n_tokens, n_flops in zip(timed.items(), tokens, flops, strict=True):
         also = {
-            "times the first row's": slower * amounts[first].tokens / tokens,
-            "times its arithmetic": each * amounts[first].tokens / flops[first],
+            "times the first row's": speedup(first, own) * tokens[0] / n_tokens,
+            "times its arithmetic": n_flops / n_tokens * tokens[0] / flops[0],
         }
-        rows.append(Row(name, micro[0], micro[1], micro[2], also=also))
+        rows.append(Row(name, *own.figures(1e6 / n_tokens), also=also))
     title = f"growth of training with length, {variant.name}"
     return Section(title, "microseconds a token", tuple(rows), others)

@@ -5,20 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from nmt.bench.load import (
-    CLEAN_BELOW,
-    Reading,
-    Watch,
-    cores_busy_elsewhere,
-    describe_load,
-    is_clean,
-    read_cpu,
-)
+from nmt.bench.load import CLEAN_BELOW, Reading, Watch, describe_load, is_clean, read_cpu
 
 
 def proc_with(folder: Path, first_line: str) -> Path:
     (folder / "stat").write_text(f"{first_line}\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5\n")
     return folder
+
+
+def load_between(*readings: Reading) -> float | None:
+    reading = iter(readings)
+    return Watch(lambda: next(reading)).look()
 
 
 def test_all_but_idle_and_waiting_is_busy(tmp_path: Path) -> None:
@@ -38,14 +35,14 @@ def test_what_cannot_be_read_is_not_known(tmp_path: Path, line: str) -> None:
 def test_own_work_is_no_load_of_others() -> None:
     before = Reading(at=10.0, busy_seconds=100.0, own_seconds=7.0)
     alone = Reading(at=14.0, busy_seconds=108.0, own_seconds=15.0)
-    assert cores_busy_elsewhere(before, alone) == 0
+    assert load_between(before, alone) == 0
     beside = Reading(at=14.0, busy_seconds=110.0, own_seconds=15.0)
-    assert cores_busy_elsewhere(before, beside) == pytest.approx(0.5)
+    assert load_between(before, beside) == pytest.approx(0.5)
 
 
 def test_ticks_that_come_late_make_no_negative_load() -> None:
     before = Reading(at=10.0, busy_seconds=100.0, own_seconds=7.0)
-    assert cores_busy_elsewhere(before, Reading(11.0, 100.9, 8.0)) == 0
+    assert load_between(before, Reading(11.0, 100.9, 8.0)) == 0
 
 
 def test_this_process_is_seen_as_ours() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.bench import ceiling as ceiling_module
 from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.ceiling import ceiling, has_bf16
 from nmt.bench.decoding import Decoder, measure_decoding, measure_latency
@@ -51,7 +50,7 @@ def test_a_share_of_the_ceiling_is_speed_over_speed(monkeypatch: pytest.MonkeyPa
     assert section.rows[0].ceiling is not None
     assert slower.rows[0].ceiling is not None
     assert slower.rows[0].ceiling > section.rows[0].ceiling
-    assert ceiling_module._SIZES == (1024, 2048)
+    assert Plan(TINY, torch.device("cpu")).ceiling_sizes == (1024, 2048)
 
 
 def test_all_forms_begin_with_the_same_loss() -> None:

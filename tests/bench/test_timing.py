@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from nmt.bench.timing import Timed, in_turn, median_of_quotients, ratio
+from nmt.bench.timing import Timed, in_turn, speedup
 
 CPU = torch.device("cpu")
 
@@ -20,18 +20,24 @@ def test_every_round_does_everything_once_after_a_round_that_does_not_count() ->
 
 def test_seconds_are_those_of_the_work() -> None:
     timed = in_turn({"long": partial(time.sleep, 0.03), "short": lambda: None}, 2, CPU)
-    assert timed["long"].shortest >= 0.03
-    assert timed["short"].median < 0.03
+    assert timed["long"].figures()[1] >= 0.03
+    assert timed["short"].figures()[0] < 0.03
 
 
 def test_a_ratio_is_taken_within_the_rounds() -> None:
     # A slow spell in the second round hits both; medians taken apart would say 4.
     own, base = Timed((1.0, 10.0, 2.0)), Timed((2.0, 20.0, 8.0))
-    assert ratio(own, base) == 2
-    assert ratio(own, own) == 1
-    assert (own.median, own.shortest, own.longest) == (2.0, 1.0, 10.0)
+    assert speedup(own, base) == 2
+    assert speedup(own, own) == 1
+
+
+def test_figures_and_rates_are_a_median_and_its_bounds() -> None:
+    own = Timed((1.0, 10.0, 2.0))
+    assert own.figures() == (2.0, 1.0, 10.0)
+    assert own.figures(1e3) == (2e3, 1e3, 1e4)
+    assert own.rates(20) == (10.0, 2.0, 20.0)
 
 
 def test_rounds_must_match() -> None:
     with pytest.raises(ValueError, match=r"shorter|longer"):
-        median_of_quotients([1.0], [1.0, 2.0])
+        speedup(Timed((1.0,)), Timed((1.0, 2.0)))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from nmt.bench import load
 from nmt.bench.load import Reading
-from nmt.bench.perform import Request, _plan
+from nmt.bench.perform import Request
 from nmt.cli.app import app
 
 
@@ -65,7 +65,7 @@ def test_quick_keeps_the_rounds_and_the_folder_that_are_given(others: list[float
         request = Request(
             ["training"], "standard", [], None, "fp32", "cpu", Path("x"), None, quick, False
         )
-        plan = _plan(request)
+        plan = request.plan()
         assert (plan.data, plan.rounds) == (Path("x"), 2 if quick else 7)
 
 
