@@ -49,7 +49,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn [1]")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random attempts [1]")
     parser.add_argument("--jobs", type=int, default=2, help="processes [2]")
     parser.add_argument("--only", metavar="KIND:NUMBER", help="one attempt")
     for kind, count in COUNTS.items():

@@ -4,8 +4,6 @@ The pairs follow from the tables in scripts/starter alone; a second run writes t
 Usage: python scripts/build_starter_corpus.py [FOLDER]
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

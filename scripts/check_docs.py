@@ -23,9 +23,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import yaml
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, RootModel
+
+from nmt.errors import ConfigError
+from nmt.settings.base import Config
+from nmt.settings.config_file import load_file
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = Path("docs/made.yaml")
@@ -37,19 +40,21 @@ SHARE = 0.001
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-class Entry(BaseModel):
+class Entry(Config):
     """The products of one command, or of several in a row; see docs/made.yaml."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     run: list[str]
     same: dict[str, Path] = Field(default={})
     page: Path | None = None
     json_file: str | None = Field(default=None, alias="json")
-    output: list[str] = []
-    says: list[str] = []
+    output: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
     lines_of: str | None = None
     slow: bool = False
+
+
+class _List(RootModel[dict[str, Entry]]):
+    """The entries by name."""
 
 
 class PageFormat(string.Formatter):
@@ -84,7 +89,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         entries = read_list(options.root / LIST)
         chosen = _chosen(entries, options.names, options.slow)
-    except ValueError as error:
+    except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     n_stale = 0
@@ -98,14 +103,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def read_list(path: Path) -> dict[str, Entry]:
-    """The entries by name. Raises ValueError for an invalid entry."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return TypeAdapter(dict[str, Entry]).validate_python(found)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{path}: {place}: {first['msg']}") from error
+    """The entries by name. Raises ConfigError (file:line: key) for an invalid entry."""
+    return load_file(path, (), _List).root
 
 
 def _chosen(entries: Mapping[str, Entry], names: Sequence[str], slow: bool) -> list[str]:
@@ -113,7 +112,7 @@ def _chosen(entries: Mapping[str, Entry], names: Sequence[str], slow: bool) -> l
         if name not in entries:
             near = difflib.get_close_matches(name, entries, n=1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise ValueError(f"got '{name}', allowed: {', '.join(entries)}{hint}")
+            raise ConfigError(f"got '{name}', allowed: {', '.join(entries)}{hint}")
     return list(names) or [name for name, entry in entries.items() if slow or not entry.slow]
 
 
@@ -213,7 +212,7 @@ def _wanted(entry: Entry, folder: Path, output: str) -> list[str]:
 
 
 def _with_numbers(pairs: Sequence[tuple[str, object]]) -> dict[str | int, object]:
-    """A JSON object with numeric keys as integers, because str.format looks those up."""
+    """A JSON object with numeric keys as integers, which str.format looks up."""
     return {int(key) if key.isdecimal() else key: value for key, value in pairs}
 
 

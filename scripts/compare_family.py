@@ -13,7 +13,7 @@ import json
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -21,8 +21,9 @@ from comparison.measures import Measured, forced, measure, test_set
 from comparison.members import Member, read_members, run_path, state_of, train_missing
 from comparison.pictures import draw_bleu, draw_by_length, draw_maps
 from comparison.results import Result, in_order, kept_results, results_of
-from comparison.speed import Speed, Timed, load_of_others, material_of, measure_speed
+from comparison.speed import Speed, load_of_others, material_of, measure_speed
 from comparison.table import as_json, markdown
+from pydantic import TypeAdapter
 
 from nmt.attention_maps.heatmap import write_map
 from nmt.errors import ConfigError, DataError, NMTError
@@ -35,16 +36,15 @@ MAPPED_SENTENCE = 370  # two black dogs, a black puppy and a white dog: order, a
 NAMED = ("additive", "none", "transformer", "multi-head", "hard")
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(argparse.Namespace):
     """The options of the command line."""
 
     configs: Path
     runs: Path
     out: Path
-    seeds: tuple[int, ...]
-    only: tuple[str, ...]
-    update: tuple[str, ...]
+    seeds: list[int]
+    only: list[str]
+    update: list[str]
     kept: bool
     baseline: str
     sentence: int
@@ -96,8 +96,7 @@ def _parse() -> Options:
     add("--measure-only", action="store_true", help="train nothing; leave out unfinished runs")
     add("--speed", action="store_true", help="measure speed and memory, and nothing else")
     add("--anew", action="store_true", help="measure runs again that were measured before")
-    given = vars(parser.parse_args())
-    return Options(**{**given, **{key: tuple(given[key]) for key in ("seeds", "only", "update")}})
+    return parser.parse_args(namespace=Options())
 
 
 def _compare(members: Sequence[Member], options: Options) -> None:
@@ -198,15 +197,7 @@ def _kept_speeds(out: Path) -> dict[str, Speed]:
     if not path.is_file():
         return {}
     kinds = json.loads(path.read_text(encoding="utf-8"))["kinds"]
-    return {
-        name: Speed(
-            training=Timed(**kind["training"]),
-            greedy=Timed(**kind["greedy"]),
-            beam=Timed(**kind["beam"]),
-            memory_bytes=kind["memory_bytes"],
-        )
-        for name, kind in kinds.items()
-    }
+    return TypeAdapter(dict[str, Speed]).validate_python(kinds)
 
 
 if __name__ == "__main__":

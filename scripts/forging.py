@@ -1,7 +1,4 @@
-"""Forged runs: files that are changed and given the right checksums and the right seal.
-
-Shared by the tests, scripts/attack.py and scripts/bad_inputs.py.
-"""
+"""Forged runs: changed files with the right checksums, for the tests and attack scripts."""
 
 import hashlib
 import json

@@ -100,17 +100,14 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--kills", type=int, default=100, help="kills in all [100]")
-    parser.add_argument("--per-run", type=int, default=20, help="kills before a run may end [20]")
-    parser.add_argument("--steps", type=int, default=300, help="updates of a run [300]")
-    parser.add_argument(
-        "--signal", choices=["KILL", "TERM", "INT"], default="KILL", help="what is sent [KILL]"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of the moments [1]")
-    parser.add_argument(
-        "--quick", action="store_true", help="leave out the imports of each start (none are killed)"
-    )
-    parser.add_argument("--keep", help="a new folder to work in, which stays")
+    add = parser.add_argument
+    add("--kills", type=int, default=100, help="kills in all [100]")
+    add("--per-run", type=int, default=20, help="kills before a run may end [20]")
+    add("--steps", type=int, default=300, help="updates of a run [300]")
+    add("--signal", choices=["KILL", "TERM", "INT"], default="KILL", help="what is sent [KILL]")
+    add("--seed", type=int, default=1, help="of the moments [1]")
+    add("--quick", action="store_true", help="leave out the imports of each start")
+    add("--keep", help="a new folder to work in, which stays")
     return parser
 
 
@@ -187,10 +184,7 @@ def _kill_and_continue(run: Killed, kills: int, seconds: float, options: Options
 def _wait_for_the_moment(
     process: BaseProcess, run: Killed, seconds: float, chance: random.Random
 ) -> bool:
-    """Wait for the moment of the kill; False if the process ended before.
-
-    The moment is a random time after its start, or during a save.
-    """
+    """Wait for a random moment, or for a save; False if the process ended before."""
     in_save = chance.random() < 0.5
     n_saves = chance.randint(1, 4)
     deadline = time.monotonic() + chance.uniform(0.2, 2 + 3 * seconds)
@@ -301,22 +295,14 @@ def _words(run: Killed) -> str:
 
 
 def _print_table(runs: list[Killed], name: str, seconds: float) -> None:
-    print(f"\n{'run':<12}{'kills':>6}{'in saves':>10}{'differences':>13}{'unreadable':>12}")
-    for run in runs:
-        print(
-            f"{run.folder.name:<12}{run.n_kills:>6}{run.n_in_saves:>10}"
-            f"{len(run.differences):>13}{len(run.unreadable):>12}"
-        )
+    row = "{:<12}{:>6}{:>10}{:>13}{:>12}".format
+    print("\n" + row("run", "kills", "in saves", "differences", "unreadable"))
+    counts = [[r.n_kills, r.n_in_saves, len(r.differences), len(r.unreadable)] for r in runs]
+    for run, numbers in zip(runs, counts, strict=True):
+        print(row(run.folder.name, *numbers))
         for line in (*run.differences[:9], *run.unreadable[:9]):
             print(f"    {line}")
-    totals = [
-        sum(values)
-        for values in zip(
-            *((r.n_kills, r.n_in_saves, len(r.differences), len(r.unreadable)) for r in runs),
-            strict=True,
-        )
-    ]
-    print(f"{'SIG' + name:<12}{totals[0]:>6}{totals[1]:>10}{totals[2]:>13}{totals[3]:>12}")
+    print(row(f"SIG{name}", *map(sum, zip(*counts, strict=True))))
     print(f"{seconds:.0f} s")
 
 

@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from train_memory import processor_seconds
+
 from nmt.device import process_bytes
 
 CONFIG = """\
@@ -66,10 +68,8 @@ def train(folder: Path, steps: int) -> dict[str, float]:
         for line in process.stderr:
             print(f"    {line}", end="", flush=True)
             if "prepared in" in line:
-                times = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
                 found["seconds to be ready"] = time.monotonic() - started
-                ticks = int(times[11]) + int(times[12])
-                found["of these on the processor"] = ticks / os.sysconf("SC_CLK_TCK")
+                found["of these on the processor"] = processor_seconds(process.pid)
             if process.poll() is None:
                 found |= memory(process.pid)
     if process.returncode:
@@ -93,12 +93,9 @@ def main() -> None:
             found = train(given.folder, start * given.steps)
             figures = ", ".join(f"{name} {value:,.1f}" for name, value in found.items())
             print(f"start {start}: {figures}", flush=True)
-        cache_bytes = sum(
-            p.stat().st_size for p in (given.folder / "cache").rglob("*") if p.is_file()
-        )
-        print(
-            f"data set: {cache_bytes / 1e6:,.0f} MB, {cache_bytes / given.pairs:.1f} bytes a pair"
-        )
+        files = filter(Path.is_file, (given.folder / "cache").rglob("*"))
+        n_bytes = sum(path.stat().st_size for path in files)
+        print(f"data set: {n_bytes / 1e6:,.0f} MB, {n_bytes / given.pairs:.1f} bytes a pair")
     finally:
         shutil.rmtree(given.folder)
 

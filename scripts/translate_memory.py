@@ -52,14 +52,11 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
     while process.poll() is None:
         time.sleep(0.5)
         done = count_lines(part_of(out))
-        if done and done * 10 // n_lines > tenth:
+        resident = process_bytes("VmRSS", process.pid)
+        if done * 10 // n_lines > tenth and resident is not None:
             tenth = done * 10 // n_lines
-            resident = process_bytes("VmRSS", process.pid)
-            if resident is not None:
-                print(
-                    f"| {done:,} | {resident / 2**20:.0f} | {time.monotonic() - started:.0f} |",
-                    flush=True,
-                )
+            seconds = time.monotonic() - started
+            print(f"| {done:,} | {resident / 2**20:.0f} | {seconds:.0f} |", flush=True)
     print(f"\n{count_lines(out):,} lines for {n_lines:,}, exit code {process.returncode}")
 
 
@@ -74,13 +71,8 @@ def out_of_place(source: Path, out: Path) -> tuple[int, int]:
     with source.open("rb") as asked, out.open("rb") as answered:
         for sentence, answer in zip(asked, answered, strict=True):
             answers[sentence][answer] += 1
-    odd = (
-        count
-        for found in answers.values()
-        for count in found.values()
-        if count < found.total() / 100
-    )
-    return len(answers), sum(odd)
+    rare = (n for found in answers.values() for n in found.values() if n < found.total() / 100)
+    return len(answers), sum(rare)
 
 
 def interrupt(
@@ -95,10 +87,7 @@ def interrupt(
     stopped = part_of(out).read_bytes()
     is_prefix = whole.read_bytes().startswith(stopped) and stopped.endswith(b"\n")
     n_stopped = stopped.count(b"\n")
-    print(
-        f"Ctrl-C: exit code {code}, {n_stopped:,} whole lines, a prefix of the whole file: "
-        f"{is_prefix}"
-    )
+    print(f"Ctrl-C: exit code {code}, {n_stopped:,} whole lines, a prefix of all: {is_prefix}")
     code = start(run, batch_size, source, out, "--resume").wait()
     same = out.read_bytes() == whole.read_bytes()
     print(f"--resume: exit code {code}, {count_lines(out):,} lines, the same file: {same}")

@@ -26,10 +26,7 @@ class Expected(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """`prepare` is called in the scratch folder.
-
-    `about` are names that a warning would contain.
-    """
+    """`prepare` is called in the scratch folder; a warning would contain one of `about`."""
 
     what: str
     command: tuple[str, ...]

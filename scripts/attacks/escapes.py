@@ -24,6 +24,9 @@ CATALOG = {
     "files": {"a.tsv": {"sources": [{"sha256": hashlib.sha256(RAW).hexdigest()}]}},
 }
 Make = Callable[[str], Case]
+_SHOW = ("vocab", "show", "--run", "run")
+_ATTEND = ("attention", "--run", "run")
+_LIST = ("corpus", "list", "--data", "data")
 
 
 def cases() -> list[Case]:
@@ -42,8 +45,7 @@ def _case(
     prepare: Callable[[], object] = lambda: None,
     stdin: bytes = b"",
 ) -> Case:
-    expected = Expected.ESCAPED
-    return Case(what, command, prepare, expected, stdin=stdin)
+    return Case(what, command, prepare, Expected.ESCAPED, stdin=stdin)
 
 
 def _vocabulary(side: str, evil: str) -> None:
@@ -79,24 +81,14 @@ DOORS: tuple[Make, ...] = (
     _vocab_door("translate --show-attention", (*TRANSLATE, "--show-attention")),
     _vocab_door("attention", ATTENTION),
     _vocab_door("attention jsonl", (*ATTENTION[:5], "--format", "jsonl")),
-    _vocab_door("vocab show", ("vocab", "show", "--run", "run")),
-    _vocab_door("vocab show --json", ("vocab", "show", "--run", "run", "--json")),
+    _vocab_door("vocab show", _SHOW),
+    _vocab_door("vocab show --json", (*_SHOW, "--json")),
     _vocab_door("samples of a training", TRAIN),
-    lambda evil: _case(
-        "text: vocab show", ("vocab", "show", "--run", "run", "--side", "src", "--", f"a {evil}")
-    ),
-    lambda evil: _case(
-        "text: attention", ("attention", "--run", "run", "--format", "text", f"a {evil}")
-    ),
+    lambda evil: _case("text: vocab show", (*_SHOW, "--side", "src", "--", f"a {evil}")),
+    lambda evil: _case("text: attention", (*_ATTEND, "--format", "text", f"a {evil}")),
     lambda evil: _case("text: translate", ("translate", "--run", "run", "--json", f"a {evil}")),
-    lambda evil: _case(
-        "description of a corpus",
-        ("corpus", "list", "--data", "data"),
-        partial(_catalog, "x", description=evil),
-    ),
-    lambda evil: _case(
-        "name of a corpus", ("corpus", "list", "--data", "data"), partial(_catalog, evil)
-    ),
+    lambda evil: _case("description of a corpus", _LIST, partial(_catalog, "x", description=evil)),
+    lambda evil: _case("name of a corpus", _LIST, partial(_catalog, evil)),
     lambda evil: _case(
         "licence of a corpus, fetched",
         ("corpus", "fetch", "x", "--data", "data", "--from", "."),

@@ -1,6 +1,7 @@
 """Links and FIFOs planted in a run or a data folder: nothing outside of it may change."""
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -15,13 +16,8 @@ PATHS = (
     *("tokenizer", "tokenizer/tokenizer.json", "tokenizer/src.vocab.txt", ".tmp-metrics.jsonl"),
     *("checkpoints", STEP, f"{STEP}/state.json", f"{STEP}/model.safetensors"),
     *(f"{STEP}/state.safetensors", "checkpoints/.tmp-step-000006", "checkpoints/labels.json"),
-    *(
-        "checkpoints/step-000006",
-        "tensorboard",
-        "eval",
-        "eval/test.json",
-        "checkpoints/.tmp-labels.json",
-    ),
+    *("checkpoints/step-000006", "tensorboard", "eval", "eval/test.json"),
+    "checkpoints/.tmp-labels.json",
 )
 FETCHED = ("", "small.tsv", "small.tsv.part", "small.tsv.part.json", "fetched.json")
 HOWS = ("moved", "victim", "folder", "FIFO")
@@ -31,21 +27,17 @@ FETCH = ("corpus", "fetch", "small", "--data", "data", "--from", "shelf")
 def cases() -> list[Case]:
     """Each path of a run in each of these ways, with one command after the other."""
     made = []
-    for number, (how, name) in enumerate((how, name) for how in HOWS for name in PATHS):
+    for number, (how, name) in enumerate(itertools.product(HOWS, PATHS)):
         for more in range(len(COMMANDS)):
             command = COMMANDS[(number + more) % len(COMMANDS)]
             if name == "tensorboard" and command[0] == "train":
                 command = (*command, "--set", "train.tensorboard=true")
-            made.append((more, Case(f"run/{name}: {how}", command, partial(_plant, name, how))))
-    for how in HOWS:
-        for name in FETCHED:
-            prepare = partial(_plant_data, name, how)
-            made.append((0, Case(f"data/small/{name}: {how}", FETCH, prepare)))
+            prepare = partial(_put, Path("run") / name, how)
+            made.append((more, Case(f"run/{name}: {how}", command, prepare)))
+    for how, name in itertools.product(HOWS, FETCHED):
+        prepare = partial(_plant_data, name, how)
+        made.append((0, Case(f"data/small/{name}: {how}", FETCH, prepare)))
     return [case for _, case in sorted(made, key=lambda pair: pair[0])]
-
-
-def _plant(name: str, how: str) -> None:
-    _put(Path("run") / name, how)
 
 
 def _plant_data(name: str, how: str) -> None:

@@ -24,6 +24,12 @@ search: {{batch_size: 8, max_length: 12}}
 """
 KINDS = {"word": "{kind: word}", "sentencepiece": "{kind: sentencepiece, vocab_size: 20}"}
 TEXT = "a b c\nd\n\nh g f e\nz\n"
+_LATE_IMPORTS = """
+sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator nmt.inference.job
+nmt.cli.eval_request nmt.data.fetch nmt.data.corpus_report nmt.data.corpus_report_text
+nmt.attention_maps.heatmap nmt.attention_maps.dump nmt.attention_maps.terminal
+nmt.settings.documents nmt.ops.native.search
+"""
 
 
 class Material:
@@ -95,27 +101,7 @@ class Material:
 
 def warm() -> None:
     """Import now the modules that commands import late: a child then starts at once."""
-    for name in (
-        *(
-            "torch.optim.adam",
-            "nmt.training.loop",
-            "nmt.inference.translator",
-            "nmt.attention_maps.heatmap",
-        ),
-        *(
-            "nmt.cli.eval_request",
-            "nmt.data.fetch",
-            "nmt.data.corpus_report",
-            "nmt.attention_maps.dump",
-        ),
-        *(
-            "nmt.inference.job",
-            "nmt.data.corpus_report_text",
-            "nmt.settings.documents",
-            "sacrebleu",
-        ),
-        *("nmt.attention_maps.heatmap", "nmt.attention_maps.terminal", "nmt.ops.native.search"),
-    ):
+    for name in _LATE_IMPORTS.split():
         importlib.import_module(name)
     import torch
 

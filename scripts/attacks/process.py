@@ -19,7 +19,7 @@ from nmt.device import process_bytes
 CPU_SECONDS = 40
 WALL_SECONDS = 60
 DATA_BYTES = 2 << 30
-"""What a child may allocate beyond what its parent has."""
+"""Memory that a child may allocate beyond that of its parent, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _be(
 
 
 def _read_all(terminal: int) -> bytes:
-    """What is shown until nobody has the terminal open, or for as long as a command may take."""
+    """The output until the terminal is closed, or until WALL_SECONDS have passed."""
     shown, end = b"", time.monotonic() + WALL_SECONDS
     os.set_blocking(terminal, False)
     while time.monotonic() < end:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float
+from pydantic import TypeAdapter
 
 from nmt.data.batching import encode_pairs
 from nmt.data.corpora import read_examples
@@ -129,4 +130,4 @@ def _kept(directory: RunDirectory) -> Measured | None:
     last = max(directory.checkpoint_folder.steps())
     if not isinstance(kept, dict) or (kept.pop("format", 0), kept.get("step")) != (_FORMAT, last):
         return None
-    return Measured(**{**kept, "looks": Looks(**kept["looks"])})
+    return TypeAdapter(Measured).validate_python(kept)

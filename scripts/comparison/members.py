@@ -70,10 +70,7 @@ def run_path(runs: Path, name: str, seed: int) -> Path:
 
 
 def state_of(member: Member, seed: int, runs: Path) -> State:
-    """Whether the run exists, and is finished.
-
-    Raises CheckpointError where a run of another config stands in its place.
-    """
+    """The state of the run. Raises CheckpointError where another config was trained there."""
     run = RunDirectory(run_path(runs, member.name, seed))
     if not run.exists:
         return "missing"

@@ -3,7 +3,7 @@
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -87,7 +87,7 @@ def kept_results(out: Path) -> list[Result]:
     if not path.is_file():
         raise DataError(f"{path} is missing; compare all kinds first")
     kinds = json.loads(path.read_text(encoding="utf-8"))["kinds"]
-    return [TypeAdapter(Result).validate_python(kind) for kind in kinds.values()]
+    return TypeAdapter(list[Result]).validate_python(list(kinds.values()))
 
 
 def _result(
@@ -97,7 +97,11 @@ def _result(
     against: Difference | None,
 ) -> Result:
     some = next(iter(runs.values()))
-    looks = [run.looks for run in runs.values()]
+    means = {
+        name: statistics.mean(getattr(run.looks, name) for run in runs.values())
+        for name in ("entropy", "share", "largest", "head_entropy")
+    }
+    by_length = [bleu_by_length(run.hyp_texts, examples, EDGES) for run in runs.values()]
     return Result(
         name=name,
         n_parameters=some.n_parameters,
@@ -105,15 +109,10 @@ def _result(
         signature=some.signature,
         length=statistics.mean(_length_ratio(run.hyp_texts, examples) for run in runs.values()),
         loss=statistics.mean(run.loss for run in runs.values()),
-        looks=Looks(
-            entropy=statistics.mean(look.entropy for look in looks),
-            share=statistics.mean(look.share for look in looks),
-            largest=statistics.mean(look.largest for look in looks),
-            head_entropy=statistics.mean(look.head_entropy for look in looks),
-            n_heads=some.looks.n_heads,
-        ),
-        by_length=_mean_by_length(
-            [bleu_by_length(run.hyp_texts, examples, EDGES) for run in runs.values()]
+        looks=replace(some.looks, **means),
+        by_length=tuple(
+            replace(same[0], bleu=statistics.mean(bucket.bleu for bucket in same))
+            for same in zip(*by_length, strict=True)
         ),
         difference=against,
     )
@@ -122,16 +121,3 @@ def _result(
 def _length_ratio(hyp_texts: Sequence[str], examples: Sequence[EvalExample]) -> float:
     n_words = sum(len(text.split()) for text in hyp_texts)
     return n_words / sum(len(example.ref_texts[0].split()) for example in examples)
-
-
-def _mean_by_length(of_runs: Sequence[Sequence[LengthBucket]]) -> tuple[LengthBucket, ...]:
-    """The same buckets with the mean over the runs."""
-    return tuple(
-        LengthBucket(
-            same[0].shortest,
-            same[0].longest,
-            same[0].n_sentences,
-            statistics.mean(bucket.bleu for bucket in same),
-        )
-        for same in zip(*of_runs, strict=True)
-    )

@@ -26,7 +26,7 @@ from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
 from nmt.ops.masks import keep_from_lengths
-from nmt.text.tokenizer import Tokenizers, train_tokenizers
+from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.training.step import StepSettings, train_step
 
@@ -84,9 +84,8 @@ def material_of(config: RunConfig) -> Material:
     if split is None:
         raise ConfigError("data.train: missing; speed is measured on training batches")
     pairs = read_split(split, data)
-    tokenizers: Tokenizers = train_tokenizers(
-        config.tokenizer, pairs, data.src_lang, data.tgt_lang, config.seed
-    )
+    languages = data.src_lang, data.tgt_lang
+    tokenizers = train_tokenizers(config.tokenizer, pairs, *languages, config.seed)
     corpus = encode_pairs(pairs, tokenizers, data.max_pieces)
     batcher = Batcher(corpus, config.train.batch_size, config.train.batch_by, config.seed)
     batches = sorted(map(corpus.batch, batcher.plan(0)), key=lambda batch: batch.n_tokens)
@@ -125,10 +124,7 @@ def measure_speed(
 
     return {
         member.name: Speed(
-            timed(member.name, "training"),
-            timed(member.name, "greedy"),
-            timed(member.name, "beam"),
-            memory_of(member.config, material),
+            *(timed(member.name, task) for task in tasks), memory_of(member.config, material)
         )
         for member in members
     }
@@ -140,10 +136,7 @@ def load_of_others() -> float | None:
 
 
 def memory_of(config: RunConfig, material: Material) -> int | None:
-    """The most that three updates in a process of their own add to its memory, model included.
-
-    None where the system does not tell.
-    """
+    """The memory that three updates add to a new process, model included; None if unknown."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_added_by_updates, config, material).result()
 
@@ -182,11 +175,8 @@ class _Work:
     def update(self) -> None:
         """An update on each batch."""
         self.model.train()
-        settings = StepSettings(
-            self.material.tgt_vocab,
-            label_smoothing=self.config.train.label_smoothing,
-            clip_norm=1.0,
-        )
+        smoothing = self.config.train.label_smoothing
+        settings = StepSettings(self.material.tgt_vocab, label_smoothing=smoothing, clip_norm=1.0)
         for batch in self.material.batches:
             train_step(self.model, self.optimizer, [batch], settings)
 

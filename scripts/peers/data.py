@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.data.batching import Ids
 from nmt.data.corpora import read_examples, read_split
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.evaluation.metrics import corpus_bleu
@@ -58,14 +57,14 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
     pairs = read_split(SplitConfig(corpus=corpus, split="train"), settings)
     config = SentencePieceConfig(model_type="bpe", vocab_size=vocabulary)
     tokenizers = train_tokenizers(config, pairs, settings.src_lang, settings.tgt_lang, seed)
-    encoded = _encoded(pairs, tokenizers)
-    fit = [max(len(src), len(tgt)) <= settings.max_pieces for src, tgt in encoded]
-    chosen = [pair for pair, fits in zip(pairs, fit, strict=True) if fits]
-    exported = Exported(
-        folder, _counts([ids for ids, fits in zip(encoded, fit, strict=True) if fits])
-    )
+    src = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
+    tgt = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
+    fit = [i for i, both in enumerate(zip(src, tgt, strict=True))
+           if max(map(len, both)) <= settings.max_pieces]  # fmt: skip
+    counts = Counts(len(fit), *(sum(len(side[i]) + 1 for i in fit) for side in (src, tgt)))
+    exported = Exported(folder, counts)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_split(exported, "train", chosen, tokenizers)
+    _write_split(exported, "train", [pairs[i] for i in fit], tokenizers)
     for split in ("valid", "test"):
         examples = read_examples(SplitConfig(corpus=corpus, split=split), settings)
         some = [SentencePair(example.src_text, example.ref_texts[0]) for example in examples]
@@ -74,20 +73,6 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
         write_lines(tokenizer.vocab.pieces[len(RESERVED) :], exported.vocabulary(side))
     write_json(folder / "counts.json", asdict(exported.counts))
     return exported
-
-
-def _encoded(pairs: Sequence[SentencePair], tokenizers: Tokenizers) -> list[tuple[Ids, Ids]]:
-    src = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
-    tgt = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
-    return list(zip(src, tgt, strict=True))
-
-
-def _counts(encoded: Sequence[tuple[Ids, Ids]]) -> Counts:
-    return Counts(
-        pairs=len(encoded),
-        src_tokens=sum(len(src) + 1 for src, _ in encoded),
-        tgt_tokens=sum(len(tgt) + 1 for _, tgt in encoded),
-    )
 
 
 def _write_split(
@@ -99,9 +84,8 @@ def _write_split(
     ]
     for side, tokenizer, texts in sides:
         write_lines(texts, exported.text(split, side))
-        lines = tokenizer.encode_batch(texts)
-        piece_of = tokenizer.vocab.piece_of
-        write_lines((" ".join(map(piece_of, ids)) for ids in lines), exported.pieces(split, side))
+        lines = (map(tokenizer.vocab.piece_of, ids) for ids in tokenizer.encode_batch(texts))
+        write_lines(map(" ".join, lines), exported.pieces(split, side))
 
 
 def text_of(pieces: str, lang: str) -> str:

@@ -1,5 +1,6 @@
 """A virtual environment for each toolkit, always with our version of torch."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,9 +35,13 @@ def set_up(toolkit: Toolkit, envs: Path) -> list[str]:
         _run([sys.executable, "-m", "venv", str(folder)])
     for arguments in install_commands(toolkit.environment):
         _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *arguments])
-    return [f"{folder}: {name} {version}" for name, version in _versions(folder).items()] + [
-        f"{path.name}: a stand-in, {reason}"
-        for path, reason in _write_stand_ins(toolkit.environment, folder).items()
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    stand_ins = toolkit.environment.stand_ins
+    for module, reason in stand_ins.items():
+        write_text(packages / f"{module}.py", f'"""An empty stand-in: {reason}."""\n')
+    return [
+        *(f"{folder}: {name} {version}" for name, version in _versions(folder).items()),
+        *(f"{module}.py: a stand-in, {reason}" for module, reason in stand_ins.items()),
     ]
 
 
@@ -49,23 +54,9 @@ def install_commands(environment: Environment) -> list[list[str]]:
     return calls
 
 
-def _write_stand_ins(environment: Environment, folder: Path) -> dict[Path, str]:
-    (packages,) = (folder / "lib").glob("python*/site-packages")
-    written: dict[Path, str] = {}
-    for module, reason in environment.stand_ins.items():
-        path = packages / f"{module}.py"
-        write_text(path, f'"""An empty stand-in: {reason}."""\n')
-        written[path] = reason
-    return written
-
-
 def _versions(folder: Path) -> dict[str, str]:
-    script = (
-        "from importlib.metadata import distributions as d\n"
-        "for x in d(): print(x.name.lower(), x.version)"
-    )
-    listed = _run([str(folder / "bin" / "python"), "-c", script])
-    versions = dict(line.split(" ", 1) for line in listed.splitlines())
+    listed = _run([str(folder / "bin" / "python"), "-m", "pip", "list", "--format=json"])
+    versions = {found["name"].lower(): found["version"] for found in json.loads(listed)}
     wanted = {"torch", "numpy", "opennmt-py", "joeynmt", "pymarian"}
     return {name: versions[name] for name in sorted(wanted & set(versions))}
 

@@ -40,9 +40,11 @@ class JoeyNMT(Toolkit):
         ),
         alone=("joeynmt==2.3.0",),
     )  # fmt: skip
+    streams = True  # it has no options for files
 
     def __init__(self, helped: bool = True) -> None:
         self.helped = helped
+        self.sorts = not helped  # it sorts nothing; the unchanged form gets unsorted sentences
         self.name = "joeynmt" if helped else "joeynmt-as-it-is"
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
@@ -55,9 +57,8 @@ class JoeyNMT(Toolkit):
             "num_layers": 1,
             "dropout": settings.dropout,
         }
-        train = data.folder / "train"
+        train = (folder if self.helped else data.folder) / "train"
         if self.helped:
-            train = folder / "train"
             _write_in_batches(train, data, settings)
         config = {
             "name": "peer",
@@ -111,14 +112,6 @@ class JoeyNMT(Toolkit):
         path = folder / f"translate-{job.batch}.yaml"
         write_text(path, yaml.safe_dump(config, sort_keys=False))
         return [str(python), "-m", "joeynmt", "translate", str(path)]
-
-    def sorts(self) -> bool:
-        """It does not sort sentences; the unchanged form gets them unsorted."""
-        return not self.helped
-
-    def streams(self) -> bool:
-        """It has no options for files."""
-        return True
 
 
 def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:

@@ -4,14 +4,13 @@ Differences: its decoder cell is Nematus' conditional GRU, two steps of a GRU ar
 its layer before the output is deep. Its threads share a batch out among them.
 """
 
-import json
 import re
 from pathlib import Path
 
 import yaml
 
 from nmt.data.sources import DataConfig
-from nmt.storage.atomic import write_text
+from nmt.storage.atomic import write_json, write_text
 from nmt.text.vocabulary import EOS_ID, RESERVED, UNK_ID
 from peers.data import Exported
 from peers.settings import LENGTH_FACTOR, LENGTH_PENALTY, Settings
@@ -94,6 +93,5 @@ def _vocabulary(data: Exported, folder: Path, side: str) -> Path:
     pieces = data.vocabulary(side).read_text(encoding="utf-8").split("\n")[:-1]
     entries = [RESERVED[EOS_ID], RESERVED[UNK_ID], *pieces]
     path = folder / f"vocab.{side}.yml"
-    lines = (f"{json.dumps(piece, ensure_ascii=False)}: {i}\n" for i, piece in enumerate(entries))
-    write_text(path, "".join(lines))
+    write_json(path, {piece: i for i, piece in enumerate(entries)})  # JSON is YAML
     return path

@@ -19,28 +19,25 @@ Form = Literal["plain", "half", "deep"]
 class Own(Toolkit):
     """nmt reads text; its pieces are those that the others get.
 
-    `half` gives each direction of the encoder half of `hidden`, as OpenNMT-py's brnn does. `deep`
-    lets the vocabulary layer read tanh of a layer over state and context, as it does in all of
-    the others; `plain` is the model as nmt has it unless told otherwise. `int8` translates with
-    8-bit products, by the model that plain trained.
+    `plain` is nmt's default model. `half` gives each direction of the encoder half of `hidden`, as
+    OpenNMT-py's brnn does. `deep` has a tanh layer over state and context before the vocabulary
+    layer, as all the others have. `int8` translates with 8-bit products and the weights of `plain`.
     """
 
     environment = None
+    reads_pieces = False
 
     def __init__(self, precision: Precision, form: Form = "plain", int8: bool = False) -> None:
         self.precision = precision
         self.form = form
         self.int8 = int8
-        parts = ["nmt", form if form != "plain" else "", precision if precision != "fp32" else ""]
-        parts.append("int8" if int8 else "")
-        self.name = "-".join(filter(None, parts))
+        parts = ["nmt", form, precision, "int8" if int8 else "plain"]
+        self.name = "-".join(part for part in parts if part not in ("plain", "fp32"))
 
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
         """See Toolkit."""
-        files = {
-            "src": str(data.text("train", "src").resolve()),
-            "tgt": str(data.text("train", "tgt").resolve()),
-        }
+        files = {side: str(data.text("train", side).resolve()) for side in ("src", "tgt")}
+        deep = {"kind": "deep", "size": settings.hidden, "activation": "tanh"}
         config = {
             "name": self.name,
             "seed": settings.seed,
@@ -50,13 +47,7 @@ class Own(Toolkit):
                 "embedding": settings.embedding,
                 "hidden": settings.hidden,
                 "encoder": {"hidden": settings.hidden // 2 if self.form == "half" else None},
-                "decoder": {
-                    "readout": (
-                        {"kind": "deep", "size": settings.hidden, "activation": "tanh"}
-                        if self.form == "deep"
-                        else {"kind": "plain"}
-                    )
-                },
+                "decoder": {"readout": deep if self.form == "deep" else {"kind": "plain"}},
                 "dropout": settings.dropout,
             },
             "train": {
@@ -81,11 +72,11 @@ class Own(Toolkit):
         lines = (folder / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         records = [record for record in map(json.loads, lines) if record["type"] == "train"]
         ends = [0.0, *(record["seconds"] for record in records)]
-        found = [
-            (record["tokens_per_second"] / data.counts.both_by_target, end - start)
+        share = 1 / data.counts.both_by_target
+        return [
+            Window(share * record["tokens_per_second"] * (end - start), end - start)
             for record, (start, end) in zip(records, pairwise(ends), strict=True)
         ]
-        return [Window(rate * seconds, seconds) for rate, seconds in found]
 
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         """See Toolkit."""
@@ -96,7 +87,3 @@ class Own(Toolkit):
         files = ["--file", str(job.src), "--out", str(job.out)]
         command = [str(python), "-m", "nmt", "translate", "--run", str(job.model)]
         return [*command, *search, *files, "--device", "cpu"]
-
-    def reads_pieces(self) -> bool:
-        """It reads text."""
-        return False

@@ -19,6 +19,9 @@ from peers.environments import python_of
 from peers.settings import Settings
 from peers.toolkit import Job, Toolkit, steady_rate
 
+_Round = tuple[float, float | None]
+"""The rate of a round, and the load of others meanwhile."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -51,10 +54,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of one toolkit, round by round, and the greatest load of others meanwhile.
-
-    `others` are cores, None where that is not known.
-    """
+    """One toolkit's figures by round, and the greatest load of others in cores (None: unknown)."""
 
     rates: tuple[float, ...]
     others: float | None
@@ -62,7 +62,7 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """The median."""
+        """The median of the rounds."""
         return statistics.median(self.rates)
 
 
@@ -70,8 +70,7 @@ def train_in_turn(
     toolkits: Sequence[Toolkit], place: Place, data: Exported, settings: Settings, rounds: int
 ) -> dict[str, Measured]:
     """Target tokens a second of each toolkit once it runs, padding not counted."""
-    rates: dict[str, list[float]] = {toolkit.name: [] for toolkit in toolkits}
-    loads: dict[str, list[float | None]] = {toolkit.name: [] for toolkit in toolkits}
+    figures: dict[str, list[_Round]] = {toolkit.name: [] for toolkit in toolkits}
     for _ in range(rounds):
         for toolkit in toolkits:
             folder = place.folder(toolkit)
@@ -81,13 +80,13 @@ def train_in_turn(
             log = folder / "train.log"
             with log.open("wb") as stream:
                 _run(toolkit.train_command(python_of(toolkit, place.envs), folder), place, stream)
-            loads[toolkit.name].append(watch.look())
+            load = watch.look()
             windows = toolkit.windows(folder, log.read_text(encoding="utf-8"), data)
             try:
-                rates[toolkit.name].append(steady_rate(windows))
+                figures[toolkit.name].append((steady_rate(windows), load))
             except ValueError as error:
                 raise NMTError(f"{log}: {error}") from error
-    return {name: Measured(tuple(rates[name]), _most(loads[name])) for name in rates}
+    return {name: _measured(own) for name, own in figures.items()}
 
 
 def translate_in_turn(
@@ -100,8 +99,8 @@ def translate_in_turn(
 ) -> dict[tuple[str, int], Measured]:
     """Sentences a second over the test set, by toolkit and size of batch.
 
-    The time of the whole process less that of the same for the first sentence alone: loading is
-    not counted. BLEU is that of the last round. Raises NMTError where loading hides the rest.
+    Loading is not counted: the time for the first sentence alone is subtracted. BLEU is that of
+    the last round. Raises NMTError where all sentences take no longer than one.
     """
     orders: dict[Toolkit, list[int]] = {}
     jobs: dict[tuple[Toolkit, int], tuple[Job, Job]] = {}
@@ -114,36 +113,32 @@ def translate_in_turn(
                 Job(model, folder / "test.src", out, size, settings),
                 Job(model, folder / "first.src", out.with_suffix(".first"), size, settings),
             )
-    rates: dict[tuple[Toolkit, int], list[float]] = {key: [] for key in jobs}
-    loads: dict[tuple[Toolkit, int], list[float | None]] = {key: [] for key in jobs}
+    figures: dict[tuple[Toolkit, int], list[_Round]] = {key: [] for key in jobs}
     for _ in range(rounds):
         for (toolkit, size), (whole, one) in jobs.items():
             watch = Watch()
             loading = _translate(toolkit, place, one)  # so that both find its files in memory
             seconds = _translate(toolkit, place, whole) - loading
-            loads[toolkit, size].append(watch.look())
+            load, n = watch.look(), len(orders[toolkit])
             if seconds <= 0:
-                n = len(orders[toolkit])
                 raise NMTError(f"{toolkit.name}: {n} sentences took no longer than one; give more")
-            rates[toolkit, size].append((len(orders[toolkit]) - 1) / seconds)
-    return {
-        (toolkit.name, size): Measured(
-            tuple(rates[toolkit, size]),
-            _most(loads[toolkit, size]),
-            bleu_of(_texts(toolkit, whole.out, orders[toolkit]), data.text("test", "tgt")),
-        )
-        for (toolkit, size), (whole, _) in jobs.items()
-    }
+            figures[toolkit, size].append(((n - 1) / seconds, load))
+    measured = {}
+    for (toolkit, size), (whole, _) in jobs.items():
+        texts = _texts(toolkit, whole.out, orders[toolkit])
+        bleu = bleu_of(texts, data.text("test", "tgt"))
+        measured[toolkit.name, size] = _measured(figures[toolkit, size], bleu)
+    return measured
 
 
 def _write_sources(
     toolkit: Toolkit, folder: Path, data: Exported, sentences: int | None
 ) -> list[int]:
     """Write test.src and, with its first sentence, first.src; the order of the former."""
-    kind = data.pieces if toolkit.reads_pieces() else data.text
+    kind = data.pieces if toolkit.reads_pieces else data.text
     lines = kind("test", "src").read_text(encoding="utf-8").split("\n")[:-1][:sentences]
     order = list(range(len(lines)))
-    if not toolkit.sorts():
+    if not toolkit.sorts:
         order.sort(key=lambda i: lines[i].count(" "))
     write_lines((lines[i] for i in order), folder / "test.src")
     write_lines(lines[:1], folder / "first.src")
@@ -163,7 +158,7 @@ def _translate(toolkit: Toolkit, place: Place, job: Job) -> float:
 @contextlib.contextmanager
 def _streams(toolkit: Toolkit, job: Job) -> Iterator[tuple[IO[bytes] | None, IO[bytes]]]:
     """stdin and stdout: the files for a toolkit that has no option for them, else a log."""
-    if toolkit.streams():
+    if toolkit.streams:
         with job.src.open("rb") as source, job.out.open("wb") as target:
             yield source, target
     else:
@@ -175,7 +170,7 @@ def _texts(toolkit: Toolkit, out: Path, order: Sequence[int]) -> list[str]:
     """The translations as text, in the order of the test set."""
     lines = out.read_text(encoding="utf-8").split("\n")[:-1]
     in_order = [line for _, line in sorted(zip(order, lines, strict=True))]
-    return [text_of(line, "fr") for line in in_order] if toolkit.reads_pieces() else in_order
+    return [text_of(line, "fr") for line in in_order] if toolkit.reads_pieces else in_order
 
 
 def _run(
@@ -196,6 +191,7 @@ def _run(
         raise NMTError(f"{' '.join(command)}: exit code {done.returncode}: {last}")
 
 
-def _most(loads: Sequence[float | None]) -> float | None:
-    known = [load for load in loads if load is not None]
-    return max(known) if len(known) == len(loads) else None
+def _measured(rounds: Sequence[_Round], bleu: float | None = None) -> Measured:
+    loads = [load for _, load in rounds if load is not None]
+    others = max(loads) if len(loads) == len(rounds) else None
+    return Measured(tuple(rate for rate, _ in rounds), others, bleu)

@@ -27,13 +27,7 @@ def training_table(measured: Mapping[str, Measured], both_by_target: float) -> s
 def decoding_table(measured: Mapping[tuple[str, int], Measured]) -> str:
     """Sentences a second of each toolkit by size of batch, with BLEU."""
     rows = [
-        [
-            name,
-            str(size),
-            *_figure(own),
-            "" if own.bleu is None else f"{own.bleu:.2f}",
-            _mark(own),
-        ]
+        [name, str(size), *_figure(own), "" if own.bleu is None else f"{own.bleu:.2f}", _mark(own)]
         for (name, size), own in measured.items()
     ]
     return _rows(["toolkit", "batch", "sentences/s", "rounds", "BLEU", "load"], rows)

@@ -30,8 +30,8 @@ class Environment:
 
 @dataclass(frozen=True)
 class Window:
-    """Some updates in a row, as a log gives them: target tokens, ends of sentences included,
-    padding not, and the seconds that they took. Tokens may be in any unit, the same for all."""
+    """Some updates in a row, as a log gives them: target tokens with ends of sentences and without
+    padding, in a unit that is the same for all windows, and the seconds that they took."""
 
     tokens: float
     seconds: float
@@ -43,6 +43,12 @@ class Toolkit(abc.ABC):
     name: str
     environment: Environment | None
     """None for our own: it runs where this script runs."""
+    reads_pieces = True
+    """Whether input and output are pieces; else text."""
+    streams = False
+    """Whether it reads sentences from stdin and writes to stdout; else files by name."""
+    sorts = True
+    """Whether it sorts sentences by length itself; else its input is sorted."""
 
     @abc.abstractmethod
     def write(self, folder: Path, data: Exported, settings: Settings) -> None:
@@ -59,18 +65,6 @@ class Toolkit(abc.ABC):
     @abc.abstractmethod
     def translate_command(self, python: Path, folder: Path, job: "Job") -> list[str]:
         """The command that translates a file with a model."""
-
-    def reads_pieces(self) -> bool:
-        """Whether input and output are pieces; else text."""
-        return True
-
-    def streams(self) -> bool:
-        """Whether it reads sentences from stdin and writes to stdout; else files by name."""
-        return False
-
-    def sorts(self) -> bool:
-        """Whether it sorts sentences by length itself; else its input is sorted."""
-        return True
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Verbs with their complements, and how each is used in English and in French."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from starter import english

@@ -1,7 +1,5 @@
 """Generates the pairs, splits them by a hash of the English sentence, writes the files."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter
@@ -9,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from starter import english, french
+from starter.french_verbs import table_lines
 from starter.lexicon import Dealer
 from starter.templates import fill
 
@@ -43,21 +42,16 @@ def folded(sentence: str) -> str:
 
 def handwritten() -> list[Pair]:
     """Return the pairs written one by one."""
-    pairs = []
-    for line in (HERE / "handwritten.tsv").read_text(encoding="utf-8").split("\n"):
-        if line and not line.startswith("#"):
-            en, fr = line.split("\t")
-            pairs.append(Pair(en, french.finish(fr), "handwritten"))
-    return pairs
+    sides = (line.split("\t") for line in table_lines(HERE / "handwritten.tsv"))
+    return [Pair(en, french.finish(fr), "handwritten") for en, fr in sides]
 
 
 def patterns() -> list[tuple[int, str, tuple[str, str]]]:
     """Return (most pairs, class of the subject, both templates) of each pattern."""
     found = []
-    for line in (HERE / "patterns.tsv").read_text(encoding="utf-8").split("\n"):
-        if line and not line.startswith("#"):
-            most, subject, en, fr = (field.strip() for field in line.split(" | "))
-            found.append((int(most), subject, (en, en if fr == "=" else fr)))
+    for line in table_lines(HERE / "patterns.tsv"):
+        most, subject, en, fr = (field.strip() for field in line.split(" | "))
+        found.append((int(most), subject, (en, en if fr == "=" else fr)))
     return found
 
 

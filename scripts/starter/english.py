@@ -1,7 +1,5 @@
 """English morphology for the lexicon: plurals, verb forms, articles, contractions."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

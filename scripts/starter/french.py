@@ -1,7 +1,5 @@
 """French words and spelling: gender, number, determiners, elision, contraction, typography."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

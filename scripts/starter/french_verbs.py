@@ -1,7 +1,5 @@
 """Conjugates the French verbs of the lexicon: rules for -er, -ir, -re, a table for the others."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -28,13 +26,17 @@ class Paradigm(NamedTuple):
     participle: str
 
 
+def table_lines(path: Path) -> list[str]:
+    """Return the lines of a table without its comments."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 @cache
 def _table() -> dict[str, Paradigm]:
     path = Path(__file__).parent / "lexicon" / "verbs_fr.tsv"
     table = {}
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        if not line or line.startswith("#"):
-            continue
+    for line in table_lines(path):
         infinitive, present, stem, participle, prefixes = (x.strip() for x in line.split("|"))
         for prefix in ("", *prefixes.split()):
             forms = tuple(prefix + form for form in present.split())

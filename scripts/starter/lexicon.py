@@ -1,7 +1,5 @@
 """Loads the lexicon and deals its words; every deal follows from a seed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -10,6 +8,7 @@ from typing import Any
 
 from starter import english, french
 from starter.actions import Action
+from starter.french_verbs import table_lines
 from starter.words import Adjective, Noun, Phrase, Subject
 
 FOLDER = Path(__file__).parent / "lexicon"
@@ -29,9 +28,8 @@ Lexicon = dict[str, list[Any]]
 
 def rows(name: str) -> Iterator[list[str]]:
     """Yield the fields of each line of a table of the lexicon."""
-    for line in (FOLDER / name).read_text(encoding="utf-8").split("\n"):
-        if line and not line.startswith("#"):
-            yield [field.strip() for field in line.split("|")]
+    for line in table_lines(FOLDER / name):
+        yield [field.strip() for field in line.split("|")]
 
 
 def _sections(name: str) -> Iterator[tuple[str, str]]:
@@ -89,7 +87,8 @@ def _classes(name: str, make: Any, prefix: str) -> Lexicon:
 
 
 def _actions() -> Lexicon:
-    irregular = {base: (past, done) for ((base, past, done),) in _principal_parts()}
+    parts = (line.split() for (line,) in rows("verbs_en.tsv"))
+    irregular = {base: (past, done) for base, past, done in parts}
     found: Lexicon = {}
     for tags, base, en_tail, fr_verb, fr_tail in rows("actions.tsv"):
         head, _, particle = base.partition(" ")
@@ -100,11 +99,6 @@ def _actions() -> Lexicon:
             action = Action(base, forms[0], forms[1], en_tail, fr_verb, fr_tail)
             found.setdefault(tag, []).append(action)
     return found
-
-
-def _principal_parts() -> Iterator[tuple[list[str]]]:
-    for (line,) in rows("verbs_en.tsv"):
-        yield (line.split(),)
 
 
 def _subjects(nouns: Lexicon) -> Lexicon:

@@ -11,8 +11,6 @@ A slot is {name:spec}. The same name stands for the same word on both sides:
                                       before it with which a participle agrees (^)
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Mapping, Sequence

@@ -310,8 +310,7 @@ def test_one_that_does_not_sort_is_given_sentences_by_length_and_read_back_in_or
     take([1, 2], monkeypatch)
 
     class Unsorted(Fake):
-        def sorts(self) -> bool:
-            return False
+        sorts = False
 
     place, settings = Place(tmp_path, tmp_path, 1), SETTINGS.model_copy(update={"sentences": 50})
     toolkits = {Fake("A", 1): tmp_path, Unsorted("B", 1): tmp_path}

@@ -136,7 +136,7 @@ def test_a_wrong_name_or_list_is_one_line(root: Path, capsys: pytest.CaptureFixt
     (root / "docs" / "made.yaml").write_text("x: {run: [a], sane: {}}", encoding="utf-8")
     code, said = run(root, capsys)
     assert (code, said.count("\n")) == (2, 1)
-    assert "made.yaml: x.sane: Extra inputs are not permitted" in said
+    assert "made.yaml:1: x.sane: unknown key; did you mean 'x.same'?" in said
 
 
 def test_every_picture_and_generated_file_is_on_the_list() -> None:
