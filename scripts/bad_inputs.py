@@ -136,9 +136,9 @@ def config_cases() -> Iterator[Case]:
         "patience without validation": "name: x\ndata: {train: {tsv: a.tsv}}\n"
         "train: {epochs: 1}\nvalid: {patience: 2}\n",
     }
-    for what, content in files.items():
-        yield Case(f"config: {what}", ("config", "check", "x.yaml"), write("x.yaml", content))
     check = ("config", "check", "x.yaml")
+    for what, content in files.items():
+        yield Case(f"config: {what}", check, write("x.yaml", content))
     yield Case("config: a gigabyte", check, sparse("x.yaml", 1 << 30))
     yield Case("config: no end", ("config", "check", "/dev/zero"))
 
@@ -159,33 +159,25 @@ def text_cases() -> Iterator[Case]:
         "Chinese": "猫在睡觉。",
         "names of special pieces": "<s> </s> <pad> <unk>",
     }
-    for what, text in texts.items():
-        stdin = f"{text}\n".encode()
-        yield Case(f"text: {what}", ("translate", "--run", "run"), stdin=stdin)
-    short = [text for what, text in texts.items() if what != "10,000 words"]
-    lines = "".join(f"{text}\n" for text in short)
-    yield Case(
-        "text: all of these but the longest",
-        ("translate", "--run", "run", "--file", "a.en"),
-        write("a.en", lines),
-    )
-    align = ("attention", "--run", "run", "--file", "a.en", "--format", "pharaoh")
-    yield Case("the same", align, write("a.en", lines))
-    score = ("eval", "--run", "run", "--src", "a.en", "--ref", "a.en", "--no-bootstrap")
-    yield Case("the same", score, write("a.en", lines))
     translate = ("translate", "--run", "run")
+    file = (*translate, "--file", "a.en")
+    align = ("attention", "--run", "run", "--file", "a.en", "--format", "pharaoh")
+    score = ("eval", "--run", "run", "--src", "a.en", "--ref", "a.en", "--no-bootstrap")
+    for what, text in texts.items():
+        yield Case(f"text: {what}", translate, stdin=f"{text}\n".encode())
+    lines = "".join(f"{text}\n" for what, text in texts.items() if what != "10,000 words")
+    yield Case("text: all of these but the longest", file, write("a.en", lines))
+    yield Case("the same", align, write("a.en", lines))
+    yield Case("the same", score, write("a.en", lines))
     yield Case("text: bytes that are not UTF-8", (*translate, "the cat", "caf\udce9"))
-    yield Case("the same", translate, stdin=b"the cat\ncaf\xe9\n")
-    yield Case("the same", (*translate, "--file", "a.en"), write("a.en", b"the cat\ncaf\xe9\n"))
-    yield Case("the same", align[:-2], write("a.en", b"the cat\ncaf\xe9\n"))
-    yield Case("the same", score, write("a.en", b"the cat\ncaf\xe9\n"))
-    yield Case("text: UTF-16", (*translate, "--file", "a.en"), write("a.en", "a".encode("utf-16")))
+    latin = b"the cat\ncaf\xe9\n"
+    yield Case("the same", translate, stdin=latin)
+    for command in (file, align[:-2], score):
+        yield Case("the same", command, write("a.en", latin))
+    yield Case("text: UTF-16", file, write("a.en", "a".encode("utf-16")))
     yield Case("text: a line without end", (*translate, "--file", "/dev/zero"))
-    yield Case(
-        "lexicon: a line of one field",
-        (*translate, "a", "--replace-unk", "--lexicon", "l.tsv"),
-        write("l.tsv", "cat\tchat\ndog\n"),
-    )
+    lexicon = (*translate, "a", "--replace-unk", "--lexicon", "l.tsv")
+    yield Case("lexicon: a line of one field", lexicon, write("l.tsv", "cat\tchat\ndog\n"))
 
 
 def corpus_cases() -> Iterator[Case]:

@@ -142,10 +142,7 @@ def check(entry: Entry, root: Path) -> Iterator[str]:
 
 
 def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProcess[str]:
-    """The command of the page, run by this Python, with {root} for the checkout.
-
-    A word NAME=value before it sets a variable, as in a shell.
-    """
+    """Run a command of the page by this Python; {root} is the checkout, NAME=value a variable."""
     words = shlex.split(command.replace("{root}", str(root)))
     own: dict[str, str] = {}
     while "=" in words[0]:
@@ -185,10 +182,7 @@ def _differing(one: Path, other: Path) -> float | None:
 
 
 def _wanted(entry: Entry, folder: Path, output: str) -> list[str]:
-    """The texts that the page must have: the lines of a file, and `says` with figures filled in.
-
-    Raises LookupError if the output or the JSON lacks a figure.
-    """
+    """The texts that the page must have. Raises LookupError where a figure is missing."""
     expected: list[str] = []
     if entry.lines_of is not None:
         lines = (folder / entry.lines_of).read_text(encoding="utf-8").splitlines()

@@ -1,12 +1,15 @@
 """The command `nmt`: its subcommands, its error messages and its exit codes."""
 
+import contextlib
 import errno
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 import nmt
@@ -31,53 +34,41 @@ class Group(TyperGroup):
     # A context is click's class, or that of Typer's own copy of click, depending on its version.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options that stand before the command's name."""
-        try:
+        with _errors_in_lines():
             rest: list[str] = super().parse_args(ctx, args)
-        except Exception as error:
-            lines = _error_lines(error)
-            if not lines:
-                raise
-            _print_errors(lines)
-            _discard_full_stdout(error)
-            raise typer.Exit(2) from error
         return rest
 
     def invoke(self, ctx: Any) -> object:
         """Run the command that `ctx` names."""
-        try:
+        with _errors_in_lines(bool(ctx.params.get("debug"))):
             result: object = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:
-            give_up(sys.stdout)
-            raise typer.Exit(BROKEN_PIPE) from None
-        except Exception as error:
-            lines = _error_lines(error)
-            if not lines:
-                raise
-            if ctx.params.get("debug"):
-                traceback.print_exc()
-            _print_errors(lines)
-            _discard_full_stdout(error)
-            raise typer.Exit(2) from error
         return result
 
 
-def _discard_full_stdout(error: Exception) -> None:
-    """Discard stdout if its disk was full: Python would fail a second time at exit."""
-    if isinstance(error, OSError) and error.filename is None:
+@contextlib.contextmanager
+def _errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
+    """Print an error that the user can mend as lines on stderr, and exit with 2."""
+    try:
+        yield
+    except BrokenPipeError:
         give_up(sys.stdout)
-
-
-def _print_errors(lines: list[str]) -> None:
-    for line in lines:
-        say(f"error: {line}")
+        raise typer.Exit(BROKEN_PIPE) from None
+    except Exception as error:
+        lines = _error_lines(error)
+        if not lines:
+            raise
+        if with_traceback:
+            traceback.print_exc()
+        for line in lines:
+            say(f"error: {line}")
+        if isinstance(error, OSError) and error.filename is None:
+            give_up(sys.stdout)  # its disk is full: Python would fail a second time at exit
+        raise typer.Exit(2) from error
 
 
 def _error_lines(error: Exception) -> list[str]:
-    """The lines that tell the user what to mend; none for an error that is not theirs.
-
-    Of OSErrors, the user can mend those about a file and a full disk. Too little memory counts too.
-    """
+    """The lines that tell users what to mend; none for an error that they cannot mend."""
     if is_usage_error(error):
         return [one_line(usage_line(error))]
     if isinstance(error, NMTError):
@@ -131,7 +122,7 @@ def _version(is_given: bool) -> bool:
 def _options(
     version: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--version",
             callback=_version,
             is_eager=True,
@@ -139,7 +130,7 @@ def _options(
         ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error (anywhere).")
+        bool, Option("--debug", help="Show the traceback of an error (anywhere).")
     ] = False,
 ) -> None:
     """Train, run, measure and explain attention-based machine translation."""
@@ -148,13 +139,10 @@ def _options(
 app.command()(train.train)
 app.command()(translate.translate)
 app.command("eval")(evaluate.evaluate)
-app.command()(attention.attention)
-app.command()(lab.lab)
-app.command()(bench.bench)
-app.command()(doctor.doctor)
-app.add_typer(corpus.app, name="corpus")
-app.add_typer(vocab.app, name="vocab")
-app.add_typer(config.app, name="config")
+for _command in (attention.attention, lab.lab, bench.bench, doctor.doctor):
+    app.command()(_command)
+for _name, _group in (("corpus", corpus.app), ("vocab", vocab.app), ("config", config.app)):
+    app.add_typer(_group, name=_name)
 for _group in (app, corpus.app, vocab.app, config.app):
     for _registered in _group.registered_commands:
         _registered.cls = Command

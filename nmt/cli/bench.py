@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from nmt.bench.parts import PARTS, chosen_parts
-from nmt.cli.command import say
+from nmt.cli.command import Json, say
 from nmt.cli.config_option import set_option
 
 Parts = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="PART", help=f"What to measure: {', '.join(PARTS)}."),
+    list[str] | None, Argument(metavar="PART", help=f"What to measure: {', '.join(PARTS)}.")
 ]
 SizesName = Annotated[
     str,
-    typer.Option(
+    Option(
         "--sizes",
         help="standard; long (sentences of 50 pieces, 1,000 units); or gpu (1,024 units, a "
         "vocabulary of 32,000, sentences of 50 pieces).",
@@ -26,26 +26,19 @@ Set = Annotated[
     list[Any] | None,
     set_option("batch, src, tgt, embedding, hidden, vocabulary or dropout", "hidden=512"),
 ]
-PrecisionName = Annotated[
-    Literal["fp32", "bf16"], typer.Option(help="bf16 is measured beside fp32.")
-]
-Threads = Annotated[
-    int | None, typer.Option(min=1, help="Threads of torch.", show_default="torch's own")
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda[:N] or mps.")]
+PrecisionName = Annotated[Literal["fp32", "bf16"], Option(help="bf16 is measured beside fp32.")]
+Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
+Device = Annotated[str, Option(help="auto, cpu, cuda[:N] or mps.")]
 Rounds = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Rounds in turn; figures are their medians.", show_default="7; --quick: 2"
-    ),
+    Option(min=1, help="Rounds in turn; figures are their medians.", show_default="7; --quick: 2"),
 ]
-Data = Annotated[Path, typer.Option(help="Folder of the fetched corpora.")]
-Run = Annotated[Path | None, typer.Option(help="A trained run, to be measured too.")]
-Profile = Annotated[bool, typer.Option("--profile", help="Add the time of each operation.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes, to see that it works.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Data = Annotated[Path, Option(help="Folder of the fetched corpora.")]
+Run = Annotated[Path | None, Option(help="A trained run, to be measured too.")]
+Profile = Annotated[bool, Option("--profile", help="Add the time of each operation.")]
+Quick = Annotated[bool, Option("--quick", help="Use tiny sizes, to see that it works.")]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit with code 1 if other programs kept the machine busy.")
+    bool, Option("--strict", help="Exit with code 1 if other programs kept the machine busy.")
 ]
 
 

@@ -2,27 +2,24 @@
 
 import re
 from collections import Counter
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperCommand
 
 from nmt.cli.flags import flags_of, with_flags
 from nmt.errors import NMTError
 
 _TYPES = {
-    "path": "PATH",
-    "list[Path]": "PATH",
-    "str": "TEXT",
-    "list[str]": "TEXT",
-    "int": "N",
-    "int range": "N",
-    "float": "X",
-    "float range": "X",
+    **dict.fromkeys(("path", "list[Path]"), "PATH"),
+    **dict.fromkeys(("str", "list[str]"), "TEXT"),
+    **dict.fromkeys(("int", "int range"), "N"),
+    **dict.fromkeys(("float", "float range"), "X"),
 }
 """The placeholders in help for the types that Typer shows by their Python names."""
 
-_NO_LIMIT = 1000  # characters: longer than any summary
+Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 
 
 def say(line: str) -> None:
@@ -31,11 +28,9 @@ def say(line: str) -> None:
 
 
 class Command(TyperCommand):
-    """A command that refuses an option with one value if it is given twice.
+    """A command that refuses an option with one value if it is given twice."""
 
-    A context is click's class, or that of Typer's own copy of click, depending on its version.
-    """
-
+    # A context is click's class, or that of Typer's own copy of click, depending on its version.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
@@ -58,7 +53,7 @@ class Command(TyperCommand):
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole first sentence of the help; a list of commands wraps it."""
-        return super().get_short_help_str(_NO_LIMIT)
+        return super().get_short_help_str(1000)  # characters: longer than any summary
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The options, then the arguments: NAME, or [NAME] where it may be left out."""

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument
 
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError
@@ -13,9 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="List, check, show and document con
 
 @app.command()
 def show(
-    config_argument: ConfigArgument = None,
-    config: ConfigOption = None,
-    overrides: SetKeys = None,
+    config_argument: ConfigArgument = None, config: ConfigOption = None, overrides: SetKeys = None
 ) -> None:
     """Print the config with every default filled in, as a run would save it."""
     from nmt.config import dump_config, load_config
@@ -34,7 +33,7 @@ def list_recipes() -> None:
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Configs, YAML files.", show_default=False)],
+    files: Annotated[list[Path], Argument(help="Configs, YAML files.", show_default=False)],
 ) -> None:
     """Check configs; exit code 2 if one is wrong.
 
@@ -42,7 +41,7 @@ def check(
     `nmt train` would refuse at its start is reported.
     """
     from nmt.config import load_config
-    from nmt.data.readable_splits import check_corpora
+    from nmt.data.corpora_check import check_corpora
     from nmt.evaluation.tokenisation import check_scoring
 
     faults = []

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from nmt.errors import ConfigError
 
@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from nmt.settings.config_file import Override
 
 ConfigArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="CONFIG", help="The same as --config.", show_default=False),
+    Path | None, Argument(metavar="CONFIG", help="The same as --config.", show_default=False)
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--config",
         "-c",
         help="YAML file that describes the run, or the name of a recipe (nmt config list).",
@@ -26,7 +25,7 @@ ConfigOption = Annotated[
 
 def set_option(what: str, example: str) -> Any:
     """The option --set, described alike in every command; its values are of type Override."""
-    return typer.Option(
+    return Option(
         "--set",
         metavar="KEY=VALUE",
         help=f"Set {what}, as in {example}; may be repeated.",

@@ -1,4 +1,4 @@
-"""nmt corpus: the named corpora, and what is in the corpora of a run."""
+"""`nmt corpus`: list and fetch the named corpora, and check the corpora of a run."""
 
 import json
 from dataclasses import asdict
@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from nmt.cli.command import say
+from nmt.cli.command import Json, say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError, NMTError
 
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List and fetch corpora; check what a run would read.", no_args_is_help=True)
 
-Data = Annotated[
-    Path,
-    typer.Option("--data", envvar="NMT_DATA", help="Folder where named corpora live."),
-]
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
+Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
 
 
 @app.command("list")
@@ -47,9 +44,8 @@ def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
         return
     for name, entry in entries.items():
         missing = [split for split in entry.split_names if split not in readable[name]]
-        state = "on disk" if not missing else f"on disk but for {', '.join(missing)}"
-        if not readable[name]:
-            state = "not on disk"
+        state = f"on disk but for {', '.join(missing)}" if missing else "on disk"
+        state = state if readable[name] else "not on disk"
         sizes = ", ".join(
             f"{split} {entry.pairs[split]:,}" if split in entry.pairs else split
             for split in entry.split_names
@@ -62,17 +58,15 @@ def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A corpus of `nmt corpus list`.")],
+    name: Annotated[str, Argument(help="A corpus of `nmt corpus list`.")],
     from_path: Annotated[
         Path | None,
-        typer.Option("--from", help="Take the files from this file or folder, download nothing."),
+        Option("--from", help="Take the files from this file or folder, download nothing."),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Where a file has several sources, use only this one.")
+        str | None, Option(help="Where a file has several sources, use only this one.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Fetch again what is there already.")
-    ] = False,
+    force: Annotated[bool, Option("--force", help="Fetch again what is there already.")] = False,
     data: Data = Path("data"),
 ) -> None:
     """Download a corpus, or copy it from disk; verify it, and read it to be sure.
@@ -92,7 +86,7 @@ def check(
     config: ConfigOption = None,
     set_: SetKeys = None,
     no_pieces: Annotated[
-        bool, typer.Option("--no-pieces", help="Train no tokenizer, and count no pieces.")
+        bool, Option("--no-pieces", help="Train no tokenizer, and count no pieces.")
     ] = False,
     json_: Json = False,
 ) -> None:
@@ -109,7 +103,7 @@ def check(
 
     chosen = one_config(config_argument, config)
     loaded = load_config(chosen, set_ or ())
-    splits = _read_splits(loaded.data)
+    splits, files = _read_splits(loaded.data)
     if not splits:
         raise ConfigError(
             f"{chosen}: nothing to read: corpus '{loaded.data.corpus}' has no split train, valid "
@@ -121,16 +115,15 @@ def check(
 
         say(f"training the {loaded.tokenizer.kind} tokenizer on train ...")
         languages = loaded.data.src_lang, loaded.data.tgt_lang
+        pairs = splits["train"]
         try:
-            tokenizers = train_tokenizers(
-                loaded.tokenizer, splits["train"], *languages, loaded.seed
-            )
+            tokenizers = train_tokenizers(loaded.tokenizer, pairs, *languages, loaded.seed)
         except NMTError as error:  # raised at the end: the rest of the report is still useful
             fault = error
         else:
             for note in size_notes(tokenizers):
                 say(note)
-    report = corpus_report(splits, loaded.data, tokenizers, _file_reports(loaded.data))
+    report = corpus_report(splits, loaded.data, tokenizers, files)
     typer.echo(
         json.dumps(asdict(report), indent=2, ensure_ascii=False) if json_ else render_report(report)
     )
@@ -138,34 +131,22 @@ def check(
         raise fault
 
 
-def _file_reports(data: "DataConfig") -> "list[FileReport]":
-    """A report on each file that a split is read from, in order."""
-    from nmt.data.corpora import resolve_split, text_paths
+def _read_splits(data: "DataConfig") -> "tuple[dict[str, list[SentencePair]], list[FileReport]]":
+    """The pairs of each split of the run, one for each reference, and a report on each file."""
+    from nmt.data.corpora import read_examples, read_split, resolve_split, text_paths
     from nmt.data.entries import RUN_SPLITS
     from nmt.data.file_report import file_report
-
-    paths = {}
-    for name in RUN_SPLITS:
-        split = resolve_split(data, name)
-        if split is not None:
-            located = text_paths(split, data)
-            paths.update({path: len(located) == 1 for path in located})
-    return [file_report(path, is_tsv) for path, is_tsv in paths.items()]
-
-
-def _read_splits(data: "DataConfig") -> "dict[str, list[SentencePair]]":
-    """The pairs of each split of the run; each of several references makes a pair."""
-    from nmt.data.corpora import read_examples, read_split, resolve_split
-    from nmt.data.entries import RUN_SPLITS
     from nmt.data.sources import pairs_of
 
     splits: dict[str, list[SentencePair]] = {}
+    is_tsv: dict[Path, bool] = {}
     for name in RUN_SPLITS:
         split = resolve_split(data, name)
-        if split is None:
-            continue
-        if name == "train":
-            splits[name] = read_split(split, data)
-        else:
-            splits[name] = pairs_of(read_examples(split, data))
-    return splits
+        if split is not None:
+            train = name == "train"
+            splits[name] = (
+                read_split(split, data) if train else pairs_of(read_examples(split, data))
+            )
+            paths = text_paths(split, data)
+            is_tsv.update(dict.fromkeys(paths, len(paths) == 1))
+    return splits, [file_report(path, one) for path, one in is_tsv.items()]

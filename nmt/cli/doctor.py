@@ -1,4 +1,4 @@
-"""nmt doctor: what this installation and this machine have, and what would make nmt faster."""
+"""`nmt doctor`: the versions, devices and native code here, and what would make nmt faster."""
 
 import json
 import os
@@ -6,17 +6,15 @@ import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 import nmt
+from nmt.cli.command import Json
 from nmt.errors import counted
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-
 _PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece", "safetensors", "pydantic", "triton")
-_GIB = 2**30
 
 
 def doctor(json_: Json = False) -> None:
@@ -37,11 +35,26 @@ def examine() -> dict[str, Any]:
     import torch
 
     from nmt.data.entries import data_folder
+    from nmt.device import describe_device, resolve_device
+    from nmt.ops.backend import choose
     from nmt.ops.native import library
     from nmt.runs.card import cpu_name
 
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    devices = [f"cuda:{i}" for i in range(n_gpus)]
+    devices += ["mps"] if torch.backends.mps.is_available() else []
+    auto = resolve_device("auto")
+    backends = {"fp32": choose("auto", auto, torch.float32)}
+    backends["bf16"] = choose("auto", auto, torch.bfloat16)
+    package = Path(nmt.__file__).parent
+    hook = package.parent / "hatch_build.py"
+    source = "pip install --force-reinstall --no-deps SOURCE (the folder of nmt's source code)"
     return {
-        "versions": _versions(),
+        "versions": {
+            "nmt": nmt.__version__,
+            "python": platform.python_version(),
+            **{name: _version(name) for name in _PACKAGES},
+        },
         "system": {
             "platform": platform.platform(),
             "processor": cpu_name(),
@@ -50,54 +63,24 @@ def examine() -> dict[str, Any]:
             "memory_bytes": _memory("MemTotal"),
             "available_memory_bytes": _memory("MemAvailable"),
         },
-        "devices": _devices(),
-        "backend": _backends(),
+        "devices": [describe_device(torch.device(name)) for name in (*devices, "cpu")],
+        "backend": {key: {"name": own.name, "why": own.why} for key, own in backends.items()},
         "native": {
             "available": library.available(),
             "variant": library.variant(),
             "why_not": library.why_not(),
         },
         "compiler": next(filter(None, map(shutil.which, ("c++", "g++"))), None),
-        "reinstall": _reinstall(),
-        "folders": {"package": _package(), "corpora": str(data_folder(Path("data")).absolute())},
+        "reinstall": f"python {hook}" if hook.exists() else source,
+        "folders": {"package": str(package), "corpora": str(data_folder(Path("data")).absolute())},
     }
 
 
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"nmt": nmt.__version__, "python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = None
-    return found
-
-
-def _devices() -> list[str]:
-    """Every device of torch, the one that `auto` takes first."""
-    import torch
-
-    from nmt.device import describe_device
-
-    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    names = [f"cuda:{i}" for i in range(n_gpus)]
-    names += ["mps"] if torch.backends.mps.is_available() else []
-    return [describe_device(torch.device(name)) for name in (*names, "cpu")]
-
-
-def _backends() -> dict[str, dict[str, str]]:
-    """For each precision the code that computes on the device that `auto` takes, and the reason."""
-    import torch
-
-    from nmt.device import resolve_device
-    from nmt.ops.backend import choose
-
-    device = resolve_device("auto")
-    found = {}
-    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        chosen = choose("auto", device, dtype)
-        found[precision] = {"name": chosen.name, "why": chosen.why}
-    return found
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _memory(key: str) -> int | None:
@@ -110,41 +93,28 @@ def _memory(key: str) -> int | None:
     return next((int(size) * 1024 for size in sizes), None)
 
 
-def _package() -> str:
-    return str(Path(nmt.__file__).parent)
-
-
-def _reinstall() -> str:
-    """The command that compiles the native code again."""
-    hook = Path(_package()).parent / "hatch_build.py"
-    if hook.exists():
-        return f"python {hook}"
-    return "pip install --force-reinstall --no-deps SOURCE (the folder of nmt's source code)"
-
-
 def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Labels and texts for people."""
+    """The values of `examine` as labels and texts."""
     versions, system, native = found["versions"], found["system"], found["native"]
     others = [f"{name} {versions[name] or '(not installed)'}" for name in _PACKAGES]
+    cores = system["cores"]
+    n_cores = "an unknown number of cores" if cores is None else counted(cores, "core")
+    variant = "this processor" if native["variant"] == "native" else native["variant"]
+    memory, available = _gib(system["memory_bytes"]), _gib(system["available_memory_bytes"])
     lines = [
         ("nmt", f"{versions['nmt']}, Python {versions['python']}, {', '.join(others)}"),
         ("system", system["platform"]),
-        ("processor", f"{system['processor']}, {_count(system['cores'], 'core')} for this process"),
+        ("processor", f"{system['processor']}, {n_cores} for this process"),
         ("threads", f"{system['threads']} (torch; OMP_NUM_THREADS sets it)"),
-        (
-            "memory",
-            f"{_gib(system['memory_bytes'])}, {_gib(system['available_memory_bytes'])} available",
-        ),
+        ("memory", f"{memory}, {available} available"),
         *(("device", text) for text in found["devices"]),
         *(
-            (f"backend {precision}", f"{chosen['name']}: {chosen['why']}")
-            for precision, chosen in found["backend"].items()
+            (f"backend {key}", f"{own['name']}: {own['why']}")
+            for key, own in found["backend"].items()
         ),
         (
             "native code",
-            _compiled_for(native["variant"])
-            if native["available"]
-            else f"none: {native['why_not']}",
+            f"compiled for {variant}" if native["available"] else f"none: {native['why_not']}",
         ),
         ("compiler", found["compiler"] or "none (Debian, Ubuntu: apt-get install g++)"),
         *((f"{name} in", folder) for name, folder in found["folders"].items()),
@@ -155,13 +125,5 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def _compiled_for(variant: str) -> str:
-    return f"compiled for {'this processor' if variant == 'native' else variant}"
-
-
-def _count(number: int | None, noun: str) -> str:
-    return f"an unknown number of {noun}s" if number is None else counted(number, noun)
-
-
 def _gib(size: int | None) -> str:
-    return "unknown" if size is None else f"{size / _GIB:.1f} GiB"
+    return "unknown" if size is None else f"{size / 2**30:.1f} GiB"

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from nmt.cli.command import say
 from nmt.cli.search_flags import open_run, with_search
@@ -21,12 +22,7 @@ from nmt.evaluation.evaluate import (
     evaluate,
     score_translations,
 )
-from nmt.evaluation.examples import (
-    examples_from_files,
-    language_of,
-    read_translations,
-    split_named,
-)
+from nmt.evaluation.examples import examples_from_files, language_of, read_translations, split_named
 from nmt.evaluation.score_report import EvalReport, report_path
 from nmt.evaluation.significance import Comparison
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
@@ -42,9 +38,9 @@ class EvalRequest:
     """The flags of `nmt eval`; None stands for the default.
 
     Without `hyp` the run translates `src`, or else `split` of its data. With `hyp` the lines of
-    that file are scored; with `refs` too, no run is needed. `overrides` and
-    then `search` set keys of the run's SearchConfig. `baseline` is an earlier translation of the
-    same lines. `out` is where the caller will write the new one.
+    that file are scored; with `refs` too, no run is needed. `overrides` and then `search` set keys
+    of the run's SearchConfig. `baseline` is an earlier translation of the same lines. `out` is
+    where the caller will write the new one.
     """
 
     scoring: Scoring = field(default_factory=Scoring)
@@ -79,7 +75,7 @@ class EvalRequest:
             raise ConfigError(f"--hyp: {given} given, so {unused[0]} does not apply")
 
     def _unused_with_hyp(self) -> list[str]:
-        """The given flags that say how to translate, which --hyp leaves nothing to do for."""
+        """The given flags that say how to translate, which have no effect with --hyp."""
         given = {
             **{f"--{name.replace('_', '-')}": value for name, value in self.search.items()},
             "--set": self.overrides or None,
@@ -91,20 +87,13 @@ class EvalRequest:
         return [flag for flag, value in given.items() if value is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class _TestSet:
-    """The examples to score. `about` is what the report notes of where they come from."""
+class _TestSet(NamedTuple):
+    """The examples to score, and where they come from; the report notes `about`."""
 
     examples: list[EvalExample]
+    corpus: str
+    split: str
     about: dict[str, object]
-
-    @property
-    def corpus(self) -> str:
-        return str(self.about["corpus"])
-
-    @property
-    def split(self) -> str:
-        return str(self.about["split"])
 
 
 def perform(request: EvalRequest) -> EvalReport:
@@ -117,10 +106,9 @@ def perform(request: EvalRequest) -> EvalReport:
     if request.hyp and request.refs:
         scoring = _scoring(request, request.lang or language_of(request.refs[0]), None)
         test_set = _from_files(request.src, request.refs)
+        name = _report_name(request, test_set, None)
         evaluation = _score_file(request.hyp, test_set, scoring)
-        return _report(
-            request, _report_name(request, test_set, None), scoring, test_set, evaluation
-        )
+        return _report(request, name, scoring, test_set, evaluation)
     run = with_search(open_run(request.run), {**request.search, "n_best": 1}, request.overrides)
     config = run.config
     scoring = _scoring(request, request.lang or config.data.tgt_lang, config.valid.bleu_tokenize)
@@ -162,8 +150,7 @@ def _check_outputs(request: EvalRequest, run: TrainedRun, name: str) -> None:
     for path in (report, report.with_suffix(".txt")):
         check_output(path, inputs, "the run's own evaluation")
     if request.out is not None:
-        inputs["the run"] = run.directory.own_files
-        check_output(request.out, inputs)
+        check_output(request.out, {**inputs, "the run": run.directory.own_files})
 
 
 def _from_files(src: Path | None, refs: Sequence[Path]) -> _TestSet:
@@ -174,7 +161,7 @@ def _from_files(src: Path | None, refs: Sequence[Path]) -> _TestSet:
         "src": str(src) if src else None,
         "refs": [str(path) for path in refs],
     }
-    return _TestSet(examples_from_files(src, refs), about)
+    return _TestSet(examples_from_files(src, refs), str(source), source.name, about)
 
 
 def _from_split(name: str, data: DataConfig) -> _TestSet:
@@ -182,7 +169,7 @@ def _from_split(name: str, data: DataConfig) -> _TestSet:
     corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.tsv or split.src)
     entry = split.model_dump(mode="json", exclude_none=True)
     about: dict[str, object] = {"corpus": corpus, "split": name, "data": entry}
-    return _TestSet(read_examples(split, data), about)
+    return _TestSet(read_examples(split, data), corpus, name, about)
 
 
 def _score_file(hyp: Path, test_set: _TestSet, scoring: Scoring) -> Evaluation:
@@ -193,7 +180,7 @@ def _score_file(hyp: Path, test_set: _TestSet, scoring: Scoring) -> Evaluation:
 def _translate(
     request: EvalRequest, run: TrainedRun, test_set: _TestSet, scoring: Scoring
 ) -> Evaluation:
-    """Translate and score the test set with the run's model; how goes into the set's `about`."""
+    """Translate and score the test set; the model and search are noted in its `about`."""
     device = resolve_device(request.device or "auto")
     checkpoint = request.checkpoint or "best"
     loaded = run.load_model(checkpoint, device)
@@ -260,6 +247,4 @@ def _report_name(request: EvalRequest, test_set: _TestSet, search: SearchConfig 
     for key in dict.fromkeys([*keys, *request.search]):
         if key != "batch_size":  # it changes no translation
             parts.append(f"{'alpha' if key == 'length_penalty' else key}{getattr(search, key)}")
-    if request.int8:
-        parts.append("int8")
-    return "-".join(parts)
+    return "-".join([*parts, "int8"] if request.int8 else parts)

@@ -5,19 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
-from nmt.cli.command import say
+from nmt.cli import search_flags
+from nmt.cli.command import Json, say
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import (
-    BatchSize,
-    Beam,
-    Checkpoint,
-    Device,
-    Int8,
-    LengthPenalty,
-    Run,
-    check_search_keys,
-)
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -25,59 +17,55 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    bleu: Annotated[bool, typer.Option("--bleu", help="BLEU (the default).")] = False,
-    chrf: Annotated[bool, typer.Option("--chrf", help="chrF2.")] = False,
-    ter: Annotated[bool, typer.Option("--ter", help="TER (lower is better).")] = False,
+    bleu: Annotated[bool, Option("--bleu", help="BLEU (the default).")] = False,
+    chrf: Annotated[bool, Option("--chrf", help="chrF2.")] = False,
+    ter: Annotated[bool, Option("--ter", help="TER (lower is better).")] = False,
     multi30k_style: Annotated[
-        bool, typer.Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
+        bool, Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
     ] = False,
-    run: Run = None,
-    checkpoint: Checkpoint = None,
+    run: search_flags.Run = None,
+    checkpoint: search_flags.Checkpoint = None,
     split: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="test, valid, train, or another split of the run's corpus.", show_default="test"
         ),
     ] = None,
-    src: Annotated[Path | None, typer.Option(help="Source text, one sentence a line.")] = None,
+    src: Annotated[Path | None, Option(help="Source text, one sentence a line.")] = None,
     ref: Annotated[
-        list[Path] | None,
-        typer.Option(help="Reference translation of the source; repeat for several."),
+        list[Path] | None, Option(help="Reference translation of the source; repeat for several.")
     ] = None,
     hyp: Annotated[
-        Path | None, typer.Option(help="Score this translation; nothing is translated.")
+        Path | None, Option(help="Score this translation; nothing is translated.")
     ] = None,
     baseline: Annotated[
-        Path | None, typer.Option(help="An earlier translation, for a paired bootstrap test.")
+        Path | None, Option(help="An earlier translation, for a paired bootstrap test.")
     ] = None,
     lang: Annotated[
         str | None,
-        typer.Option(help="Target language.", show_default="the run's, or the ending of --ref"),
+        Option(help="Target language.", show_default="the run's, or the ending of --ref"),
     ] = None,
     tokenize: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="BLEU's tokenisation: 13a, intl, char, none, zh, ja-mecab or ko-mecab.",
             show_default="the run's; zh, ja-mecab and ko-mecab for their languages, else 13a",
         ),
     ] = None,
     as_is: Annotated[
-        bool,
-        typer.Option("--as-is", help="Leave typography and Unicode form of both sides unaltered."),
+        bool, Option("--as-is", help="Leave typography and Unicode form of both sides unaltered.")
     ] = False,
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
-    batch_size: BatchSize = None,
-    device: Device = None,
-    int8: Int8 = False,
-    out: Annotated[Path | None, typer.Option(help="Write the translations here too.")] = None,
+    beam: search_flags.Beam = None,
+    length_penalty: search_flags.LengthPenalty = None,
+    batch_size: search_flags.BatchSize = None,
+    device: search_flags.Device = None,
+    int8: search_flags.Int8 = False,
+    out: Annotated[Path | None, Option(help="Write the translations here too.")] = None,
     fail_under: Annotated[
-        float | None, typer.Option(min=0, max=100, help="Exit with code 1 where BLEU is lower.")
+        float | None, Option(min=0, max=100, help="Exit with code 1 where BLEU is lower.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
-    no_bootstrap: Annotated[
-        bool, typer.Option("--no-bootstrap", help="No confidence interval.")
-    ] = False,
+    as_json: Json = False,
+    no_bootstrap: Annotated[bool, Option("--no-bootstrap", help="No confidence interval.")] = False,
     set_: SetSearch = None,
 ) -> None:
     """Score translations that a run makes, or that were made elsewhere.
@@ -91,8 +79,13 @@ def evaluate(
     if fail_under is not None and not {"bleu", "multi30k"} & set(metrics):
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
     if out is not None:
-        _check_out(out, hyp)
-    check_search_keys(set_ or ())
+        if hyp is not None:
+            raise ConfigError("--out: no translation is made with --hyp")
+        if str(out) == "-":
+            raise ConfigError("--out: got -, allowed: a file; stdout is for the scores")
+        if not out.parent.is_dir():
+            raise ConfigError(f"--out: no such folder: {out.parent}")
+    search_flags.check_search_keys(set_ or ())
     search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
 
     from nmt.cli.eval_request import EvalRequest, perform
@@ -124,17 +117,11 @@ def evaluate(
         write_lines(report.evaluation.hyp_texts, out)
     _show(report, as_json)
     _keep(report)
-    if fail_under is not None:
-        _check(report, fail_under)
-
-
-def _check_out(out: Path, hyp: Path | None) -> None:
-    if hyp is not None:
-        raise ConfigError("--out: no translation is made with --hyp")
-    if str(out) == "-":
-        raise ConfigError("--out: got -, allowed: a file; stdout is for the scores")
-    if not out.parent.is_dir():
-        raise ConfigError(f"--out: no such folder: {out.parent}")
+    scores = report.evaluation.scores
+    judged = scores.get("bleu") or scores.get("multi30k")
+    if fail_under is not None and judged and judged.score < fail_under:
+        say(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
+        raise typer.Exit(1)
 
 
 def _show(report: "EvalReport", as_json: bool) -> None:
@@ -153,10 +140,7 @@ def _show(report: "EvalReport", as_json: bool) -> None:
 
 
 def _keep(report: "EvalReport") -> None:
-    """Write the report into the run, if there is one.
-
-    The scores are printed by now, so a failure is only told.
-    """
+    """Write the report into the run, if there is one; a failure is only noted on stderr."""
     run = report.about.get("run")
     if run is None:
         return
@@ -167,14 +151,5 @@ def _keep(report: "EvalReport") -> None:
         return
     say(f"scores: {kept.path}")
     if kept.dropped:
-        what = ", ".join(kept.dropped)
-        say(f"dropped there: {what}, of translations that have changed since")
-
-
-def _check(report: "EvalReport", fail_under: float) -> None:
-    """Exit with 1 if BLEU is too low, or the Multi30k papers' BLEU if only that is computed."""
-    scores = report.evaluation.scores
-    judged = scores.get("bleu") or scores["multi30k"]
-    if judged.score < fail_under:
-        say(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
-        raise typer.Exit(1)
+        names = ", ".join(kept.dropped)
+        say(f"dropped there: {names}, of translations that have changed since")

@@ -16,10 +16,7 @@ _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
 
 
 def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
-    """The keys of a config section that flags set, by name; a flag that is None sets none.
-
-    `n_best` of section `search` is the key `search.n_best`, and --n-best in a message.
-    """
+    """The keys of a config section that flags set, by name; a flag that is None sets none."""
     from nmt.settings.config_file import Override
 
     prefix = f"{section}." if section else ""

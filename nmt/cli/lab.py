@@ -4,25 +4,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
+from nmt.cli.command import Json
 from nmt.cli.config_option import set_option
 from nmt.cli.flags import overrides_of
 
-Name = Annotated[
-    str | None,
-    typer.Argument(help="The experiment.", show_default="list them"),
-]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.json and NAME.png.")]
-Seed = Annotated[int | None, typer.Option(help="The same as --set seed=N.")]
-Set = Annotated[
-    list[Any] | None,
-    set_option("an option of the experiment", "seed=3"),
-]
+Name = Annotated[str | None, Argument(help="The experiment.", show_default="list them")]
+Out = Annotated[Path, Option(metavar="DIR", help="Folder for NAME.json and NAME.png.")]
+Seed = Annotated[int | None, Option(help="The same as --set seed=N.")]
+Set = Annotated[list[Any] | None, set_option("an option of the experiment", "seed=3")]
 Options = Annotated[
-    bool, typer.Option("--options", help="List the experiment's options, with their defaults.")
+    bool, Option("--options", help="List the experiment's options, with their defaults.")
 ]
-List = Annotated[bool, typer.Option("--list", help="List the experiments.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of the summary.")]
+List = Annotated[bool, Option("--list", help="List the experiments.")]
 
 
 def lab(

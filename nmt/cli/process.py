@@ -25,18 +25,13 @@ to compile, a missing description 0.02 to 0.2 ms (docs/log/2026-11-22-memory.md)
 
 
 def configure_garbage_collector() -> None:
-    """Collect rarely. Importing torch makes many objects and no garbage: a search through them all,
-    again and again and once more at exit, takes a quarter of a short command's time.
-    """
+    """Collect rarely: importing torch makes many objects and no garbage, so searches are wasted."""
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
 
 
 def configure_process(threads: int | None = None) -> None:
-    """Set how memory is kept, and torch's number of threads (None leaves torch's choice).
-
-    Call this before the first matrix product.
-    """
+    """Set the allocator and torch's threads (None: torch's choice), before any matrix product."""
     import torch
 
     configure_memory()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from nmt.cli.command import say
 from nmt.cli.flags import overrides_of
@@ -17,37 +17,29 @@ if TYPE_CHECKING:
 _USUAL_BEAMS = "5 to 12"
 _WIDE_BEAM = 100  # from here on a search may take minutes without any output
 
-Run = Annotated[
-    Path | None, typer.Option(help="Run directory.", show_default="the newest with a model")
-]
-Checkpoint = Annotated[
-    str | None, typer.Option(help="best, last or step-NNNNNN.", show_default="best")
-]
-Device = Annotated[
-    str | None, typer.Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")
-]
+Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
+Checkpoint = Annotated[str | None, Option(help="best, last or step-NNNNNN.", show_default="best")]
+Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
 Beam = Annotated[
-    int | None, typer.Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
+    int | None, Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
 ]
 LengthPenalty = Annotated[
     float | None,
-    typer.Option(
-        min=0, help="0 is none; more favours long translations.", show_default="the run's"
-    ),
+    Option(min=0, help="0 is none; more favours long translations.", show_default="the run's"),
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option(
+    Option(
         min=1,
         help="Sentences at a time; 1 answers each line of a pipe at once.",
         show_default="the run's",
     ),
 ]
-Int8 = Annotated[bool, typer.Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
+Int8 = Annotated[bool, Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
 
 
 def open_run(run: Path | None) -> "TrainedRun":
-    """The run that --run names, or the newest one, which is told on stderr."""
+    """The run that --run names, or the newest one, which is named on stderr."""
     from nmt.runs.find import find_run
     from nmt.runs.trained_run import TrainedRun
 
@@ -65,9 +57,7 @@ def check_search_keys(overrides: Sequence["Override"]) -> None:
 
 
 def with_search(
-    run: "TrainedRun",
-    flags: Mapping[str, int | float | None],
-    overrides: Sequence["Override"] = (),
+    run: "TrainedRun", flags: Mapping[str, int | float | None], overrides: Sequence["Override"] = ()
 ) -> "TrainedRun":
     """The run with its search changed by `overrides` (--set) and then by `flags`.
 

@@ -20,15 +20,9 @@ _Item = TypeVar("_Item")
 
 
 def check_out(
-    out: Path | None,
-    run: "TrainedRun",
-    texts: Mapping[str, Path | None],
-    split: str | None = None,
+    out: Path | None, run: "TrainedRun", texts: Mapping[str, Path | None], split: str | None = None
 ) -> None:
-    """Raise ConfigError where `out`, or stdout, is a file of `run` or one that is read.
-
-    `texts` are files by their flags; `split` is one of the run's data.
-    """
+    """Raise ConfigError where `out`, or stdout, is a file of `run` or one of `texts` or `split`."""
     from nmt.storage.output import STDIN_OR_STDOUT, check_output
 
     read = input_files({flag: [path] for flag, path in texts.items()}, run.config.data, split)
@@ -46,10 +40,7 @@ def input_files(
     from nmt.data.text_files import archive_of
     from nmt.evaluation.examples import split_named
 
-    files = {
-        flag: [archive_of(path) for path in paths if path is not None]
-        for flag, paths in texts.items()
-    }
+    files = {flag: [archive_of(path) for path in paths if path] for flag, paths in texts.items()}
     if split is not None:
         files["--split"] = split_files(split_named(data, split), data)
     return files
@@ -66,10 +57,7 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
 
 
 def file_lines(path: Path) -> Iterator[str]:
-    """The lines of a file, read as they are needed; `-` is stdin; packed files are unpacked.
-
-    Raises DataError (name:line) where one is not UTF-8.
-    """
+    """The lines of a file, or of stdin for `-`, unpacked and read on demand. Raises DataError."""
     from nmt.data.text_files import Text, stream_lines
 
     if str(path) != "-":
@@ -81,7 +69,7 @@ def file_lines(path: Path) -> Iterator[str]:
 
 
 def prompted(prompt: str) -> Iterator[str]:
-    """What is typed on the terminal, line by line, until an empty line or Ctrl-D."""
+    """The lines typed on the terminal, until an empty line or Ctrl-D."""
     with contextlib.suppress(ImportError):  # not everywhere; it gives input() its history
         import readline  # noqa: F401
     say("an empty line ends")

@@ -2,28 +2,17 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
+from nmt.cli import search_flags
 from nmt.cli.command import say
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import (
-    BatchSize,
-    Beam,
-    Checkpoint,
-    Device,
-    Int8,
-    LengthPenalty,
-    Run,
-    open_run,
-    with_search,
-)
 from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
-from nmt.cli.translations import OutputFormat, job_description, open_writer, translation_stream
+from nmt.cli.translations import OutputFormat, TranslationStream, job_description, open_writer
 from nmt.errors import ConfigError
 from nmt.storage.output import is_direct
 
@@ -31,53 +20,44 @@ from nmt.storage.output import is_direct
 def translate(
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(help="Sentences to translate, each in quotes.", show_default=False),
+        Argument(help="Sentences to translate, each in quotes.", show_default=False),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(help="Text to translate, one sentence a line; - is stdin.")
+        Path | None, Option(help="Text to translate, one sentence a line; - is stdin.")
     ] = None,
-    run: Run = None,
-    checkpoint: Checkpoint = None,
-    beam: Beam = None,
+    run: search_flags.Run = None,
+    checkpoint: search_flags.Checkpoint = None,
+    beam: search_flags.Beam = None,
     n_best: Annotated[
-        int | None,
-        typer.Option(min=1, help="Translations per sentence.", show_default="the run's"),
+        int | None, Option(min=1, help="Translations per sentence.", show_default="the run's")
     ] = None,
-    length_penalty: LengthPenalty = None,
-    batch_size: BatchSize = None,
-    device: Device = None,
-    int8: Int8 = False,
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Print score, tab, translation.")
-    ] = False,
+    length_penalty: search_flags.LengthPenalty = None,
+    batch_size: search_flags.BatchSize = None,
+    device: search_flags.Device = None,
+    int8: search_flags.Int8 = False,
+    scores: Annotated[bool, Option("--scores", help="Print score, tab, translation.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object a line: texts, scores and pieces.")
+        bool, Option("--json", help="Print a JSON object a line: texts, scores and pieces.")
     ] = False,
     show_attention: Annotated[
-        bool,
-        typer.Option("--show-attention", help="Draw the attention weights below each translation."),
+        bool, Option("--show-attention", help="Draw the attention weights below each translation.")
     ] = False,
     no_restore: Annotated[
-        bool, typer.Option("--no-restore", help="Print plain spaces and apostrophes everywhere.")
+        bool, Option("--no-restore", help="Print plain spaces and apostrophes everywhere.")
     ] = False,
     replace_unk: Annotated[
         bool,
-        typer.Option(
-            "--replace-unk", help="Replace <unk> by the source word with the most attention."
-        ),
+        Option("--replace-unk", help="Replace <unk> by the source word with the most attention."),
     ] = False,
     lexicon: Annotated[
-        Path | None,
-        typer.Option(help="Translations of such words: lines of word, tab, translation."),
+        Path | None, Option(help="Translations of such words: lines of word, tab, translation.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write; - is stdout.", show_default="stdout")
+        Path | None, Option(help="File to write; - is stdout.", show_default="stdout")
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume", help="Continue the --out file that the same command left unfinished."
-        ),
+        Option("--resume", help="Continue the --out file that the same command left unfinished."),
     ] = False,
     set_: SetSearch = None,
 ) -> None:
@@ -93,22 +73,23 @@ def translate(
     search.max_length_factor, plus search.max_length_extra; and by search.max_length. A message
     on stderr counts the translations that were cut there.
     """
-    _check_flags(
-        sentences, file, as_json and show_attention, lexicon is not None and not replace_unk
-    )
+    if sentences and file:
+        raise ConfigError("got sentences and --file, allowed: one of them")
+    if as_json and show_attention:
+        raise ConfigError("--json does not go with --show-attention; see nmt attention")
+    if lexicon is not None and not replace_unk:
+        raise ConfigError("--lexicon: it goes with --replace-unk")
     out = None if out is None or str(out) == "-" else out
     if resume and (out is None or file is None or not file.is_file() or is_direct(out)):
         raise ConfigError("--resume: allowed with --file FILE --out FILE only")
     texts = checked_arguments(sentences or ())
-    _note_file_names(texts)
+    for text in filter(os.path.isfile, texts):  # its user may mean the text in the file
+        say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
     source = None if texts else file or Path("-")
-    search_flags = {
-        "beam": beam,
-        "n_best": n_best,
-        "length_penalty": length_penalty,
-        "batch_size": batch_size,
-    }
-    trained = with_search(open_run(run), search_flags, set_ or ())
+    flags = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty}
+    trained = search_flags.with_search(
+        search_flags.open_run(run), {**flags, "batch_size": batch_size}, set_ or ()
+    )
     check_out(out, trained, {"--file": source, "--lexicon": lexicon})
 
     from nmt.cli.process import configure_process
@@ -120,7 +101,7 @@ def translate(
     output = OutputFormat(scores, as_json, show_attention, several=translator.search.n_best > 1)
     if resume and output.is_block:
         raise ConfigError("--resume: allowed where each sentence has one line")
-    stream = translation_stream(translator, not no_restore, replace_unk, lexicon)
+    stream = TranslationStream.open(translator, not no_restore, replace_unk, lexicon)
     longest = trained.config.data.max_pieces
     if not texts and file is None and sys.stdin.isatty():
         with open_writer(output, out, longest) as writer:
@@ -134,22 +115,3 @@ def translate(
         lines = file_lines(source) if source else iter(texts)
         translations = stream.translate(islice(lines, writer.n_written, None))
         writer.write(with_progress(translations, file, out is not None, writer.n_written))
-
-
-def _check_flags(
-    sentences: list[str] | None, file: Path | None, two_formats: bool, lone_lexicon: bool
-) -> None:
-    """Raise ConfigError for flags that contradict each other."""
-    if sentences and file:
-        raise ConfigError("got sentences and --file, allowed: one of them")
-    if two_formats:
-        raise ConfigError("--json does not go with --show-attention; see nmt attention")
-    if lone_lexicon:
-        raise ConfigError("--lexicon: it goes with --replace-unk")
-
-
-def _note_file_names(texts: Sequence[str]) -> None:
-    """Say so if a sentence is the name of a file: the user may mean the file's text."""
-    for text in texts:
-        if os.path.isfile(text):
-            say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")

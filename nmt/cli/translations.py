@@ -1,4 +1,4 @@
-"""The output of `nmt translate`: its format, where it goes, and what is said at its end."""
+"""The output of `nmt translate`: its format, its file or stdout, and the notes at its end."""
 
 import contextlib
 import hashlib
@@ -38,11 +38,21 @@ class OutputFormat:
 
 @dataclass(frozen=True)
 class TranslationStream:
-    """A translator, and how its texts are finished; without a `lexicon`, `<unk>` stays."""
+    """Translates texts; `lexicon` replaces unknown words, None leaves `<unk>` as it is."""
 
     translator: "Translator"
     restore: bool
     lexicon: "Lexicon | None"
+
+    @classmethod
+    def open(
+        cls, translator: "Translator", restore: bool, replace_unk: bool, lexicon: Path | None
+    ) -> "TranslationStream":
+        """The stream that the flags describe. Raises DataError for a malformed lexicon."""
+        from nmt.inference.unknown_words import read_lexicon
+
+        entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
+        return cls(translator, restore, entries if replace_unk else None)
 
     def translate(self, texts: Iterable[str]) -> Iterator["Translation"]:
         """The translation of every text, in order, as soon as it is known."""
@@ -52,20 +62,9 @@ class TranslationStream:
             return
         from nmt.inference.unknown_words import replace_unknown
 
+        tokenizers = self.translator.tokenizers
         for translation in translations:
-            yield replace_unknown(
-                translation, self.translator.tokenizers, self.lexicon, self.restore
-            )
-
-
-def translation_stream(
-    translator: "Translator", restore: bool, replace_unk: bool, lexicon: Path | None
-) -> TranslationStream:
-    """The stream that the flags describe. Raises DataError for a malformed lexicon."""
-    from nmt.inference.unknown_words import read_lexicon
-
-    entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
-    return TranslationStream(translator, restore, entries if replace_unk else None)
+            yield replace_unknown(translation, tokenizers, self.lexicon, self.restore)
 
 
 def job_description(
@@ -99,10 +98,7 @@ def open_writer(
     resume: bool = False,
     unit: int = 1,
 ) -> Iterator["Writer"]:
-    """A Writer to `out`, or to stdout, which reports at the end.
-
-    See Writer for `longest`, and job_output for `job`, `resume` and `unit`.
-    """
+    """A Writer to `out`, or to stdout, which reports at the end. See job_output for the job."""
     if out is None:
         writer = Writer(output, longest, typer.echo)
         yield writer
@@ -129,9 +125,9 @@ def open_writer(
 
 @dataclass
 class Writer:
-    """Writes translations, and counts those that a user should be told of at the end.
+    """Writes translations, and counts those that were cut or longer than `longest` source pieces.
 
-    `longest` is the greatest number of source pieces that the model was trained on.
+    `longest` is the length of the longest sentence that the model was trained on.
     """
 
     output: OutputFormat
@@ -151,7 +147,7 @@ class Writer:
             self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
 
     def report(self) -> None:
-        """Tell on stderr what shades mean, and how many texts were cut or too long."""
+        """Print on stderr the legend of the shades, and the number of texts cut or too long."""
         if self.output.attention:
             from nmt.attention_maps.terminal import legend
 
@@ -161,7 +157,6 @@ class Writer:
                 f"{self.n_cut} of {self.n_written} translations were cut at the length bound "
                 "(search.max_length_factor, max_length_extra, max_length)"
             )
-
         if self.too_long:
             say(
                 f"longer than any sentence of the training ({self.longest} pieces): "
@@ -171,7 +166,9 @@ class Writer:
 
     def _lines(self, translation: "Translation") -> list[str]:
         if self.output.as_json:
-            return [json.dumps(_record(translation), ensure_ascii=False)]
+            found = [_hypothesis(found) for found in translation.hypotheses]
+            texts = {"src": translation.src_text, "translation": translation.text}
+            return [json.dumps({**texts, "hypotheses": found}, ensure_ascii=False)]
         # The sentences count from 0, as in nmt attention.
         number = f"{self.n_written}\t" if self.output.several else ""
         with_score = self.output.scores or self.output.several
@@ -186,15 +183,6 @@ class Writer:
 
                 lines += [render_terminal(translation, which), ""]
         return lines
-
-
-def _record(translation: "Translation") -> dict[str, object]:
-    """The object of `--json` for one input line."""
-    return {
-        "src": translation.src_text,
-        "translation": translation.text,
-        "hypotheses": [_hypothesis(found) for found in translation.hypotheses],
-    }
 
 
 def _hypothesis(found: "TranslatedHypothesis") -> dict[str, object]:

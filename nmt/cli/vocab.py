@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
-from nmt.cli.command import say
+from nmt.cli.command import Json, say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.errors import ConfigError, DataError
 
@@ -21,8 +22,7 @@ Side = Literal["src", "tgt"]
 @app.command()
 def build(
     out: Annotated[
-        Path,
-        typer.Option(help="Folder to write; it must not hold vocabularies.", show_default=False),
+        Path, Option(help="Folder to write; it must not hold vocabularies.", show_default=False)
     ],
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
@@ -45,9 +45,8 @@ def build(
     if split is None:
         raise ConfigError(f"{chosen}: data.train: missing; vocabularies are learned from it")
     pairs = read_split(split, data)
-    tokenizers = train_tokenizers(
-        loaded.tokenizer, pairs, data.src_lang, data.tgt_lang, loaded.seed
-    )
+    languages = data.src_lang, data.tgt_lang
+    tokenizers = train_tokenizers(loaded.tokenizer, pairs, *languages, loaded.seed)
     tokenizers.save(out)
     say(f"learned from {len(pairs):,} pairs, written to {out}")
     for note in size_notes(tokenizers):
@@ -59,21 +58,20 @@ def build(
 @app.command()
 def show(
     text: Annotated[
-        str | None, typer.Argument(help="A text to cut into pieces.", show_default=False)
+        str | None, Argument(help="A text to cut into pieces.", show_default=False)
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Run directory, or a folder that `nmt vocab build` wrote.",
             show_default="the newest with a model",
         ),
     ] = None,
     side: Annotated[
-        Side | None,
-        typer.Option(help="The side to show.", show_default="both; of a text the source"),
+        Side | None, Option(help="The side to show.", show_default="both; of a text the source")
     ] = None,
-    first: Annotated[int, typer.Option(min=0, help="Show the first N pieces.")] = 20,
-    json_: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
+    first: Annotated[int, Option(min=0, help="Show the first N pieces.")] = 20,
+    json_: Json = False,
 ) -> None:
     """Print sizes and first pieces, or how TEXT is cut into pieces and what comes back.
 
@@ -93,15 +91,12 @@ def _folder(run: Path | None) -> Path:
     """The folder of the vocabularies; a given run may have no checkpoint yet."""
     from nmt.text.tokenizer import MANIFEST_NAME
 
-    if run is not None and (run / MANIFEST_NAME).is_file():
-        return run
     if run is None or not run.is_dir():
         from nmt.runs.find import find_run
 
-        found = find_run(run)
-        say(f"using {found}")
-        return found / "tokenizer"
-    return run / "tokenizer"
+        run = find_run(run)
+        say(f"using {run}")
+    return run if (run / MANIFEST_NAME).is_file() else run / "tokenizer"
 
 
 def _sides(tokenizers: "Tokenizers", side: Side | None) -> "dict[Side, Tokenizer]":
@@ -113,10 +108,8 @@ def _describe(tokenizers: "Tokenizers", side: Side) -> str:
     tokenizer = _sides(tokenizers, side)[side]
     config = tokenizer.config
     kind = f"{config.kind} {config.model_type}" if config.kind == "sentencepiece" else config.kind
-    return (
-        f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces, "
-        f"{kind}{', joint' if tokenizers.joint else ''}"
-    )
+    joint = ", joint" if tokenizers.joint else ""
+    return f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces, {kind}{joint}"
 
 
 def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, json_: bool) -> None:

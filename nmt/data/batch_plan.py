@@ -1,10 +1,7 @@
-"""The assignment of corpus rows to batches, as arrays of row numbers.
-
-The plan takes four bytes a pair. No list of Python numbers is as long as the corpus.
-"""
+"""The assignment of corpus rows to batches, as arrays of row numbers: four bytes a pair."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, overload
 
@@ -21,7 +18,7 @@ positions on Multi30k in batches of 64 (7 % with pools of 64), and neighbours st
 every epoch."""
 
 LARGE = 1 << 20
-"""From this many rows on, they are shuffled as an array: in seconds, in another order."""
+"""As many rows or more are shuffled as an array, which takes seconds and gives another order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +41,6 @@ class Plan(Sequence[list[int]]):
             return Plan(self.rows, self.starts[index], self.ends[index])
         found: list[int] = self.rows[self.starts[index] : self.ends[index]].tolist()
         return found
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return (self[index] for index in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):

@@ -1,4 +1,4 @@
-"""From text pairs to batches of ids: encoded once, bucketed by length, in a reproducible order."""
+"""Batches of ids from text pairs: encoded once, bucketed by length, in a reproducible order."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,10 +20,7 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True)
 class EncodedCorpus:
-    """Parallel ids, without bos and eos.
-
-    `dropped` counts the pairs that were left out, by reason.
-    """
+    """Parallel ids, without bos and eos; `dropped` counts pairs left out, by reason."""
 
     src_ids: Sequence[Ids]
     tgt_ids: Sequence[Ids]
@@ -50,19 +47,14 @@ class Batch:
 
     @property
     def n_positions(self) -> int:
-        """Of source and target together, padding included."""
+        """The positions of source and target, padding included."""
         return self.src_ids.numel() + self.tgt_in.numel()
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on `device`."""
-        return Batch(
-            src_ids=self.src_ids.to(device, non_blocking=True),
-            src_lengths=self.src_lengths.to(device, non_blocking=True),
-            tgt_in=self.tgt_in.to(device, non_blocking=True),
-            tgt_out=self.tgt_out.to(device, non_blocking=True),
-            n_src_tokens=self.n_src_tokens,
-            n_tokens=self.n_tokens,
-        )
+        tensors = (self.src_ids, self.src_lengths, self.tgt_in, self.tgt_out)
+        moved = [tensor.to(device, non_blocking=True) for tensor in tensors]
+        return Batch(*moved, n_src_tokens=self.n_src_tokens, n_tokens=self.n_tokens)
 
 
 def encode_pairs(
@@ -80,18 +72,16 @@ def fit_for_training(
     src_all: Sequence[Ids], tgt_all: Sequence[Ids], max_pieces: int, dropped: Counter[str]
 ) -> tuple[list[Ids], list[Ids]]:
     """The pairs to train on. Pairs that are left out are counted in `dropped` by reason."""
-    src_kept: list[Ids] = []
-    tgt_kept: list[Ids] = []
+    kept: tuple[list[Ids], list[Ids]] = [], []
     for src, tgt in zip(src_all, tgt_all, strict=True):
         if not src or not tgt:
-            side = "source" if not src else "target"
-            dropped[f"empty {side}"] += 1
+            dropped[f"empty {'target' if src else 'source'}"] += 1
         elif max(len(src), len(tgt)) > max_pieces:
             dropped[f"longer than {max_pieces} pieces"] += 1
         else:
-            src_kept.append(src)
-            tgt_kept.append(tgt)
-    return src_kept, tgt_kept
+            kept[0].append(src)
+            kept[1].append(tgt)
+    return kept
 
 
 def pad_ids(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
@@ -152,7 +142,7 @@ class Batcher:
 
 
 def _lengths(rows: Sequence[Ids]) -> Lengths:
-    """Of every row, with eos."""
+    """The length of every row, with eos."""
     if isinstance(rows, IdRows):
         return rows.lengths_with_eos()
     return np.fromiter((len(ids) + 1 for ids in rows), dtype=np.int32, count=len(rows))

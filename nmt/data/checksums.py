@@ -1,4 +1,4 @@
-"""Whether a file is the one that the catalogue means."""
+"""Check a file against the checksums of the catalogue."""
 
 import gzip
 import zipfile
@@ -10,10 +10,10 @@ from nmt.storage.atomic import digest
 
 
 def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) -> Source:
-    """The source whose file `path` is: by checksum, else one without any that it can be.
+    """The source whose checksum `path` has, else the first source without a checksum.
 
-    Raises DataError with what was got and what is allowed; of an unchecked file it asks at
-    least that its name does not lie about its kind (an error page saved as .zip).
+    A file without a checksum must at least be of the kind that its name says: an error page may be
+    saved as .zip. Raises DataError, which names the file by `shown`, with got and allowed.
     """
     shown = shown or str(path)
     for source in sources:

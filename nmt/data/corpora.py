@@ -36,10 +36,7 @@ from nmt.types import EvalExample, SentencePair
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
-    """The `name` split of the run, with its corpus and split named; None where it has none.
-
-    Raises ConfigError for an unknown corpus or split.
-    """
+    """The `name` split of the run with its corpus filled in, or None. Raises ConfigError."""
     given: SplitConfig | None = getattr(data, name)
     folder = data_folder(data.folder)
     if given is None:
@@ -63,10 +60,7 @@ def read_split(split: SplitConfig, data: DataConfig) -> list[SentencePair]:
 
 
 def stream_split(split: SplitConfig, data: DataConfig) -> Iterator[SentencePair]:
-    """The pairs of `read_split` one after another, in constant memory.
-
-    Raises as `read_split` does, but only when the iteration reaches the fault.
-    """
+    """The pairs of `read_split` in constant memory; it raises once it reaches a fault."""
     located = _locate(split, data)
     pair = None
     for pair in islice(located.stream(), split.first):
@@ -81,7 +75,7 @@ def split_part(split: SplitConfig, data: DataConfig) -> str:
     Two splits with equal texts and equal files have the same pairs.
     """
     located = _locate(split, data)
-    members = [path.name for path in located.texts]
+    members = [path.name for path in located.files.texts]
     cut = f", {located.cut[1]} by {located.cut[0]!r}" if located.cut else ""
     swapped = ", target first" if located.swapped else ""
     return f"{' '.join(members)}, first {split.first}{cut}{swapped}"
@@ -101,27 +95,23 @@ def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:
 
 
 def read_corpus(corpus: str, name: str, folder: Path) -> list[EvalExample]:
-    """Split `name` of the corpus in `folder`, from its entry's source to its target language.
-
-    Raises DataError as `read_split` does.
-    """
-    entry = find_entry(corpus, folder)
-    return _locate_named(corpus, name, folder, (entry.src_lang, entry.tgt_lang)).examples()
+    """Split `name` of the corpus, from its source to its target language; see `read_split`."""
+    return _locate_named(corpus, name, folder).examples()
 
 
 def readable_splits(corpus: str, folder: Path) -> list[str]:
     """The splits of the corpus whose files are all on disk."""
-    entry, readable = find_entry(corpus, folder), []
-    for name in entry.split_names:
+    readable = []
+    for name in find_entry(corpus, folder).split_names:
         with contextlib.suppress(DataError):
-            _locate_named(corpus, name, folder, (entry.src_lang, entry.tgt_lang))
+            _locate_named(corpus, name, folder)
             readable.append(name)
     return readable
 
 
 def text_paths(split: SplitConfig, data: DataConfig) -> list[Path]:
     """The texts of a split, as paths for `stream_lines`. Raises as `split_files` does."""
-    return _locate(split, data).texts
+    return _locate(split, data).files.texts
 
 
 def split_files(split: SplitConfig, data: DataConfig) -> list[Path]:
@@ -157,10 +147,10 @@ def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
 
 @dataclass(frozen=True)
 class _Located:
-    """A split with the paths of its files.
+    """A split with the paths of its files; `shown` names it in errors.
 
-    `shown` names it in errors, and `max_bytes` limits the text of each file. `cut` selects the
-    part of a HashSplit; `swapped` exchanges source and target.
+    `max_bytes` limits the text of each file. `cut` selects the part of a HashSplit; `swapped`
+    exchanges source and target.
     """
 
     files: SplitConfig
@@ -169,19 +159,9 @@ class _Located:
     cut: tuple[HashSplit, SplitName] | None = None
     swapped: bool = False
 
-    @property
-    def tgts(self) -> tuple[Path, ...]:
-        tgt = self.files.tgt
-        return tgt if isinstance(tgt, tuple) else (tgt,) if tgt is not None else ()
-
-    @property
-    def texts(self) -> list[Path]:
-        """Its texts, each a file or a member of an archive."""
-        return [p for p in (self.files.tsv, self.files.src, *self.tgts) if p is not None]
-
     def check_files(self) -> list[Path]:
         """Its files on disk. Raises DataError where one is missing or not a plain file."""
-        archives = list(dict.fromkeys(map(archive_of, self.texts)))
+        archives = list(dict.fromkeys(map(archive_of, self.files.texts)))
         for path in archives:
             if not path.is_file():
                 raise DataError(f"{path}: not a plain file" if path.exists() else missing(path))
@@ -197,25 +177,24 @@ class _Located:
 
     def _all_pairs(self) -> Iterator[SentencePair]:
         """The pairs of the files, before `cut` and `swapped` apply."""
+        texts = self.files.texts
+        limits = [self.max_bytes.get(archive_of(path)) for path in texts]
         if self.files.tsv is not None:
-            return stream_tsv(self.files.tsv, self._limit(self.files.tsv))
-        if self.files.src is not None and len(self.tgts) == 1:
-            src, tgt = self.files.src, self.tgts[0]
-            return stream_aligned(src, tgt, (self._limit(src), self._limit(tgt)))
+            return stream_tsv(texts[0], limits[0])
+        if len(texts) == 2:
+            return stream_aligned(texts[0], texts[1], (limits[0], limits[1]))
         raise DataError(
-            f"{self.shown}: {len(self.tgts)} reference files, allowed 1 where sentences are "
+            f"{self.shown}: {len(self.files.tgts)} reference files, allowed 1 where sentences are "
             "read as pairs (training, or a named corpus read the other way round)"
         )
-
-    def _limit(self, path: Path) -> int | None:
-        return self.max_bytes.get(archive_of(path))
 
     def examples(self) -> list[EvalExample]:
         if self.files.tsv is not None:
             return group_by_source(list(self.stream()))
-        if self.files.src is not None and len(self.tgts) > 1 and not self.cut and not self.swapped:
+        src, *tgts = self.files.texts
+        if len(tgts) > 1 and not self.cut and not self.swapped:
             self.check_files()
-            return read_references(self.files.src, self.tgts)
+            return read_references(src, tgts)
         return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
 
 
@@ -227,8 +206,9 @@ def _locate(split: SplitConfig, data: DataConfig) -> _Located:
 
 
 def _locate_named(
-    corpus: str, split: str | None, folder: Path, languages: tuple[str, str]
+    corpus: str, split: str | None, folder: Path, languages: tuple[str, str] | None = None
 ) -> _Located:
+    """The split of a named corpus, read between `languages`, by default those of its entry."""
     entry = find_entry(corpus, folder)
     name = _check_split(corpus, split, entry)
     hash_split = entry.hash_split
@@ -238,24 +218,17 @@ def _locate_named(
         cut = (hash_split, next(part for part in RUN_SPLITS if part == name))
     assert files is not None  # _check_split let the name through
     home = corpus_folder(corpus, entry, folder)
-    swapped = _is_swapped(corpus, entry, languages)
+    swapped = languages is not None and _is_swapped(corpus, entry, languages)
     shown = f"corpus '{corpus}', split '{name}'"
     limits = {home / file: spec.max_text_bytes for file, spec in entry.files.items()}
-    located = _Located(_under(home, files), shown, limits, cut, swapped)
+    paths = {
+        "tsv": files.tsv and home / files.tsv,
+        "src": files.src and home / files.src,
+        "tgt": tuple(home / tgt for tgt in files.tgts) or None,
+    }
+    located = _Located(files.model_copy(update=paths), shown, limits, cut, swapped)
     _check_present(corpus, entry, folder, located)
     return located
-
-
-def _under(home: Path, files: SplitConfig) -> SplitConfig:
-    """The same split with its relative paths under `home`."""
-    tgt = files.tgt
-    if tgt is not None:
-        tgt = tuple(home / t for t in tgt) if isinstance(tgt, tuple) else home / tgt
-    return SplitConfig(
-        tsv=home / files.tsv if files.tsv else None,
-        src=home / files.src if files.src else None,
-        tgt=tgt,
-    )
 
 
 def _check_split(corpus: str, name: str | None, entry: CorpusEntry) -> str:

@@ -6,14 +6,14 @@ from nmt.data.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
 
 MAX_READ_BYTES = 50 << 20
-"""A split whose files are larger together is not read, since that would take too long."""
+"""Splits with larger files are not read, since that would take too long."""
 
 
 def check_corpora(data: DataConfig) -> list[str]:
-    """The named corpora that are not on disk, a line each: they can still be fetched.
+    """A line for each named corpus that is not on disk and can be fetched.
 
-    Raises ConfigError, a line for each other fault that would stop a training. Splits of up to
-    MAX_READ_BYTES are read to the end.
+    Raises ConfigError with a line for each other fault that would stop a training. Splits of up
+    to MAX_READ_BYTES are read to the end.
     """
     faults: list[str] = []
     absent: list[str] = []

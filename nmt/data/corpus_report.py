@@ -1,6 +1,5 @@
 """Statistics of a corpus, split by split: the numbers of `nmt corpus check`."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ TRAIN = "train"
 
 @dataclass(frozen=True)
 class Lengths:
-    """Sentence lengths, in words or in pieces. A percentile is one of the lengths."""
+    """Sentence lengths, in words or in pieces; a percentile is one of the lengths."""
 
     total: int
     mean: float
@@ -46,10 +45,7 @@ class SideReport:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many pairs of a split have their source, target or both in train as well.
-
-    `src_nearly` leaves case, spacing and punctuation out of the comparison (`sentence_key`).
-    """
+    """The number of pairs with a side in train; `src_nearly` compares by `sentence_key`."""
 
     src: int
     src_nearly: int
@@ -59,9 +55,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """One split; `over_limit` counts pairs longer than data.max_pieces on either side, and
-    `suspicions` are lines of suspicions.py.
-    """
+    """One split; `over_limit` counts pairs longer than data.max_pieces on either side."""
 
     name: str
     pairs: int
@@ -102,8 +96,8 @@ def corpus_report(
             _split_report(name, pairs, data, tokenizers, None if name == TRAIN else train)
             for name, pairs in splits.items()
         ),
-        src_characters=_characters([pair.src_text for p in splits.values() for pair in p]),
-        tgt_characters=_characters([pair.tgt_text for p in splits.values() for pair in p]),
+        src_characters=tuple(odd_characters([p.src_text for s in splits.values() for p in s])),
+        tgt_characters=tuple(odd_characters([p.tgt_text for s in splits.values() for p in s])),
         files=tuple(files),
     )
 
@@ -133,12 +127,9 @@ def _split_report(
     tokenizers: Tokenizers | None,
     train: _Seen | None,
 ) -> SplitReport:
-    src, src_lengths = _side_report(
-        data.src_lang, [pair.src_text for pair in pairs], tokenizers.src if tokenizers else None
-    )
-    tgt, tgt_lengths = _side_report(
-        data.tgt_lang, [pair.tgt_text for pair in pairs], tokenizers.tgt if tokenizers else None
-    )
+    src_tokenizer, tgt_tokenizer = (tokenizers.src, tokenizers.tgt) if tokenizers else (None, None)
+    src, src_lengths = _side_report(data.src_lang, [p.src_text for p in pairs], src_tokenizer)
+    tgt, tgt_lengths = _side_report(data.tgt_lang, [p.tgt_text for p in pairs], tgt_tokenizer)
     longest = map(max, src_lengths, tgt_lengths)
     return SplitReport(
         name=name,
@@ -156,7 +147,7 @@ def _side_report(
     lang: str, texts: Sequence[str], tokenizer: Tokenizer | None
 ) -> tuple[SideReport, list[int]]:
     """The report of a side, and the length in pieces of each of its texts."""
-    word_types: Counter[str] = Counter()
+    word_types: set[str] = set()
     n_words = []
     for text in texts:
         words = text.split()
@@ -181,7 +172,3 @@ def lengths_of(values: Sequence[int]) -> Lengths:
     ranked = sorted(values) or [0]
     median, p90, p99 = (ranked[max(0, -(-len(ranked) * q // 100) - 1)] for q in (50, 90, 99))
     return Lengths(sum(ranked), sum(ranked) / len(ranked), median, p90, p99, ranked[-1])
-
-
-def _characters(texts: Sequence[str]) -> tuple[OddCharacter, ...]:
-    return tuple(odd_characters(texts))

@@ -1,8 +1,8 @@
 """A CorpusReport as text: a table with a column per split, then the unusual characters."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from nmt.data.corpus_report import CorpusReport, Lengths, Overlap, SideReport, SplitReport
+from nmt.data.corpus_report import CorpusReport, Lengths, SideReport, SplitReport
 from nmt.data.file_report import file_lines
 from nmt.text.characters import OddCharacter
 
@@ -12,14 +12,13 @@ EXAMPLE_WIDTH = 50
 
 def render_report(report: CorpusReport) -> str:
     """The report in lines of text, for a terminal or a file."""
-    names = [split.name for split in report.splits]
-    rows = [("", names), *_rows(report)]
-    label_width = max(len(label) for label, _ in rows)
-    widths = [max(len(cells[i]) for _, cells in rows) for i in range(len(names))]
-    lines = []
-    for label, cells in rows:
-        padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-        lines.append("  ".join([label.ljust(label_width), *padded]).rstrip())
+    columns = [list(_cells(report, split)) for split in report.splits]
+    labels = ["", *(label for label, _ in columns[0])]
+    lines = [label.ljust(max(map(len, labels))) for label in labels]
+    for split, column in zip(report.splits, columns, strict=True):
+        cells = [split.name, *(cell for _, cell in column)]
+        width = max(map(len, cells))
+        lines = [f"{line}  {cell:>{width}}" for line, cell in zip(lines, cells, strict=True)]
     first = report.splits[0]
     lines += _character_lines(first.src.lang, report.src_characters)
     lines += _character_lines(first.tgt.lang, report.tgt_characters)
@@ -29,42 +28,32 @@ def render_report(report: CorpusReport) -> str:
     return "\n".join([*lines, *([""] if doubts else []), *doubts])
 
 
-def _rows(report: CorpusReport) -> Iterator[tuple[str, list[str]]]:
-    splits = report.splits
-
-    def row(label: str, cell: Callable[[SplitReport], str]) -> tuple[str, list[str]]:
-        return label, [cell(split) for split in splits]
-
-    first = splits[0]
-    yield row("pairs", lambda s: f"{s.pairs:,}")
-    yield row("the same pair again", lambda s: _part(s.repeated_pairs, s.pairs))
-    yield from _side_rows(first.src.lang, [split.src for split in splits])
-    yield from _side_rows(first.tgt.lang, [split.tgt for split in splits])
-    yield row(f"over {report.max_pieces} pieces", lambda s: _part(s.over_limit, s.pairs))
-    if any(split.in_train is not None for split in splits):
-        shown: list[tuple[str, Callable[[Overlap], int]]] = [
-            (f"also in train: {first.src.lang}", lambda o: o.src),
-            ("  but for case and punctuation", lambda o: o.src_nearly),
-            (f"also in train: {first.tgt.lang}", lambda o: o.tgt),
-            ("also in train: the pair", lambda o: o.pair),
-        ]
-        for label, count in shown:
-            cells = [_part(count(s.in_train) if s.in_train else None, s.pairs) for s in splits]
-            yield label, cells
+def _cells(report: CorpusReport, split: SplitReport) -> Iterator[tuple[str, str]]:
+    """The column of a split: each cell with the label of its row."""
+    yield "pairs", f"{split.pairs:,}"
+    yield "the same pair again", _part(split.repeated_pairs, split.pairs)
+    yield from _side_cells(split.src)
+    yield from _side_cells(split.tgt)
+    yield f"over {report.max_pieces} pieces", _part(split.over_limit, split.pairs)
+    if any(other.in_train is not None for other in report.splits):
+        for label, name in (
+            (f"also in train: {split.src.lang}", "src"),
+            ("  but for case and punctuation", "src_nearly"),
+            (f"also in train: {split.tgt.lang}", "tgt"),
+            ("also in train: the pair", "pair"),
+        ):
+            yield label, _part(getattr(split.in_train, name, None), split.pairs)
 
 
-def _side_rows(lang: str, sides: list[SideReport]) -> Iterator[tuple[str, list[str]]]:
-    yield f"{lang}: different sentences", [f"{side.distinct:,}" for side in sides]
-    yield "  empty", [f"{side.empty:,}" for side in sides]
-    yield "  different words", [f"{side.word_types:,}" for side in sides]
-    yield "  words", [f"{side.words.total:,}" for side in sides]
-    yield "    mean, 50 %, 90 %, 99 %, max", [_lengths(side.words) for side in sides]
-    yield "  pieces", [f"{side.pieces.total:,}" if side.pieces else "-" for side in sides]
-    yield "    mean, 50 %, 90 %, 99 %, max", [_lengths(side.pieces) for side in sides]
-    yield (
-        "  unknown pieces",
-        [_part(side.unknown_pieces, side.pieces.total if side.pieces else 0) for side in sides],
-    )
+def _side_cells(side: SideReport) -> Iterator[tuple[str, str]]:
+    yield f"{side.lang}: different sentences", f"{side.distinct:,}"
+    yield "  empty", f"{side.empty:,}"
+    yield "  different words", f"{side.word_types:,}"
+    yield "  words", f"{side.words.total:,}"
+    yield "    mean, 50 %, 90 %, 99 %, max", _lengths(side.words)
+    yield "  pieces", f"{side.pieces.total:,}" if side.pieces else "-"
+    yield "    mean, 50 %, 90 %, 99 %, max", _lengths(side.pieces)
+    yield "  unknown pieces", _part(side.unknown_pieces, side.pieces.total if side.pieces else 0)
 
 
 def _lengths(lengths: Lengths | None) -> str:
@@ -74,9 +63,7 @@ def _lengths(lengths: Lengths | None) -> str:
 
 
 def _part(count: int | None, whole: int) -> str:
-    if count is None:
-        return "-"
-    return f"{count:,} ({count / max(whole, 1):.2%})"
+    return "-" if count is None else f"{count:,} ({count / max(whole, 1):.2%})"
 
 
 def _character_lines(lang: str, found: tuple[OddCharacter, ...]) -> Iterator[str]:

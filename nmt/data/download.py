@@ -1,4 +1,4 @@
-"""One file over https: resumed after a cut, bounded in size, never redirected to another scheme."""
+"""Download of a file over https: resumed, bounded in size, never redirected to another scheme."""
 
 import errno
 import http.client
@@ -8,7 +8,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -26,19 +25,18 @@ TIMEOUT_SECONDS = 30.0  # without a byte
 CHUNK_BYTES = 1 << 16
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
-# Trying again cannot mend these.
+# Errors that another try cannot mend.
 _FINAL_ERRORS = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
 _FINAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 
 
 def download(url: str, part: Path, max_bytes: int) -> None:
-    """Leave in `part` the whole of what `url` serves; a `part` cut short earlier is continued.
+    """Download `url` into the file `part`, and continue a `part` that was cut short earlier.
 
-    A `part` is continued only where its note says that it came from the same address, and the
-    server, where it told a version (ETag, Last-Modified), that it is still the same. A server
-    that ignores Range gets a new start. Raises DataError, one line that names the address, for
-    a scheme other than https (http on this machine only), a redirect to another one, more than
-    `max_bytes`, an HTTP error, or after TRIES cut connections; `part` stays after the last.
+    It is continued only if its note names the same address and the server confirms the version
+    (ETag or Last-Modified); a server that ignores Range starts anew. Raises DataError, which names
+    the address, for a scheme other than https (http on this machine only), a redirect to another
+    scheme, more than `max_bytes`, an HTTP error, or after TRIES cut connections.
     """
     check_address(url)
     reason = ""
@@ -51,7 +49,7 @@ def download(url: str, part: Path, max_bytes: int) -> None:
             reason = "the connection was cut"
         except urllib.error.HTTPError as error:
             error.close()
-            # What urllib says of redirects in a circle has several lines.
+            # urllib's message about redirects in a circle has several lines.
             reason = " ".join(f"HTTP {error.code} {error.reason}".split())
             if error.code < 500 and error.code not in (408, 416, 429):
                 raise DataError(f"{url}: {reason}") from None
@@ -60,7 +58,7 @@ def download(url: str, part: Path, max_bytes: int) -> None:
             reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
             if isinstance(cause, _FINAL_ERRORS) or getattr(cause, "errno", 0) in _FINAL_ERRNOS:
                 raise DataError(f"{url}: {reason}") from None
-        except ValueError as error:  # an address that a redirect made up
+        except ValueError as error:  # a redirect to a malformed address
             raise DataError(f"{url}: {error}") from None
     raise DataError(f"{url}: {reason} (tried {TRIES} times)")
 
@@ -87,7 +85,7 @@ def _is_allowed(url: str) -> bool:
 
 
 class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
-    # The base class refuses all but http, https and ftp before it comes to this.
+    # The base class has refused all but http, https and ftp by now.
     def redirect_request(
         self,
         req: urllib.request.Request,
@@ -108,7 +106,7 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _attempt(url: str, part: Path, max_bytes: int) -> bool:
-    """One request; whether `part` is whole after it."""
+    """Send one request. Returns whether `part` is complete after it."""
     note = _read_note(part)
     have = part.stat().st_size if part.is_file() and note.get("url") == url else 0
     headers = {"User-Agent": f"nmt/{nmt.__version__}", "Accept-Encoding": "identity"}
@@ -124,7 +122,7 @@ def _attempt(url: str, part: Path, max_bytes: int) -> bool:
         if error.code == 416 and have:
             if error.headers.get("Content-Range") == f"bytes */{have}":
                 error.close()
-                return True  # cut between its last byte and its being moved into place
+                return True  # complete, but not yet moved into place
             forget_part(part)
         raise
     with response:
@@ -139,7 +137,7 @@ def _attempt(url: str, part: Path, max_bytes: int) -> bool:
 
 
 def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_bytes: int) -> bool:
-    """Append the body to the first `start` bytes of `part`; whether all that was told came."""
+    """Append the body to the first `start` bytes of `part`. Returns whether all of it came."""
     length = response.headers.get("Content-Length", "")
     total = start + int(length) if length.isdecimal() else None
     size = start
@@ -153,7 +151,7 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
         # disable=None: a bar on a terminal, nothing in a pipe
         tqdm(total=total, initial=start, desc=name, unit="B", unit_scale=True, disable=None) as bar,
     ):
-        for chunk in _chunks(response):
+        while chunk := response.read1(CHUNK_BYTES):
             size += len(chunk)
             if size > max_bytes:
                 file.close()
@@ -164,11 +162,6 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
     return total is None or size == total
 
 
-def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    while chunk := response.read1(CHUNK_BYTES):
-        yield chunk
-
-
 def _note(part: Path) -> Path:
     return part.with_name(part.name + ".json")
 
@@ -177,7 +170,7 @@ def _read_note(part: Path) -> dict[str, str]:
     try:
         note = read_json(_note(part), DataError)
     except (OSError, DataError):
-        return {}  # then nothing is continued
+        return {}  # so the download starts anew
     return note if isinstance(note, dict) else {}
 
 

@@ -1,9 +1,9 @@
-"""A training set encoded once and kept on the disk, for corpora larger than memory.
+"""A cache of encoded training sets on the disk, for corpora larger than memory.
 
-A data set is a folder NAME-KEY in the cache: the ids and the lengths of both sides and meta.json,
-which says from what it was made and has a checksum of every file. The key is made of all that
-the ids depend on, so that a data set is never taken for another: the files' content, the part of
-them that is read, the tokenizers, the text rules, the longest pair.
+A data set is a folder NAME-KEY with the ids and lengths of both sides. Its meta.json has a checksum
+of each file and everything that the ids depend on: the content of the corpus files, the part of
+them that is read, the tokenizers, the text rules and the limit of length. The key is a hash of all
+these, so that no data set is used in place of another.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ import sentencepiece
 from pydantic import Field, ValidationError
 from tqdm import tqdm
 
-from nmt.data.batching import EncodedCorpus, fit_for_training
+from nmt.data.batching import EncodedCorpus, Ids, fit_for_training
 from nmt.data.id_rows import IdRows, IdWriter
 from nmt.errors import DataError
 from nmt.settings.base import Config
@@ -33,7 +33,7 @@ from nmt.storage.atomic import digest, flush, remove, write_json
 from nmt.storage.bounded import read_json
 from nmt.text import normalisation as text
 from nmt.text import sentencepiece_tokenizer, word_tokenizer
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.types import SentencePair
 
 FORMAT = 1
@@ -42,23 +42,21 @@ _CHUNK_PAIRS = 20_000
 _SIDES = ("src", "tgt")
 _FILES = tuple(f"{side}.{what}" for side in _SIDES for what in ("ids", "lengths"))
 
-_IdType = Literal["<u2", "<u4"]
-
 
 class _Meta(Config):
-    """What meta.json says."""
+    """The content of meta.json."""
 
     origin: dict[str, str]
     pairs: int = Field(ge=0)
     dropped: dict[str, Annotated[int, Field(ge=0)]]
-    dtypes: dict[str, _IdType]
+    dtypes: dict[str, Literal["<u2", "<u4"]]
     sha256: dict[str, str]
     seconds: float
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """What a data set is made of: `files` and what is read of them, in words that say it all."""
+    """The source of a data set: `part` describes uniquely what is read of `files`."""
 
     name: str
     files: tuple[Path, ...]
@@ -66,7 +64,7 @@ class DataSet:
     max_pieces: int
 
     def origin(self, tokenizers: Tokenizers) -> dict[str, str]:
-        """By name, everything that the ids depend on."""
+        """Everything that the ids depend on, by name."""
         sides = (tokenizers.src, tokenizers.tgt)
         return {
             "format": str(FORMAT),
@@ -88,12 +86,12 @@ def cached_corpus(
     pairs: Callable[[], Iterator[SentencePair]],
     say: Callable[[str], None],
 ) -> EncodedCorpus:
-    """The encoded pairs of `wanted`, mapped from `cache`, where they are put if need be.
+    """The encoded pairs of `wanted`, mapped from the folder `cache`; encoded first if missing.
 
-    Equal to `encode_pairs` of the same pairs, row for row. `say` is told why a data set is made,
-    naming what is not as in the last one of that name. Any number of processes may ask at a time:
-    a data set appears whole, and the first one stays. Raises DataError where the cache cannot be
-    written, and what reading the pairs raises.
+    They equal `encode_pairs` of the same pairs, row for row. `say` gets the reason for encoding:
+    what differs from the last data set of that name. Several processes may call this at a time: a
+    data set appears whole, and the first one stays. Raises DataError where the cache cannot be
+    written, and as reading the pairs does.
     """
     origin = wanted.origin(tokenizers)
     key = _sha256(json.dumps(origin, sort_keys=True).encode())
@@ -128,7 +126,7 @@ def cached_corpus(
 def _open(
     folder: Path, wanted: DataSet, tokenizers: Tokenizers, say: Callable[[str], None]
 ) -> EncodedCorpus | None:
-    """The data set in `folder`; None where there is none, or a damaged one, which is removed."""
+    """The data set in `folder`, or None; a damaged one is removed."""
     if not folder.is_dir():
         return None
     try:
@@ -153,7 +151,7 @@ def _open(
 def _rows(
     folder: Path, side: str, dtypes: Mapping[str, str], vocab_size: int, max_pieces: int
 ) -> IdRows:
-    """The rows of one side. Raises DataError where they are not pieces end to end."""
+    """The rows of one side. Raises DataError where ids and lengths do not fit together."""
     lengths = np.fromfile(folder / f"{side}.lengths", dtypes["lengths"])
     path = folder / f"{side}.ids"
     rows = IdRows.mapped(path, np.dtype(dtypes[path.name]), lengths)
@@ -173,7 +171,7 @@ def _build(
     tokenizers: Tokenizers,
     pairs: Iterable[SentencePair],
 ) -> None:
-    """Write a data set into the new folder `aside`, in the memory of one chunk of pairs."""
+    """Write a data set into the new folder `aside`, holding one chunk of pairs in memory."""
     aside.mkdir()
     started = time.monotonic()
     lengths = "<u2" if max_pieces < 2**16 - 1 else "<u4"
@@ -183,59 +181,47 @@ def _build(
     dropped: Counter[str] = Counter()
     n_pairs = 0
     with ExitStack() as stack:
-        writers = [
-            IdWriter(
-                stack.enter_context((aside / f"{side}.ids").open("wb")).write,
-                stack.enter_context((aside / f"{side}.lengths").open("wb")).write,
-                (dtypes[f"{side}.ids"], lengths),
-            )
-            for side in _SIDES
-        ]
+        writers = []
+        for side in _SIDES:
+            files = [
+                stack.enter_context((aside / f"{side}.{part}").open("wb"))
+                for part in ("ids", "lengths")
+            ]
+            types = dtypes[f"{side}.ids"], lengths
+            writers.append(IdWriter(files[0].write, files[1].write, types))
         bar = stack.enter_context(tqdm(desc="encoded", unit=" pairs", disable=None))
-        for chunk in _chunks(pairs):
-            sides = _encoded(chunk, tokenizers)
-            kept = fit_for_training(*sides, max_pieces, dropped)
+        remaining = iter(pairs)
+        while chunk := list(islice(remaining, _CHUNK_PAIRS)):
+            src = _encoded(tokenizers.src, [pair.src_text for pair in chunk])
+            tgt = _encoded(tokenizers.tgt, [pair.tgt_text for pair in chunk])
+            kept = fit_for_training(src, tgt, max_pieces, dropped)
             for writer, rows in zip(writers, kept, strict=True):
                 writer.write(rows)
             n_pairs += len(kept[0])
             bar.update(len(chunk))
     for name in _FILES:
         flush(aside / name)
-    meta = {
-        "origin": dict(origin),
-        "pairs": n_pairs,
-        "dropped": dict(dropped),
-        "dtypes": dtypes,
-        "sha256": {name: digest(aside / name) for name in _FILES},
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    write_json(aside / META, meta)
+    meta = _Meta(
+        origin=dict(origin),
+        pairs=n_pairs,
+        dropped=dict(dropped),
+        dtypes=dtypes,
+        sha256={name: digest(aside / name) for name in _FILES},
+        seconds=round(time.monotonic() - started, 1),
+    )
+    write_json(aside / META, meta.model_dump())
     flush(aside)
 
 
-def _encoded(
-    pairs: list[SentencePair], tokenizers: Tokenizers
-) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The ids of both sides; a text that stands there twice is encoded once."""
-    encoded = []
-    for tokenizer, texts in (
-        (tokenizers.src, [pair.src_text for pair in pairs]),
-        (tokenizers.tgt, [pair.tgt_text for pair in pairs]),
-    ):
-        distinct = list(dict.fromkeys(texts))
-        ids = dict(zip(distinct, tokenizer.encode_batch(distinct), strict=True))
-        encoded.append([ids[text] for text in texts])
-    return encoded[0], encoded[1]
-
-
-def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
-    remaining = iter(pairs)
-    while chunk := list(islice(remaining, _CHUNK_PAIRS)):
-        yield chunk
+def _encoded(tokenizer: Tokenizer, texts: list[str]) -> list[Ids]:
+    """The ids of the texts; a text that occurs twice is encoded once."""
+    distinct = list(dict.fromkeys(texts))
+    ids = dict(zip(distinct, tokenizer.encode_batch(distinct), strict=True))
+    return [ids[text] for text in texts]
 
 
 def _reason(cache: Path, name: str, origin: Mapping[str, str]) -> str:
-    """What is not as in the newest data set of that name."""
+    """The difference from the newest data set of that name."""
     earlier = sorted(cache.glob(f"{name}-*/{META}"), key=lambda path: path.lstat().st_mtime)
     if not earlier:
         return "there is none yet"
@@ -248,25 +234,20 @@ def _reason(cache: Path, name: str, origin: Mapping[str, str]) -> str:
 
 
 def _remove_leftovers(cache: Path) -> None:
-    """What processes of this machine left that were killed on the way."""
+    """Remove the unfinished folders of killed processes of this machine."""
     for entry in cache.glob(f".tmp-*-{platform.node()}-*"):
         pid = entry.name.rpartition("-")[2]
-        if pid.isdecimal() and not _is_alive(int(pid)):
-            remove(entry)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
+        if pid.isdecimal():
+            try:
+                os.kill(int(pid), 0)
+            except ProcessLookupError:
+                remove(entry)
+            except OSError:  # alive, and another user's
+                pass
 
 
 def _text_rules() -> str:
-    """A checksum of the code that makes pieces of text: another rule is another data set."""
+    """A checksum of the code that cuts text into pieces."""
     modules = (text, word_tokenizer, sentencepiece_tokenizer)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     return _sha256(b"\0".join([*sources, sentencepiece.__version__.encode()]))

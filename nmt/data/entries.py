@@ -35,9 +35,7 @@ class Source(Config):
     """An address that a file is downloaded from, or a known release of it."""
 
     name: str = Field(default="main", description="distinguishes the sources of a file")
-    url: str | None = Field(
-        default=None, description="https address; none: recognised by its checksum only"
-    )
+    url: str | None = Field(default=None, description="https address; null: known by checksum")
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="checksum, hex")
     sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
 
@@ -58,21 +56,15 @@ class CorpusFile(Config):
 
     sources: tuple[Source, ...] = Field(min_length=1, description="tried in this order")
     max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is an error")
-    max_text_bytes: int = Field(
-        default=4_000_000_000, ge=1, description="an archive with more text is an error"
-    )
+    max_text_bytes: int = Field(default=4_000_000_000, ge=1, description="of its unpacked text")
 
 
 class HashSplit(Config):
     """train/valid/test cut from one split by a hash of the source sentence (`part_of`)."""
 
     of: str = Field(default="all", description="the split that is cut; it can still be read uncut")
-    valid: float = Field(
-        default=0.01, gt=0, lt=0.5, description="share of distinct source sentences"
-    )
-    test: float = Field(
-        default=0.01, gt=0, lt=0.5, description="share of distinct source sentences"
-    )
+    valid: float = Field(default=0.01, gt=0, lt=0.5, description="share of source sentences")
+    test: float = Field(default=0.01, gt=0, lt=0.5, description="share of source sentences")
 
 
 class CorpusEntry(Config):
@@ -82,22 +74,14 @@ class CorpusEntry(Config):
     src_lang: str = Field(description="language of the first column or `src` file")
     tgt_lang: str = Field(description="language of the second column or `tgt` file")
     licence: str = Field(default="unknown", description="licence, as its owners name it")
-    attribution: str = Field(
-        default="", description="the credit that the licence requires with the text"
-    )
-    embedded: bool = Field(
-        default=False, description="comes with the package and is never downloaded"
-    )
+    attribution: str = Field(default="", description="the credit that the licence requires")
+    embedded: bool = Field(default=False, description="comes with the package, never fetched")
     pairs: dict[str, int] = Field(default={}, description="about how many pairs a split has")
     splits: dict[str, SplitConfig] = Field(
         min_length=1, description="split name -> files, relative to the corpus' folder"
     )
-    hash_split: HashSplit | None = Field(
-        default=None, description="cut train, valid and test by hash"
-    )
-    files: dict[PlainName, CorpusFile] = Field(
-        default={}, description="file name -> where to get it"
-    )
+    hash_split: HashSplit | None = Field(default=None, description="cuts train, valid and test")
+    files: dict[PlainName, CorpusFile] = Field(default={}, description="file name -> its sources")
 
     @model_validator(mode="after")
     def _splits_fit(self) -> "CorpusEntry":
@@ -128,7 +112,7 @@ class CorpusEntry(Config):
 
 
 class _Catalog(RootModel[dict[PlainName, CorpusEntry]]):
-    """A catalogue: the entry of each corpus, by its name."""
+    """The entry of each corpus, by its name."""
 
 
 def data_folder(configured: Path) -> Path:
@@ -137,15 +121,9 @@ def data_folder(configured: Path) -> Path:
 
 
 def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
-    """The built-in entries, with those of `folder`/catalog.yaml added or put in their place.
-
-    Raises ConfigError (file:line: key) where the user's file is malformed.
-    """
-    entries = dict(_builtin_catalog())
+    """The built-in entries, updated by `folder`/catalog.yaml. Raises ConfigError (file:line)."""
     path = folder / USER_CATALOG
-    if path.is_file():
-        entries.update(_parse_catalog(path))
-    return entries
+    return {**_builtin_catalog(), **(_parse_catalog(path) if path.is_file() else {})}
 
 
 def find_entry(name: str, folder: Path) -> CorpusEntry:

@@ -1,13 +1,13 @@
-"""Bring a named corpus to disk: from its addresses, or from files that are already somewhere.
+"""Fetch a named corpus: download its files, or copy them from a file or folder.
 
-Every file is written aside as NAME.part, held against the checksums of the catalogue, and only
-then moved into place; fetched.json beside it says where each came from. Archives stay as they
-came and are read in place, so nothing is ever unpacked.
+Each file is written aside as NAME.part, checked against the catalogue's checksums, and then moved
+into place. fetched.json beside it records the origin of each. Archives are read in place, so
+nothing is ever unpacked.
 """
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,15 +16,7 @@ from typing import cast
 from nmt.data.checksums import verify
 from nmt.data.corpora import read_corpus
 from nmt.data.download import download, forget_part
-from nmt.data.entries import (
-    RUN_SPLITS,
-    CorpusEntry,
-    CorpusFile,
-    HashSplit,
-    Source,
-    corpus_folder,
-    find_entry,
-)
+from nmt.data.entries import RUN_SPLITS, CorpusFile, HashSplit, Source, corpus_folder, find_entry
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest, write_json
 from nmt.storage.bounded import check_regular, read_json, stay_inside
@@ -35,7 +27,7 @@ RECORD = "fetched.json"
 
 @dataclass(frozen=True)
 class FetchReport:
-    """What `fetch_corpus` did, by file name, and what can be read now."""
+    """The result of `fetch_corpus`: names of files, and the number of pairs of each split."""
 
     folder: Path
     fetched: list[str] = field(default_factory=list)
@@ -52,14 +44,13 @@ def fetch_corpus(
     source: str | None = None,
     force: bool = False,
 ) -> FetchReport:
-    """Bring the files of corpus `name` into `folder`/`name`, and read its splits to be sure.
+    """Fetch the files of corpus `name` into `folder`/`name`, and read its splits as a check.
 
-    Files that are there and verify are kept, unless `force`. With `from_path`, a file or a
-    folder, nothing is downloaded: each file is looked for there by its name, at any depth, and
-    what is not there is left out. `source` keeps to the source of that name. `say` is told each
-    step in a line. Raises DataError where a file cannot be had (naming the address),
-    fails its checksum, where the corpus' folder is a link out of `folder`, or where train, valid
-    and test cannot all be read in the end.
+    Correct files are kept, unless `force`. With `from_path`, a file or a folder, nothing is
+    downloaded: each file is looked for there by its name, at any depth, and a file that is missing
+    there is left out. `source` restricts a file to its source of that name. `say` gets a line for
+    each step. Raises DataError where a file cannot be fetched, fails its checksum, where the
+    corpus' folder is a link out of `folder`, or where train, valid or test cannot be read.
     """
     entry = find_entry(name, folder)
     report = FetchReport(corpus_folder(name, entry, folder))
@@ -72,22 +63,23 @@ def fetch_corpus(
     if from_path is not None and not from_path.exists():
         raise DataError(f"`from_path={from_path}`: no such file or folder")
     for file_name, spec in entry.files.items():
-        place = _Place(name, report.folder, file_name, _only(source, file_name, spec))
+        file = _File(name, report.folder, file_name, _only(source, file_name, spec), say)
         try:
-            if not force and place.keeps(say):
+            if not force and file.is_current():
                 report.kept.append(file_name)
             elif from_path is None:
-                place.download(say)
+                file.download()
                 report.fetched.append(file_name)
-            elif place.copy(from_path, say, alone=len(entry.files) == 1):
+            elif file.copy(from_path, alone=len(entry.files) == 1):
                 report.fetched.append(file_name)
             else:
                 say(f"{file_name}: left out, not in {from_path}")
                 report.left_out.append(file_name)
         except OSError as error:
-            raise DataError(f"{place.target}: {error.strerror or error}") from None
+            raise DataError(f"{file.target}: {error.strerror or error}") from None
     for split in entry.split_names:
-        lacking = _files_of(entry, split) & set(report.left_out)
+        files = entry.splits.get(split) or entry.splits[(entry.hash_split or HashSplit()).of]
+        lacking = set(map(str, files.texts)) & set(report.left_out)
         if lacking and split in RUN_SPLITS:
             raise DataError(
                 f"corpus '{name}': split '{split}' cannot be read: "
@@ -98,13 +90,6 @@ def fetch_corpus(
             report.pairs[split] = sum(len(example.ref_texts) for example in examples)
     say(f"licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
     return report
-
-
-def _files_of(entry: CorpusEntry, split: str) -> set[str]:
-    """The names, as the entry writes them, of the files that a split is read from."""
-    files = entry.splits.get(split) or entry.splits[(entry.hash_split or HashSplit()).of]
-    tgts = files.tgt if isinstance(files.tgt, tuple) else (files.tgt,)
-    return {str(path) for path in (files.tsv, files.src, *tgts) if path is not None}
 
 
 def _only(source: str | None, file_name: str, spec: CorpusFile) -> CorpusFile:
@@ -118,108 +103,107 @@ def _only(source: str | None, file_name: str, spec: CorpusFile) -> CorpusFile:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where one file of a corpus belongs, and the ways for it to get there."""
+class _File:
+    """One file of a corpus in its folder `home`; `say` gets a line for each step."""
 
     corpus: str
     home: Path
-    file_name: str
+    name: str
     spec: CorpusFile
+    say: Callable[[str], None]
 
     @property
     def target(self) -> Path:
-        return self.home / self.file_name
+        return self.home / self.name
 
     @property
     def part(self) -> Path:
-        return self.home / f"{self.file_name}.part"
+        return self.home / f"{self.name}.part"
 
-    def keeps(self, say: Callable[[str], None]) -> bool:
-        """Whether the file is there already and is what it should be."""
+    def is_current(self) -> bool:
+        """Whether the file is there already and correct."""
         if not self.target.is_file():
             return False
-        known = _read_record(self.home).get(self.file_name, {}).get("sha256")
+        known = _read_record(self.home).get(self.name, {}).get("sha256")
         try:
             found = verify(self.target, self.spec.sources)
         except DataError as error:
-            say(f"{error}; fetching it again")
+            self.say(f"{error}; fetching it again")
             return False
         if not found.checked and known not in (None, digest(self.target)):
-            say(f"{self.target}: changed since it was fetched; fetching it again")
+            self.say(f"{self.target}: changed since it was fetched; fetching it again")
             return False
         if known is None:
             self._record(found, str(self.target))
-        say(f"{self.file_name}: already there ({found.name})")
+        self.say(f"{self.name}: already there ({found.name})")
         return True
 
-    def download(self, say: Callable[[str], None]) -> None:
-        """From the first source that answers with the right file."""
+    def download(self) -> None:
+        """Download the file from the first source that has a correct one."""
         failures = []
         for source in self.spec.sources:
             if source.url is None:
                 continue
             self.home.mkdir(parents=True, exist_ok=True)
-            say(f"{self.file_name}: from {source.url}")
+            self.say(f"{self.name}: from {source.url}")
             try:
                 download(source.url, self.part, self.spec.max_bytes)
-                self._install((source,), source.url, say)
+                return self._install((source,), source.url)
             except DataError as error:
                 failures.append(str(error))
-                say(f"{error}")
-            else:
-                return
+                self.say(f"{error}")
         reasons = "; ".join(failures) or "the catalogue gives no address"
         raise DataError(
-            f"cannot download {self.file_name}: {reasons}; where you have the file, use: "
+            f"cannot download {self.name}: {reasons}; where you have the file, use: "
             f"nmt corpus fetch {self.corpus} `from_path=PATH`"
         )
 
-    def copy(self, from_path: Path, say: Callable[[str], None], alone: bool) -> bool:
-        """From `from_path`, a file or a folder; False where it is not there."""
-        candidates = list(self._candidates(from_path, alone))
-        failures, loose = [], []
-        for path in candidates:
+    def copy(self, from_path: Path, alone: bool) -> bool:
+        """Copy the file from `from_path`, a file or a folder; False where it is not there.
+
+        An `alone` file, the only one of its corpus, may have another name there.
+        """
+        failures: list[str] = []
+        unchecked: list[Path] = []
+        for path in self._candidates(from_path, alone):
             try:
                 found = verify(path, self.spec.sources)
             except DataError as error:
                 failures.append(str(error))
                 continue
             if found.checked:
-                self._copy(path, say)
+                self._copy(path)
                 return True
-            loose.append(path)
-        if len({digest(path) for path in loose}) > 1:
-            listed = ", ".join(map(str, loose[:4]))
-            raise DataError(
-                f"`from_path={from_path}`: several {self.file_name}: {listed}; name one"
-            )
-        if loose:
-            self._copy(loose[0], say)
+            unchecked.append(path)
+        if len(set(map(digest, unchecked))) > 1:
+            listed = ", ".join(map(str, unchecked[:4]))
+            raise DataError(f"`from_path={from_path}`: several {self.name}: {listed}; name one")
+        if unchecked:
+            self._copy(unchecked[0])
         elif failures:
             raise DataError("; ".join(failures))
-        return bool(loose)
+        return bool(unchecked)
 
-    def _candidates(self, from_path: Path, alone: bool) -> Iterator[Path]:
+    def _candidates(self, from_path: Path, alone: bool) -> list[Path]:
         if not from_path.is_dir():
-            if alone or from_path.name == self.file_name:
-                yield _regular(from_path)
-            return
+            is_meant = alone or from_path.name == self.name
+            return [_regular(from_path)] if is_meant else []
+        found = []
         for folder, folders, names in os.walk(from_path):
             folders.sort()
-            path = Path(folder) / self.file_name
-            if self.file_name in names and not _same(path, self.target):
-                yield _regular(path)
+            path = Path(folder) / self.name
+            if self.name in names and path.resolve() != self.target.resolve():
+                found.append(_regular(path))
+        return found
 
-    def _copy(self, path: Path, say: Callable[[str], None]) -> None:
+    def _copy(self, path: Path) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         check_output(self.part, {"`from_path`": [path]}, "the file that is written first")
         forget_part(self.part)
         shutil.copyfile(path, self.part)
-        self._install(self.spec.sources, str(path), say)
+        self._install(self.spec.sources, str(path))
 
-    def _install(
-        self, sources: tuple[Source, ...], origin: str, say: Callable[[str], None]
-    ) -> None:
+    def _install(self, sources: tuple[Source, ...], origin: str) -> None:
         """Verify the part and move it into place; a part that fails is removed."""
         try:
             found = verify(self.part, sources, origin)
@@ -232,11 +216,11 @@ class _Place:
         forget_part(self.part)
         self._record(found, origin)
         word = "checksum right" if found.checked else "no checksum to hold it against; recorded"
-        say(f"{self.file_name}: {origin} ({found.name}: {word})")
+        self.say(f"{self.name}: {origin} ({found.name}: {word})")
 
     def _record(self, found: Source, origin: str) -> None:
         record = _read_record(self.home)
-        record[self.file_name] = {
+        record[self.name] = {
             "from": origin,
             "source": found.name,
             "sha256": digest(self.target),
@@ -244,10 +228,6 @@ class _Place:
             "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         write_json(self.home / RECORD, record)
-
-
-def _same(path: Path, target: Path) -> bool:
-    return path.resolve() == target.resolve()
 
 
 def _regular(path: Path) -> Path:

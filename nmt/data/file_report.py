@@ -12,7 +12,7 @@ SHOWN_LINES = 5
 
 @dataclass(frozen=True)
 class Lines:
-    """A set of lines of a file: their count, and the numbers of the first ones, counted from 1."""
+    """The count of some lines of a file, and the numbers of the first ones, counted from 1."""
 
     count: int = 0
     first: tuple[int, ...] = ()
@@ -37,10 +37,7 @@ class FileReport:
 
 
 def file_report(path: Path, is_tsv: bool = False) -> FileReport:
-    """Read `path` to its end. A line of a TSV counts as empty if one of its two sides is.
-
-    Raises DataError as `stream_lines` does.
-    """
+    """Read `path`; a line of a TSV counts as empty if one side is. Raises DataError."""
     with opened(path) as text:
         has_mark = next(text.chunks(), b"").startswith(b"\xef\xbb\xbf")
     crlf, empty, not_nfc = Lines(), Lines(), Lines()
@@ -61,7 +58,7 @@ def file_report(path: Path, is_tsv: bool = False) -> FileReport:
 
 
 def file_lines(report: FileReport) -> Iterator[str]:
-    """The report in words, a line for each thing."""
+    """The report as lines of text."""
     found: list[tuple[Lines, str]] = [
         (report.empty, "have an empty side"),
         (report.not_nfc, "are not in Unicode's NFC (models read them in NFC)"),

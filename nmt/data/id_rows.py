@@ -22,15 +22,20 @@ _SCANNED = 1 << 24
 
 
 class IdRows(Sequence[Ids]):
-    """The rows of two arrays: `ids`, end to end, and the `lengths` of the rows."""
+    """The rows of `ids`, end to end, by their `lengths`; `mapped` is the map behind `ids`."""
 
-    def __init__(self, ids: npt.NDArray[np.integer], lengths: npt.NDArray[np.integer]) -> None:
+    def __init__(
+        self,
+        ids: npt.NDArray[np.integer],
+        lengths: npt.NDArray[np.integer],
+        mapped: mmap.mmap | None = None,
+    ) -> None:
         self._ids = ids
         self.lengths = lengths
         n_in_blocks = len(lengths) // _BLOCK * _BLOCK
         sums = lengths[:n_in_blocks].reshape(-1, _BLOCK).sum(axis=1, dtype=np.int64)
         self._blocks = np.concatenate([[0], np.cumsum(sums)])
-        self._map: mmap.mmap | None = None
+        self._map = mapped
         self._n_read = 0
 
     @classmethod
@@ -40,9 +45,7 @@ class IdRows(Sequence[Ids]):
             return cls(np.zeros(0, dtype), lengths)
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        rows = cls(np.frombuffer(mapped, dtype), lengths)
-        rows._map = mapped
-        return rows
+        return cls(np.frombuffer(mapped, dtype), lengths, mapped)
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -1,12 +1,11 @@
 """Sentence pairs from text files: a TSV, or two aligned files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from pydantic import Field, model_validator
 
-from nmt.data.text_files import read_lines as read_lines
 from nmt.data.text_files import shown_name, stream_lines
 from nmt.errors import DataError
 from nmt.settings.base import Config, UserPath
@@ -54,6 +53,16 @@ class SplitConfig(Config):
         if self.split is not None and self.corpus is None:
             raise ValueError("split needs corpus: it names a split of a named corpus")
         return self
+
+    @property
+    def tgts(self) -> tuple[Path, ...]:
+        """The target texts: one, or several references."""
+        return self.tgt if isinstance(self.tgt, tuple) else (self.tgt,) if self.tgt else ()
+
+    @property
+    def texts(self) -> list[Path]:
+        """The texts that it names, each a file or a member of an archive."""
+        return [path for path in (self.tsv, self.src, *self.tgts) if path is not None]
 
 
 class DataConfig(Config):
@@ -116,12 +125,7 @@ def stream_aligned(
 
     Raises DataError (file:line) if one file ends before the other, and as `stream_lines` does.
     """
-    columns = (stream_lines(src, max_bytes[0]), stream_lines(tgt, max_bytes[1]))
-    for n_pairs, (src_text, tgt_text) in enumerate(zip_longest(*columns)):
-        if src_text is None or tgt_text is None:
-            short, long = (src, tgt) if src_text is None else (tgt, src)
-            rest = columns[1] if src_text is None else columns[0]
-            raise _unequal(short, n_pairs, long, n_pairs + 1 + sum(1 for _ in rest))
+    for src_text, tgt_text in _stream_rows((src, tgt), max_bytes):
         yield SentencePair(src_text, tgt_text)
 
 
@@ -136,18 +140,9 @@ def read_aligned(src: Path, tgt: Path) -> list[SentencePair]:
 
 
 def read_references(src: Path, tgts: Sequence[Path]) -> list[EvalExample]:
-    """One example per line of `src`; its references are that line of each of `tgts`.
-
-    Raises DataError as `read_aligned` does.
-    """
-    src_lines = read_lines(src)
-    columns = [read_lines(tgt) for tgt in tgts]
-    for tgt, column in zip(tgts, columns, strict=True):
-        _check_equal(src, src_lines, tgt, column)
-    return [
-        EvalExample(text, refs)
-        for text, refs in zip(src_lines, zip(*columns, strict=True), strict=True)
-    ]
+    """Line n of `src` with line n of each of `tgts`. Raises DataError as `read_aligned` does."""
+    rows = _stream_rows((src, *tgts), (None,) * (1 + len(tgts)))
+    return [EvalExample(src_text, tuple(refs)) for src_text, *refs in rows]
 
 
 def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
@@ -163,19 +158,20 @@ def pairs_of(examples: Sequence[EvalExample]) -> list[SentencePair]:
     return [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]
 
 
-def _check_equal(src: Path, src_lines: list[str], tgt: Path, tgt_lines: list[str]) -> None:
-    if len(src_lines) != len(tgt_lines):
-        (short, n), (long, m) = sorted(
-            [(src, len(src_lines)), (tgt, len(tgt_lines))], key=lambda item: item[1]
-        )
-        raise _unequal(short, n, long, m)
-
-
-def _unequal(short: Path, n_short: int, long: Path, n_long: int) -> DataError:
-    return DataError(
-        f"{short}:{n_short + 1}: no such line, but {long} has {n_long} lines; "
-        "aligned files need the same number of lines"
-    )
+def _stream_rows(
+    paths: Sequence[Path], max_bytes: Iterable[int | None]
+) -> Iterator[tuple[str, ...]]:
+    """Line n of each file. Raises DataError (file:line) where the files differ in length."""
+    columns = [stream_lines(path, limit) for path, limit in zip(paths, max_bytes, strict=True)]
+    for n_rows, row in enumerate(zip_longest(*columns)):
+        if None in row:
+            long = next(i for i, text in enumerate(row) if text is not None)
+            n_long = n_rows + 1 + sum(1 for _ in columns[long])
+            raise DataError(
+                f"{paths[row.index(None)]}:{n_rows + 1}: no such line, but {paths[long]} has "
+                f"{n_long} lines; aligned files need the same number of lines"
+            )
+        yield row
 
 
 def _excerpt(line: str) -> str:

@@ -135,7 +135,7 @@ def _is_other(texts: Sequence[str], given: str, other: str) -> bool:
 
 
 def _n_marked(texts: Sequence[str], lang: str, other: str) -> int:
-    """How many of the texts have a letter or a word of `lang` that `other` lacks."""
+    """The number of texts with a letter or a word of `lang` that `other` lacks."""
     if lang in _SCRIPTS:
         scripts = _SCRIPTS[lang]
         return sum(any(unicodedata.name(c, "").startswith(scripts) for c in t) for t in texts)

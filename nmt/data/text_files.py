@@ -127,10 +127,7 @@ class Text:
 
 @contextlib.contextmanager
 def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
-    """The text of `path`, read in place: nothing is ever unpacked onto the disk.
-
-    Raises DataError for a faulty file, on opening or while it is read.
-    """
+    """The text of `path`, read in place. Raises DataError for a faulty file, also while reading."""
     archive, member = _split_member(path)
     kind = archive.suffix.lower()
     try:

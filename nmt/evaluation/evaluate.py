@@ -35,10 +35,7 @@ class LengthBucket:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The compared texts, and the scores by metric (a key of METRICS).
-
-    `seconds` is the time of translating, None for translations from elsewhere.
-    """
+    """The compared texts, the scores by key of METRICS, and the seconds of translating, if any."""
 
     compared: Comparable
     scores: dict[str, MetricResult]
@@ -58,7 +55,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How to score: keys of METRICS, the target language, and the number of bootstrap resamples.
+    """The settings of scoring: keys of METRICS, the target language, and bootstrap resamples.
 
     `tokenize` is sacreBLEU's tokenisation for BLEU (None: that of the language). With `as_is`,
     typography and Unicode form of both sides are compared as they are (see typography.py).
@@ -99,20 +96,20 @@ def evaluate(
 def score_translations(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
-    """Score given translations of the examples, in their order, as `evaluate` does.
-
-    Raises DataError if their number is not that of the examples, or as `evaluate` does.
-    """
+    """Score given translations of the examples, in their order; raises as `evaluate` does."""
     compared = scoring.comparable(hyp_texts, examples)
-    return Evaluation(
-        compared=compared,
-        scores=_scores(compared, scoring),
-        by_length=bleu_by_length(
-            compared.hyp_texts, compared.examples, tokenize=scoring.tokenisation
-        )
-        if "bleu" in scoring.metrics
-        else (),
-    )
+    hyps, tokenize = compared.hyp_texts, scoring.tokenisation
+    scores = {
+        name: score(name, hyps, compared.refs, scoring.tgt_lang, scoring.n_bootstrap, tokenize)
+        for name in scoring.metrics
+    }
+    if compared.n_not_nfc or compared.n_refs_not_nfc:
+        for name, own in scores.items():
+            scores[name] = replace(own, signature=f"{own.signature}|unicode:nfc")
+    by_length: tuple[LengthBucket, ...] = ()
+    if "bleu" in scoring.metrics:
+        by_length = bleu_by_length(hyps, compared.examples, tokenize=tokenize)
+    return Evaluation(compared, scores, by_length)
 
 
 def compare_with_baseline(
@@ -124,16 +121,9 @@ def compare_with_baseline(
     baseline for scoring. Raises DataError where the numbers of translations differ.
     """
     baseline = scoring.comparable(baseline_texts, evaluation.compared.examples)
-    refs = [example.ref_texts for example in baseline.examples]
+    texts = baseline.hyp_texts, evaluation.hyp_texts, baseline.refs
     comparisons = {
-        metric: compare(
-            metric,
-            baseline.hyp_texts,
-            evaluation.hyp_texts,
-            refs,
-            scoring.tgt_lang,
-            scoring.tokenisation,
-        )
+        metric: compare(metric, *texts, scoring.tgt_lang, scoring.tokenisation)
         for metric in scoring.metrics
     }
     return comparisons, baseline.notes()
@@ -145,8 +135,8 @@ def bleu_of(
     """BLEU (0..100) of the translator's own search, and the translations as they were scored."""
     texts = [t.text for t in translator.translate([e.src_text for e in examples])]
     compared = scoring.comparable(texts, examples)
-    refs = [example.ref_texts for example in compared.examples]
-    return corpus_bleu(compared.hyp_texts, refs, scoring.tokenisation), compared.hyp_texts
+    bleu = corpus_bleu(compared.hyp_texts, compared.refs, scoring.tokenisation)
+    return bleu, compared.hyp_texts
 
 
 def bleu_by_length(
@@ -171,28 +161,8 @@ def bleu_by_length(
             longest=edges[bucket] if bucket < len(edges) else None,
             n_sentences=len(members),
             bleu=corpus_bleu(
-                [hyp_texts[i] for i in members],
-                [examples[i].ref_texts for i in members],
-                tokenize,
+                [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members], tokenize
             ),
         )
         for bucket, members in sorted(buckets.items())
     )
-
-
-def _scores(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]:
-    refs = [example.ref_texts for example in compared.examples]
-    found = {
-        metric: score(
-            metric,
-            compared.hyp_texts,
-            refs,
-            scoring.tgt_lang,
-            scoring.n_bootstrap,
-            scoring.tokenisation,
-        )
-        for metric in scoring.metrics
-    }
-    if not (compared.n_not_nfc or compared.n_refs_not_nfc):
-        return found
-    return {name: replace(r, signature=f"{r.signature}|unicode:nfc") for name, r in found.items()}

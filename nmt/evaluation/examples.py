@@ -7,16 +7,14 @@ from pathlib import Path
 from nmt.data.compressed_files import PACKED
 from nmt.data.corpora import resolve_split
 from nmt.data.entries import RUN_SPLITS
-from nmt.data.sources import DataConfig, SplitConfig, read_lines, read_references
+from nmt.data.sources import DataConfig, SplitConfig, read_references
+from nmt.data.text_files import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:
-    """The run's train, valid or test split, or any other split of the corpus it reads.
-
-    Raises ConfigError if the run has no such split.
-    """
+    """The run's train, valid or test split, or another one of its corpus. Raises ConfigError."""
     for own in RUN_SPLITS:
         if name == own:
             split = resolve_split(data, own)
@@ -58,10 +56,7 @@ def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExam
 
 
 def read_translations(path: Path, n_lines: int, corpus: str) -> list[str]:
-    """The lines of `path`, a translation of the `n_lines` sentences of `corpus`.
-
-    Raises DataError if it has no lines, or another number of them.
-    """
+    """The `n_lines` lines of `path`, a translation of `corpus`. Raises DataError."""
     lines = read_lines(path)
     if not lines:
         raise DataError(f"{path}: no lines, there must be a translation a line")

@@ -43,27 +43,18 @@ class MetricResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
-    """A preprocessing of the lines of both sides before sacreBLEU reads them.
-
-    `apply` takes lines and their language; `sign` returns its addition to the signature.
-    """
-
-    apply: Callable[[Sequence[str], str], list[str]]
-    sign: Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """How a metric is computed; `name` is printed, `highest` is the top of its scale, if any.
+    """The computation of a metric. `name` is printed; `highest` is the top of its scale, if any.
 
-    `build` takes BLEU's tokenisation, which other metrics ignore.
+    `build` takes BLEU's tokenisation, which other metrics ignore. `prepare` preprocesses lines of a
+    language before sacreBLEU reads them; `sign` returns its addition to the signature.
     """
 
     name: str
     highest: float | None
     build: "Callable[[str], Metric]"
-    prepare: Preparation | None = None
+    prepare: Callable[[Sequence[str], str], list[str]] | None = None
+    sign: Callable[[str], str] | None = None
 
 
 def _bleu(tokenize: str) -> "Metric":
@@ -113,10 +104,7 @@ METRICS: dict[str, MetricSpec] = {
     "chrf": MetricSpec("chrF2", 100.0, _chrf),
     "ter": MetricSpec("TER", None, _ter),
     "multi30k": MetricSpec(
-        "BLEU-lc-norm-tok",
-        100.0,
-        _tokenised_bleu,
-        Preparation(multi30k.tokenise, multi30k.signature),
+        "BLEU-lc-norm-tok", 100.0, _tokenised_bleu, multi30k.tokenise, multi30k.signature
     ),
 }
 
@@ -150,16 +138,10 @@ def score(
         answer = json.loads(result.format(width=10, is_json=True, signature=signature))
         mean, half = answer.get("confidence_mean", 0.0), answer.get("confidence_var", 0.0)
         low, high = within(mean - half, spec), within(mean + half, spec)
-    if spec.prepare is not None:
-        signature += f"|{spec.prepare.sign(tgt_lang)}"
-    return MetricResult(
-        name=spec.name,
-        score=within(result.score, spec),
-        signature=signature,
-        low=low,
-        high=high,
-        n_bootstrap=n_bootstrap if n_bootstrap > 1 else 0,
-    )
+    if spec.sign is not None:
+        signature += f"|{spec.sign(tgt_lang)}"
+    n_resamples = n_bootstrap if n_bootstrap > 1 else 0
+    return MetricResult(spec.name, within(result.score, spec), signature, low, high, n_resamples)
 
 
 def corpus_bleu(
@@ -177,18 +159,18 @@ def corpus_bleu(
 def comparable(
     spec: MetricSpec, hyps: Sequence[str], refs: Sequence[tuple[str, ...]], tgt_lang: str
 ) -> tuple[Sequence[str], list[tuple[str | None, ...]]]:
-    """Both sides as sacreBLEU reads them: preprocessed, with references in streams.
-
-    Raises DataError and ConfigError as `score` does.
-    """
-    _check_seed()
+    """Both sides preprocessed, with references in streams. Raises as `score` does."""
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not (seed.isascii() and seed.isdecimal()):
+        raise ConfigError(f"SACREBLEU_SEED: got '{seed}', allowed: a whole number >= 0, or none")
     streams = reference_streams(refs, len(hyps))
     if spec.prepare is None:
         return hyps, streams
-    return (
-        spec.prepare.apply(hyps, tgt_lang),
-        [_prepare_stream(stream, spec.prepare, tgt_lang) for stream in streams],
-    )
+    prepared = []
+    for stream in streams:
+        lines = iter(spec.prepare([line for line in stream if line is not None], tgt_lang))
+        prepared.append(tuple(None if line is None else next(lines) for line in stream))
+    return spec.prepare(hyps, tgt_lang), prepared
 
 
 def reference_streams(
@@ -209,25 +191,6 @@ def reference_streams(
     return list(zip_longest(*refs))
 
 
-def _check_seed() -> None:
-    seed = os.environ.get("SACREBLEU_SEED", "none")
-    if seed.lower() != "none" and not (seed.isascii() and seed.isdecimal()):
-        raise ConfigError(f"SACREBLEU_SEED: got '{seed}', allowed: a whole number >= 0, or none")
-
-
-def _prepare_stream(
-    stream: Sequence[str | None],
-    prepare: Preparation,
-    tgt_lang: str,
-) -> tuple[str | None, ...]:
-    """The preprocessed references of a stream; None stays None."""
-    prepared = iter(prepare.apply([line for line in stream if line is not None], tgt_lang))
-    return tuple(None if line is None else next(prepared) for line in stream)
-
-
 def within(value: float, spec: MetricSpec) -> float:
-    """`value`, clipped to the metric's scale.
-
-    exp(log 100) is 100.00000000000004, and a symmetric interval may reach beyond the scale.
-    """
+    """`value`, clipped to the metric's scale, which rounding or an interval may leave."""
     return max(0.0, value if spec.highest is None else min(value, spec.highest))

@@ -16,7 +16,7 @@ from nmt.storage.output import write_lines
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where a report was written, and the metrics of older translations it dropped there."""
+    """The path of a written report, and the metrics of older translations dropped there."""
 
     path: Path
     dropped: tuple[str, ...]

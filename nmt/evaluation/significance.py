@@ -75,7 +75,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much better several runs of a system are than several of a baseline, on average.
+    """The mean difference between several runs of a system and several runs of a baseline.
 
     `mean` is the difference of the mean scores, positive if the system is better. `low` and
     `high` bound its 95 % interval over paired bootstrap resamples of the sentences; `p_value` is

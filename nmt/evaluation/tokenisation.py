@@ -29,10 +29,7 @@ def language_code(lang: str) -> str:
 
 
 def check_tokenisation(name: str, where: str) -> None:
-    """Raise ConfigError if the tokenisation `name` needs a package that is not installed.
-
-    `where` is the key or flag that the message names.
-    """
+    """Raise ConfigError, which names `where`, if the tokenisation needs a missing package."""
     from sacrebleu.metrics.bleu import BLEU
 
     try:

@@ -45,6 +45,11 @@ class Comparable:
     n_not_nfc: int = 0
     n_refs_not_nfc: int = 0
 
+    @property
+    def refs(self) -> list[tuple[str, ...]]:
+        """The references of each line."""
+        return [example.ref_texts for example in self.examples]
+
     def notes(self) -> list[str]:
         """A line for each kind of alteration."""
         lines = []
@@ -66,10 +71,7 @@ class Comparable:
 def comparable_texts(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], lang: str
 ) -> Comparable:
-    """The translations in the typography of the references, and both sides in NFC.
-
-    References keep their characters: NFC spells the same text in other code points.
-    """
+    """The translations in the typography of the references, and both sides in NFC."""
     lang = language_code(lang)
     refs = [ref for example in examples for ref in example.ref_texts]
     typography = typography_of(refs, lang)

@@ -1,7 +1,4 @@
-"""From YAML, overrides or Python values to checked config classes, with a place for each fault.
-
-It knows no particular config class: the class comes as an argument.
-"""
+"""Checked config classes from YAML, overrides or Python values, with a place for each fault."""
 
 import difflib
 import json
@@ -23,10 +20,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Override(NamedTuple):
-    """A value in place of what the file says for `key`, such as `search.beam`.
-
-    `origin` is the place that an error shows, such as `--beam 3`.
-    """
+    """A value for `key`, such as `search.beam`; errors show `origin`, such as `--beam 3`."""
 
     key: str
     value: object

@@ -1,4 +1,4 @@
-"""Which keys a config class knows, through its sections and the kinds a section may be of."""
+"""The keys of a config class, its sections, and the kinds that a section may be of."""
 
 import difflib
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""From pydantic's errors to lines that a user can act on: where, which key, got, allowed."""
+"""pydantic's errors as lines that a user can act on: where, which key, got, allowed."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from nmt.settings.keys import KeyPath, all_keys, chosen, kind_of, nearest, secti
 
 
 class Place(NamedTuple):
-    """Where a key was given, in words, and its rank in the order of reading."""
+    """The place of a key as text, and its rank in the order of reading."""
 
     shown: str
     rank: int
@@ -26,20 +26,13 @@ MAX_FAULTS = 20
 """Faults beyond these are only counted: most likely it is another kind of file."""
 
 _ALLOWED = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a section of keys"),
     "string_type": "text (put it in quotes if it is)",
     "path_type": "a path",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "model_type": "a section of keys",
-    "model_attributes_type": "a section of keys",
-    "dict_type": "a section of keys",
     "literal_error": "{expected}",
     "greater_than": "> {gt}",
     "greater_than_equal": ">= {ge}",
@@ -61,10 +54,7 @@ _PATTERNS = {
 
 
 def first_fault(error: ValidationError) -> str:
-    """The first of pydantic's errors in a line: the quoted key and what is wrong with its value.
-
-    For files that nmt wrote itself, where one fault says that the file is damaged.
-    """
+    """The first of pydantic's errors in a line, for files that nmt wrote itself."""
     found = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, found['loc']))[:MAX_KEY_CHARACTERS]!r}: {found['msg']}"
 

@@ -16,10 +16,7 @@ def recipes() -> dict[str, Path]:
 
 
 def config_path(path: Path) -> Path:
-    """`path`, or the file of the recipe that a name without suffix means.
-
-    Raises ConfigError, with the nearest name, for a folder and for an unknown name of a recipe.
-    """
+    """`path`, or the recipe of that name. Raises ConfigError with the nearest name."""
     known = recipes()
     if path.suffix and not path.exists() and (name := path.with_suffix("").as_posix()) in known:
         raise ConfigError(f"{path}: no such file; the recipe that comes with nmt is '{name}'")

@@ -121,7 +121,7 @@ class YamlDocument:
         self.value = None if node is None else self._plain(node, ())
 
     def place(self, line: int) -> str:
-        """Where a line is, in words: `x.yaml:3`."""
+        """The place of a line as text: `x.yaml:3`."""
         return f"{self._where}:{line}" if self._with_line else self._where
 
     def _compose(self, text: str) -> yaml.Node | None:

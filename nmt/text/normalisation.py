@@ -87,7 +87,7 @@ def _print_french(text: str) -> str:
 
 # lang -> (a further step of normalise after the common rules, its inverse in restore).
 _RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
-    "fr": (_space_french, _print_french),
+    "fr": (_space_french, _print_french)
 }
 
 

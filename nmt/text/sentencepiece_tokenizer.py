@@ -10,7 +10,7 @@ from pydantic import Field
 
 from nmt.errors import ConfigError, DataError
 from nmt.settings.base import Config
-from nmt.text.normalisation import normalise, restore
+from nmt.text import normalisation
 from nmt.text.sentencepiece_model import check_model
 from nmt.text.vocabulary import (
     BOS_ID,
@@ -75,12 +75,12 @@ class SentencePieceConfig(Config):
         if not any(texts):
             raise DataError(f"cannot learn a vocabulary: there is no {name} text")
         try:
-            return self._train(texts, self.vocab_size or DEFAULT_SIZE, seed)
-        except RuntimeError as error:
-            most = _TOO_MANY.search(str(error))
-            if most is None or self.vocab_size is not None:
-                raise self._training_error(str(error), name) from error
-        try:
+            try:
+                return self._train(texts, self.vocab_size or DEFAULT_SIZE, seed)
+            except RuntimeError as error:
+                most = _TOO_MANY.search(str(error))
+                if most is None or self.vocab_size is not None:
+                    raise
             return self._train(texts, int(most[1]), seed)
         except RuntimeError as error:
             raise self._training_error(str(error), name) from error
@@ -153,35 +153,32 @@ class SentencePieceTokenizer:
 
     def encode(self, text: str) -> Encoded:
         """`text` as pieces; an unknown character keeps its surface there and has UNK_ID."""
-        normalised = normalise(text, self.lang)
+        normalised = normalisation.normalise(text, self.lang)
         ids: list[int] = self._processor.encode(normalised, out_type=int)
         pieces: list[str] = self._processor.encode(normalised, out_type=str)
         return self._encoded(pieces, ids)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """The ids of each text, as `encode` gives them, in one call."""
-        normalised = [normalise(text, self.lang) for text in texts]
+        normalised = [normalisation.normalise(text, self.lang) for text in texts]
         return [tuple(ids) for ids in self._processor.encode(normalised, out_type=int)]
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The pieces and words of `ids`, which a model wrote; pad, bos and eos are left out."""
-        real_ids = self._without_special_ids(ids)
+        real_ids = self.vocab.real_ids(ids)
         return self._encoded([self.vocab.piece_of(i) for i in real_ids], real_ids)
 
     def decode(
-        self,
-        ids: Sequence[int],
-        restore: bool = True,
-        surfaces: Mapping[int, str] = NO_SURFACES,
+        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
     ) -> str:
         """See Tokenizer.decode."""
-        real_ids = self._without_special_ids(ids)
-        plain = not surfaces
-        text = (
-            self._processor.decode(real_ids) if plain else self._with_surfaces(real_ids, surfaces)
-        )
+        real_ids = self.vocab.real_ids(ids)
+        if surfaces:
+            text = self._with_surfaces(real_ids, surfaces)
+        else:
+            text = self._processor.decode(real_ids)
         text = " ".join(text.split())
-        return _restore(text, self.lang) if restore else text
+        return normalisation.restore(text, self.lang) if restore else text
 
     def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
         """Decode the ids between two surfaces together, so that bytes of one character join."""
@@ -196,10 +193,6 @@ class SentencePieceTokenizer:
         begins = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
         return " " * begins + str(self._processor.decode(list(ids)))
 
-    def _without_special_ids(self, ids: Sequence[int]) -> list[int]:
-        size = len(self.vocab)  # rows beyond it only pad the table
-        return [i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
-
     def _encoded(self, pieces: Sequence[str], ids: Sequence[int]) -> Encoded:
         spans = word_spans(pieces)
         words = tuple(self._surface(pieces[a:b], ids[a:b]) for a, b in spans)
@@ -212,11 +205,8 @@ class SentencePieceTokenizer:
         return "".join(pieces).replace(SPACE_MARK, "")
 
 
-_restore = restore  # `decode` has a parameter of that name
-
-
 def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Which pieces make up each word: a word begins at a piece that begins with ▁.
+    """The pieces of each word: a word begins at a piece that begins with ▁.
 
     The spans cover all pieces without gaps. A ▁ that stands alone belongs to the piece after
     it; at the end, where none follows, to the word before.

@@ -6,7 +6,6 @@ to the union at the end of this file.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import Field, ValidationError
 from nmt.errors import DataError
 from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
-from nmt.storage.atomic import write_bytes, write_text
+from nmt.storage.atomic import write_bytes, write_json
 from nmt.storage.bounded import parse_json, read_bytes, stay_inside
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
@@ -63,10 +62,7 @@ class Tokenizer(Protocol):
         """The pieces and words of ids that a model wrote, without pad, bos and eos."""
 
     def decode(
-        self,
-        ids: Sequence[int],
-        restore: bool = True,
-        surfaces: Mapping[int, str] = NO_SURFACES,
+        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
     ) -> str:
         """The text of ids, without pad, bos and eos; an unknown piece reads `<unk>`.
 
@@ -81,7 +77,7 @@ class _File(Config):
 
 
 class _Manifest(Config):
-    """What tokenizer.json says."""
+    """The content of tokenizer.json."""
 
     format: Literal[1] = 1
     src_lang: str
@@ -100,15 +96,11 @@ class Tokenizers:
     joint: bool
 
     def save(self, folder: FilePath) -> None:
-        """Write tokenizer.json and the model files into `folder`, which is made if need be.
-
-        The manifest comes last, so that a folder with one is whole.
-        """
+        """Write the model files into `folder`, made if need be, and tokenizer.json last."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        sides = {"src": self.src, "tgt": self.tgt}
         files: dict[str, _File] = {}
-        for side, tokenizer in sides.items():
+        for side, tokenizer in (("src", self.src), ("tgt", self.tgt)):
             name = ("joint" if self.joint else side) + tokenizer.config.suffix
             content = tokenizer.model_bytes
             write_bytes(folder / name, content)
@@ -120,8 +112,7 @@ class Tokenizers:
             src=files["src"],
             tgt=files["tgt"],
         )
-        text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False)
-        write_text(folder / MANIFEST_NAME, text + "\n")
+        write_json(folder / MANIFEST_NAME, manifest.model_dump(mode="json"))
 
     @classmethod
     def load(cls, folder: FilePath) -> "Tokenizers":
@@ -132,19 +123,14 @@ class Tokenizers:
         """
         folder = Path(folder)
         manifest = _read_manifest(folder / MANIFEST_NAME)
-        return cls(
-            src=_load_side(folder, manifest.src, manifest.config, manifest.src_lang),
-            tgt=_load_side(folder, manifest.tgt, manifest.config, manifest.tgt_lang),
-            joint=manifest.config.joint,
-        )
+        config = manifest.config
+        src = _load_side(folder, manifest.src, config, manifest.src_lang)
+        tgt = _load_side(folder, manifest.tgt, config, manifest.tgt_lang)
+        return cls(src, tgt, config.joint)
 
 
 def train_tokenizers(
-    config: TokenizerConfig,
-    pairs: Iterable[SentencePair],
-    src_lang: str,
-    tgt_lang: str,
-    seed: int,
+    config: TokenizerConfig, pairs: Iterable[SentencePair], src_lang: str, tgt_lang: str, seed: int
 ) -> Tokenizers:
     """Learn the vocabularies of both sides, or one for both, from the training pairs.
 
@@ -157,20 +143,15 @@ def train_tokenizers(
         src_texts.append(normalise(pair.src_text, src_lang))
         tgt_texts.append(normalise(pair.tgt_text, tgt_lang))
     if config.joint:
-        both = config.train(src_texts + tgt_texts, f"{src_lang}+{tgt_lang}", seed)
-        return Tokenizers(config.build(both, src_lang), config.build(both, tgt_lang), joint=True)
-    src_bytes = config.train(src_texts, src_lang, seed)
-    tgt_bytes = config.train(tgt_texts, tgt_lang, seed)
-    return Tokenizers(
-        config.build(src_bytes, src_lang), config.build(tgt_bytes, tgt_lang), joint=False
-    )
+        src = tgt = config.train(src_texts + tgt_texts, f"{src_lang}+{tgt_lang}", seed)
+    else:
+        src = config.train(src_texts, src_lang, seed)
+        tgt = config.train(tgt_texts, tgt_lang, seed)
+    return Tokenizers(config.build(src, src_lang), config.build(tgt, tgt_lang), config.joint)
 
 
 def size_notes(tokenizers: Tokenizers) -> list[str]:
-    """A line for each vocabulary that is smaller than the default because its text allows no more.
-
-    Nothing where the config says a size.
-    """
+    """A line for each vocabulary that its text makes smaller than the default size."""
     config = tokenizers.src.config
     if not isinstance(config, SentencePieceConfig) or config.vocab_size is not None:
         return []

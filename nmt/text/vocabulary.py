@@ -18,10 +18,7 @@ MAX_SIZE = 1_000_000
 
 @dataclass(frozen=True)
 class Vocab:
-    """The pieces in the order of their ids; the reserved four come first.
-
-    Raises DataError where they do not, or where a piece stands twice.
-    """
+    """The pieces by id, the reserved four first, none twice; else DataError."""
 
     pieces: tuple[str, ...]
 
@@ -50,6 +47,11 @@ class Vocab:
     def id_of(self, piece: str) -> int:
         """The id of `piece`, or UNK_ID."""
         return self._ids.get(piece, UNK_ID)
+
+    def real_ids(self, ids: Iterable[int]) -> list[int]:
+        """`ids` without pad, bos and eos; those beyond the vocabulary become UNK_ID."""
+        size = len(self.pieces)  # rows beyond it only pad a model's table
+        return [i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
 
     def piece_of(self, id_: int) -> str:
         """The piece of an id; one beyond the vocabulary reads as `<unk>`."""

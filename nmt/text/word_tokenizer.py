@@ -9,17 +9,8 @@ from pydantic import Field
 
 from nmt.errors import ConfigError, DataError
 from nmt.settings.base import Config
-from nmt.text.normalisation import normalise, restore
-from nmt.text.vocabulary import (
-    BOS_ID,
-    EOS_ID,
-    MAX_SIZE,
-    NO_SURFACES,
-    PAD_ID,
-    RESERVED,
-    UNK_ID,
-    Vocab,
-)
+from nmt.text import normalisation
+from nmt.text.vocabulary import MAX_SIZE, NO_SURFACES, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
 # A chunk between spaces is marks, a core and marks. Only its ends are split: 10:30, 3.2, U.S.A
@@ -123,39 +114,29 @@ class WordTokenizer:
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The words of `ids`, which a model wrote; pad, bos and eos are left out."""
-        size = len(self.vocab)
-        real_ids = tuple(
-            i if i < size else UNK_ID for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)
-        )
+        real_ids = tuple(self.vocab.real_ids(ids))
         words = tuple(self.vocab.pieces[i] for i in real_ids)
         return Encoded(words, real_ids, words, tuple((i, i + 1) for i in range(len(words))))
 
     def decode(
-        self,
-        ids: Sequence[int],
-        restore: bool = True,
-        surfaces: Mapping[int, str] = NO_SURFACES,
+        self, ids: Sequence[int], restore: bool = True, surfaces: Mapping[int, str] = NO_SURFACES
     ) -> str:
         """See Tokenizer.decode."""
-        words = [
-            surfaces.get(place, word) for place, word in enumerate(self.encoded_from_ids(ids).words)
-        ]
-        text = join([word for word in words if word], self.lang)
-        return _restore(text, self.lang) if restore else text
+        words = self.encoded_from_ids(ids).words
+        read = (surfaces.get(place, word) for place, word in enumerate(words))
+        text = join(list(filter(None, read)), self.lang)
+        return normalisation.restore(text, self.lang) if restore else text
 
     def _ids_of(self, words: Iterable[str]) -> tuple[int, ...]:
         return tuple(self._ids.get(word, UNK_ID) for word in words)
 
     def _words(self, text: str) -> tuple[str, ...]:
-        return tuple(split(normalise(text, self.lang)))
+        return tuple(split(normalisation.normalise(text, self.lang)))
 
 
 def core(word: str) -> str:
     """`word` without the marks around it. A word of marks only is unchanged."""
     return word.lstrip(_OPENING).rstrip(_CLOSING) or word
-
-
-_restore = restore  # `decode` has a parameter of that name
 
 
 def split(text: str) -> list[str]:
@@ -174,10 +155,7 @@ def split(text: str) -> list[str]:
 
 
 def join(words: Sequence[str], lang: str) -> str:
-    """The text of words and marks, spaced as `lang` is written.
-
-    Straight quotation marks open and close in turn; one that ends the text closes.
-    """
+    """The text of words and marks, spaced as `lang` is written; straight quotes pair up in turn."""
     spaced = _SPACED_IN.get(lang, frozenset())
     text = ""
     glue = True  # no space before the next word

@@ -91,7 +91,7 @@ def _values(tensors: Tensors, name: str, chance: random.Random) -> None:
 
 
 def _header(tensors: Tensors, name: str, chance: random.Random) -> None:
-    """Of the file, once it is written."""
+    """Nothing yet: the header is changed once the file is written."""
 
 
 def _forge_header(path: Path, chance: random.Random) -> None:

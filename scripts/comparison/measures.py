@@ -28,7 +28,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Looks:
-    """How attention is spread, as means over the pieces of the references (eos included).
+    """The spread of attention, as means over the pieces of the references (eos included).
 
     `entropy` in nats, of the weights averaged over heads; `share` is the entropy over the
     logarithm of the number of source pieces, 1 for uniform attention; `largest` is the mean largest

@@ -1,4 +1,4 @@
-"""From the measures of every run to one result for each kind."""
+"""One result for each kind, from the measures of all its runs."""
 
 import json
 import statistics

@@ -17,8 +17,9 @@ from multiprocessing import get_context
 import torch
 
 from comparison.members import Member
+from nmt.bench.material import Material
 from nmt.config import RunConfig
-from nmt.data.batching import Batch, Batcher, encode_pairs
+from nmt.data.batching import Batcher, encode_pairs
 from nmt.data.corpora import read_split, resolve_split
 from nmt.decoding.search import SearchConfig, search_from
 from nmt.device import process_bytes
@@ -33,25 +34,6 @@ from nmt.training.step import StepSettings, train_step
 N_BATCHES = 2
 _LENGTH_FACTOR = 1.2
 """Target pieces that are decoded for each source piece; French has about as many."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """The input of all models: training batches, and the sizes of the vocabularies."""
-
-    batches: tuple[Batch, ...]
-    src_vocab: int
-    tgt_vocab: int
-
-    @property
-    def n_tokens(self) -> int:
-        """Source and target pieces of all batches, padding not counted."""
-        return sum(batch.n_src_tokens + batch.n_tokens for batch in self.batches)
-
-    @property
-    def n_sentences(self) -> int:
-        """Sentences of all batches."""
-        return sum(len(batch.src_ids) for batch in self.batches)
 
 
 @dataclass(frozen=True)
@@ -91,7 +73,8 @@ def material_of(config: RunConfig) -> Material:
     batches = sorted(map(corpus.batch, batcher.plan(0)), key=lambda batch: batch.n_tokens)
     places = [(2 * i + 1) * len(batches) // (2 * N_BATCHES) for i in range(N_BATCHES)]
     chosen = tuple(batches[place] for place in places)
-    return Material(chosen, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+    return Material(f"{N_BATCHES} batches", chosen, *sizes)
 
 
 def measure_speed(
@@ -111,13 +94,13 @@ def measure_speed(
                 taken = _seconds(partial(perform, work[name]))
                 if turn:  # the first round only warms up
                     seconds.setdefault((name, task), []).append(taken)
-    amounts = {"training": material.n_tokens}
+    amount = material.amount
 
     def timed(name: str, task: str) -> Timed:
         own = seconds[name, task]
         fastest = min(own)
         return Timed(
-            rate=amounts.get(task, material.n_sentences) / fastest,
+            rate=(amount.tokens if task == "training" else amount.sentences) / fastest,
             spread=statistics.median(own) / fastest - 1,
             ratio=min(seconds[baseline, task]) / fastest,
         )

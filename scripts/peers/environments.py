@@ -24,10 +24,7 @@ def python_of(toolkit: Toolkit, envs: Path) -> Path:
 
 
 def set_up(toolkit: Toolkit, envs: Path) -> list[str]:
-    """Create the environment if it is missing; return a line for each step.
-
-    Torch is installed first and alone, at the version that constraints.txt pins.
-    """
+    """Create the environment, torch first, at its pinned version; return a line for each step."""
     if toolkit.environment is None:
         return []
     folder = envs / toolkit.environment.name

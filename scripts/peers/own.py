@@ -68,7 +68,7 @@ class Own(Toolkit):
         return [str(python), "-m", "nmt", "train", "--config", config, "--run", run]
 
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
-        """From metrics.jsonl, whose speed counts the source too: the corpus' share is taken."""
+        """The target's share of the tokens in metrics.jsonl, which counts both sides."""
         lines = (folder / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         records = [record for record in map(json.loads, lines) if record["type"] == "train"]
         ends = [0.0, *(record["seconds"] for record in records)]

@@ -12,7 +12,7 @@ REFLEXIVE = frozenset({"se", "se*"})  # se*: the participle does not agree (elle
 
 @dataclass(frozen=True)
 class Conjugation:
-    """How one French verb is used: tense, subject, negation, adverb and object pronouns."""
+    """The use of a French verb: tense, subject, negation, adverb and object pronouns."""
 
     tense: str
     subject: Antecedent

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nmt.bench.bench_plan import Plan, Variant
-from nmt.bench.ceiling import ceiling, has_bf16
+from nmt.bench.ceiling import ceiling
 from nmt.bench.decoding import Decoder, measure_decoding, measure_latency
 from nmt.bench.material import fixed_shape, real_corpus, real_lengths
 from nmt.bench.memory import use_of_update
@@ -130,17 +130,6 @@ def test_the_ceiling_counts_what_it_does() -> None:
     assert made.size == 16
     assert made.flops % (2 * 16**3) == 0
     made.work()
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [("flags\t\t: fpu avx512_bf16 sse", True), ("Features : asimd bf16", True),
-     ("flags : avx2", False), ("model name : bf16", False)],
-)  # fmt: skip
-def test_bf16_is_read_off_the_processor(tmp_path: Path, line: str, found: bool) -> None:
-    (tmp_path / "cpuinfo").write_text(f"processor : 0\n{line}\n")
-    assert has_bf16(torch.device("cpu"), tmp_path) is found
-    assert has_bf16(torch.device("cpu"), tmp_path / "missing") is False
 
 
 def test_what_was_not_alone_is_marked_on_every_row() -> None:

@@ -209,7 +209,7 @@ def test_two_at_a_time_give_one(
 
     found: list[EncodedCorpus] = []
     monkeypatch.setattr(module.os, "getpid", threading.get_ident)  # two threads for two processes
-    monkeypatch.setattr(module, "_is_alive", lambda _: True)
+    monkeypatch.setattr(module.os, "kill", lambda pid, number: None)  # both are alive
 
     def one() -> None:
         found.append(cached_corpus(ask.cache, wanted, TOKENIZERS, slow, ask.said.append))
@@ -258,12 +258,17 @@ def test_a_rename_that_is_refused(
             ask(wanted)
 
 
-def test_a_process_of_another_user_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_another_user_is_alive(
+    ask: Asking, wanted: DataSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(pid: int, signal: int) -> None:
         raise PermissionError
 
     monkeypatch.setattr(module.os, "kill", refused)
-    assert module._is_alive(1)
+    unfinished = ask.cache / f".tmp-pairs-{module.platform.node()}-1"
+    unfinished.mkdir(parents=True)
+    ask(wanted)
+    assert unfinished.is_dir()
 
 
 def test_a_cache_with_another_data_set_that_is_damaged(ask: Asking, wanted: DataSet) -> None:

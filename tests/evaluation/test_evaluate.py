@@ -8,13 +8,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from nmt.errors import DataError
-from nmt.evaluation.evaluate import (
-    Scoring,
-    bleu_by_length,
-    bleu_of,
-    evaluate,
-    score_translations,
-)
+from nmt.evaluation.evaluate import Scoring, bleu_by_length, bleu_of, evaluate, score_translations
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.types import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.corpora import sentence_key
-from nmt.data.sources import read_lines
+from nmt.data.text_files import read_lines
 from nmt.text.normalisation import composed, normalise, restore
 
 CORPORA = os.environ.get("NMT_CORPORA")
