@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -25,23 +24,8 @@ class Ceiling:
     size: int
 
 
-def has_bf16(device: torch.device, proc: Path = Path("/proc")) -> bool:
-    """Whether the device has bf16 products in hardware; without, they are slower than fp32."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    try:
-        lines = (proc / "cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return False
-    flags = " ".join(line for line in lines if line.startswith(("flags", "Features"))).split()
-    return not {"avx512_bf16", "amx_bf16", "bf16"}.isdisjoint(flags)
-
-
 def ceiling(precision: Precision, device: torch.device, sizes: tuple[int, ...]) -> Ceiling:
-    """Square products for about a tenth of a second.
-
-    Their size, and the library of the two that `product` chooses from, are the fastest here.
-    """
+    """Square products for about a tenth of a second, of the fastest size by the fastest library."""
     ways = [(size, multiply) for size in sizes for multiply in (torch.mm, product)]
     works = {str(i): _products(*way, 1, precision, device) for i, way in enumerate(ways)}
     seconds = [own.figures()[0] for own in in_turn(works, 3, device).values()]

@@ -73,8 +73,5 @@ def forward_flops(config: RNNConfig, amount: Amount, tgt_vocab: int) -> int:
 
 
 def training_flops(config: RNNConfig, amount: Amount, tgt_vocab: int) -> int:
-    """Forward and backward pass of a batch.
-
-    One product too many is counted: the gradient of the encoder's first states, which are zeros.
-    """
+    """Forward and backward pass; the unneeded gradient of the encoder's first states included."""
     return 3 * forward_flops(config, amount, tgt_vocab)

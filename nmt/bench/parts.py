@@ -15,10 +15,7 @@ _ALWAYS = ("training", "decoding", "latency", "memory")
 
 
 def chosen_parts(given: list[str], with_run: bool) -> list[str]:
-    """The parts to measure, in the order of PARTS; without any given, the main ones.
-
-    Raises ConfigError for an unknown name, and for `run` without a run.
-    """
+    """The parts to measure, in order; the main ones by default. Raises ConfigError."""
     for name in given:
         if name not in PARTS:
             raise ConfigError(f"part: got '{name}', allowed: {', '.join(PARTS)}")

@@ -1,4 +1,4 @@
-"""Between flags and the library's words: typed flags become keys, names in messages become flags.
+"""Flags and the library's names: typed flags become keys, names in messages become flags.
 
 Below cli/ a message names no flag. It puts a parameter, or a key with a value, between
 backquotes: `run`, `device=cpu`, `train.lr=3e-4`. At the shell these are `--run`, `--device cpu`
@@ -6,7 +6,7 @@ and `--set train.lr=3e-4`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,15 +35,11 @@ def _typed(name: str, value: object) -> str:
 
 def flags_of(command: Any) -> dict[str, str]:
     """The flag of every parameter of a click command and its subcommands, by parameter name."""
-    return dict(_flags(command))
-
-
-def _flags(command: Any) -> Iterator[tuple[str, str]]:
-    for parameter in command.params:
-        if parameter.param_type_name == "option":
-            yield parameter.name, max(parameter.opts, key=len)
+    options = [option for option in command.params if option.param_type_name == "option"]
+    flags = {option.name: max(option.opts, key=len) for option in options}
     for subcommand in getattr(command, "commands", {}).values():
-        yield from _flags(subcommand)
+        flags |= flags_of(subcommand)
+    return flags
 
 
 def with_flags(message: str, flags: Mapping[str, str]) -> str:

@@ -166,9 +166,9 @@ class Writer:
 
     def _lines(self, translation: "Translation") -> list[str]:
         if self.output.as_json:
-            found = [_hypothesis(found) for found in translation.hypotheses]
+            hypotheses = [_hypothesis(found) for found in translation.hypotheses]
             texts = {"src": translation.src_text, "translation": translation.text}
-            return [json.dumps({**texts, "hypotheses": found}, ensure_ascii=False)]
+            return [json.dumps({**texts, "hypotheses": hypotheses}, ensure_ascii=False)]
         # The sentences count from 0, as in nmt attention.
         number = f"{self.n_written}\t" if self.output.several else ""
         with_score = self.output.scores or self.output.several

@@ -53,8 +53,8 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         """The same batch on `device`."""
         tensors = (self.src_ids, self.src_lengths, self.tgt_in, self.tgt_out)
-        moved = [tensor.to(device, non_blocking=True) for tensor in tensors]
-        return Batch(*moved, n_src_tokens=self.n_src_tokens, n_tokens=self.n_tokens)
+        src_ids, src_lengths, tgt_in, tgt_out = (t.to(device, non_blocking=True) for t in tensors)
+        return Batch(src_ids, src_lengths, tgt_in, tgt_out, self.n_src_tokens, self.n_tokens)
 
 
 def encode_pairs(

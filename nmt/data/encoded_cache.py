@@ -43,13 +43,16 @@ _SIDES = ("src", "tgt")
 _FILES = tuple(f"{side}.{what}" for side in _SIDES for what in ("ids", "lengths"))
 
 
+_IdType = Literal["<u2", "<u4"]
+
+
 class _Meta(Config):
     """The content of meta.json."""
 
     origin: dict[str, str]
     pairs: int = Field(ge=0)
     dropped: dict[str, Annotated[int, Field(ge=0)]]
-    dtypes: dict[str, Literal["<u2", "<u4"]]
+    dtypes: dict[str, _IdType]
     sha256: dict[str, str]
     seconds: float
 
@@ -174,8 +177,8 @@ def _build(
     """Write a data set into the new folder `aside`, holding one chunk of pairs in memory."""
     aside.mkdir()
     started = time.monotonic()
-    lengths = "<u2" if max_pieces < 2**16 - 1 else "<u4"
-    dtypes = {"lengths": lengths}
+    lengths: _IdType = "<u2" if max_pieces < 2**16 - 1 else "<u4"
+    dtypes: dict[str, _IdType] = {"lengths": lengths}
     for side, tokenizer in zip(_SIDES, (tokenizers.src, tokenizers.tgt), strict=True):
         dtypes[f"{side}.ids"] = "<u2" if len(tokenizer.vocab) <= 2**16 else "<u4"
     dropped: Counter[str] = Counter()

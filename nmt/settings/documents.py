@@ -66,13 +66,7 @@ def _allow_names(schema: object) -> None:
 
 def reference(config_class: type[Config]) -> str:
     """The Markdown page: a table of key, type, default and meaning for every section and kind."""
-    return _HEAD + "".join(_section(config_class, ""))
-
-
-def _section(config_class: type[Config], path: str) -> Iterator[str]:
-    """The section at `path` as this class has it, then those inside it."""
-    yield from _table(config_class, path)
-    yield from _inner([config_class], path)
+    return "".join([_HEAD, *_table(config_class, ""), *_inner([config_class], "")])
 
 
 def _table(config_class: type[Config], path: str) -> Iterator[str]:

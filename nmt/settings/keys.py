@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterator, Sequence
 from types import UnionType
-from typing import Annotated, TypeGuard, Union, get_args, get_origin
+from typing import Annotated, Union, get_args, get_origin
 
 from pydantic import RootModel
 
@@ -15,11 +15,8 @@ KeyPath = tuple[str | int, ...]
 
 def config_classes(annotation: object) -> tuple[type[Config], ...]:
     """The config classes that a value of this annotation may be of: none, one, or several kinds."""
-    return tuple(filter(_is_config, _alternatives(annotation)))
-
-
-def _is_config(annotation: object) -> TypeGuard[type[Config]]:
-    return isinstance(annotation, type) and issubclass(annotation, Config)
+    members = _alternatives(annotation)
+    return tuple(one for one in members if isinstance(one, type) and issubclass(one, Config))
 
 
 def _alternatives(annotation: object) -> tuple[object, ...]:
