@@ -212,7 +212,7 @@ def test_a_linked_run_is_a_run(run: Path) -> None:
 def test_training_does_not_go_on_from_a_forged_checkpoint(run: Path) -> None:
     linked("checkpoints/step-000003/state.safetensors")(run)
     with pytest.raises(CheckpointError, match=r"state\.safetensors: a link out of "):
-        RunDirectory(run).load_state("last")
+        RunDirectory(run).checkpoint_folder.load("last")
 
 
 def test_an_edit_of_the_config_by_hand_is_said(run: Path) -> None:

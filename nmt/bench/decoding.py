@@ -1,6 +1,6 @@
 """Search, timed: sentences and pieces a second, and how long one sentence takes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,38 +15,33 @@ from nmt.bench.speed_report import Row, Section
 from nmt.bench.timing import Timed, Work, in_turn, ratio
 from nmt.decoding.search import SearchConfig, search
 from nmt.device import Precision, autocast
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.vocabulary import Vocabulary
 from nmt.text.vocabulary import EOS_ID
 
 
-def _without_end_(logits: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:
-    logits[..., EOS_ID] = -torch.inf  # a copy would be a share of what is timed
-    return logits
-
-
 class _WithoutEnd(Vocabulary):
-    """The same vocabulary layer, but that eos is impossible."""
+    """The same vocabulary layer, but that a search never takes eos."""
 
     def __init__(self, layer: Vocabulary) -> None:
         super().__init__()
         self.layer = layer
-        self.backend = layer.backend
+        self.backend, self.n_pieces = layer.backend, layer.n_pieces
 
-    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
         """See Vocabulary."""
-        logits: Tensor = self.layer(features)
-        return _without_end_(logits)
+        return self.layer.table_logits(features)
 
-    def in_parts(
-        self, features: Float[Tensor, "B R"], n_numbers: int
-    ) -> Iterator[Float[Tensor, "_ V"]]:
+    def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
         """See Vocabulary."""
-        return map(_without_end_, self.layer.in_parts(features, n_numbers))
+        return self.layer.affine()
 
-    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
-        """See Vocabulary; -inf for the bias of eos."""
-        weight, bias = self.layer.affine()
-        return weight, bias.index_fill(0, torch.tensor(EOS_ID, device=bias.device), -torch.inf)
+    def top_k_log_probs(
+        self, features: Float[Tensor, "B R"], k: int, banned_ids: Int[Tensor, " N"]
+    ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+        """See Vocabulary; eos is banned too."""
+        banned_ids = torch.cat([banned_ids, torch.full_like(banned_ids[:1], EOS_ID)])
+        return self.layer.top_k_log_probs(features, k, banned_ids)
 
 
 class Endless(Seq2Seq):
@@ -89,7 +84,6 @@ class Decoder:
     def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
         self.device = plan.device
         self.precision: Precision = variant.precision
-        self.tgt_vocab = material.tgt_vocab
         self.model = Endless(plan.build(variant, material.src_vocab, material.tgt_vocab)).eval()
         self.factor = material.amount.tgt / material.amount.src
 
@@ -99,7 +93,7 @@ class Decoder:
         n_pieces = 0
         for batch in material.batches:
             with autocast(self.device, self.precision):
-                found = search(self.model, batch.src_ids, batch.src_lengths, config, self.tgt_vocab)
+                found = search(self.model, batch.src_ids, batch.src_lengths, config)
             n_pieces += sum(len(hypotheses[0].ids) for hypotheses in found)
         return n_pieces
 

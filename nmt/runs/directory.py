@@ -5,14 +5,12 @@ runs/NAME/config.yaml   the resolved config        run.json       versions, comm
           checkpoints/step-000123/                 checkpoints/labels.json: best and last
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError
-from nmt.runs.checkpoint_files import Tensors
-from nmt.runs.checkpoints import CheckpointFolder, CheckpointState
+from nmt.runs.checkpoints import CheckpointFolder
 from nmt.runs.sealed_config import load_sealed, write_sealed
 from nmt.storage.atomic import flush, remove_leftovers, write_json
 from nmt.storage.bounded import read_json, stay_inside
@@ -109,21 +107,3 @@ class RunDirectory:
             return read_json(path, CheckpointError)
         except FileNotFoundError:
             raise CheckpointError(f"{path}: no such file") from None
-
-    def save_checkpoint(
-        self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
-    ) -> Path:
-        """See CheckpointFolder.save; follow it by `point({"last": step})`."""
-        return self.checkpoint_folder.save(step, model_tensors, state_tensors, state)
-
-    def point(self, labels: Mapping[str, int]) -> None:
-        """Make `best`, `last` or both mean the checkpoints of these steps."""
-        self.checkpoint_folder.point(labels)
-
-    def prune(self, keep: Iterable[int]) -> None:
-        """Delete all checkpoints but those of the steps `keep`, and best and last."""
-        self.checkpoint_folder.prune(keep)
-
-    def load_state(self, which: str = "last") -> CheckpointState:
-        """All that training needs to go on from a checkpoint."""
-        return self.checkpoint_folder.load(which)

@@ -38,13 +38,11 @@ class MicroBatch(Protocol):
 class StepSettings:
     """How an update is computed.
 
-    `tgt_vocab_size` is the number of target tokens that the vocabulary knows. `precision` is the
-    number format of the forward pass; weights stay fp32. `clip_norm` is the largest L2 norm of the
-    gradient, None for any. `scaler` multiplies the loss, so that small fp16 gradients do not become
-    0; None multiplies by 1.
+    `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
+    largest L2 norm of the gradient, None for any. `scaler` multiplies the loss, so that small fp16
+    gradients do not become 0; None multiplies by 1.
     """
 
-    tgt_vocab_size: int
     precision: Precision = "fp32"
     label_smoothing: float = 0.0
     clip_norm: float | None = None
@@ -78,7 +76,7 @@ def translation_loss(model: Seq2Seq, batch: Batch, settings: StepSettings) -> Lo
     batch = batch.to(next(model.parameters()).device)
     keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
     output = model(batch.src_ids, keep, batch.tgt_in)
-    return cross_entropy(output, batch.tgt_out, settings.tgt_vocab_size, settings.label_smoothing)
+    return cross_entropy(output, batch.tgt_out, settings.label_smoothing)
 
 
 def train_step(

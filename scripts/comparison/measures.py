@@ -71,7 +71,7 @@ def measure(run: Path, anew: bool = False) -> Measured:
         n_parameters=sum(p.numel() for p in translator.model.parameters()),
         bleu=evaluation.scores["bleu"].score,
         signature=evaluation.scores["bleu"].signature,
-        loss=mean_loss(translator.model, corpus, len(tokenizers.tgt.vocab), _CPU),
+        loss=mean_loss(translator.model, corpus, _CPU),
         looks=looks_of(forced(translator, examples)),
         hyp_texts=list(evaluation.hyp_texts),
     )

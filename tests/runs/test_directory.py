@@ -41,8 +41,8 @@ def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
     tokenizers.save(run.tokenizer_path)
     torch.manual_seed(step)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    run.save_checkpoint(step, model.state_dict(), {}, {"epoch": 1})
-    run.point({"last": step})
+    run.checkpoint_folder.save(step, model.state_dict(), {}, {"epoch": 1})
+    run.checkpoint_folder.point({"last": step})
     return run
 
 
@@ -69,7 +69,7 @@ def test_open_removes_what_a_killed_save_left(tmp_path: Path) -> None:
     leftover.mkdir()
     RunDirectory.open(run.path)
     assert not leftover.exists()
-    assert run.load_state().state == {"epoch": 1}
+    assert run.checkpoint_folder.load("last").state == {"epoch": 1}
 
 
 def test_json_files_of_a_run(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> 
     assert loaded.config == run.load_config()
     assert loaded.tokenizers.src.vocab == loaded.tokenizers.tgt.vocab
     assert not loaded.model.training
-    saved = run.load_state().model_tensors
+    saved = run.checkpoint_folder.load("last").model_tensors
     got = loaded.model.state_dict()
     assert got.keys() == saved.keys()
     assert all(torch.equal(got[name], saved[name]) for name in saved)
@@ -135,8 +135,8 @@ def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:
 
 def test_a_checkpoint_with_a_tensor_too_many(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    tensors = run.load_state().model_tensors
-    run.save_checkpoint(4, {**tensors, "spare": torch.zeros(2)}, {}, {})
+    tensors = run.checkpoint_folder.load("last").model_tensors
+    run.checkpoint_folder.save(4, {**tensors, "spare": torch.zeros(2)}, {}, {})
     with pytest.raises(CheckpointError, match=r"tokenizer: has 'spare', which the model does not$"):
         TrainedRun.open(run.path).load_model(4, CPU)
 
@@ -164,7 +164,7 @@ def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
     for seconds, run in ((2_000, first), (1_000, second)):
         os.utime(run.checkpoint_folder.find("last") / "state.json", (seconds, seconds))
     assert find_run(None, root) == first.path
-    second.save_checkpoint(4, {}, {}, {})
+    second.checkpoint_folder.save(4, {}, {}, {})
     assert find_run(None, root) == second.path
     assert find_run(first.path, root) == first.path
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from forging import forge_tensors, seal
-from training.toy import copy_begun, toy_config, toy_state, write_reversal
+from training.toy import copy_begun, last_checkpoint, toy_config, toy_state, write_reversal
 
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
@@ -246,7 +246,7 @@ def test_a_checkpoint_of_another_step(folder: Path) -> None:
     refused(folder, "step 4: training state is of step 5")
     seal(checkpoint(folder), lambda content: content.update(step=3))
     with pytest.raises(CheckpointError, match=r"000004/state\.json: damaged: it says step 3"):
-        RunDirectory(folder / "run").load_state("step-000004")
+        RunDirectory(folder / "run").checkpoint_folder.load("step-000004")
 
 
 def test_attributes_of_the_schedule_are_not_set(folder: Path) -> None:
@@ -266,7 +266,7 @@ def test_what_each_optimiser_and_schedule_saves_is_taken(
     kinds = {"optimizer": optimizer, "schedule": schedule}
     assert go_on(tmp_path, train={**kinds, "steps": 2}) == 2
     assert go_on(tmp_path, train={**kinds, "steps": 3}) == 3
-    state = RunDirectory(tmp_path / "run").load_state("last").state
+    state = last_checkpoint(tmp_path / "run").state
     assert state["progress"]["step"] == 3  # type: ignore[index]
 
 
