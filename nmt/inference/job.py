@@ -28,7 +28,7 @@ Write = Callable[[bytes], None]
 def job_output(
     out: Path, job: Mapping[str, object] | None, resume: bool = False, unit: int = 1
 ) -> Iterator[tuple[Write, int]]:
-    """Open `out` for lines; gives a function that writes them, and how many are there already.
+    """Open `out` for lines; yields a function that writes them, and how many are there already.
 
     The lines go to a file beside `out`, which replaces it when the block ends without an error.
     `job` holds all that the lines depend on, as JSON values; it is written beside them, so that

@@ -140,12 +140,11 @@ class VocabLinear(Vocabulary):
         return self.weight, torch.cat([self.bias[: self.n_pieces], impossible])
 
 
-class Readout(nn.Module, abc.ABC):
-    """From a decoder step to the vector that the vocabulary layer scores."""
+class Readout(nn.Module):
+    """From a decoder step to what the vocabulary layer reads: here the hidden state itself."""
 
-    reads_context = True
+    reads_context = False
 
-    @abc.abstractmethod
     def forward(
         self,
         hidden: Float[Tensor, "*L H"],
@@ -153,6 +152,7 @@ class Readout(nn.Module, abc.ABC):
         context: Float[Tensor, "*L M"],
     ) -> Float[Tensor, "*L R"]:
         """R numbers per step, from the new state, the last piece and the context."""
+        return hidden
 
 
 class PlainReadoutConfig(Config):
@@ -166,22 +166,7 @@ class PlainReadoutConfig(Config):
 
     def build(self, hidden: int, embedding: int, context: int) -> Readout:
         """The module for a decoder of these sizes."""
-        return PlainReadout()
-
-
-class PlainReadout(Readout):
-    """The hidden state itself."""
-
-    reads_context = False
-
-    def forward(
-        self,
-        hidden: Float[Tensor, "*L H"],
-        embedded: Float[Tensor, "*L D"],
-        context: Float[Tensor, "*L M"],
-    ) -> Float[Tensor, "*L H"]:
-        """`hidden`, unchanged."""
-        return hidden
+        return Readout()
 
 
 class DeepReadoutConfig(Config):
@@ -205,6 +190,8 @@ class DeepReadoutConfig(Config):
 
 class DeepReadout(Readout):
     """t = maxout(U_o s + V_o e + C_o c) (arXiv 1409.0473, appendix A.2.2; arXiv 1302.4389)."""
+
+    reads_context = True
 
     def __init__(self, config: DeepReadoutConfig, hidden: int, embedding: int, context: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""When a training state is written, which checkpoints stay, and what an error leaves saved."""
+"""When a checkpoint is written, which ones are kept, and what is saved after an error."""
 
 import contextlib
 

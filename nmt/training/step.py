@@ -51,7 +51,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What an update measured, before it changed the weights.
+    """The measurements of an update, from before it changed the weights.
 
     `nll_sum` is the cross-entropy in nats, summed over the `n_tokens` target tokens of the update.
     `grad_norm` is the L2 norm of the gradient before clipping.

@@ -16,6 +16,7 @@ from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
+from nmt.storage.atomic import write_json
 from nmt.training.validation import mean_loss
 from nmt.types import EvalExample, Translation
 
@@ -75,7 +76,7 @@ def measure(run: Path, anew: bool = False) -> Measured:
         looks=looks_of(forced(translator, examples)),
         hyp_texts=list(evaluation.hyp_texts),
     )
-    directory.write_json(FILE, {"format": _FORMAT, **asdict(measured)})
+    write_json(run / FILE, {"format": _FORMAT, **asdict(measured)})
     return measured
 
 
