@@ -70,7 +70,7 @@ def job_output(
 
 @dataclass
 class _Note:
-    """The file that says which job an unfinished output is of; absent if `job` is None."""
+    """The file that names the job of an unfinished output; absent if `job` is None."""
 
     path: Path
     job: Mapping[str, object] | None

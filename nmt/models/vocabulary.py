@@ -58,7 +58,7 @@ class Vocabulary(nn.Module, abc.ABC):
         as many logits as fit a cache.
         """
         logits = self.table_logits(features)
-        yield from logits.split(max(1, n_numbers // logits.shape[1]))
+        yield from torch.split(logits, max(1, n_numbers // logits.shape[1]))
 
     def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
         """The logits."""

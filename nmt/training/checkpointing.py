@@ -52,7 +52,7 @@ class Checkpointer:
         self._rng_before_update = torch_rng(self._state.device)
 
     def end_update(self) -> None:
-        """Weights, optimiser, counters and generators belong together again."""
+        """Mark the state as consistent: weights, optimiser and counters are of one step again."""
         self._state.is_consistent, self._rng_before_update = True, None
 
     def rescue(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a run stands, which batches come next, and whether it is over."""
+"""The progress of a run: its counters, its next batches, and whether it is over."""
 
 import math
 from dataclasses import dataclass, field

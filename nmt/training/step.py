@@ -101,7 +101,7 @@ def train_step(
     device = next(model.parameters()).device
     scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    n_tokens = _count_tokens(micro_batches)
+    n_tokens = sum(batch.n_tokens for batch in micro_batches)
     nll_sums = []
     try:
         for batch in micro_batches:
@@ -119,11 +119,6 @@ def train_step(
     finally:
         optimizer.zero_grad(set_to_none=True)
     return result
-
-
-def _count_tokens(micro_batches: Sequence[MicroBatch]) -> int:
-    """Target tokens of the whole update, by which its loss is divided."""
-    return sum(batch.n_tokens for batch in micro_batches)
 
 
 def _fetch(nll_sums: Sequence[Tensor], n_tokens: int, grad_norm: Tensor) -> StepResult:

@@ -26,7 +26,7 @@ from nmt.training.validation import ValidationResult
 
 
 class Trainer:
-    """Trains `state` on `data` as `config` says, from where its progress stands."""
+    """Trains `state` on `data` by `config`, from its present progress."""
 
     def __init__(
         self,
