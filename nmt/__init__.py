@@ -8,11 +8,12 @@ import importlib
 
 __version__ = "0.1.0"
 
-__all__ = ["RunConfig", "Translator", "evaluate", "load_config", "train"]
+__all__ = ["RunConfig", "Translator", "divide_threads", "evaluate", "load_config", "train"]
 
 _MODULES = {
     "RunConfig": "nmt.config",
     "Translator": "nmt.inference.translator",
+    "divide_threads": "nmt.inference.parallel",
     "evaluate": "nmt.evaluation.evaluate",
     "load_config": "nmt.config",
     "train": "nmt.training.loop",

@@ -2,9 +2,10 @@
 # but there they would let every module that reads nmt.__version__ depend on all of the package.
 from nmt.config import RunConfig, load_config
 from nmt.evaluation.evaluate import evaluate
+from nmt.inference.parallel import divide_threads
 from nmt.inference.translator import Translator
 from nmt.training.loop import train
 
-__all__ = ["RunConfig", "Translator", "evaluate", "load_config", "train"]
+__all__ = ["RunConfig", "Translator", "divide_threads", "evaluate", "load_config", "train"]
 
 __version__: str

@@ -69,8 +69,8 @@ def make_run() -> None:
     tokenizers.save(run.tokenizer_path)
     torch.manual_seed(2)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    run.save_checkpoint(1, model.state_dict(), {}, {"step": 1})
-    run.point({"best": 1, "last": 1})
+    run.checkpoint_folder.save(1, model.state_dict(), {}, {"step": 1})
+    run.checkpoint_folder.point({"best": 1, "last": 1})
 
 
 def write(name: str, content: str | bytes) -> Callable[[], object]:

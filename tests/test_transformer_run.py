@@ -91,5 +91,5 @@ def test_another_layer_can_be_asked_of_a_trained_run(folder: Path, tmp_path: Pat
 def test_the_run_says_what_it_is(folder: Path) -> None:
     config = load_config(folder / "run" / "config.yaml")
     assert config.model == TransformerConfig.model_validate(MODEL)
-    state = RunDirectory(folder / "run").load_state("last")
+    state = RunDirectory(folder / "run").checkpoint_folder.load("last")
     assert "decoder.layers.1.source.W_k.weight" in state.model_tensors

@@ -12,7 +12,8 @@ from nmt.bench.speed_report import Row, Section
 from nmt.bench.timing import Timed, Work, in_turn, speedup
 from nmt.decoding.search import SearchConfig, search
 from nmt.device import autocast
-from nmt.models.base import Seq2Seq, Vocabulary
+from nmt.models.base import Seq2Seq
+from nmt.models.vocabulary import Vocabulary
 from nmt.text.vocabulary import EOS_ID
 
 
@@ -34,7 +35,6 @@ class Decoder:
     def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
         self.device = plan.device
         self.precision = variant.precision
-        self.tgt_vocab = material.tgt_vocab
         self.model = forbid_end(plan.build(variant, material.src_vocab, material.tgt_vocab)).eval()
         self.factor = material.amount.tgt / material.amount.src
 
@@ -44,7 +44,7 @@ class Decoder:
         n_pieces = 0
         for batch in material.batches:
             with autocast(self.device, self.precision):
-                found = search(self.model, batch.src_ids, batch.src_lengths, config, self.tgt_vocab)
+                found = search(self.model, batch.src_ids, batch.src_lengths, config)
             n_pieces += sum(len(hypotheses[0].ids) for hypotheses in found)
         return n_pieces
 

@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
 from nmt.models.recurrent.rnn import RNNConfig
+from nmt.models.vocabulary import Vocabulary
 from nmt.ops.masks import softmax_where
 from nmt.text.vocabulary import PAD_ID
 
@@ -33,7 +34,16 @@ class _Output(nn.Linear, Vocabulary):
 
     backend = "reference"
 
-    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+    def __init__(self, size: int, n_pieces: int) -> None:
+        super().__init__(size, n_pieces)
+        self.n_pieces = n_pieces
+
+    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
+        """See Vocabulary."""
+        logits: Tensor = self(features)
+        return logits
+
+    def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
         """See Vocabulary."""
         return self.weight, self.bias
 

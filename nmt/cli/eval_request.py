@@ -38,12 +38,13 @@ class EvalRequest:
     """The flags of `nmt eval`; None stands for the default.
 
     Without `hyp` the run translates `src`, or else `split` of its data. With `hyp` the lines of
-    that file are scored; with `refs` too, no run is needed. `overrides` and then `search` set keys
-    of the run's SearchConfig. `baseline` is an earlier translation of the same lines. `out` is
-    where the caller will write the new one.
+    that file are scored; with `refs` too, no run is needed. `lang`, or else the run or the name of
+    the file, gives the language of `scoring`. `overrides` and then `search` set keys of the run's
+    SearchConfig. `baseline` is an earlier translation of the same lines. `out` is where the caller
+    will write the new one.
     """
 
-    scoring: Scoring = field(default_factory=Scoring)
+    scoring: Scoring
     run: Path | None = None
     checkpoint: str | None = None
     split: str | None = None

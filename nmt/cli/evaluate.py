@@ -96,7 +96,7 @@ def evaluate(
 
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
-        scoring=Scoring(metrics, n_bootstrap=n_bootstrap, tokenize=tokenize, as_is=as_is),
+        scoring=Scoring(lang or "", metrics, n_bootstrap, tokenize, as_is),
         run=run,
         checkpoint=checkpoint,
         split=split,

@@ -7,7 +7,6 @@ import atexit
 import contextlib
 import gc
 import os
-import threading
 from collections.abc import Iterator
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -34,27 +33,12 @@ def configure_process(threads: int | None = None) -> None:
     """Set the allocator and torch's threads (None: torch's choice), before any matrix product."""
     import torch
 
+    from nmt.inference.parallel import divide_threads
+
     configure_memory()
     if threads is not None:
         torch.set_num_threads(threads)
     divide_threads()
-
-
-def divide_threads() -> None:
-    """Give threads that begin from now on a share of torch's threads; this thread keeps all.
-
-    Searches then run side by side (nmt/inference/parallel.py). `set_num_threads` applies to the
-    thread that calls it and to later ones, so another thread calls it.
-    """
-    import torch
-
-    from nmt.inference.parallel import MAX_WORKERS
-
-    n_threads = torch.get_num_threads()
-    share = n_threads // min(n_threads, MAX_WORKERS)
-    setter = threading.Thread(target=torch.set_num_threads, args=(share,))
-    setter.start()
-    setter.join()
 
 
 def configure_memory() -> None:

@@ -13,7 +13,6 @@ differ by rounding (about 1e-6) between batch sizes, and with them the choice be
 candidates that are closer than that.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +22,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.decoding.back_pointers import BackPointers, Candidates, SearchStep, length_penalty
-from nmt.device import CACHED_NUMBERS
 from nmt.models.base import Seq2Seq, State, StepOutput
-from nmt.ops.backend import operations
 from nmt.ops.masks import keep_from_lengths
 from nmt.settings.base import Config, conflict_error
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -105,7 +102,6 @@ def search(
     src_ids: Int[Tensor, "B S"],
     src_lengths: Int[Tensor, " B"],
     config: SearchConfig,
-    vocab_size: int,
     on_step: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence, best first.
@@ -117,10 +113,10 @@ def search(
     score never exceeds total / lp(bound). A sentence has fewer than `n_best` hypotheses only
     where fewer sequences exist.
 
-    `src_ids` end with eos, padding follows. `vocab_size` counts the real target pieces: pad, bos
-    and ids from `vocab_size` on are never produced. The model should be in eval mode. `on_step`
-    is called before each step; an exception that it raises ends the search. Raises NMTError for a
-    sentence without a hypothesis, which happens if the model's logits are NaN.
+    `src_ids` end with eos, padding follows; pad and bos are never produced. The model should be in
+    eval mode. `on_step` is called before each step; an exception that it raises ends the search.
+    Raises NMTError for a sentence without a hypothesis, which happens if the model's logits are
+    NaN.
     """
     if src_ids.shape[0] == 0:
         return []
@@ -133,7 +129,7 @@ def search(
             on_step()
         return model.step(last_ids, state)
 
-    return search_from(step, state, first_ids, src_lengths.tolist(), config, vocab_size)
+    return search_from(step, state, first_ids, src_lengths.tolist(), config)
 
 
 @torch.inference_mode()
@@ -143,7 +139,6 @@ def search_from(
     first_ids: Int[Tensor, " B"],
     src_lengths: Sequence[int],
     config: SearchConfig,
-    vocab_size: int,
 ) -> list[list[Hypothesis]]:
     """`search` from B initial states, whatever memory their decoder attends to.
 
@@ -158,7 +153,7 @@ def search_from(
         totals=torch.zeros(len(bounds), dtype=_total_dtype(device), device=device),
         state=state,
     )
-    steps = _search_steps(step, rows, bounds, config, vocab_size)
+    steps = _search_steps(step, rows, bounds, config)
     return BackPointers(steps).n_best(src_lengths, config.n_best, config.length_penalty)
 
 
@@ -167,7 +162,7 @@ def _total_dtype(device: torch.device) -> torch.dtype:
 
 
 def _search_steps(
-    step: StepFunction, rows: _Rows, bounds: Sequence[int], config: SearchConfig, vocab_size: int
+    step: StepFunction, rows: _Rows, bounds: Sequence[int], config: SearchConfig
 ) -> list[SearchStep]:
     """All steps, until no row can change the n best hypotheses.
 
@@ -183,8 +178,8 @@ def _search_steps(
     steps: list[SearchStep] = []
     for length in range(1, max(bounds) + 1):
         out = step(rows.last_ids, rows.state)
-        top_pieces = _top_pieces(out, config.beam, forbidden_ids, vocab_size)
-        candidates = _extend(rows, *top_pieces, len(bounds), config.beam)
+        top = out.vocabulary.top_k_log_probs(out.features, config.beam, forbidden_ids)
+        candidates = _extend(rows, *top, len(bounds), config.beam)
         exists = candidates.totals > -torch.inf
         finished = exists & (candidates.ids == EOS_ID)
         cut = exists & ~finished & (length_bounds == length)
@@ -239,20 +234,3 @@ def _extend(
         totals=ordered.values[:, :beam],
         parents=parents,
     )
-
-
-def _top_pieces(
-    out: StepOutput, beam: int, forbidden_ids: Int[Tensor, " N"], vocab_size: int
-) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """The log-probabilities and ids of each row's `beam` most probable allowed pieces.
-
-    A CPU takes a few rows at a time, so that their logits stay in its cache.
-    """
-    # Twice the cache's size was faster than once: it halves the number of small operations.
-    n_numbers = 2 * CACHED_NUMBERS if out.features.device.type == "cpu" else sys.maxsize
-    own = operations(out.vocabulary.backend, out.features)
-    top = [
-        own.top_k_log_probs(logits, min(beam, logits.shape[1]), forbidden_ids, vocab_size)
-        for logits in out.vocabulary.in_parts(out.features, n_numbers)
-    ]
-    return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])

@@ -55,14 +55,15 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """The settings of scoring: keys of METRICS, the target language, and bootstrap resamples.
+    """How to score: the target language, keys of METRICS, and the number of bootstrap resamples.
 
-    `tokenize` is sacreBLEU's tokenisation for BLEU (None: that of the language). With `as_is`,
-    typography and Unicode form of both sides are compared as they are (see typography.py).
+    `tgt_lang` is "" where the language is not known. `tokenize` is sacreBLEU's tokenisation for
+    BLEU (None: that of the language). With `as_is`, typography and Unicode form of both sides are
+    compared as they are (see typography.py).
     """
 
+    tgt_lang: str
     metrics: tuple[str, ...] = ("bleu",)
-    tgt_lang: str = "fr"
     n_bootstrap: int = DEFAULT_BOOTSTRAP
     tokenize: str | None = None
     as_is: bool = False

@@ -28,7 +28,7 @@ Write = Callable[[bytes], None]
 def job_output(
     out: Path, job: Mapping[str, object] | None, resume: bool = False, unit: int = 1
 ) -> Iterator[tuple[Write, int]]:
-    """Open `out` for lines; gives a function that writes them, and how many are there already.
+    """Open `out` for lines; yields a function that writes them, and how many are there already.
 
     The lines go to a file beside `out`, which replaces it when the block ends without an error.
     `job` holds all that the lines depend on, as JSON values; it is written beside them, so that
@@ -70,7 +70,7 @@ def job_output(
 
 @dataclass
 class _Note:
-    """The file that says which job an unfinished output is of; absent if `job` is None."""
+    """The file that names the job of an unfinished output; absent if `job` is None."""
 
     path: Path
     job: Mapping[str, object] | None

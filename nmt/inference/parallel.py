@@ -25,14 +25,29 @@ def n_workers(device: torch.device) -> int:
 
     Torch counts threads per thread that calls it. If this thread computes with 8, and one that
     begins now would with 2, then 4 workers use the same 8. By default both counts are the same,
-    which leaves one worker. A process that wants more divides its threads once, as the command
-    line does (nmt/cli/process.py); this library never sets them.
+    which leaves one worker; `divide_threads` makes them differ.
     """
     if device.type != "cpu":
         return 1
     with ThreadPoolExecutor(1) as pool:
         threads_each = pool.submit(torch.get_num_threads).result()
     return max(1, min(torch.get_num_threads() // threads_each, MAX_WORKERS))
+
+
+def divide_threads() -> None:
+    """Have translations on a CPU searched side by side, from now on in the whole process.
+
+    Threads that begin later get a share of torch's threads; the calling thread keeps all. This is
+    a setting of the process: other work that it does with torch in later threads has the share
+    too. Call it once, at the start, after `torch.set_num_threads` if that is called. The command
+    line does so; nothing else in this library does.
+    """
+    n_threads = torch.get_num_threads()
+    share = n_threads // min(n_threads, MAX_WORKERS)
+    # set_num_threads applies to the thread that calls it and to later ones: another one calls it.
+    setter = threading.Thread(target=torch.set_num_threads, args=(share,))
+    setter.start()
+    setter.join()
 
 
 def parallel_map(

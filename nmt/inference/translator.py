@@ -33,9 +33,9 @@ _BATCHES_PER_CHUNK = 16
 class Translator:
     """Translates any number of texts, of any length, with one model.
 
-    Texts are sorted by length and searched in batches, which may run side by side on a CPU
-    (parallel.py). Translations come back in the order of the texts. The other texts of a batch
-    change a translation by rounding at most (decoding/search.py).
+    Texts are sorted by length and searched in batches. On a CPU these run side by side once the
+    process has called `nmt.divide_threads`. Translations come back in the order of the texts. The
+    other texts of a batch change a translation by rounding at most (decoding/search.py).
 
     The model is put in eval mode and must be on `device`. With `int8` a quantized copy translates
     (models/quantized.py): it is faster on a CPU, and less exact. Raises ConfigError for `int8` on
@@ -127,11 +127,10 @@ class Translator:
 
     def _search(self, sources: Sequence[Encoded], config: SearchConfig) -> list[list[Hypothesis]]:
         """The n best hypotheses of each source; none for an empty one."""
-        vocab_size = len(self.tokenizers.tgt.vocab)
 
         def search_batch(batch: Sequence[int], check: CheckCancelled) -> list[list[Hypothesis]]:
             src_ids, lengths = self._padded([sources[i] for i in batch])
-            return beam_search(self.model, src_ids, lengths, config, vocab_size, check)
+            return beam_search(self.model, src_ids, lengths, config, check)
 
         sizes = [len(source.ids) for source in sources]
         workers = n_workers(self.device)

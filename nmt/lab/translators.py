@@ -83,7 +83,7 @@ def train(
     model = build_model(config, len(_SRC_WORDS), len(_TGT_WORDS)).train()
     assert isinstance(model, RNNSeq2Seq)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
-    settings = StepSettings(len(_TGT_WORDS), clip_norm=1.0)
+    settings = StepSettings(clip_norm=1.0)
     chance = random.Random(f"training {options.seed}")
     for update in range(options.updates):
         for group in optimizer.param_groups:
@@ -144,7 +144,7 @@ class Translations:
 def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
     """Score greedy translations of the pairs' English against their French, word by word."""
     src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
-    best = [found[0] for found in search(model, src, lengths, _SEARCH, len(_TGT_WORDS))]
+    best = [found[0] for found in search(model, src, lengths, _SEARCH)]
     hyps = [[_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID] for hyp in best]
     refs = [list(pair.french) for pair in pairs]
     places = [zip_longest(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]

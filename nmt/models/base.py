@@ -6,14 +6,13 @@ K key size, N heads, V vocabulary.
 """
 
 import abc
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from nmt.ops.backend import BackendName
+from nmt.models.vocabulary import Vocabulary
 
 _Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lone method
 
@@ -73,34 +72,6 @@ class Surrogate(abc.ABC):
         """
 
 
-class Vocabulary(nn.Module, abc.ABC):
-    """The last layer: from a step's R features to a score for every piece.
-
-    Its backend also computes the loss and the search, which start at this layer.
-    """
-
-    backend: BackendName = "auto"
-
-    @abc.abstractmethod
-    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
-        """The logits."""
-
-    @abc.abstractmethod
-    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
-        """Weight and bias of the layer, for a loss that never holds all logits."""
-
-    def in_parts(
-        self, features: Float[Tensor, "B R"], n_numbers: int
-    ) -> Iterator[Float[Tensor, "_ V"]]:
-        """The logits of some rows at a time, in order; about `n_numbers` logits each time.
-
-        One product of all rows is faster than several. The operations after it are faster on as
-        many logits as fit a cache.
-        """
-        logits = self(features)
-        yield from logits.split(max(1, n_numbers // logits.shape[1]))
-
-
 @dataclass(frozen=True)
 class StepOutput:
     """One decoding step: what the vocabulary layer reads, where it looked, and the state after it.
@@ -148,8 +119,7 @@ class Seq2Seq(nn.Module, abc.ABC):
 
     Laws (tests/laws): `forward` equals `encode`, `init_state` and T times `step`; padding is
     invisible; weights sum to 1 over the kept positions and are exactly 0 elsewhere. No method
-    stores anything on the model or changes its arguments. The V logits include the rows that
-    pad the vocabulary table to a multiple of 64; these are so low that their probability is 0.
+    stores anything on the model or changes its arguments.
     """
 
     @abc.abstractmethod

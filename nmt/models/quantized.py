@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Int, Int32
 from torch import Tensor, nn
 
-from nmt.models.base import Seq2Seq, Vocabulary
+from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, LSTMCell
-from nmt.models.recurrent.encoder import EncoderStates, PaddedGRU, PaddedLSTM, weights_by_direction
-from nmt.models.vocabulary import VocabLinear
+from nmt.models.recurrent.encoder import EncoderStates, PaddedLayers
+from nmt.models.vocabulary import VocabLinear, Vocabulary
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.directions import in_directions
 
@@ -82,21 +82,21 @@ class Int8Vocabulary(Vocabulary):
 
     def __init__(self, exact: Vocabulary) -> None:
         super().__init__()
-        self.backend = exact.backend
+        self.backend, self.n_pieces = exact.backend, exact.n_pieces
         self.linear = Int8Linear(*exact.affine(), exact.backend)
 
-    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
         """See Vocabulary."""
         logits: Tensor = self.linear(features)
         return logits
 
     def in_parts(
         self, features: Float[Tensor, "B R"], n_numbers: int
-    ) -> Iterator[Float[Tensor, "_ V"]]:
+    ) -> Iterator[Float[Tensor, "_ P"]]:
         """See Vocabulary."""
         return self.linear.in_parts(features, n_numbers)
 
-    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+    def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
         """See Vocabulary; the weight after rounding."""
         assert self.linear.bias is not None
         return self.linear.weight, self.linear.bias
@@ -124,21 +124,21 @@ def _states_of(cell: Cell, n_steps: int, x: Float[Tensor, "N I"]) -> Float[Tenso
 
 
 class Int8Layers(nn.Module):
-    """PaddedGRU or PaddedLSTM in int8."""
+    """PaddedLayers in int8."""
 
-    def __init__(self, exact: PaddedGRU | PaddedLSTM) -> None:
+    def __init__(self, exact: PaddedLayers) -> None:
         super().__init__()
-        self.kind: CellKind = "gru" if isinstance(exact, PaddedGRU) else "lstm"
+        self.kind: CellKind = exact.kind
         self.layers = nn.ModuleList(
             nn.ModuleList(
                 int8_cell(self.kind, weights, exact.backend)
-                for weights in weights_by_direction(exact, i)
+                for weights in exact.weights_by_direction(i)
             )
             for i in range(exact.num_layers)
         )
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
-        """See PaddedGRU.read."""
+        """See PaddedLayers.read."""
         finals = []
         for layer in self.layers:
             assert isinstance(layer, nn.ModuleList)
@@ -160,7 +160,7 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
         for name, layer in module.named_children():
             if isinstance(layer, VocabLinear):
                 setattr(module, name, Int8Vocabulary(layer))
-            elif isinstance(layer, PaddedGRU | PaddedLSTM):
+            elif isinstance(layer, PaddedLayers):
                 setattr(module, name, Int8Layers(layer))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
                 setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))

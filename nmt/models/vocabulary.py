@@ -1,14 +1,16 @@
-"""Tables of a vocabulary, padded to a multiple of 64 rows, and readouts."""
+"""The tables of a vocabulary, whose padding is known to this file alone, and readouts."""
 
 import abc
+import sys
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.models.base import Vocabulary
+from nmt.device import CACHED_NUMBERS
 from nmt.ops.backend import BackendName, operations
 from nmt.settings.base import Config
 
@@ -27,12 +29,69 @@ class PieceEmbedding(nn.Embedding):
         super().__init__(padded_rows(vocab_size), size)
 
 
+class Vocabulary(nn.Module, abc.ABC):
+    """The last layer of a model: from R features to the logits of the V pieces of a vocabulary.
+
+    It also computes the loss and the best pieces of a search, by its own backend. Its table may
+    have P >= V rows, for faster products; the logits of the others have probability 0, and no
+    result has them.
+    """
+
+    backend: BackendName = "auto"
+    n_pieces: int
+    """V."""
+
+    @abc.abstractmethod
+    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
+        """The logits of all rows of the table."""
+
+    @abc.abstractmethod
+    def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
+        """Weight and bias of the layer, for a loss that never holds all logits."""
+
+    def in_parts(
+        self, features: Float[Tensor, "B R"], n_numbers: int
+    ) -> Iterator[Float[Tensor, "_ P"]]:
+        """`table_logits`, some sentences at a time, in order; about `n_numbers` logits each time.
+
+        One product of all sentences is faster than several. The operations after it are faster on
+        as many logits as fit a cache.
+        """
+        logits = self.table_logits(features)
+        yield from torch.split(logits, max(1, n_numbers // logits.shape[1]))
+
+    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+        """The logits."""
+        return self.table_logits(features)[..., : self.n_pieces]
+
+    def cross_entropy(
+        self, features: Float[Tensor, "N R"], targets: Int[Tensor, " N"], smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+        """See Operations.linear_cross_entropy; the smoothing is uniform over the V pieces."""
+        own = operations(self.backend, features)
+        return own.linear_cross_entropy(features, *self.affine(), targets, self.n_pieces, smoothing)
+
+    def top_k_log_probs(
+        self, features: Float[Tensor, "B R"], k: int, banned_ids: Int[Tensor, " N"]
+    ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+        """See Operations.top_k_log_probs; K is the smaller of `k` and V.
+
+        A CPU takes a few sentences at a time, so that their logits stay in its cache.
+        """
+        # Twice the cache's size was faster than once: it halves the number of small operations.
+        n_numbers = 2 * CACHED_NUMBERS if features.device.type == "cpu" else sys.maxsize
+        own, n = operations(self.backend, features), self.n_pieces
+        parts = self.in_parts(features, n_numbers)
+        top = [own.top_k_log_probs(logits, min(k, n), banned_ids, n) for logits in parts]
+        return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])
+
+
 _IMPOSSIBLE_LOGIT = -1e4
 """exp() of it is exactly 0 in fp32, and it is finite in every dtype and under weight decay."""
 
 
 class VocabLinear(Vocabulary):
-    """Logits over a padded vocabulary; padding rows have a constant logit of probability 0.
+    """Logits W x + b; a row that pads the table has a constant logit of probability 0.
 
     `rms` is about the root mean square of the features in a trained model: 1 after a
     normalisation, less for the states of a recurrent network. The variance of the first weights
@@ -49,7 +108,7 @@ class VocabLinear(Vocabulary):
     ) -> None:
         super().__init__()
         self.backend = backend
-        self.vocab_size = vocab_size
+        self.n_pieces = vocab_size
         self.rms = rms
         self.is_tied = tied is not None
         rows = padded_rows(vocab_size)
@@ -57,7 +116,7 @@ class VocabLinear(Vocabulary):
         self.bias = nn.Parameter(torch.empty(rows))
         self.reset_parameters()
 
-    def forward(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L V"]:
+    def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
         """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
         weight, bias = self.affine()
         own = operations(self.backend, features)
@@ -74,19 +133,18 @@ class VocabLinear(Vocabulary):
         if not self.is_tied:
             nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5 / self.rms)
 
-    def affine(self) -> tuple[Float[Tensor, "V R"], Float[Tensor, " V"]]:
+    def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
         """See Vocabulary."""
-        n_padding = len(self.bias) - self.vocab_size
+        n_padding = len(self.bias) - self.n_pieces
         impossible = self.bias.new_full((n_padding,), _IMPOSSIBLE_LOGIT)
-        return self.weight, torch.cat([self.bias[: self.vocab_size], impossible])
+        return self.weight, torch.cat([self.bias[: self.n_pieces], impossible])
 
 
-class Readout(nn.Module, abc.ABC):
-    """From a decoder step to the vector that the vocabulary layer scores."""
+class Readout(nn.Module):
+    """From a decoder step to what the vocabulary layer reads: here the hidden state itself."""
 
-    reads_context = True
+    reads_context = False
 
-    @abc.abstractmethod
     def forward(
         self,
         hidden: Float[Tensor, "*L H"],
@@ -94,6 +152,7 @@ class Readout(nn.Module, abc.ABC):
         context: Float[Tensor, "*L M"],
     ) -> Float[Tensor, "*L R"]:
         """R numbers per step, from the new state, the last piece and the context."""
+        return hidden
 
 
 class PlainReadoutConfig(Config):
@@ -107,22 +166,7 @@ class PlainReadoutConfig(Config):
 
     def build(self, hidden: int, embedding: int, context: int) -> Readout:
         """The module for a decoder of these sizes."""
-        return PlainReadout()
-
-
-class PlainReadout(Readout):
-    """The hidden state itself."""
-
-    reads_context = False
-
-    def forward(
-        self,
-        hidden: Float[Tensor, "*L H"],
-        embedded: Float[Tensor, "*L D"],
-        context: Float[Tensor, "*L M"],
-    ) -> Float[Tensor, "*L H"]:
-        """`hidden`, unchanged."""
-        return hidden
+        return Readout()
 
 
 class DeepReadoutConfig(Config):
@@ -146,6 +190,8 @@ class DeepReadoutConfig(Config):
 
 class DeepReadout(Readout):
     """t = maxout(U_o s + V_o e + C_o c) (arXiv 1409.0473, appendix A.2.2; arXiv 1302.4389)."""
+
+    reads_context = True
 
     def __init__(self, config: DeepReadoutConfig, hidden: int, embedding: int, context: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What run.json says of a run: enough to know, and to type again, what was done."""
+"""The run card, run.json: the command, versions, hardware and data of a run."""
 
 import datetime
 import os
@@ -23,7 +23,7 @@ def run_card(
     data_files: Sequence[Path],
     hardware: Mapping[str, str],
 ) -> dict[str, object]:
-    """What run.json says: what ran, on what, with which versions, from which data.
+    """The content of run.json, which is enough to repeat the run.
 
     `hardware` names the device and the backend of the operations.
     """
@@ -59,7 +59,7 @@ def _version(package: str) -> str | None:
 
 
 def cpu_name() -> str:
-    """The processor as the system calls it."""
+    """The system's name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

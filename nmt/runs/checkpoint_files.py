@@ -1,7 +1,7 @@
-"""The three files of one checkpoint, and how damage to any bit of them is known.
+"""The three files of one checkpoint, with checksums (SHA-256) that reveal damage to any bit.
 
-model.safetensors (the weights), state.safetensors (the other tensors that training needs) and
-state.json: everything else, the checksums (SHA-256) of the two, and a seal over itself.
+model.safetensors has the weights, state.safetensors the other tensors of a training. state.json
+has the plain values, the checksums of both files, and a checksum of itself, the seal.
 """
 
 import errno
@@ -21,24 +21,23 @@ from nmt.storage.bounded import read_json, stay_inside
 from nmt.storage.tensor_file import Specs, check_finite, read_checked
 
 FORMAT = 2
-"""The version of state.json, which another version of nmt may not read."""
+"""The version of the format, which another version of nmt may be unable to read."""
 
 Tensors = dict[str, Tensor]
 
 MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
 
-
 _KINDS = {"seal": str, "step": int, "sha256": dict, "aliases": dict, "state": dict}
-"""The type of each value in state.json, besides its format."""
+"""The type of each value in state.json, except for `format`."""
 
 
 class DamagedCheckpointError(CheckpointError):
-    """A checkpoint's files are not what was written: an older checkpoint may be whole."""
+    """The files differ from what was written. Another checkpoint may be intact."""
 
 
 @dataclass(frozen=True)
 class StateFile:
-    """What state.json says."""
+    """The content of state.json; `aliases` are further names of tensors, by file."""
 
     step: int
     sha256: dict[str, str]
@@ -53,10 +52,10 @@ def write_files(
     state_tensors: Tensors,
     state: Mapping[str, object],
 ) -> None:
-    """Write the checkpoint into `folder`, which is empty, and have all of it on the disk."""
+    """Write a checkpoint into the empty `folder` and flush it to the disk."""
     files, aliases = {}, {}
     for name, tensors in ((MODEL, model_tensors), (STATE, state_tensors)):
-        unique, aliases[name] = _without_twins(tensors)
+        unique, aliases[name] = _without_aliases(tensors)
         raw = safetensors.torch.save(unique)
         files[name] = hashlib.sha256(raw).hexdigest()
         write_bytes(folder / name, raw)
@@ -74,7 +73,7 @@ def write_files(
 def read_state(path: Path) -> StateFile:
     """The checked content of a state.json.
 
-    Raises DamagedCheckpointError, or CheckpointError where another version wrote it.
+    Raises DamagedCheckpointError, or CheckpointError if another version wrote it.
     """
     stay_inside(path, _run_of(path), CheckpointError)
     try:
@@ -100,8 +99,8 @@ def read_state(path: Path) -> StateFile:
             raise DamagedCheckpointError(f"{path}: damaged: '{name}' is no {kind.__name__}")
     sha256, aliases = content["sha256"], content["aliases"]
     for file in (MODEL, STATE):
-        twins = aliases.get(file)
-        if not isinstance(twins, dict) or not all(isinstance(t, str) for t in twins.values()):
+        names = aliases.get(file)
+        if not isinstance(names, dict) or not all(isinstance(n, str) for n in names.values()):
             raise DamagedCheckpointError(f"{path}: damaged: aliases: no names for {file}")
         if not isinstance(sha256.get(file), str):
             raise DamagedCheckpointError(f"{path}: damaged: sha256: no checksum of {file}")
@@ -109,8 +108,7 @@ def read_state(path: Path) -> StateFile:
 
 
 Fits = Callable[[Specs, Mapping[str, str]], None]
-"""Takes the specs of all tensors, and for each alias the tensor that it names; raises an error
-where they do not fit."""
+"""f(specs of all tensors, the tensor that each alias names) raises an error if they do not fit."""
 
 
 def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Tensors:
@@ -120,14 +118,14 @@ def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Te
     that is NaN or infinite; CheckpointError for a link out of the run.
     """
     stay_inside(path, _run_of(path), CheckpointError)
-    twins = content.aliases[path.name]
+    aliases = content.aliases[path.name]
 
-    def told(specs: Specs) -> None:
+    def check(specs: Specs) -> None:
         if fits is not None:
-            fits(specs, twins)
+            fits(specs, aliases)
 
     try:
-        raw = read_checked(path, twins, told, DamagedCheckpointError)
+        raw = read_checked(path, aliases, check, DamagedCheckpointError)
     except OSError as error:
         raise _unreadable(path, error) from None
     if hashlib.sha256(raw).hexdigest() != content.sha256.get(path.name):
@@ -138,12 +136,12 @@ def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Te
         raise DamagedCheckpointError(f"{path}: damaged: {error}") from None
     if path.name == MODEL:
         check_finite(tensors, str(path), DamagedCheckpointError)
-    tensors.update({name: tensors[twin] for name, twin in twins.items()})
+    tensors.update({alias: tensors[name] for alias, name in aliases.items()})
     return tensors
 
 
 def fault(folder: Path) -> str | None:
-    """What is wrong with the checkpoint in `folder`, None where it is whole; nothing is loaded."""
+    """The first fault of the checkpoint in `folder`, or None. No tensor is loaded."""
     try:
         content = read_state(folder / JSON)
         for name in (MODEL, STATE):
@@ -184,8 +182,8 @@ def _unreadable(path: Path, error: OSError) -> CheckpointError:
     return kind(f"{path}: cannot be read: {error.strerror}")
 
 
-def _without_twins(tensors: Tensors) -> tuple[Tensors, dict[str, str]]:
-    """The tensors without those that are another one's storage, and the name of that other."""
+def _without_aliases(tensors: Tensors) -> tuple[Tensors, dict[str, str]]:
+    """The tensors, each under its first name alone, and the first name of each further name."""
     unique: Tensors = {}
     aliases: dict[str, str] = {}
     first: dict[object, str] = {}

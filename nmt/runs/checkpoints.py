@@ -1,4 +1,4 @@
-"""Checkpoints on disk: each appears whole or not at all, and none is ever a pickle.
+"""Checkpoints on disk: each appears complete or not at all, and none is a pickle.
 
 A checkpoint is a folder `step-000123` of three files (runs/checkpoint_files.py). The file
 labels.json beside it says which one is `best` and which `last`. A damaged checkpoint that a
@@ -39,7 +39,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """What a checkpoint holds; tensors are on the CPU, tied ones share their storage again."""
+    """The content of a checkpoint. Tensors are on the CPU; tied ones share their storage."""
 
     step: int
     model_tensors: Tensors
@@ -54,7 +54,7 @@ class CheckpointFolder:
     path: Path
 
     def steps(self) -> list[int]:
-        """The steps there are checkpoints of, ascending."""
+        """The steps that have a checkpoint, ascending."""
         if not self.path.is_dir():
             return []
         folders = (p for p in self.path.iterdir() if p.is_dir() and not p.is_symlink())
@@ -62,7 +62,7 @@ class CheckpointFolder:
         return sorted(int(match[1]) for match in found if match)
 
     def labels(self) -> dict[str, int]:
-        """The steps of best and last, where there are such checkpoints."""
+        """The step of each label, `best` and `last`, that is set."""
         return read_labels(self.path)
 
     def folder_of(self, step: int) -> Path:
@@ -70,7 +70,7 @@ class CheckpointFolder:
         return self.path / f"step-{step:06d}"
 
     def clear_leftovers(self) -> None:
-        """Remove what a killed save left behind, and bring back what it was about to replace."""
+        """Remove the leftovers of a killed save, and restore a checkpoint that it was replacing."""
         if not self.path.is_dir():
             return
         for entry in list(self.path.iterdir()):
@@ -83,11 +83,12 @@ class CheckpointFolder:
     def save(
         self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
     ) -> Path:
-        """Write the checkpoint of `step`; `state` is fit for JSON. Returns its folder.
+        """Write the checkpoint of `step`; `state` has JSON values. Returns its folder.
 
-        Written aside, flushed to the disk, then renamed: whenever the process dies, the folder
-        is whole or absent. A checkpoint of the same step is replaced. Where the disk refuses,
-        OSError with its file's name; nothing is left aside as far as the disk allows.
+        The files are written to a temporary folder, flushed to the disk and renamed: if the
+        process dies, the checkpoint is complete or absent. A checkpoint of the same step is
+        replaced. Raises OSError, which names the file; the temporary folder is then removed if
+        the disk allows it.
         """
         final = self.folder_of(step)
         aside = self.path / f"{ASIDE}{final.name}"
@@ -103,7 +104,7 @@ class CheckpointFolder:
         return final
 
     def _undo(self, aside: Path, final: Path) -> None:
-        """After a save that the disk refused, as far as it lets us: as it was before."""
+        """Restore the folder, as far as the disk allows, after a save that failed."""
         replaced = self.path / f"{_REPLACED}{final.name}"
         with contextlib.suppress(OSError):
             if replaced.exists() and not final.exists():
@@ -116,8 +117,8 @@ class CheckpointFolder:
         if final.exists():
             if replaced.exists():
                 remove(replaced)
-            # Killed after this rename, the older checkpoint is at `replaced`: `find` reads it
-            # there, and `clear_leftovers` brings it back.
+            # If the process dies after this rename, `find` reads the older checkpoint at
+            # `replaced`, and `clear_leftovers` restores it.
             os.rename(final, replaced)
         os.rename(aside, final)
         flush(self.path)
@@ -125,7 +126,7 @@ class CheckpointFolder:
             remove(replaced)
 
     def set_labels(self, labels: Mapping[str, int]) -> None:
-        """Make these the only labels, each for the checkpoint of its step, in one atomic move."""
+        """Replace all labels atomically. Raises CheckpointError for a step without checkpoint."""
         for label, step in labels.items():
             if not self.folder_of(step).is_dir():
                 raise CheckpointError(
@@ -134,12 +135,12 @@ class CheckpointFolder:
         write_labels(self.path, labels)
 
     def point(self, labels: Mapping[str, int]) -> None:
-        """Set these labels; another one stays as long as its checkpoint is there."""
+        """Set these labels. Another one is kept if its checkpoint exists."""
         others = {k: step for k, step in self.labels().items() if self.folder_of(step).is_dir()}
         self.set_labels({**others, **labels})
 
     def prune(self, keep: Iterable[int]) -> None:
-        """Delete all checkpoints but those of the steps `keep` and those with a label."""
+        """Delete all checkpoints except those of the steps `keep` and those with a label."""
         for step in sorted({*self.steps()} - {*keep, *self.labels().values()}):
             folder = self.folder_of(step)
             doomed = self.path / f"{_DOOMED}{folder.name}"
@@ -150,7 +151,7 @@ class CheckpointFolder:
             remove(doomed)
 
     def set_aside(self, step: int) -> Path:
-        """Give a damaged checkpoint a name that nothing looks for. Returns its folder."""
+        """Rename a damaged checkpoint, so that nothing reads it. Returns its new folder."""
         damaged = self.path / f"{_DAMAGED}{self.folder_of(step).name}"
         if damaged.exists():
             remove(damaged)
@@ -175,14 +176,14 @@ class CheckpointFolder:
         raise self._absent(which, step)
 
     def _step_of(self, which: str) -> int | None:
-        """The step that a number, a folder's name or a label means; None for anything else."""
+        """The step of a label, a folder's name or a number; None for another text."""
         if which in LABELS:
             return self.labels().get(which)
         match = STEP_NAME.fullmatch(which) or _NUMBER.fullmatch(which)
         return int(match[1]) if match else None
 
     def _absent(self, which: str, step: int | None) -> CheckpointError:
-        """The error that there is no checkpoint `which`, a name for that of `step`."""
+        """The error for a checkpoint `which`, of `step`, that does not exist."""
         steps = self.steps()
         if which in LABELS and step is not None:
             reason = f" (it points to {self.folder_of(step).name}, which is gone)"
@@ -201,16 +202,16 @@ class CheckpointFolder:
     def load(self, which: str) -> CheckpointState:
         """All of a checkpoint, checked against its checksums.
 
-        Raises CheckpointError, naming where it is damaged those that are whole.
+        Raises CheckpointError; for a damaged checkpoint it names the intact ones.
         """
         return self._read(which, _load)
 
     def load_weights(self, which: str, fits: Fits | None = None) -> tuple[int, Tensors]:
-        """The step and the model's tensors alone, which is all that translation needs.
+        """The step and the model's tensors, which is all that translation needs.
 
-        `fits` is called before any tensor is loaded (read_tensors). Raises as `load`
-        does. What a label points to is never replaced by another checkpoint here: a result must
-        come from the model that was asked for.
+        `fits` is called before any tensor is loaded (read_tensors). Raises as `load` does: a
+        damaged checkpoint is never replaced by another, for a result must come from the requested
+        model.
         """
 
         def read(folder: Path) -> tuple[int, Tensors]:
@@ -220,9 +221,9 @@ class CheckpointFolder:
         return self._read(which, read)
 
     def _read(self, which: str, read: Callable[[Path], _Read]) -> _Read:
-        """What `read` makes of the folder that `which` means.
+        """The result of `read` for the folder of `which`.
 
-        Read again where a training moved the label on meanwhile and deleted that folder.
+        It is read again if a training has meanwhile moved the label and deleted that folder.
         """
         while True:
             folder = self.find(which)
@@ -233,9 +234,9 @@ class CheckpointFolder:
                     raise self._naming_others(error, folder) from None
 
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
-        """The newest checkpoint that is whole, and by step what is wrong with those after it.
+        """The newest intact checkpoint, and the faults of newer ones by step.
 
-        Raises CheckpointError where there is none, or where another version of nmt wrote it.
+        Raises CheckpointError if none is intact, or if another version of nmt wrote it.
         """
         faults: dict[int, str] = {}
         for step in reversed(self.steps()):
@@ -251,7 +252,7 @@ class CheckpointFolder:
         )
 
     def _naming_others(self, error: DamagedCheckpointError, folder: Path) -> DamagedCheckpointError:
-        """`error`, about `folder`, with the names of the checkpoints that are whole."""
+        """`error` about `folder`, extended by the names of the intact checkpoints."""
         names = [self.folder_of(step).name for step in self.steps()]
         whole = [n for n in names if n != folder.name and fault(self.path / n) is None]
         others = f"whole are: {', '.join(whole)}" if whole else "no other is whole"
@@ -259,7 +260,7 @@ class CheckpointFolder:
 
 
 def _content(folder: Path) -> StateFile:
-    """What state.json says. Raises DamagedCheckpointError where it is that of another step."""
+    """The content of state.json. Raises DamagedCheckpointError if it is of another step."""
     content = read_state(folder / JSON)
     if folder.name.removeprefix(_REPLACED) != f"step-{content.step:06d}":
         raise DamagedCheckpointError(f"{folder / JSON}: damaged: it says step {content.step}")

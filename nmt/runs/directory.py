@@ -1,26 +1,24 @@
-"""The run directory: all that a run made, in one folder that can be copied and still translates.
+"""The run directory: one folder with all that a run made, which can be copied elsewhere.
 
 runs/NAME/config.yaml   the resolved config        run.json       versions, command, hardware
           tokenizer/    the tokenizers             metrics.jsonl, train.log
           checkpoints/step-000123/                 checkpoints/labels.json: best and last
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError
-from nmt.runs.checkpoint_files import Tensors
-from nmt.runs.checkpoints import CheckpointFolder, CheckpointState
+from nmt.runs.checkpoints import CheckpointFolder
 from nmt.runs.sealed_config import load_sealed, write_sealed
-from nmt.storage.atomic import flush, remove_leftovers, write_json
+from nmt.storage.atomic import flush, remove_leftovers
 from nmt.storage.bounded import read_json, stay_inside
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The paths of a run and the ways to write them whole."""
+    """The paths of a run, its config and its checkpoints."""
 
     path: Path
 
@@ -40,10 +38,9 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """The run at `path`, without the leftovers of killed writes.
+        """Open the run at `path` for writing, and remove the leftovers of killed writes.
 
-        Only for its one writer, who holds the lock: a reader opens a `TrainedRun`, which
-        changes nothing.
+        The caller holds the run's lock. A reader opens a `TrainedRun`, which changes nothing.
         """
         run = cls(path)
         run.check_exists()
@@ -82,14 +79,14 @@ class RunDirectory:
 
     @property
     def own_files(self) -> list[Path]:
-        """All that is in the run but its evaluations: what no other output may replace."""
+        """All paths in the run except its evaluations; no other output may replace them."""
         tops = [path for path in self.path.iterdir() if path.name != "eval"]
         return [path for top in tops for path in (top, *top.rglob("*"))]
 
     def load_config(self) -> RunConfig:
-        """The config of the run, as its file says.
+        """The config of the run.
 
-        Raises CheckpointError if the file was changed since, or lies outside of the run.
+        Raises CheckpointError if config.yaml was changed, or is a link out of the run.
         """
         stay_inside(self.config_path, self.path, CheckpointError)
         return load_sealed(self.config_path)
@@ -98,10 +95,6 @@ class RunDirectory:
         """Write config.yaml, with its checksum."""
         write_sealed(self.config_path, config)
 
-    def write_json(self, name: str, value: object) -> None:
-        """Write the run's file `name` atomically."""
-        write_json(self.path / name, value)
-
     def read_json(self, name: str) -> object:
         """The content of the run's file `name`; CheckpointError if it is missing or damaged."""
         path = self.path / name
@@ -109,21 +102,3 @@ class RunDirectory:
             return read_json(path, CheckpointError)
         except FileNotFoundError:
             raise CheckpointError(f"{path}: no such file") from None
-
-    def save_checkpoint(
-        self, step: int, model_tensors: Tensors, state_tensors: Tensors, state: Mapping[str, object]
-    ) -> Path:
-        """See CheckpointFolder.save; follow it by `point({"last": step})`."""
-        return self.checkpoint_folder.save(step, model_tensors, state_tensors, state)
-
-    def point(self, labels: Mapping[str, int]) -> None:
-        """Make `best`, `last` or both mean the checkpoints of these steps."""
-        self.checkpoint_folder.point(labels)
-
-    def prune(self, keep: Iterable[int]) -> None:
-        """Delete all checkpoints but those of the steps `keep`, and best and last."""
-        self.checkpoint_folder.prune(keep)
-
-    def load_state(self, which: str = "last") -> CheckpointState:
-        """All that training needs to go on from a checkpoint."""
-        return self.checkpoint_folder.load(which)

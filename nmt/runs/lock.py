@@ -1,4 +1,4 @@
-"""One writer a run: a lock that the kernel releases when its process dies, however it dies."""
+"""One writer per run: a lock that the kernel releases when its process ends in any way."""
 
 import contextlib
 import json
@@ -12,15 +12,15 @@ from nmt.storage.atomic import NO_FOLLOW, lock
 from nmt.storage.bounded import BINARY
 
 LOCK_NAME = "run.lock"
-"""The file in the run directory that is locked; it stays there, and means nothing unlocked."""
+"""The file in the run directory that is locked. It stays there; unlocked it means nothing."""
 
 
 @contextlib.contextmanager
 def run_lock(folder: Path) -> Iterator[str | None]:
     """Hold the run directory `folder`, which is made if need be, for this process alone.
 
-    Gives None, or a line that says why this file system has no locks; then nothing guards the run.
-    Raises CheckpointError where another process trains there, naming it.
+    Yields None, or a line that says why this file system has no locks; then nothing guards the run.
+    Raises CheckpointError, which names the process, if another one trains there.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

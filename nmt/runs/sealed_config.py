@@ -1,4 +1,4 @@
-"""The config.yaml of a run, below its checksum, by which any change is noticed."""
+"""The config.yaml of a run, whose first line is a checksum that reveals any change."""
 
 import hashlib
 from pathlib import Path
@@ -10,11 +10,11 @@ from nmt.settings.yaml_text import read_text
 from nmt.storage.atomic import write_text
 
 _SEAL = "# sha256 of the lines below: "
-"""With their checksum, the first line of a run's config.yaml: a comment to any reader of YAML."""
+"""The first line of a run's config.yaml, before the checksum: a comment in YAML."""
 
 
 def sealed(text: str) -> str:
-    """`text` below its checksum."""
+    """`text` after a line with its checksum."""
     return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 

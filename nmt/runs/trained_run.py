@@ -14,7 +14,7 @@ from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
-from nmt.storage.tensor_file import Specs, specs_of
+from nmt.storage.tensor_file import Specs, spec_faults, specs_of
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import FilePath
 
@@ -73,12 +73,12 @@ class TrainedRun:
         sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
         expected, ties = _specs_of_model(self.config.model, sizes, self.directory.config_path)
 
-        def check(specs: Specs, twins: Mapping[str, str]) -> None:
+        def check(specs: Specs, aliases: Mapping[str, str]) -> None:
             _compare(expected, specs, str(folder))
-            for name, twin in twins.items():
-                if ties[name] != ties[twin]:
+            for alias, name in aliases.items():
+                if ties[alias] != ties[name]:
                     raise CheckpointError(
-                        f"{folder}: does not fit config.yaml: its {name} and {twin} are one "
+                        f"{folder}: does not fit config.yaml: its {alias} and {name} are one "
                         "tensor, and two in the model"
                     )
 
@@ -112,18 +112,6 @@ def _specs_of_model(
 
 
 def _compare(expected: Specs, got: Specs, where: str) -> None:
-    problems = [
-        *(f"lacks {name}" for name in expected.keys() - got.keys()),
-        *(f"has {name[:99]!r}, which the model does not" for name in got.keys() - expected.keys()),
-        *(
-            f"{name}: got {got[name]}, allowed: {expected[name]}"
-            for name in expected.keys() & got.keys()
-            if got[name] != expected[name]
-        ),
-    ]
-    if problems:
-        first, more = sorted(problems)[0], len(problems) - 1
-        raise CheckpointError(
-            f"{where}: does not fit config.yaml and tokenizer: {first}"
-            + (f" (and {more} more)" if more else "")
-        )
+    if faults := spec_faults(expected, got):
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise CheckpointError(f"{where}: does not fit config.yaml and tokenizer: {faults[0]}{more}")

@@ -26,7 +26,7 @@ WRITTEN = (
 
 
 def check_tree(run: Path, names: tuple[str, ...] = WRITTEN) -> None:
-    """Raise CheckpointError unless all under `names` is regular files and folders.
+    """Raise CheckpointError unless `names` are, and contain, regular files and folders alone.
 
     The target of a link would be written to, and a FIFO would keep its writer waiting. The run
     itself may be a link.

@@ -18,10 +18,10 @@ from typing import BinaryIO, TextIO
 from nmt.storage.bounded import BINARY, open_regular
 
 ASIDE = ".tmp-"
-"""What the name of a thing not yet in place begins with."""
+"""Prefix of the name of a file or folder that is being written."""
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-"""A link planted under a name that is about to be written must not lead the bytes elsewhere."""
+"""Flag of os.open: a link at the name of a file to write is an error, and is not followed."""
 
 _OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW | BINARY
 _NEW_FILE = _OWN_FILE | os.O_TRUNC
@@ -31,7 +31,7 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file and have its bytes on the disk; killed on the way, it holds a part of them."""
+    """Write a file and flush it to the disk. A process that dies meanwhile leaves a part of it."""
     descriptor = os.open(path, _NEW_FILE, 0o666)
     try:
         with named_errors(path):
@@ -44,17 +44,17 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def part_stream(path: Path, append: bool) -> BinaryIO:
-    """A stream to a file that is written in parts, to its end or anew; OSError for a link."""
+    """A stream that appends to a file, or writes it anew. Raises OSError for a link."""
     descriptor = os.open(path, _OWN_FILE | (os.O_APPEND if append else os.O_TRUNC), 0o666)
     return os.fdopen(descriptor, "ab" if append else "wb")
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file aside which becomes `path` when the block, having written and flushed it, ends.
+    """A temporary path, which the block writes and flushes; it becomes `path` when the block ends.
 
-    `path` holds the old content or the new, never a part. After an error or Ctrl-C nothing is
-    left aside, and an OSError about the file aside, or about none, is one about `path`.
+    `path` has the old content or the new, never a part. After an error or Ctrl-C the temporary
+    file is removed. An OSError about it, or about no file, then names `path`.
     """
     aside = path.with_name(f"{ASIDE}{path.name}")
     try:
@@ -73,7 +73,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose bytes become the file `path`, as `replacing` has it."""
+    """A stream whose bytes become the file `path`; see `replacing`."""
     with replacing(path) as aside, os.fdopen(os.open(aside, _NEW_FILE, 0o666), "wb") as stream:
         yield stream
         stream.flush()
@@ -122,7 +122,7 @@ def named_errors(path: Path) -> Iterator[None]:
 
 
 def flush(path: Path) -> None:
-    """Have a file, or a folder's list of names, on the disk before anything follows."""
+    """Flush a file, or a folder's list of names, to the disk."""
     if _IS_WINDOWS and path.is_dir():
         return  # it cannot be opened there; NTFS keeps a journal of its names
     descriptor = os.open(path, os.O_RDWR if _IS_WINDOWS else os.O_RDONLY)
@@ -138,7 +138,7 @@ def flush(path: Path) -> None:
 
 
 def _sync(descriptor: int) -> None:
-    """Past the disk's own cache as well: on macOS fsync alone stops before it."""
+    """Flush the disk's own cache as well, which fsync alone does not on macOS."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -152,7 +152,7 @@ def lock(descriptor: int) -> str | None:
 
     The lock is the kernel's: flock(2), or LockFileEx on Windows, which covers the first byte and
     keeps other processes from reading it. Returns None, or the reason why this file system has no
-    locks (a network file system may be mounted without). Raises BlockingIOError where the file is
+    locks (a network file system may be mounted without). Raises BlockingIOError if the file is
     locked already.
     """
     from filelock import lock_descriptor
@@ -176,7 +176,7 @@ def remove(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what killed writes left aside in `folder`, which may be absent."""
+    """Delete the temporary files of killed writes in `folder`, which may be absent."""
     if folder.is_dir():
         for entry in list(folder.iterdir()):
             if entry.name.startswith(ASIDE):

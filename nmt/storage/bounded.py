@@ -14,15 +14,14 @@ from pathlib import Path
 from nmt.errors import NMTError
 
 MAX_JSON_BYTES = 4 << 20
-"""A megabyte or so is a large JSON file of a run; scanned from end to end in a few hundredths of
-a second."""
+"""The largest JSON files of a run have about 1 MB."""
 
 BINARY = getattr(os, "O_BINARY", 0)
 """For os.open, which on Windows opens text by default and translates its line ends."""
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """`path`, open for reading in binary. Raises OSError where it is no regular file.
+    """`path`, open for reading in binary. Raises OSError if it is no regular file.
 
     O_NONBLOCK: opening a FIFO would else wait for its writer.
     """
@@ -48,11 +47,11 @@ _KINDS = {stat.S_IFLNK: "symbolic link", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "s
 
 
 def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool = True) -> bytes:
-    """The content of a file of at most `max_bytes`; of a larger one no more than that is read.
+    """The content of a file of at most `max_bytes`; no more than that is read.
 
-    Unless `regular`, it may be a pipe, for whose writer this waits, or a device. Raises `error`:
-    the file, and why it cannot be read, with the OSError that says so as its cause.
-    FileNotFoundError is the caller's.
+    Unless `regular`, the file may be a device, or a pipe, whose writer is waited for. Raises
+    `error` for a larger file, and for one that cannot be read, with the OSError as its cause.
+    FileNotFoundError is passed on.
     """
     try:
         with open_regular(path) if regular else path.open("rb") as file:
@@ -68,7 +67,7 @@ def read_bytes(path: Path, max_bytes: int, error: type[NMTError], regular: bool 
 
 
 def read_json(path: Path, error: type[NMTError], max_bytes: int = MAX_JSON_BYTES) -> object:
-    """The value of a JSON file. Raises `error` where it is damaged, else as `read_bytes` does."""
+    """The value of a JSON file. Raises `error` if it is damaged, else as `read_bytes` does."""
     return parse_json(read_bytes(path, max_bytes, error), str(path), error)
 
 
@@ -86,10 +85,10 @@ def parse_json(content: bytes, shown: str, error: type[NMTError]) -> object:
 
 
 def stay_inside(path: Path, folder: Path, error: type[NMTError]) -> None:
-    """Raise `error` where `path`, with its links followed, lies outside `folder`.
+    """Raise `error` if `path`, with its links followed, lies outside `folder`.
 
-    A folder that is whole in itself can be copied, and a link in one from elsewhere reads nothing
-    that its reader did not mean to give.
+    A folder without such links can be copied. In a folder that another person made, such a link
+    could make the reader publish a file of his own.
     """
     try:
         resolved = path.resolve()

@@ -1,4 +1,4 @@
-"""Files that the user asked for: whole or not at all, and in one line why not."""
+"""Output files that the user names: complete or absent, and errors of one line."""
 
 import contextlib
 import os
@@ -54,10 +54,10 @@ def write_lines(lines: Iterable[str], path: Path) -> None:
 
 
 def is_direct(path: Path) -> bool:
-    """Whether `path` is written to as it stands, because no file can take its place.
+    """Whether `path` is written directly, because no file can replace it.
 
-    So are a pipe, a device, `-`, and the names that the system has for open files: `/dev/stdout`,
-    and what a shell puts for `>(command)`.
+    This holds for a pipe, a device, `-`, and the system's names of open files, such as
+    `/dev/stdout` and the path that a shell puts for `>(command)`.
     """
     if path == STDIN_OR_STDOUT:
         return True
@@ -102,7 +102,7 @@ def direct_output(path: Path) -> Iterator[BinaryIO]:
 
 
 def give_up(stream: TextIO) -> None:
-    """Lead a standard stream whose reader is gone to /dev/null, for Python flushes it at exit.
+    """Redirect a standard stream whose reader is gone to /dev/null: Python flushes it at exit.
 
     A stream without a descriptor stays as it is.
     """
@@ -112,9 +112,9 @@ def give_up(stream: TextIO) -> None:
 
 @contextlib.contextmanager
 def output_errors(path: Path) -> Iterator[None]:
-    """Raise DataError for an OSError about `path`, or about what is written in its stead.
+    """Raise DataError for an OSError about `path`, its folders or its temporary files.
 
-    A closed pipe is BrokenPipeError as it was, which ends a command quietly.
+    BrokenPipeError, for a closed pipe, is passed on: it ends a command quietly.
     """
     try:
         yield
@@ -122,26 +122,15 @@ def output_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         name = None if error.filename is None else Path(os.fsdecode(error.filename))
-        if name is not None and not _is_about(name, path):
+        place, beside = Path(os.path.realpath(path)), written_first(path)
+        if name not in (None, path, place, *path.parents, *place.parents, *beside):
             raise
-        in_the_way = name is not None and _is_beside(name, path) and os.path.lexists(name)
-        where = f"{name.name}: " if name is not None and in_the_way else ""
+        where = f"{name.name}: " if name in beside and os.path.lexists(name) else ""
         raise DataError(f"cannot write {path}: {where}{error.strerror}") from error
 
 
-def _is_about(name: Path, path: Path) -> bool:
-    """Whether `name` is `path`, a folder of it, or a file beside it that becomes it."""
-    place = Path(os.path.realpath(path))
-    return name in (path, place, *path.parents, *place.parents) or _is_beside(name, path)
-
-
-def _is_beside(name: Path, path: Path) -> bool:
-    """Whether `name` is a file beside `path` that becomes it, or that is about that file."""
-    return name in written_first(path)
-
-
 def written_first(path: Path) -> tuple[Path, ...]:
-    """The files beside `path` that are written, and taken away, before it is there."""
+    """The temporary files beside `path` that are written before it."""
     place = Path(os.path.realpath(path))
     part, note = (f"{place.name}{suffix}" for suffix in (PART_SUFFIX, NOTE_SUFFIX))
     return tuple(
@@ -151,9 +140,9 @@ def written_first(path: Path) -> tuple[Path, ...]:
 
 @contextlib.contextmanager
 def locked(aside: Path, path: Path) -> Iterator[int]:
-    """Hold the file `aside`, made if need be, for this process; gives its descriptor.
+    """Lock the file `aside`, made if need be, for this process; yields its descriptor.
 
-    `aside` becomes `path`. Raises DataError where another process holds it.
+    It becomes `path` later. Raises DataError if another process holds the lock.
     """
     descriptor = _open_locked(aside, path)
     try:
@@ -182,13 +171,13 @@ def _open_locked(aside: Path, path: Path) -> int:
 
 
 def keep_mode(descriptor: int, place: Path) -> None:
-    """Give an open file the permissions of `place`, which it replaces, if that is there."""
+    """Give an open file the permissions of `place`, which it replaces, if that exists."""
     with contextlib.suppress(OSError):  # absent, or another user's
         os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
 
 
 def check_output(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
-    """Raise ConfigError where `out`, or a file written first, is one that a command reads.
+    """Raise ConfigError if `out`, or a temporary file of it, is one that a command reads.
 
     `name` is what the message calls `out`; `inputs` are the files by what it calls them. Files
     are compared, not paths: a link to an input is that input.
@@ -216,10 +205,10 @@ def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], out_name: str)
 
 
 def _status(path: Path, standard: TextIO) -> os.stat_result | None:
-    """The file that `path` leads to; of `-` the one that the `standard` stream is."""
+    """The status of the file at `path`, or of the `standard` stream for `-`; None if absent."""
     try:
         if path == STDIN_OR_STDOUT:
             return os.fstat(standard.fileno())
         return path.stat()
-    except (OSError, ValueError):  # absent; a stream without a descriptor
+    except (OSError, ValueError):  # absent; or a stream without a descriptor
         return None

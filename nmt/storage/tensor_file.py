@@ -1,9 +1,9 @@
 """Safetensors files that are checked before their tensors are loaded.
 
-safetensors' own reader holds the header against the size of the file. What it does not check is
-checked here: that the file is a regular one, the size of its header, number formats and shapes that
-torch cannot have, and (by the caller) that the tensors are those of the model. All of that happens
-before more than the header is read: a small or sparse file cannot ask for a large memory.
+safetensors' own reader compares the header with the size of the file. This module checks that the
+file is a regular one, the size of its header, and that torch has its number formats and shapes; the
+caller checks that the tensors are those of the model. All of that happens before more than the
+header is read: a small or sparse file cannot make its reader allocate much memory.
 """
 
 import math
@@ -21,7 +21,7 @@ from nmt.storage.bounded import open_regular
 from nmt.storage.terminal import one_line
 
 MAX_HEADER_BYTES = 4 << 20
-"""Some thirty thousand tensors."""
+"""Enough for about thirty thousand tensors."""
 
 _MAX_DIMENSIONS = 8
 _MAX_SIZE = 1 << 48
@@ -49,7 +49,7 @@ class Spec(NamedTuple):
 
 
 Specs = dict[str, Spec]
-"""What there is, by name."""
+"""The spec of each tensor by its name."""
 
 
 def specs_of(tensors: Mapping[str, Tensor]) -> Specs:
@@ -60,18 +60,32 @@ def specs_of(tensors: Mapping[str, Tensor]) -> Specs:
     }
 
 
+def spec_faults(expected: Specs, got: Specs) -> list[str]:
+    """A phrase for each tensor that is missing, unexpected or of another spec, by name."""
+    return [
+        f"{name[:80]!r}: "
+        + (
+            "missing"
+            if name not in got
+            else f"got {got[name]}, allowed: {expected.get(name, 'no such tensor')}"
+        )
+        for name in sorted(expected.keys() | got.keys())
+        if got.get(name) != expected.get(name)
+    ]
+
+
 def read_checked(
     path: Path,
-    twins: Mapping[str, str],
+    aliases: Mapping[str, str],
     fits: Callable[[Specs], None],
     error: type[NMTError],
 ) -> bytes:
     """The content of a safetensors file, whose tensors `fits` has accepted.
 
-    `twins` are further names for tensors of the file. `fits` is called with the specs of all names
-    before more than the header is read, and raises an error where they are not those it expects.
-    Raises `error` for a header that is too large, malformed or not that of the file's bytes;
-    OSError as `open_regular` does.
+    `aliases` are further names of tensors in the file. `fits` is called with the specs of all names
+    before more than the header is read, and raises an error if it expects others. Raises `error`
+    for a header that is too large, malformed or not that of the file's bytes; OSError as
+    `open_regular` does.
     """
     with open_regular(path) as file:
         head = file.read(8)
@@ -84,10 +98,10 @@ def read_checked(
         head += file.read(length)
         size = os.fstat(file.fileno()).st_size
         specs = _specs_of_file(path, error)
-        for name, twin in twins.items():
-            if twin not in specs or name in specs:
-                raise error(f"{path}: damaged: '{name}' is to be '{twin}', which it cannot be")
-        fits(specs | {name: specs[twin] for name, twin in twins.items()})
+        for alias, name in aliases.items():
+            if name not in specs or alias in specs:
+                raise error(f"{path}: damaged: '{alias}' is to be '{name}', which it cannot be")
+        fits(specs | {alias: specs[name] for alias, name in aliases.items()})
         file.seek(0)
         content = file.read(size + 1)
     if len(content) != size or not content.startswith(head):
@@ -98,7 +112,7 @@ def read_checked(
 def check_finite(tensors: Mapping[str, Tensor], where: str, error: type[NMTError]) -> None:
     """Raise `error`, naming the first tensor in which a number is NaN or infinite."""
     for name, tensor in tensors.items():
-        # A sum is NaN or infinite where a number is; where only the sum is, look at each.
+        # A NaN or infinite number makes the sum so too. A sum may also overflow without one.
         if not tensor.is_floating_point() or math.isfinite(float(tensor.sum())):
             continue
         bad = int((~tensor.isfinite()).sum())

@@ -13,7 +13,7 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 def escape_controls(text: str) -> str:
     r"""`text` with `\u001b` and the like for what would steer a terminal; newlines and tabs stay.
 
-    JSON says the same after it as before: the escapes are JSON's own.
+    JSON keeps its meaning, for these escapes are JSON's own.
     """
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

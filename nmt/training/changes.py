@@ -8,7 +8,7 @@ from nmt.config import RunConfig
 
 
 class Verdict(Enum):
-    """What a change of a key means for a run that continues."""
+    """Whether a run may continue with another value of a key."""
 
     SAFE = "may change"
     ASK = "needs `allow_change`: from here on it is neither the one run nor the other"

@@ -1,10 +1,10 @@
-"""When a training state is written, which checkpoints stay, and what an error leaves saved."""
+"""When a checkpoint is written, which ones are kept, and what is saved after an error."""
 
 import contextlib
 
 from torch import Tensor
 
-from nmt.runs.directory import RunDirectory
+from nmt.runs.checkpoints import CheckpointFolder
 from nmt.training.guards import refuse_bad_weights
 from nmt.training.log import RunLog
 from nmt.training.rng import set_torch_rng, torch_rng
@@ -15,11 +15,11 @@ class Checkpointer:
     """Writes `state` to the run's checkpoints. `saved_step` is the last step that was written."""
 
     def __init__(
-        self, state: TrainingState, run: RunDirectory, log: RunLog, saved_step: int | None
+        self, state: TrainingState, folder: CheckpointFolder, log: RunLog, saved_step: int | None
     ) -> None:
         self.saved_step = saved_step
         self._state = state
-        self._run = run
+        self._folder = folder
         self._log = log
         self._rng_before_update: dict[str, Tensor] | None = None
 
@@ -33,11 +33,11 @@ class Checkpointer:
         refuse_bad_weights(state.model, progress.step, self.saved_step)
         tensors, values = state.state_dict()
         self._log.sync()
-        self._run.save_checkpoint(progress.step, state.model.state_dict(), tensors, values)
+        self._folder.save(progress.step, state.model.state_dict(), tensors, values)
         is_best = progress.best_step is None or progress.best_step == progress.step
         labels = ("best", "last") if is_best else ("last",)
-        self._run.point(dict.fromkeys(labels, progress.step))
-        self._run.prune(progress.kept_steps)
+        self._folder.point(dict.fromkeys(labels, progress.step))
+        self._folder.prune(progress.kept_steps)
         self.saved_step = progress.step
 
     def save_scheduled(self, keep_last: int) -> None:
@@ -52,7 +52,7 @@ class Checkpointer:
         self._rng_before_update = torch_rng(self._state.device)
 
     def end_update(self) -> None:
-        """Weights, optimiser, counters and generators belong together again."""
+        """Mark the state as consistent: weights, optimiser and counters are of one step again."""
         self._state.is_consistent, self._rng_before_update = True, None
 
     def rescue(self) -> None:

@@ -6,7 +6,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nmt.models.base import DecoderOutput
-from nmt.ops.backend import operations
 from nmt.text.vocabulary import PAD_ID
 
 
@@ -23,23 +22,18 @@ class LossSum(NamedTuple):
 
 
 def cross_entropy(
-    output: DecoderOutput,
-    tgt_out: Int[Tensor, "B T"],
-    vocab_size: int,
-    label_smoothing: float = 0.0,
+    output: DecoderOutput, tgt_out: Int[Tensor, "B T"], label_smoothing: float = 0.0
 ) -> LossSum:
     """-sum log p(target), over the positions of `tgt_out` that are not padding.
 
-    With smoothing e the target distribution is (1 - e) one-hot + e uniform over the
-    `vocab_size` real rows (arXiv 1512.00567, section 7); the rows that pad the table get none.
-    The output's surrogate adds its term to `loss_sum` and not to `nll_sum`. Where autocast is on,
-    the logits are in its dtype; the sums never are.
+    With smoothing e the target distribution is (1 - e) one-hot + e uniform over the vocabulary
+    (arXiv 1512.00567, section 7). The output's surrogate adds its term to `loss_sum` and not to
+    `nll_sum`. Where autocast is on, the logits are in its dtype; the sums never are.
     """
     keep = tgt_out != PAD_ID
-    vocabulary, features, targets = output.vocabulary, output.features[keep], tgt_out[keep]
-    weight, bias = vocabulary.affine()
-    loss_sum, nlls = operations(vocabulary.backend, features).linear_cross_entropy(
-        features, weight, bias, targets, vocab_size, label_smoothing
+    targets = tgt_out[keep]
+    loss_sum, nlls = output.vocabulary.cross_entropy(
+        output.features[keep], targets, label_smoothing
     )
     if output.surrogate is not None:
         loss_sum = loss_sum + output.surrogate.loss_sum(keep, -nlls)

@@ -1,14 +1,14 @@
-"""Where a run stands, which batches come next, and whether it is over."""
+"""The progress of a run: its counters, its next batches, and whether it is over."""
 
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
-from pydantic import AfterValidator, Field, Strict
+from pydantic import Field, Strict
 
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.batch_plan import Plan, Rows
+from nmt.data.batch_plan import Plan, Rows, Unit
 from nmt.data.batching import Batcher
 from nmt.errors import counted
 
@@ -16,21 +16,8 @@ Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]
 Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
-def _check_batching(value: list[Any]) -> list[Any]:
-    if value and not (
-        len(value) == 2
-        and type(value[0]) is int
-        and 0 < value[0] <= 2**53
-        and value[1] in ("sentences", "tokens")
-    ):
-        raise ValueError("expected a size and its unit")
-    return value
-
-
-def _check_earlier(value: list[Any]) -> list[Any]:
-    if not _check_batching(value[:2]) or len(value) != 3 or type(value[2]) is not int:
-        raise ValueError("expected a size, its unit and a number of batches")
-    return value
+Batching = tuple[Annotated[Count, Field(gt=0)], Unit]
+"""The size of a batch and its unit."""
 
 
 @dataclass
@@ -53,10 +40,8 @@ class Progress:
     step: Count = 0
     epoch: Count = 0
     batch: Count = 0
-    batching: Annotated[list[Any], AfterValidator(_check_batching)] = field(default_factory=list)
-    earlier: list[Annotated[list[Any], AfterValidator(_check_earlier)]] = field(
-        default_factory=list
-    )
+    batching: Batching | None = None
+    earlier: list[tuple[Batching, Count]] = field(default_factory=list)
     seconds: Annotated[Finite, Field(ge=0)] = 0.0
     window_nll_sum: Finite = 0.0
     window_tokens: Count = 0
@@ -78,12 +63,12 @@ class Progress:
         """Whether this step was saved by schedule, not only because the run was stopped."""
         return self.step in self.kept_steps
 
-    def set_batching(self, size: int, unit: str) -> None:
-        """Cut the rest of the epoch into batches of `size`."""
-        if self.batching and self.batching != [size, unit] and self.batch:
-            self.earlier.append([*self.batching, self.batch])
+    def set_batching(self, batching: Batching | None) -> None:
+        """Cut the rest of the epoch into batches by `batching`."""
+        if self.batching and self.batching != batching and self.batch:
+            self.earlier.append((self.batching, self.batch))
             self.batch = 0
-        self.batching = [size, unit]
+        self.batching = batching
 
     def count_update(self, n_batches: int, n_batches_in_epoch: int) -> None:
         """Count an update of `n_batches` micro-batches, and the epoch if it was the last of it."""
@@ -109,10 +94,6 @@ class Progress:
             self.bad_validations += 1
         return is_best
 
-    def to_json(self) -> dict[str, object]:
-        """All fields by name."""
-        return asdict(self)
-
 
 def epoch_plan(batcher: Batcher, progress: Progress) -> Plan:
     """The rows of every batch of this epoch under its present batching.
@@ -121,8 +102,8 @@ def epoch_plan(batcher: Batcher, progress: Progress) -> Plan:
     once.
     """
     done: Rows | None = None
-    for size, unit, n_batches in progress.earlier:
-        earlier = Batcher(batcher.corpus, size, unit, batcher.seed).plan(progress.epoch, done)
+    for batching, n_batches in progress.earlier:
+        earlier = Batcher(batcher.corpus, *batching, batcher.seed).plan(progress.epoch, done)
         seen = earlier[:n_batches].all_rows()
         done = seen if done is None else np.concatenate([done, seen])
     return batcher.plan(progress.epoch, done)

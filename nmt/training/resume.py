@@ -11,7 +11,7 @@ from nmt.runs.card import CARD, run_card
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import LOCK_NAME
 from nmt.runs.tree import check_tree
-from nmt.storage.atomic import ASIDE, digest, remove_leftovers
+from nmt.storage.atomic import ASIDE, digest, remove_leftovers, write_json
 from nmt.storage.bounded import read_json
 from nmt.text.tokenizer import MANIFEST_NAME
 from nmt.training.changes import Change, Verdict, config_changes
@@ -50,7 +50,7 @@ def open_run(
             _replace_config(run, config)
     # The card comes first: a config.yaml without one is not a run's but the user's own.
     if not has_checkpoint(run):
-        run.write_json(CARD, run_card(config, command, data_files, hardware))
+        write_json(run.path / CARD, run_card(config, command, data_files, hardware))
         return OpenedRun(run if run.exists else RunDirectory.create(folder, config))
     changes = config_changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)
@@ -117,10 +117,10 @@ def has_checkpoint(run: RunDirectory) -> bool:
 def restore_checkpoints(
     run: RunDirectory, progress: Progress, faults: Mapping[int, str]
 ) -> list[str]:
-    """Bring the folder of checkpoints to its state at `progress`. Returns lines that say so.
+    """Restore the labels and the set of checkpoints as of `progress`. Returns lines for the log.
 
-    `faults` says by step what is wrong with newer checkpoints; they are set aside. If a save was
-    killed before it moved the labels best and last, they are moved now.
+    `faults` are those of newer checkpoints, by step; these are set aside. Labels are wrong here if
+    a save was killed before it moved them.
     """
     folder = run.checkpoint_folder
     lines = []

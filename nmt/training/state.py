@@ -1,7 +1,7 @@
 """Everything that a resumed run needs, as one value: to tensors and JSON, and back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -49,7 +49,7 @@ class TrainingState:
         optimizer = train.optimizer.build(parameters, train.lr)
         schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher))
         scaler = torch.amp.GradScaler(device.type, enabled=train.precision == "fp16")
-        progress = Progress(batching=[batcher.size, batcher.unit])
+        progress = Progress(batching=(batcher.size, batcher.unit))
         return cls(model, optimizer, schedule, scaler, train.lr, device, progress)
 
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
@@ -63,7 +63,7 @@ class TrainingState:
         }
         rng_tensors, rng_values = pack_rng(self.device)
         values: Json = {
-            "progress": self.progress.to_json(),
+            "progress": asdict(self.progress),
             "schedule": self.schedule.state_dict(),
             "scaler": self.scaler.state_dict(),
             "param_groups": optimizer["param_groups"],
@@ -101,7 +101,7 @@ class TrainingState:
         if self.progress.step != saved.step:
             raise CheckpointError(f"{where}: training state is of step {self.progress.step}")
         self.model.load_state_dict(saved.model_tensors)
-        self.progress.set_batching(*batching)
+        self.progress.set_batching(batching)
 
     def _load_optimizer(self, tensors: Mapping[str, Tensor], saved: SavedValues) -> None:
         state: dict[int, dict[str, Tensor]] = {}

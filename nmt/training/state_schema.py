@@ -5,7 +5,7 @@ make them read and write beyond its end. Everything is checked here before it re
 """
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from nmt.errors import CheckpointError
 from nmt.optim.optimizers import MAX_LR
 from nmt.settings.messages import first_fault
-from nmt.storage.tensor_file import Spec, Specs, check_finite, specs_of
+from nmt.storage.tensor_file import Spec, Specs, check_finite, spec_faults, specs_of
 from nmt.training.progress import Count, Finite, Progress
 from nmt.training.rng import N_WORDS, check_rng, pack_rng
 
@@ -28,14 +28,14 @@ _RNG_OF_DEVICES = {"rng.cuda", "rng.mps"}
 
 
 class _Group(BaseModel):
-    """What is read of a parameter group; its hyperparameters come from the config."""
+    """The values used of a parameter group; its hyperparameters come from the config."""
 
     params: list[Count]
     lr: Annotated[Finite, Field(ge=0, le=MAX_LR)]
 
 
 class _Schedule(BaseModel):
-    """What is read of a schedule; its settings come from the config."""
+    """The values used of a schedule; its settings come from the config."""
 
     last_epoch: Count
     step_count: Count = Field(default=1, alias="_step_count")
@@ -107,7 +107,8 @@ def check_tensors(
     rng = specs_of(pack_rng(device)[0])
     of_other_devices = {n: tensors[n] for n in (_RNG_OF_DEVICES & tensors.keys()) - rng.keys()}
     expected |= {n: spec for n, spec in rng.items() if n in tensors or n not in _RNG_OF_DEVICES}
-    _compare(expected | specs_of(of_other_devices), specs_of(tensors))
+    if faults := spec_faults(expected | specs_of(of_other_devices), specs_of(tensors)):
+        raise CheckpointError(faults[0])
     if len({tensor.data_ptr() for tensor in tensors.values()}) < len(tensors):
         raise CheckpointError("two of its tensors share their memory")
     check_finite(moments, "optimiser", CheckpointError)
@@ -139,23 +140,6 @@ def _optimizer_specs(optimizer: torch.optim.Optimizer) -> Specs:
         for index, parameter in enumerate(parameters)
         for name, spec in specs.items()
     }
-
-
-def _compare(expected: Specs, got: Specs) -> None:
-    problems = sorted(_differences(expected, got))
-    if problems:
-        name, problem = problems[0]
-        raise CheckpointError(f"{name[:80]!r}: {problem}")
-
-
-def _differences(expected: Specs, got: Specs) -> Iterator[tuple[str, str]]:
-    for name in expected.keys() | got.keys():
-        if name not in got:
-            yield name, "missing"
-        elif name not in expected:
-            yield name, "not one of this run's tensors"
-        elif got[name] != expected[name]:
-            yield name, f"got {got[name]}, allowed: {expected[name]}"
 
 
 def _check_range(name: str, tensor: Tensor, step: int) -> None:

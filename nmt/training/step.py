@@ -38,13 +38,11 @@ class MicroBatch(Protocol):
 class StepSettings:
     """How an update is computed.
 
-    `tgt_vocab_size` is the number of target tokens that the vocabulary knows. `precision` is the
-    number format of the forward pass; weights stay fp32. `clip_norm` is the largest L2 norm of the
-    gradient, None for any. `scaler` multiplies the loss, so that small fp16 gradients do not become
-    0; None multiplies by 1.
+    `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
+    largest L2 norm of the gradient, None for any. `scaler` multiplies the loss, so that small fp16
+    gradients do not become 0; None multiplies by 1.
     """
 
-    tgt_vocab_size: int
     precision: Precision = "fp32"
     label_smoothing: float = 0.0
     clip_norm: float | None = None
@@ -53,7 +51,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What an update measured, before it changed the weights.
+    """The measurements of an update, from before it changed the weights.
 
     `nll_sum` is the cross-entropy in nats, summed over the `n_tokens` target tokens of the update.
     `grad_norm` is the L2 norm of the gradient before clipping.
@@ -78,7 +76,7 @@ def translation_loss(model: Seq2Seq, batch: Batch, settings: StepSettings) -> Lo
     batch = batch.to(next(model.parameters()).device)
     keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
     output = model(batch.src_ids, keep, batch.tgt_in)
-    return cross_entropy(output, batch.tgt_out, settings.tgt_vocab_size, settings.label_smoothing)
+    return cross_entropy(output, batch.tgt_out, settings.label_smoothing)
 
 
 def train_step(
@@ -103,7 +101,7 @@ def train_step(
     device = next(model.parameters()).device
     scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    n_tokens = _count_tokens(micro_batches)
+    n_tokens = sum(batch.n_tokens for batch in micro_batches)
     nll_sums = []
     try:
         for batch in micro_batches:
@@ -121,11 +119,6 @@ def train_step(
     finally:
         optimizer.zero_grad(set_to_none=True)
     return result
-
-
-def _count_tokens(micro_batches: Sequence[MicroBatch]) -> int:
-    """Target tokens of the whole update, by which its loss is divided."""
-    return sum(batch.n_tokens for batch in micro_batches)
 
 
 def _fetch(nll_sums: Sequence[Tensor], n_tokens: int, grad_norm: Tensor) -> StepResult:

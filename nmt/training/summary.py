@@ -59,7 +59,7 @@ def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
 
 
 def _reference_lines(validator: Validator | None) -> list[str]:
-    """What scoring alters in the references of the validation set, if anything."""
+    """Notes on what scoring alters in the validation references, if anything."""
     if validator is None:
         return []
     no_hyps = ["" for _ in validator.examples]

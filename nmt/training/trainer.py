@@ -26,7 +26,7 @@ from nmt.training.validation import ValidationResult
 
 
 class Trainer:
-    """Trains `state` on `data` as `config` says, from where its progress stands."""
+    """Trains `state` on `data` by `config`, from its present progress."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class Trainer:
         self.run = run
         self.log = log
         # A state beyond step 0 comes from its checkpoint.
-        self.checkpointer = Checkpointer(state, run, log, state.progress.step or None)
+        saved_step = state.progress.step or None
+        self.checkpointer = Checkpointer(state, run.checkpoint_folder, log, saved_step)
         self._reporter = Reporter(state, log, train, data.batcher)
         self._watch = DivergenceWatch(data.tgt_vocab_size)
         self._settings = StepSettings(
-            tgt_vocab_size=data.tgt_vocab_size,
             precision=train.precision,
             label_smoothing=train.label_smoothing,
             clip_norm=train.clip_norm,

@@ -85,7 +85,7 @@ class Validator:
         generators = pack_rng(device)
         model.eval()
         try:
-            loss = mean_loss(model, self.corpus, self._vocab_size, device, interrupted)
+            loss = mean_loss(model, self.corpus, device, interrupted)
             search = self.search.model_copy(update={"beam": self.config.beam, "n_best": 1})
             translator = Translator(model, self.tokenizers, device, search)
             chosen = evenly(self.examples, self.config.max_examples)
@@ -108,10 +108,6 @@ class Validator:
     def scoring(self) -> Scoring:
         """The language and tokenisation of BLEU."""
         return Scoring(tgt_lang=self.tokenizers.tgt.lang, tokenize=self.config.bleu_tokenize)
-
-    @property
-    def _vocab_size(self) -> int:
-        return len(self.tokenizers.tgt.vocab)
 
 
 class _InterruptedError(Exception):
@@ -158,7 +154,6 @@ def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
 def mean_loss(
     model: Seq2Seq,
     corpus: EncodedCorpus,
-    vocab_size: int,
     device: torch.device,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> float:
@@ -173,7 +168,7 @@ def mean_loss(
         batch = corpus.batch(rows[start : start + _BATCH_SIZE]).to(device)
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         output = model(batch.src_ids, keep, batch.tgt_in)
-        loss = cross_entropy(output, batch.tgt_out, vocab_size)
+        loss = cross_entropy(output, batch.tgt_out)
         nll_sums.append(loss.nll_sum)  # fetched at the end: each would wait for a GPU
         n_tokens += loss.n_tokens
     return sum(torch.stack(nll_sums).tolist()) / max(1, n_tokens) if nll_sums else 0.0

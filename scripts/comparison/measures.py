@@ -17,6 +17,7 @@ from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
+from nmt.storage.atomic import write_json
 from nmt.training.validation import mean_loss
 from nmt.types import EvalExample, Translation
 
@@ -72,11 +73,11 @@ def measure(run: Path, anew: bool = False) -> Measured:
         n_parameters=sum(p.numel() for p in translator.model.parameters()),
         bleu=evaluation.scores["bleu"].score,
         signature=evaluation.scores["bleu"].signature,
-        loss=mean_loss(translator.model, corpus, len(tokenizers.tgt.vocab), _CPU),
+        loss=mean_loss(translator.model, corpus, _CPU),
         looks=looks_of(forced(translator, examples)),
         hyp_texts=list(evaluation.hyp_texts),
     )
-    directory.write_json(FILE, {"format": _FORMAT, **asdict(measured)})
+    write_json(run / FILE, {"format": _FORMAT, **asdict(measured)})
     return measured
 
 

@@ -5,6 +5,7 @@ length for all, since no model may end a sentence. Seconds are processor time: w
 wall time without that of other processes.
 """
 
+import copy
 import os
 import statistics
 import time
@@ -17,18 +18,17 @@ from multiprocessing import get_context
 import torch
 
 from comparison.members import Member
+from nmt.bench.decoding import forbid_end
 from nmt.bench.material import Material
 from nmt.config import RunConfig
 from nmt.data.batching import Batcher, encode_pairs
 from nmt.data.corpora import read_split, resolve_split
-from nmt.decoding.search import SearchConfig, search_from
+from nmt.decoding.search import SearchConfig, search
 from nmt.device import process_bytes
 from nmt.errors import ConfigError
-from nmt.models.base import Seq2Seq, State, StepOutput
+from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
-from nmt.ops.masks import keep_from_lengths
 from nmt.text.tokenizer import train_tokenizers
-from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.training.step import StepSettings, train_step
 
 N_BATCHES = 2
@@ -149,6 +149,7 @@ class _Work:
     config: RunConfig
     material: Material
     model: Seq2Seq
+    searched: Seq2Seq
     optimizer: torch.optim.Optimizer
 
     @classmethod
@@ -156,30 +157,19 @@ class _Work:
         torch.manual_seed(config.seed)
         model = build_model(config.model, material.src_vocab, material.tgt_vocab)
         optimizer = config.train.optimizer.build(list(model.parameters()), config.train.lr)
-        return cls(config, material, model, optimizer)
+        searched = forbid_end(copy.deepcopy(model)).eval()
+        return cls(config, material, model, searched, optimizer)
 
     def update(self) -> None:
         """An update on each batch."""
         self.model.train()
         smoothing = self.config.train.label_smoothing
-        settings = StepSettings(self.material.tgt_vocab, label_smoothing=smoothing, clip_norm=1.0)
+        settings = StepSettings(label_smoothing=smoothing, clip_norm=1.0)
         for batch in self.material.batches:
             train_step(self.model, self.optimizer, [batch], settings)
 
-    @torch.inference_mode()
     def decode(self, beam: int) -> None:
-        """Search on each batch."""
-        self.model.eval()
-        search = SearchConfig(beam=beam, max_length_factor=_LENGTH_FACTOR, max_length_extra=0)
+        """Search on each batch, where no sentence ends before its bound."""
+        config = SearchConfig(beam=beam, max_length_factor=_LENGTH_FACTOR, max_length_extra=0)
         for batch in self.material.batches:
-            keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
-            state = self.model.init_state(self.model.encode(batch.src_ids, keep))
-            first_ids = torch.full_like(batch.src_lengths, BOS_ID)
-            sizes = batch.src_lengths.tolist()
-            search_from(self._step, state, first_ids, sizes, search, self.material.tgt_vocab)
-
-    def _step(self, last_ids: torch.Tensor, state: State) -> StepOutput:
-        """A step of a model that never ends a sentence."""
-        output = self.model.step(last_ids, state)
-        output.logits[:, EOS_ID] = -torch.inf
-        return output
+            search(self.searched, batch.src_ids, batch.src_lengths, config)

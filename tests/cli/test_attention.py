@@ -357,8 +357,8 @@ def tiny_run(tmp_path_factory) -> Path:
     tokenizers.save(run.tokenizer_path)
     torch.manual_seed(3)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    run.save_checkpoint(1, dict(model.state_dict()), {}, {})
-    run.point({"best": 1})
+    run.checkpoint_folder.save(1, dict(model.state_dict()), {}, {})
+    run.checkpoint_folder.point({"best": 1})
     return run.path
 
 

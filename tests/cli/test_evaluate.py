@@ -67,8 +67,8 @@ search: {{beam: 2, n_best: 2}}
     for step, label in ((3, "best"), (5, "last")):
         torch.manual_seed(step)
         model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-        run.save_checkpoint(step, model.state_dict(), {}, {})
-        run.point({label: step})
+        run.checkpoint_folder.save(step, model.state_dict(), {}, {})
+        run.checkpoint_folder.point({label: step})
     return run.path
 
 
@@ -176,10 +176,10 @@ def test_scores_of_other_translations_are_dropped_and_named(nmt_eval, tiny_run):
     nmt_eval("--bleu", "--chrf", "--no-bootstrap")
     run = RunDirectory(tiny_run)
     try:
-        run.point({"best": 5})
+        run.checkpoint_folder.point({"best": 5})
         result = nmt_eval("--bleu", "--no-bootstrap")
     finally:
-        run.point({"best": 3})
+        run.checkpoint_folder.point({"best": 3})
     assert list(kept_of(tiny_run)["scores"]) == ["bleu"]
     assert "dropped there: chrf, of translations that have changed since" in result.stderr
     (tiny_run / "eval" / "test.json").write_text("{")

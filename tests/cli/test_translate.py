@@ -27,9 +27,9 @@ from nmt.data.sources import DataConfig, SplitConfig
 from nmt.decoding.search import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.inference.translator import Translator
-from nmt.models.base import Vocabulary
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
+from nmt.models.vocabulary import Vocabulary
 from nmt.runs.directory import RunDirectory
 from nmt.text.normalisation import normalise
 from nmt.text.tokenizer import WordConfig, train_tokenizers
@@ -67,8 +67,8 @@ def tiny_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(2)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     tensors = {name: 3 * tensor for name, tensor in model.state_dict().items()}
-    run.save_checkpoint(1, tensors, {}, {"step": 1})
-    run.point({"best": 1, "last": 1})
+    run.checkpoint_folder.save(1, tensors, {}, {"step": 1})
+    run.checkpoint_folder.point({"best": 1, "last": 1})
     return home
 
 

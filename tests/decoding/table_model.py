@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, Vocabulary
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.vocabulary import Vocabulary
 
 VOCAB, ROWS = 7, 11
 
@@ -14,7 +15,11 @@ VOCAB, ROWS = 7, 11
 class AsTheyAre(Vocabulary):
     """Features that are logits."""
 
-    def forward(self, features: Tensor) -> Tensor:
+    def __init__(self, n_pieces: int) -> None:
+        super().__init__()
+        self.n_pieces = n_pieces
+
+    def table_logits(self, features: Tensor) -> Tensor:
         return features
 
     def affine(self) -> tuple[Tensor, Tensor]:
@@ -33,15 +38,14 @@ class TableState(State):
 class TableModel(Seq2Seq):
     """A random Markov table: logits by (source, step, last piece), weights by (step, last piece)
     and head, of which there are three.
-
-    The rows that pad the vocabulary are the most probable of all: search must not be tempted.
     """
 
     def __init__(self, vocab_size: int = VOCAB, rows: int = ROWS, seed: int = 0) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.table = 2 * torch.randn(5, 41, rows, rows, generator=generator)
-        self.table[..., vocab_size:] += 5
+        self.table[..., vocab_size:] = -1e4
+        self.output = AsTheyAre(vocab_size)
         self.looks = torch.randn(41, rows, 3, 101, generator=generator)
 
     @property
@@ -62,7 +66,7 @@ class TableModel(Seq2Seq):
         logits = self.table[source, state.step % 41, last_ids]
         weights = self.weights(last_ids, state).mean(dim=1)
         after = TableState(state.step + 1, state.src_ids, state.keep)
-        return StepOutput(logits, AsTheyAre(), weights, after)
+        return StepOutput(logits, self.output, weights, after)
 
     def weights(self, last_ids: Int[Tensor, " B"], state: TableState) -> Float[Tensor, "B N S"]:
         scores = self.looks[state.step % 41, last_ids, :, : state.src_ids.shape[1]]
@@ -71,11 +75,11 @@ class TableModel(Seq2Seq):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        logits, looks = [], []
+        features, looks = [], []
         for last_ids in tgt_in.unbind(dim=1):
             looks.append(self.weights(last_ids, state))
             out = self.step(last_ids, state)
-            logits.append(out.logits)
+            features.append(out.features)
             state = out.state
         heads = torch.stack(looks, dim=2)
-        return DecoderOutput(torch.stack(logits, dim=1), AsTheyAre(), heads.mean(dim=1), heads)
+        return DecoderOutput(torch.stack(features, dim=1), self.output, heads.mean(dim=1), heads)

@@ -61,9 +61,8 @@ def run(
     model: Seq2Seq,
     config: SearchConfig,
     sources: Sequence[Sequence[int]] = SOURCES,
-    vocab_size: int = VOCAB,
 ) -> list[list[Hypothesis]]:
-    return search(model, *batch(sources), config, vocab_size)
+    return search(model, *batch(sources), config)
 
 
 def short(bound: int, beam: int, n_best: int = 1, alpha: float = 0.6) -> SearchConfig:
@@ -273,7 +272,7 @@ def test_fewer_sequences_than_asked_for() -> None:
 
 def test_no_sentences() -> None:
     empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    assert search(TableModel(), *empty, SearchConfig(), VOCAB) == []
+    assert search(TableModel(), *empty, SearchConfig()) == []
 
 
 def test_from_another_first_piece() -> None:
@@ -283,7 +282,7 @@ def test_from_another_first_piece() -> None:
     keep = keep_from_lengths(lengths, src_ids.shape[1])
     state = model.init_state(model.encode(src_ids, keep))
     first_ids = torch.arange(len(SOURCES)) + 4
-    found = search_from(model.step, state, first_ids, lengths.tolist(), short(5, beam=3), VOCAB)
+    found = search_from(model.step, state, first_ids, lengths.tolist(), short(5, beam=3))
     usual = run(model, short(5, beam=3))
     assert [h.ids for [h] in found] != [h.ids for [h] in usual]
     for row, [best] in enumerate(found):
@@ -339,4 +338,4 @@ def test_what_a_check_raises_ends_the_search() -> None:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        search(ConstantModel({4: 1.0}), *batch(SOURCES), short(9, beam=2), VOCAB, check)
+        search(ConstantModel({4: 1.0}), *batch(SOURCES), short(9, beam=2), check)

@@ -40,25 +40,25 @@ EXAMPLES = [EvalExample(en, (fr,)) for en, fr in zip(ENGLISH[:2], FRENCH_PLAIN[:
 
 
 def test_output_in_print_is_scored_in_the_form_of_the_references():
-    result = evaluate(PHRASEBOOK, EXAMPLES, Scoring(n_bootstrap=0))
+    result = evaluate(PHRASEBOOK, EXAMPLES, Scoring("fr", n_bootstrap=0))
     assert result.scores["bleu"].score == 100
     assert result.hyp_texts == tuple(FRENCH_PLAIN[:2])
     assert result.compared.typography == "plain"
-    assert bleu_of(PHRASEBOOK, EXAMPLES, Scoring())[0] == 100
+    assert bleu_of(PHRASEBOOK, EXAMPLES, Scoring("fr"))[0] == 100
 
 
 def test_references_in_print_stay_so_and_so_does_the_output():
     examples = [
         EvalExample(en, (fr,)) for en, fr in zip(ENGLISH[:2], FRENCH_PRINTED[:2], strict=True)
     ]
-    result = evaluate(PHRASEBOOK, examples, Scoring(n_bootstrap=0))
+    result = evaluate(PHRASEBOOK, examples, Scoring("fr", n_bootstrap=0))
     assert result.scores["bleu"].score == 100
     assert result.hyp_texts == tuple(FRENCH_PRINTED[:2])
 
 
 def test_translations_given_are_scored_as_those_made_here_and_what_was_altered_is_told():
-    given = score_translations(FRENCH_PRINTED[:2], EXAMPLES, Scoring(n_bootstrap=0))
-    made = evaluate(PHRASEBOOK, EXAMPLES, Scoring(n_bootstrap=0))
+    given = score_translations(FRENCH_PRINTED[:2], EXAMPLES, Scoring("fr", n_bootstrap=0))
+    made = evaluate(PHRASEBOOK, EXAMPLES, Scoring("fr", n_bootstrap=0))
     assert (given.compared, given.scores, given.by_length) == (
         made.compared,
         made.scores,
@@ -71,7 +71,9 @@ def test_translations_given_are_scored_as_those_made_here_and_what_was_altered_i
 
 
 def test_as_is_alters_no_character():
-    given = score_translations(FRENCH_PRINTED[:2], EXAMPLES, Scoring(n_bootstrap=0, as_is=True))
+    given = score_translations(
+        FRENCH_PRINTED[:2], EXAMPLES, Scoring("fr", n_bootstrap=0, as_is=True)
+    )
     assert given.hyp_texts == tuple(FRENCH_PRINTED[:2])
     assert given.scores["bleu"].score < 70
     assert (given.compared.typography, given.compared.notes()) == (None, [])
@@ -83,7 +85,7 @@ def test_the_unicode_form_of_either_side_changes_no_score(of_hyps, of_refs):
     plain = [unicodedata.normalize(of_refs, text) for text in FRENCH_PLAIN[:2]]
     hyps = [unicodedata.normalize(of_hyps, text) for text in FRENCH_PLAIN[:2]]
     examples = [EvalExample(en, (fr,)) for en, fr in zip(ENGLISH[:2], plain, strict=True)]
-    scoring = Scoring(metrics=("bleu", "chrf", "ter"), n_bootstrap=0)
+    scoring = Scoring("fr", metrics=("bleu", "chrf", "ter"), n_bootstrap=0)
     found = score_translations(hyps, examples, scoring)
     assert [result.score for result in found.scores.values()] == [100, 100, 0]
     is_altered = "NFD" in (of_hyps, of_refs)
@@ -91,12 +93,12 @@ def test_the_unicode_form_of_either_side_changes_no_score(of_hyps, of_refs):
         result.signature.endswith("|unicode:nfc") == is_altered for result in found.scores.values()
     )
     assert bool(found.compared.notes()) == is_altered
-    assert bleu_of(PHRASEBOOK, examples, Scoring())[0] == 100
+    assert bleu_of(PHRASEBOOK, examples, Scoring("fr"))[0] == 100
 
 
 def test_references_that_are_not_composed_are_counted():
     examples = [EvalExample("a", (unicodedata.normalize("NFD", "été"), "été")), EXAMPLES[0]]
-    notes = score_translations(["été", "un"], examples, Scoring()).compared.notes()
+    notes = score_translations(["été", "un"], examples, Scoring("fr")).compared.notes()
     assert notes == ["1 of 3 references are not in Unicode's NFC; both sides are scored in NFC"]
 
 
@@ -120,7 +122,7 @@ def test_bleu_counts_in_the_tokens_of_the_target_language_everywhere():
 
 def test_an_example_without_translation_counts_as_an_empty_line():
     examples = [*EXAMPLES, EvalExample("", (FRENCH_PLAIN[2],))]
-    result = evaluate(PHRASEBOOK, examples, Scoring(n_bootstrap=0))
+    result = evaluate(PHRASEBOOK, examples, Scoring("fr", n_bootstrap=0))
     assert result.hyp_texts[2] == ""
     assert result.scores["bleu"].score < 90
     assert result.scores["bleu"].score == corpus_bleu(
@@ -129,7 +131,7 @@ def test_an_example_without_translation_counts_as_an_empty_line():
 
 
 def test_every_metric_asked_for_is_given_in_order():
-    scoring = Scoring(metrics=("ter", "bleu", "chrf"), n_bootstrap=10)
+    scoring = Scoring("fr", metrics=("ter", "bleu", "chrf"), n_bootstrap=10)
     result = evaluate(PHRASEBOOK, EXAMPLES, scoring)
     assert list(result.scores) == ["ter", "bleu", "chrf"]
     assert [r.score for r in result.scores.values()] == [0, 100, 100]
@@ -162,9 +164,9 @@ def test_unknown_sources_have_no_buckets():
 
 def test_nothing_to_evaluate_is_an_error():
     with pytest.raises(DataError, match="got no lines at all"):
-        evaluate(PHRASEBOOK, [], Scoring())
+        evaluate(PHRASEBOOK, [], Scoring("fr"))
 
 
 def test_a_wrong_number_of_translations_is_an_error():
     with pytest.raises(DataError, match="got 1 translations for 2 lines of references"):
-        score_translations(["a"], EXAMPLES, Scoring())
+        score_translations(["a"], EXAMPLES, Scoring("fr"))

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from nmt.cli.process import divide_threads
-from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
+from nmt.inference.parallel import CheckCancelled, divide_threads, n_workers, parallel_map
 
 CPU = torch.device("cpu")
 

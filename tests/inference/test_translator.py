@@ -13,11 +13,10 @@ from decoding.table_model import TableModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.cli.process import divide_threads
 from nmt.decoding.forced import force_decode
 from nmt.decoding.search import SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.inference.parallel import n_workers
+from nmt.inference.parallel import divide_threads, n_workers
 from nmt.inference.translator import Translator, _str_by_str
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig

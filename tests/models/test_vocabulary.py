@@ -1,9 +1,10 @@
-"""First weights."""
+"""The table of a vocabulary: its padding, which nobody sees, and its first weights."""
 
 import pytest
 import torch
 
 from nmt.models.catalog import build_model
+from nmt.models.quantized import Int8Vocabulary
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear, padded_rows
@@ -15,6 +16,33 @@ def test_tables_are_padded_to_a_multiple_of_64(n: int, rows: int) -> None:
     assert len(PieceEmbedding(n, 2).weight) == len(VocabLinear(2, n).weight) == rows
 
 
+@pytest.mark.parametrize("int8", [False, True])
+def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
+    torch.manual_seed(0)
+    exact = VocabLinear(5, 11)
+    torch.nn.init.normal_(exact.weight)
+    torch.nn.init.constant_(exact.bias[11:], 9.0)  # would make these rows the most probable
+    layer = Int8Vocabulary(exact) if int8 else exact
+    features, targets = torch.randn(3, 5), torch.tensor([4, 10, 7])
+    logits = layer(features)
+    assert logits.shape == (3, 11)
+    expected = logits.log_softmax(dim=1)
+    log_probs, ids = layer.top_k_log_probs(features, 99, torch.tensor([0, 1]))
+    assert log_probs.shape == ids.shape == (3, 11)
+    assert (log_probs[:, 9:] == -torch.inf).all()
+    for row, found in enumerate(ids[:, :9].tolist()):
+        assert sorted(found) == list(range(2, 11))
+        torch.testing.assert_close(log_probs[row, :9], expected[row, found])
+    if int8:  # it has no loss of its own: weights are rounded, features would be too
+        return
+    loss, nlls = layer.cross_entropy(features, targets, smoothing=0.3)
+    torch.testing.assert_close(nlls, -expected[range(3), targets])
+    torch.testing.assert_close(
+        loss,
+        torch.nn.functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=0.3),
+    )
+
+
 @pytest.mark.parametrize("vocab_size", [60, 6000])
 def test_first_logits_vary_by_one_whatever_the_vocabulary(vocab_size: int) -> None:
     torch.manual_seed(0)
@@ -23,7 +51,7 @@ def test_first_logits_vary_by_one_whatever_the_vocabulary(vocab_size: int) -> No
     assert isinstance(layer, VocabLinear)
     assert layer.rms < 1  # states of a GRU are
     read = torch.randn(500, 128) * layer.rms
-    logits = layer(read)[:, :vocab_size]
+    logits = layer(read)
     assert logits.std().item() == pytest.approx(1, rel=0.05)
 
 
@@ -32,7 +60,7 @@ def test_after_a_normalisation_too() -> None:
     config = TransformerConfig(size=64, heads=4, layers=1, tie_embeddings="none")
     model = build_model(config, 60, 3000)
     layer = model.get_submodule("decoder.output")
-    logits = layer(torch.nn.functional.layer_norm(torch.randn(500, 64), [64]))[:, :3000]
+    logits = layer(torch.nn.functional.layer_norm(torch.randn(500, 64), [64]))
     assert logits.std().item() == pytest.approx(1, rel=0.05)
 
 

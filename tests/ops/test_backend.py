@@ -200,7 +200,7 @@ def test_the_reference_is_plain_torch_throughout(
     model = build_model(config, 29, 29)
     ids, keep = torch.randint(4, 29, (3, 5)), torch.ones(3, 5).bool()
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
-        cross_entropy(model(ids, keep, ids), ids, 29, 0.1).loss_sum.backward()
+        cross_entropy(model(ids, keep, ids), ids, 0.1).loss_sum.backward()
         state = model.init_search_state(model.encode(ids, keep))
         step = model.step(ids[:, 0], state)
     own = operations(step.vocabulary.backend, step.features)
@@ -217,7 +217,7 @@ def test_the_loss_is_computed_by_the_vocabularys_backend() -> None:
         torch.manual_seed(1)
         vocabulary = VocabLinear(5, 29, backend=name)
         torch.nn.init.normal_(vocabulary.weight)
-        found.append(cross_entropy(DecoderOutput(features, vocabulary), targets, 29).loss_sum)
+        found.append(cross_entropy(DecoderOutput(features, vocabulary), targets).loss_sum)
     for own in found[1:]:
         torch.testing.assert_close(own, found[0])
 
@@ -240,7 +240,7 @@ def test_a_model_learns_the_same_by_every_backend(name: BackendName, attention: 
         torch.manual_seed(1)
         model = build_model(RNNConfig.model_validate({**settings, **sizes}), 29, 29).double()
         output = model(ids, keep, ids, with_weights=True)
-        loss = cross_entropy(output, ids, 29, 0.1).loss_sum
+        loss = cross_entropy(output, ids, 0.1).loss_sum
         found.append([loss, output.weights, *torch.autograd.grad(loss, list(model.parameters()))])
     for expected, own in zip(*found, strict=True):
         torch.testing.assert_close(own, expected, rtol=1e-9, atol=1e-11)

@@ -14,6 +14,7 @@ from nmt.models.catalog import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.find import find_run
 from nmt.runs.trained_run import TrainedRun
+from nmt.storage.atomic import write_json
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
 from nmt.types import SentencePair
 
@@ -41,8 +42,8 @@ def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
     tokenizers.save(run.tokenizer_path)
     torch.manual_seed(step)
     model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
-    run.save_checkpoint(step, model.state_dict(), {}, {"epoch": 1})
-    run.point({"last": step})
+    run.checkpoint_folder.save(step, model.state_dict(), {}, {"epoch": 1})
+    run.checkpoint_folder.point({"last": step})
     return run
 
 
@@ -69,12 +70,12 @@ def test_open_removes_what_a_killed_save_left(tmp_path: Path) -> None:
     leftover.mkdir()
     RunDirectory.open(run.path)
     assert not leftover.exists()
-    assert run.load_state().state == {"epoch": 1}
+    assert run.checkpoint_folder.load("last").state == {"epoch": 1}
 
 
 def test_json_files_of_a_run(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    run.write_json("run.json", {"a": ["é"]})
+    write_json(run.path / "run.json", {"a": ["é"]})
     assert run.read_json("run.json") == {"a": ["é"]}
     with pytest.raises(CheckpointError, match=r"x/scores\.json: no such file$"):
         run.read_json("scores.json")
@@ -91,7 +92,7 @@ def test_the_loaded_model_is_the_saved_one(tmp_path: Path, which: str | int) -> 
     assert loaded.config == run.load_config()
     assert loaded.tokenizers.src.vocab == loaded.tokenizers.tgt.vocab
     assert not loaded.model.training
-    saved = run.load_state().model_tensors
+    saved = run.checkpoint_folder.load("last").model_tensors
     got = loaded.model.state_dict()
     assert got.keys() == saved.keys()
     assert all(torch.equal(got[name], saved[name]) for name in saved)
@@ -129,15 +130,17 @@ def test_a_checkpoint_that_does_not_fit_the_config(tmp_path: Path) -> None:
     ):
         TrainedRun.open(run.path).load_model("last", CPU)
     run.config_path.write_text(text.replace("layers: 1", "layers: 2"))
-    with pytest.raises(CheckpointError, match=r"tokenizer: lacks .* more"):
+    with pytest.raises(CheckpointError, match=r"tokenizer: '.*': missing .* more"):
         TrainedRun.open(run.path).load_model("last", CPU)
 
 
 def test_a_checkpoint_with_a_tensor_too_many(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    tensors = run.load_state().model_tensors
-    run.save_checkpoint(4, {**tensors, "spare": torch.zeros(2)}, {}, {})
-    with pytest.raises(CheckpointError, match=r"tokenizer: has 'spare', which the model does not$"):
+    tensors = run.checkpoint_folder.load("last").model_tensors
+    run.checkpoint_folder.save(4, {**tensors, "spare": torch.zeros(2)}, {}, {})
+    with pytest.raises(
+        CheckpointError, match=r"tokenizer: 'spare': got F32 \(2,\), allowed: no such tensor$"
+    ):
         TrainedRun.open(run.path).load_model(4, CPU)
 
 
@@ -164,7 +167,7 @@ def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
     for seconds, run in ((2_000, first), (1_000, second)):
         os.utime(run.checkpoint_folder.find("last") / "state.json", (seconds, seconds))
     assert find_run(None, root) == first.path
-    second.save_checkpoint(4, {}, {}, {})
+    second.checkpoint_folder.save(4, {}, {}, {})
     assert find_run(None, root) == second.path
     assert find_run(first.path, root) == first.path
 

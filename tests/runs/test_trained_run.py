@@ -16,7 +16,7 @@ from nmt.runs.trained_run import TrainedRun
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     made = make_run(tmp_path / "x")
-    made.point({"best": 3})
+    made.checkpoint_folder.point({"best": 3})
     return made.path
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from training.toy import toy_config, write_reversal
+from training.toy import last_checkpoint, toy_config, write_reversal
 
 from nmt.cli.process import deterministic
 from nmt.device import is_out_of_memory
@@ -133,7 +133,7 @@ def test_a_validation_without_memory_leaves_its_step_saved(
             _train(corpus, train={"epochs": 1})
     outcome = _train(corpus, train={"epochs": 1}, search={"batch_size": 16})
     assert (outcome.step, outcome.best_bleu) == (whole.step, whole.best_bleu)
-    one, two = (RunDirectory(corpus / name).load_state() for name in ("whole", "run"))
+    one, two = (last_checkpoint(corpus / name) for name in ("whole", "run"))
     assert all(torch.equal(t, two.model_tensors[n]) for n, t in one.model_tensors.items())
 
 
@@ -180,14 +180,14 @@ def test_deterministic_runs_are_the_same(corpus: Path) -> None:
     for _ in range(2):
         with deterministic(True):
             _train(corpus, train={"steps": 3, "deterministic": True}, model={"dropout": 0.3})
-        found.append(RunDirectory(corpus / "run").load_state().model_tensors)
+        found.append(last_checkpoint(corpus / "run").model_tensors)
         (corpus / "run").rename(corpus / f"done-{len(found)}")
     assert all(torch.equal(tensor, found[1][name]) for name, tensor in found[0].items())
 
 
 def _states(corpus: Path, one: str, two: str) -> None:
     """Raise unless two runs have the same last checkpoint, but for what tells the time."""
-    a, b = (RunDirectory(corpus / name).load_state() for name in (one, two))
+    a, b = (last_checkpoint(corpus / name) for name in (one, two))
     assert a.step == b.step
     assert all(torch.equal(t, b.model_tensors[n]) for n, t in a.model_tensors.items())
     # The type checks of the tests draw from Python's generator.
@@ -276,7 +276,7 @@ def test_weights_that_are_no_numbers_are_not_saved_and_cost_no_checkpoint(
         asked = itertools.count(1)
         config = toy_config(corpus, train=sizes)
         train(config, corpus / "run", ["nmt"], lambda: next(asked) > 2, quiet=True)
-        before = RunDirectory(corpus / "run").load_state()
+        before = last_checkpoint(corpus / "run")
         real = torch.optim.Adam.step
 
         def poisoned(self: Any, *args: Any, **options: Any) -> None:
@@ -292,7 +292,7 @@ def test_weights_that_are_no_numbers_are_not_saved_and_cost_no_checkpoint(
             _train(corpus, train=sizes)
         with pytest.raises(NMTError, match=r"after step 1; nothing was saved yet: lower train.lr"):
             train(config, corpus / "new", ["nmt"], quiet=True)
-    after = RunDirectory(corpus / "run").load_state()
+    after = last_checkpoint(corpus / "run")
     assert before.step == after.step == 2
     assert all(torch.equal(t, after.model_tensors[n]) for n, t in before.model_tensors.items())
     assert _train(corpus, train=sizes).step == 4

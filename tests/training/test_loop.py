@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training.toy import toy_config, write_reversal
+from training.toy import last_checkpoint, toy_config, write_reversal
 
 from nmt.attention_maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap
@@ -20,6 +20,7 @@ from nmt.config import dump_config, load_config
 from nmt.data.sources import read_tsv
 from nmt.device import process_bytes
 from nmt.errors import ConfigError, DataError, NMTError
+from nmt.evaluation.evaluate import Scoring
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
 from nmt.training import report, step
@@ -123,7 +124,7 @@ def test_resume_equals_the_unbroken_run(corpus: Path, stop_after: int, cell: str
     assert 0 < first.step < unbroken.step
     second = _train(corpus, "parts", **options)
     assert (second.step, second.reason) == (unbroken.step, unbroken.reason)
-    one, two = (RunDirectory(corpus / name).load_state("last") for name in ("whole", "parts"))
+    one, two = (last_checkpoint(corpus / name) for name in ("whole", "parts"))
     for name, tensor in one.model_tensors.items():
         assert torch.equal(tensor, two.model_tensors[name]), name
     assert one.state_tensors.keys() == two.state_tensors.keys()
@@ -158,7 +159,7 @@ def test_another_configuration_is_refused_on_a_begun_run(corpus: Path) -> None:
 def test_the_same_seed_gives_the_same_weights(corpus: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         _train(corpus, name, train={"steps": 3}, model={"dropout": 0.3}, seed=seed)
-    a, b, c = (RunDirectory(corpus / name).load_state().model_tensors for name in "abc")
+    a, b, c = (last_checkpoint(corpus / name).model_tensors for name in "abc")
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert not all(torch.equal(a[name], c[name]) for name in a)
 
@@ -168,9 +169,7 @@ def test_accumulation_is_exact_in_tokens(corpus: Path) -> None:
     whole = _train(corpus, "whole", train={"epochs": 1, "batch_size": 200})
     parts = _train(corpus, "parts", train={"epochs": 1, "batch_size": 23, "accumulate": 9})
     assert whole.step == parts.step == 1
-    one, two = (
-        RunDirectory(corpus / name).load_state().state_tensors for name in ("whole", "parts")
-    )
+    one, two = (last_checkpoint(corpus / name).state_tensors for name in ("whole", "parts"))
     for name, tensor in one.items():
         if name.endswith("exp_avg"):
             torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=1e-7)
@@ -208,7 +207,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _train(corpus, train={"epochs": 1})
-    before = RunDirectory(corpus / "run").load_state()
+    before = last_checkpoint(corpus / "run")
     real = step.cross_entropy
 
     def poisoned(*args: Any) -> Any:
@@ -220,7 +219,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
     monkeypatch.setattr(step, "cross_entropy", poisoned)
     with pytest.raises(NMTError, match=r"loss is nan at step 8; earlier checkpoints are intact"):
         _train(corpus, train={"epochs": 2})
-    after = RunDirectory(corpus / "run").load_state()
+    after = last_checkpoint(corpus / "run")
     assert after.step == before.step
     assert all(torch.equal(t, after.model_tensors[n]) for n, t in before.model_tensors.items())
 
@@ -295,7 +294,7 @@ def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> 
     outcome = train(toy_config(corpus, train={"steps": 2}), run, ["nmt", str(folder)], quiet=True)
     assert outcome.step == 2
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))
-    request = EvalRequest(run=run, src=folder / "x.en", refs=(folder / "x.de",))
+    request = EvalRequest(Scoring(""), run=run, src=folder / "x.en", refs=(folder / "x.de",))
     kept = perform(request).keep(run)
     assert json.loads(kept.path.read_text(encoding="utf-8"))["refs"] == [str(folder / "x.de")]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from training.toy import toy_config, write_reversal
+from training.toy import last_checkpoint, toy_config, write_reversal
 
 from nmt.config import dump_config
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
@@ -343,7 +343,7 @@ def test_a_run_that_ended_between_two_validations_has_measured_once_more(corpus:
     _train(corpus, train={"steps": 4}, **sections)
     _train(corpus, train={"steps": 7}, **sections)
     whole, parts = corpus / "whole", corpus / "run"
-    one, two = (RunDirectory(run).load_state("last").model_tensors for run in (whole, parts))
+    one, two = (last_checkpoint(run).model_tensors for run in (whole, parts))
     assert all(torch.equal(one[name], two[name]) for name in one)
     more = [r["step"] for r in _timeless(parts) if r not in _timeless(whole)]
     assert more == [4]

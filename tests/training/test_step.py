@@ -26,7 +26,7 @@ def batch(first: int = 0, last: int | None = None) -> Batch:
 
 
 def settings(**replaced: Any) -> StepSettings:
-    return StepSettings(VOCAB, **replaced)
+    return StepSettings(**replaced)
 
 
 def sgd_state() -> TrainingState:

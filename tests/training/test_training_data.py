@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from training.toy import toy_config, write_reversal
+from training.toy import last_checkpoint, toy_config, write_reversal
 
 from nmt.errors import DataError
-from nmt.runs.directory import RunDirectory
 from nmt.training import training_data as module
 from nmt.training.loop import train
 from nmt.types import SentencePair
@@ -18,7 +17,7 @@ COMMAND = ["nmt", "train"]
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    return RunDirectory(run).load_state("last").model_tensors
+    return last_checkpoint(run).model_tensors
 
 
 def test_a_run_from_the_cache_is_the_run_from_memory(tmp_path: Path) -> None:

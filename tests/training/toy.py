@@ -10,6 +10,8 @@ import torch
 from nmt.config import RunConfig
 from nmt.data.batching import Batcher, EncodedCorpus
 from nmt.models.catalog import build_model
+from nmt.runs.checkpoints import CheckpointState
+from nmt.runs.directory import RunDirectory
 from nmt.training.state import TrainingState
 
 SYMBOLS = "abcdefgh"
@@ -40,6 +42,11 @@ def copy_begun(begun: Path, folder: Path) -> Path:
         shutil.copy(path, folder)
     shutil.copytree(begun / "run", folder / "run")
     return folder
+
+
+def last_checkpoint(run: Path) -> CheckpointState:
+    """All that the last checkpoint of a run holds."""
+    return RunDirectory(run).checkpoint_folder.load("last")
 
 
 def toy_state(**train: Any) -> TrainingState:

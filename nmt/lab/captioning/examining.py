@@ -66,9 +66,7 @@ def ask(
             state = model.init_state(model.eye(with_noise(pictures, options.noise, rng)))
         for language in LANGUAGES:
             first_ids = torch.full((len(part),), lexicon.first_id(language))
-            found = search_from(
-                model.step, state, first_ids, [GRID * GRID] * len(part), config, len(lexicon.vocab)
-            )
+            found = search_from(model.step, state, first_ids, [GRID * GRID] * len(part), config)
             for i, [best] in enumerate(found):
                 said = tuple(lexicon.texts(best.ids))
                 answers.append(Answer(part[i], scenes[i], shown[i], language, said, best.attention))

@@ -43,7 +43,7 @@ class Lesson:
 
 def _loss(model: Captioner, lesson: Lesson, settings: StepSettings) -> LossSum:
     output = model(lesson.pictures, lesson.rows, lesson.tgt_in)
-    return cross_entropy(output, lesson.tgt_out, settings.tgt_vocab_size)
+    return cross_entropy(output, lesson.tgt_out)
 
 
 def learn(
@@ -64,7 +64,7 @@ def learn(
         optimizer,
         options.updates,
     )
-    settings = StepSettings(len(lexicon.vocab), clip_norm=_CLIP)
+    settings = StepSettings(clip_norm=_CLIP)
     rows = torch.arange(options.pictures).repeat(len(LANGUAGES))
     losses = []
     model.train()

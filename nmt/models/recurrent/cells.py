@@ -1,4 +1,4 @@
-"""GRU and LSTM cells for the decoder: one step, from the gates' shares of input and state."""
+"""GRU and LSTM cells of the decoder: one step, from the pre-activations of the gates."""
 
 import abc
 from collections.abc import Callable
@@ -21,7 +21,7 @@ CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 def lstm_cell(
     gates: Float[Tensor, "B G"], cell: Float[Tensor, "B H"]
 ) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]:
-    """The next hidden and cell state of an LSTM, from the sum of all shares of the gates.
+    """The next hidden and cell state of an LSTM, from the pre-activations a of its gates.
 
     Gates [i; f; g; o] as in torch.nn.LSTMCell (Hochreiter & Schmidhuber 1997; arXiv 1308.0850,
     section 2, without its peepholes):
@@ -38,8 +38,9 @@ def lstm_cell(
 class Cell(nn.Module, abc.ABC):
     """One step of a recurrent layer whose input is x, or [x; context] with `context_size`.
 
-    The input's weights are two modules: `input_gates` can be applied to all steps before the
-    first, `context_gates` only at its own step.
+    The input's weights are two modules: `input_gates` can be applied to all steps at once,
+    `context_gates` only at each step. The gates' pre-activations are the sum of both and of
+    `hidden_gates`.
     """
 
     n_gates: int
@@ -65,7 +66,7 @@ class Cell(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
-        """The state after `state`, given the sum of the shares of x and of the context."""
+        """The state after `state`; `gates` are the pre-activations from x and the context."""
 
     def reset_parameters(self) -> None:
         """See `reset_gates`; an LSTM's forget gate as in `reset_gate_biases`."""

@@ -21,9 +21,8 @@ class RNNState(State):
     """The states of every layer, and what attention remembers.
 
     `cell` are the cell states of LSTMs, None for GRUs. `feed` is Luong's h~ of the last step,
-    zeros at first; None in Bahdanau's decoder. Where `context_is_gates`,
-    attention sums the annotations times the cell's weight, so that the context it returns is the
-    context's share of the gates.
+    zeros at first; None in Bahdanau's decoder. With `context_is_gates`, attention sums annotations
+    that the cell's weight was applied to, so that its context is added to the gates as it is.
     """
 
     hidden: Float[Tensor, "B L H"]
@@ -81,10 +80,10 @@ class RNNDecoder(nn.Module):
         )
 
     def init_search_state(self, memory: Memory) -> RNNState:
-        """`init_state` for `step` alone: attention sums the annotations' shares of the gates.
+        """`init_state` for `step` alone: the cell's weight is applied to the annotations, once.
 
         The gates are linear in the context, and a search takes more steps than a sentence has
-        annotations: one product each is then less work than one a step.
+        annotations: one product for each annotation is then less work than one for each step.
         """
         state = self.init_state(memory)
         sums = not self.feeds and not self.readout.reads_context and self.attention.sums_annotations
@@ -179,13 +178,13 @@ class RNNDecoder(nn.Module):
         return feed, attended, RNNState(hidden, cell, attended.state, feed)
 
     def _context_gates(self, context: Float[Tensor, "*L M"]) -> Float[Tensor, "*L G"]:
-        """The context's share of the first layer's gates."""
+        """The context's term in the pre-activations of the first layer's gates."""
         assert self.cell.context_gates is not None
         gates: Tensor = self.cell.context_gates(context)
         return gates
 
     def _layers(self, gates: Float[Tensor, "B G"], state: RNNState) -> LayerStates:
-        """The next states of every layer, from the first one's gates without its state's share."""
+        """The next states of every layer; `gates` are the first one's, from its input alone."""
         states: list[CellState] = []
         for i, layer in enumerate([self.cell, *self.upper]):
             if i > 0:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.models.base import Memory
-from nmt.models.recurrent.cells import Cell, GRUCell, LSTMCell, reset_gate_biases, reset_gates
+from nmt.models.recurrent.cells import CELLS, CellKind, reset_gate_biases, reset_gates
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
@@ -27,12 +27,15 @@ class EncoderStates(NamedTuple):
     final_cell: Float[Tensor, "B L M"] | None
 
 
-class PaddedGRU(nn.GRU):
-    """torch.nn.GRU over padded sentences; padding reaches no state.
+class PaddedLayers(nn.RNNBase):
+    """Layers of torch.nn.GRU or torch.nn.LSTM over padded sentences; padding reaches no state.
 
-    Where `backend` serves it, each direction of a layer is one operation (Operations.gru_layer),
-    with the same numbers up to rounding; elsewhere torch's own layer runs, cuDNN's on a GPU.
+    Where `backend` serves it, each direction of a GRU layer is one operation
+    (Operations.gru_layer), with the same numbers up to rounding. Elsewhere torch's own layers
+    run, cuDNN's on a GPU.
     """
+
+    kind: CellKind
 
     def __init__(
         self,
@@ -43,7 +46,9 @@ class PaddedGRU(nn.GRU):
         bidirectional: bool,
         backend: BackendName = "auto",
     ) -> None:
-        super().__init__(
+        nn.RNNBase.__init__(
+            self,
+            self.kind.upper(),
             input_size,
             hidden_size,
             num_layers=layers,
@@ -56,94 +61,61 @@ class PaddedGRU(nn.GRU):
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
         """The states of sentences of these lengths, all at least 1."""
         own = operations(self.backend, x)
-        if not own.serves_gru_layer:
-            outputs, last = self(_packed(x, lengths))
-            return EncoderStates(_unpacked(outputs, x.shape[1]), _side_by_side(self, last), None)
-        finals = []
-        for i in range(self.num_layers):
-            if i > 0:
-                x = nn.functional.dropout(x, self.dropout, self.training)
-            x, final = own.gru_layer(x, lengths, weights_by_direction(self, i))
-            finals.append(final)
-        return EncoderStates(x, torch.stack(finals, dim=1), None)
-
-    def reset_parameters(self) -> None:
-        """See `reset_layers`."""
-        reset_layers(self, GRUCell)
-
-
-class PaddedLSTM(nn.LSTM):
-    """torch.nn.LSTM over padded sentences; padding reaches no state.
-
-    The equations are those of cells.lstm_cell. Torch's layers run on every backend, on a CUDA
-    device those of cuDNN; `backend` is for an int8 copy.
-    """
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        layers: int,
-        dropout: float,
-        bidirectional: bool,
-        backend: BackendName = "auto",
-    ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers=layers,
-            batch_first=True,
-            dropout=dropout if layers > 1 else 0.0,
-            bidirectional=bidirectional,
+        if self.kind == "gru" and own.serves_gru_layer:
+            finals = []
+            for i in range(self.num_layers):
+                if i > 0:
+                    x = nn.functional.dropout(x, self.dropout, self.training)
+                x, final = own.gru_layer(x, lengths, self.weights_by_direction(i))
+                finals.append(final)
+            return EncoderStates(x, torch.stack(finals, dim=1), None)
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        outputs, last = self(packed)
+        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
+        hidden, cell = last if isinstance(last, tuple) else (last, None)
+        return EncoderStates(
+            values, self._side_by_side(hidden), None if cell is None else self._side_by_side(cell)
         )
-        self.backend: BackendName = backend
 
-    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
-        """The states of sentences of these lengths, all at least 1."""
-        outputs, (hidden, cell) = self(_packed(x, lengths))
-        values = _unpacked(outputs, x.shape[1])
-        return EncoderStates(values, _side_by_side(self, hidden), _side_by_side(self, cell))
+    def _side_by_side(
+        self, last: Float[Tensor, "layers_and_directions B H"]
+    ) -> Float[Tensor, "B L M"]:
+        """The directions of each layer, one after the other."""
+        by_layer = last.view(self.num_layers, -1, *last.shape[1:])
+        return by_layer.permute(2, 0, 1, 3).flatten(2)
+
+    def weights_by_direction(self, layer: int) -> list[tuple[Tensor, ...]]:
+        """weight_ih, weight_hh, bias_ih and bias_hh of each direction of a layer."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        suffixes = ["", "_reverse"] if self.bidirectional else [""]
+        return [
+            tuple(getattr(self, f"{name}_l{layer}{suffix}") for name in names)
+            for suffix in suffixes
+        ]
 
     def reset_parameters(self) -> None:
-        """See `reset_layers`."""
-        reset_layers(self, LSTMCell)
+        """First weights as a decoder cell's; see cells.reset_gates and cells.reset_gate_biases."""
+        cell = CELLS[self.kind]
+        for layer in range(self.num_layers):
+            for w_ih, w_hh, b_ih, b_hh in self.weights_by_direction(layer):
+                reset_gates(cell.n_gates, w_ih, nn.init.xavier_uniform_)
+                reset_gates(cell.n_gates, w_hh, nn.init.orthogonal_)
+                reset_gate_biases(cell, b_ih, b_hh)
 
 
-_PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+class PaddedGRU(PaddedLayers, nn.GRU):
+    """See PaddedLayers; the equations of a step are those of ops.reference.gru_cell."""
+
+    kind = "gru"
 
 
-def weights_by_direction(layers: nn.RNNBase, layer: int) -> list[tuple[Tensor, ...]]:
-    """weight_ih, weight_hh, bias_ih and bias_hh of each direction of a layer."""
-    suffixes = ["", "_reverse"] if layers.bidirectional else [""]
-    return [
-        tuple(getattr(layers, f"{name}_l{layer}{suffix}") for name in _PARAMETERS)
-        for suffix in suffixes
-    ]
+class PaddedLSTM(PaddedLayers, nn.LSTM):
+    """See PaddedLayers; the equations of a step are those of cells.lstm_cell."""
+
+    kind = "lstm"
 
 
-def reset_layers(layers: nn.RNNBase, cell: type[Cell]) -> None:
-    """First weights as a decoder cell's; see cells.reset_gates and cells.reset_gate_biases."""
-    for layer in range(layers.num_layers):
-        for w_ih, w_hh, b_ih, b_hh in weights_by_direction(layers, layer):
-            reset_gates(cell.n_gates, w_ih, nn.init.xavier_uniform_)
-            reset_gates(cell.n_gates, w_hh, nn.init.orthogonal_)
-            reset_gate_biases(cell, b_ih, b_hh)
-
-
-def _packed(x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> PackedSequence:
-    return pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-
-
-def _unpacked(outputs: PackedSequence, n_positions: int) -> Float[Tensor, "B S M"]:
-    return pad_packed_sequence(outputs, batch_first=True, total_length=n_positions)[0]
-
-
-def _side_by_side(
-    layers: nn.RNNBase, last: Float[Tensor, "layers_and_directions B H"]
-) -> Float[Tensor, "B L M"]:
-    """The directions of each layer, one after the other."""
-    by_layer = last.view(layers.num_layers, -1, *last.shape[1:])
-    return by_layer.permute(2, 0, 1, 3).flatten(2)
+LAYERS: dict[CellKind, type[PaddedLayers]] = {"gru": PaddedGRU, "lstm": PaddedLSTM}
 
 
 class RNNEncoder(nn.Module):
@@ -153,8 +125,7 @@ class RNNEncoder(nn.Module):
         super().__init__()
         self.embedding = PieceEmbedding(vocab_size, shared.embedding)
         self.dropout = nn.Dropout(shared.dropout)
-        layers = PaddedGRU if config.cell == "gru" else PaddedLSTM
-        self.rnn: PaddedGRU | PaddedLSTM = layers(
+        self.rnn = LAYERS[config.cell](
             shared.embedding,
             config.hidden or shared.hidden,
             shared.layers,

@@ -20,9 +20,7 @@ class RNNConfig(RecurrentConfig):
 
     @model_validator(mode="after")
     def _parts_agree(self) -> "RNNConfig":
-        checks = (_attention_sizes, _initial_state, _initial_cell, _tied_width)
-        conflicts = [conflict for check in checks for conflict in check(self)]
-        if conflicts:
+        if conflicts := list(_conflicts(self)):
             raise conflict_error(conflicts)
         return self
 
@@ -36,35 +34,26 @@ class RNNConfig(RecurrentConfig):
         return RNNSeq2Seq(self, src_vocab, tgt_vocab)
 
 
-def _attention_sizes(config: RNNConfig) -> Iterator[Conflict]:
-    for key, problem in config.attention.conflicts(config.hidden, config.memory_size):
+def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
+    """The keys that do not go together, each with what is wrong."""
+    decoder, units = config.decoder, config.memory_size
+    for key, problem in config.attention.conflicts(config.hidden, units):
         yield f"attention.{key}", problem
-
-
-def _initial_state(config: RNNConfig) -> Iterator[Conflict]:
-    kind = config.decoder.initial_state
-    if kind == "copy" and config.memory_size != config.hidden:
+    if decoder.initial_state == "copy" and units != config.hidden:
         yield (
             "decoder.initial_state",
-            f"'copy' needs encoder states of the decoder's size: got {config.memory_size} from "
-            f"the encoder (directions together), hidden is {config.hidden}",
+            f"'copy' needs encoder states of the decoder's size: got {units} from the encoder "
+            f"(directions together), hidden is {config.hidden}",
         )
-    if kind == "tanh_backward" and not config.encoder.bidirectional:
+    if decoder.initial_state == "tanh_backward" and not config.encoder.bidirectional:
         yield "decoder.initial_state", "'tanh_backward' needs encoder.bidirectional: true"
-
-
-def _initial_cell(config: RNNConfig) -> Iterator[Conflict]:
-    decoder = config.decoder
     if decoder.initial_state == "copy" and decoder.cell == "lstm" and config.encoder.cell != "lstm":
         yield (
             "decoder.initial_state",
             "'copy' for a decoder of cell 'lstm' needs an encoder of the same cell: got "
             f"'{config.encoder.cell}', which has no cell state to copy",
         )
-
-
-def _tied_width(config: RNNConfig) -> Iterator[Conflict]:
-    width = config.decoder.readout.width(config.hidden)
+    width = decoder.readout.width(config.hidden)
     if config.tie_embeddings != "none" and width != config.embedding:
         yield (
             "tie_embeddings",

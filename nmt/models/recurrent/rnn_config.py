@@ -26,7 +26,7 @@ class EncoderConfig(Config):
 class _DecoderConfig(Config):
     """The settings that both kinds of decoder share."""
 
-    kind: str  # each kind says its own; here for its place, which is first
+    kind: str  # declared here to be the first key in the generated documents
     cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
     initial_state: InitialStateKind = Field(
         default="tanh",

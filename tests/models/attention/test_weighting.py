@@ -147,8 +147,8 @@ def test_the_loss_adds_the_surrogate_over_the_steps_that_count() -> None:
     weighting.baseline.fill_(-1.0)
     choice = Choice(-torch.rand(2, 3), torch.rand(2, 3))
     output = DecoderOutput(features, vocabulary)
-    plain = cross_entropy(output, tgt_out, 9)
-    loss = cross_entropy(replace(output, surrogate=Reinforce(weighting, choice)), tgt_out, 9)
+    plain = cross_entropy(output, tgt_out)
+    loss = cross_entropy(replace(output, surrogate=Reinforce(weighting, choice)), tgt_out)
     log_probs = output.logits.log_softmax(-1).gather(-1, tgt_out.unsqueeze(-1)).squeeze(-1)
     terms = 2.0 * (log_probs + 1.0) * choice.log_probs + 0.5 * choice.entropies
     expected = -terms[tgt_out != PAD_ID].sum()

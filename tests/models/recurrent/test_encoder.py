@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from nmt.models.initialisation import initialise
-from nmt.models.recurrent.encoder import PaddedGRU, PaddedLSTM, weights_by_direction
+from nmt.models.recurrent.encoder import PaddedGRU, PaddedLayers, PaddedLSTM
 
 LENGTHS = (4, 7, 1)
 
@@ -28,13 +28,13 @@ def test_an_lstm_reads_each_sentence_as_torchs_reads_it_alone(bidirectional: boo
 
 
 @pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
-def test_first_weights_of_layers_are_those_of_a_cell(kind: type[PaddedGRU | PaddedLSTM]) -> None:
+def test_first_weights_of_layers_are_those_of_a_cell(kind: type[PaddedLayers]) -> None:
     torch.manual_seed(0)
     layers = kind(16, 16, 2, 0.0, True)
     initialise(layers)
     n_gates = 3 if kind is PaddedGRU else 4
     for layer in range(2):
-        for w_ih, w_hh, b_ih, b_hh in weights_by_direction(layers, layer):
+        for w_ih, w_hh, b_ih, b_hh in layers.weights_by_direction(layer):
             for gate in w_hh.chunk(n_gates):
                 torch.testing.assert_close(gate @ gate.t(), torch.eye(16), atol=1e-5, rtol=0)
             for gate in w_ih.chunk(n_gates):
