@@ -10,7 +10,19 @@ import typer
 from typer.core import TyperGroup
 
 import nmt
-from nmt.cli import attention, bench, config, corpus, doctor, evaluate, lab, train, translate, vocab
+from nmt.cli import (
+    attention,
+    bench,
+    compare,
+    config,
+    corpus,
+    doctor,
+    evaluate,
+    lab,
+    train,
+    translate,
+    vocab,
+)
 from nmt.cli.command import Command, say
 from nmt.cli.process import configure_garbage_collector
 from nmt.cli.usage import is_usage_error, usage_line
@@ -148,6 +160,7 @@ def _options(
 app.command()(train.train)
 app.command()(translate.translate)
 app.command("eval")(evaluate.evaluate)
+app.command()(compare.compare)
 app.command()(attention.attention)
 app.command()(lab.lab)
 app.command()(bench.bench)

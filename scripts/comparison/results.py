@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from comparison.measures import Looks, Measured
 from nmt.errors import DataError
-from nmt.evaluation.evaluate import LengthBucket, bleu_by_length
+from nmt.evaluation.evaluate import Bucket, bleu_by_length
 from nmt.evaluation.significance import Difference, difference
 from nmt.types import EvalExample
 
@@ -34,7 +34,7 @@ class Result:
     length: float
     loss: float
     looks: Looks
-    by_length: tuple[LengthBucket, ...]
+    by_length: tuple[Bucket, ...]
     difference: Difference | None
 
     @property
@@ -124,12 +124,12 @@ def _length_ratio(hyp_texts: Sequence[str], examples: Sequence[EvalExample]) -> 
     return n_words / sum(len(example.ref_texts[0].split()) for example in examples)
 
 
-def _mean_by_length(of_runs: Sequence[Sequence[LengthBucket]]) -> tuple[LengthBucket, ...]:
+def _mean_by_length(of_runs: Sequence[Sequence[Bucket]]) -> tuple[Bucket, ...]:
     """The same buckets with the mean over the runs."""
     return tuple(
-        LengthBucket(
-            same[0].shortest,
-            same[0].longest,
+        Bucket(
+            same[0].lowest,
+            same[0].highest,
             same[0].n_sentences,
             statistics.mean(bucket.bleu for bucket in same),
         )
