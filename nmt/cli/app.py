@@ -13,7 +13,19 @@ from typer import Option
 from typer.core import TyperGroup
 
 import nmt
-from nmt.cli import attention, bench, config, corpus, doctor, evaluate, lab, train, translate, vocab
+from nmt.cli import (
+    attention,
+    bench,
+    compare,
+    config,
+    corpus,
+    doctor,
+    evaluate,
+    lab,
+    train,
+    translate,
+    vocab,
+)
 from nmt.cli.command import Command, say
 from nmt.cli.process import configure_garbage_collector
 from nmt.cli.usage import is_usage_error, usage_line
@@ -139,10 +151,14 @@ def _options(
 app.command()(train.train)
 app.command()(translate.translate)
 app.command("eval")(evaluate.evaluate)
-for _command in (attention.attention, lab.lab, bench.bench, doctor.doctor):
-    app.command()(_command)
-for _name, _group in (("corpus", corpus.app), ("vocab", vocab.app), ("config", config.app)):
-    app.add_typer(_group, name=_name)
+app.command()(compare.compare)
+app.command()(attention.attention)
+app.command()(lab.lab)
+app.command()(bench.bench)
+app.command()(doctor.doctor)
+app.add_typer(corpus.app, name="corpus")
+app.add_typer(vocab.app, name="vocab")
+app.add_typer(config.app, name="config")
 for _group in (app, corpus.app, vocab.app, config.app):
     for _registered in _group.registered_commands:
         _registered.cls = Command

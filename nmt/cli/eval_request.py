@@ -229,7 +229,7 @@ def _report(
         "tgt_lang": scoring.tgt_lang,
         "sha256": checksums,
     }
-    return EvalReport(name, evaluation, comparisons, about)
+    return EvalReport(name, scoring, evaluation, comparisons, about)
 
 
 def _checksum(texts: object) -> str:

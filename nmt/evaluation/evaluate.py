@@ -24,11 +24,24 @@ class Translates(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LengthBucket:
-    """BLEU of sentences whose source has `shortest` to `longest` words (None: no upper limit)."""
+class Range:
+    """The whole numbers `lowest` to `highest`; None is no upper limit."""
 
-    shortest: int
-    longest: int | None
+    lowest: int
+    highest: int | None
+
+    @property
+    def label(self) -> str:
+        """`6-10`, `41+`, or `0` for a single number."""
+        if self.highest is None:
+            return f"{self.lowest}+"
+        return str(self.lowest) + (f"-{self.highest}" if self.highest > self.lowest else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Range):
+    """BLEU of the sentences whose value, such as their length, is in a range."""
+
     n_sentences: int
     bleu: float
 
@@ -39,7 +52,7 @@ class Evaluation:
 
     compared: Comparable
     scores: dict[str, MetricResult]
-    by_length: tuple[LengthBucket, ...]
+    by_length: tuple[Bucket, ...]
     seconds: float | None = None
 
     @property
@@ -145,21 +158,35 @@ def bleu_by_length(
     examples: Sequence[EvalExample],
     edges: Sequence[int] = BUCKET_WORDS,
     tokenize: str = DEFAULT_TOKENISATION,
-) -> tuple[LengthBucket, ...]:
+) -> tuple[Bucket, ...]:
     """BLEU by source length, as in Bahdanau et al. 2015 (figure 2), without empty buckets.
 
     `edges` are as BUCKET_WORDS. Returns () if the sources are unknown (all empty).
     """
     if not any(example.src_text for example in examples):
         return ()
+    lengths = [len(example.src_text.split()) for example in examples]
+    return bleu_by(lengths, hyp_texts, examples, edges, tokenize)
+
+
+def bleu_by(
+    values: Sequence[int],
+    hyp_texts: Sequence[str],
+    examples: Sequence[EvalExample],
+    edges: Sequence[int],
+    tokenize: str = DEFAULT_TOKENISATION,
+) -> tuple[Bucket, ...]:
+    """BLEU of the sentences in each bucket of `values`, one value a sentence.
+
+    `edges` are the highest values of all buckets but the last. Empty buckets are left out.
+    """
     buckets: dict[int, list[int]] = {}
-    for index, example in enumerate(examples):
-        n_words = len(example.src_text.split())
-        buckets.setdefault(sum(n_words > edge for edge in edges), []).append(index)
+    for index, value in enumerate(values):
+        buckets.setdefault(sum(value > edge for edge in edges), []).append(index)
     return tuple(
-        LengthBucket(
-            shortest=edges[bucket - 1] + 1 if bucket else 0,
-            longest=edges[bucket] if bucket < len(edges) else None,
+        Bucket(
+            lowest=edges[bucket - 1] + 1 if bucket else 0,
+            highest=edges[bucket] if bucket < len(edges) else None,
             n_sentences=len(members),
             bleu=corpus_bleu(
                 [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members], tokenize

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Real
 
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation import multi30k
@@ -83,7 +83,7 @@ def _in_floats(metric: "Metric") -> "Metric":
     """
     compute = metric._compute_score_from_stats
 
-    def computed(stats: Sequence[int] | Sequence[float] | Float[np.ndarray, " n"]) -> "Score":
+    def computed(stats: Sequence[int] | Sequence[float] | Real[np.ndarray, " n"]) -> "Score":
         result: Score = compute(cast("list[int]", stats))
         result.score = float(result.score)
         return result

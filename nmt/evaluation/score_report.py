@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nmt.errors import DataError
-from nmt.evaluation.evaluate import Evaluation
+from nmt.evaluation.evaluate import Evaluation, Scoring
 from nmt.evaluation.metrics import MetricResult
-from nmt.evaluation.significance import Comparison
+from nmt.evaluation.significance import RANDOMISATIONS, Comparison
 from nmt.runs.tree import check_tree
 from nmt.storage.bounded import read_json
 from nmt.storage.output import write_lines
@@ -31,6 +31,7 @@ class EvalReport:
     """
 
     name: str
+    scoring: Scoring
     evaluation: Evaluation
     comparisons: dict[str, Comparison]
     about: Mapping[str, object]
@@ -129,11 +130,12 @@ def score_line(result: MetricResult) -> str:
 
 
 def comparison_line(comparison: Comparison, baseline: object) -> str:
-    """`BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap, n=1000)`."""
+    """`BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap), 0.011 (...)`."""
     return (
         f"{comparison.name} {comparison.score - comparison.baseline:+.2f} against "
         f"{comparison.baseline:.2f} of {baseline}, p = {comparison.p_value:.3f} "
-        f"(paired bootstrap, n={comparison.n_bootstrap})"
+        f"(paired bootstrap, n={comparison.n_bootstrap}), "
+        f"{comparison.p_randomisation:.3f} (approximate randomisation, n={RANDOMISATIONS})"
     )
 
 
@@ -142,11 +144,7 @@ def length_line(evaluation: Evaluation) -> str:
     buckets = evaluation.by_length
     if len(buckets) < 2:
         return ""
-    parts = [
-        f"{b.shortest}{'+' if b.longest is None else f'-{b.longest}'}: "
-        f"{b.bleu:.2f} (n={b.n_sentences})"
-        for b in buckets
-    ]
+    parts = [f"{b.label}: {b.bleu:.2f} (n={b.n_sentences})" for b in buckets]
     return "BLEU by words of the source  " + "  ".join(parts)
 
 

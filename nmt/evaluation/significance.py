@@ -1,4 +1,8 @@
-"""Significance of a difference in scores: paired bootstrap (Koehn 2004, W04-3250) by sacreBLEU."""
+"""Significance of a difference in scores, by sacreBLEU.
+
+Paired bootstrap: Koehn 2004 (W04-3250). Approximate randomisation: Riezler and Maxwell 2005
+(W05-0908).
+"""
 
 import os
 from collections.abc import Sequence
@@ -16,13 +20,18 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 
+RANDOMISATIONS = 10_000
+"""Random swaps of approximate randomisation, as many as sacreBLEU's command makes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The scores of two translations of one corpus by one metric, and their significance.
 
-    `p_value` is the share of paired bootstrap resamples whose difference deviates more from the
-    mean difference than the observed one from 0. Below 0.05, by convention, the systems differ.
-    It is 1 if the scores are equal.
+    `p_value` is the share of `n_bootstrap` paired bootstrap resamples whose difference deviates
+    more from the mean difference than the observed one from 0. `p_randomisation` is the share of
+    random swaps of lines between the two that differ at least as much. Below 0.05, by convention,
+    the systems differ. Both are 1 if the scores are equal.
     """
 
     name: str
@@ -30,6 +39,7 @@ class Comparison:
     score: float
     p_value: float
     n_bootstrap: int
+    p_randomisation: float
 
 
 def compare(
@@ -40,7 +50,7 @@ def compare(
     tgt_lang: str = "fr",
     tokenize: str | None = None,
 ) -> Comparison:
-    """Paired bootstrap of `hyps` against `baseline_hyps`, with sacreBLEU's fixed seed.
+    """Paired bootstrap and randomisation of `hyps` against `baseline_hyps`, from sacreBLEU's seed.
 
     `tokenize` is as in `metrics.score`; there are DEFAULT_BOOTSTRAP resamples. Raises DataError
     if the three differ in length, or as `metrics.score` does.
@@ -55,22 +65,33 @@ def compare(
     spec = METRICS[metric]
     baseline_lines, streams = comparable(spec, baseline_hyps, refs, tgt_lang)
     lines, _ = comparable(spec, hyps, refs, tgt_lang)
-    test = PairedTest(
-        [("baseline", baseline_lines), ("system", lines)],
-        {metric: spec.build(tokenize or bleu_tokenisation(tgt_lang))},
-        cast("list[tuple[str, ...]]", streams),  # None is allowed, see metrics.score
-        test_type="bs",
-        n_samples=DEFAULT_BOOTSTRAP,
+    named = [("baseline", baseline_lines), ("system", lines)]
+    metrics = {metric: spec.build(tokenize or bleu_tokenisation(tgt_lang))}
+    references = cast("list[tuple[str, ...]]", streams)  # None is allowed, see metrics.score
+
+    def results(test: str, n_samples: int) -> list[Result]:
+        _, columns = PairedTest(named, metrics, references, test_type=test, n_samples=n_samples)()
+        found = next(column for title, column in columns.items() if title != "System")
+        return cast("list[Result]", found)
+
+    (baseline, system), (_, swapped) = (
+        results("bs", DEFAULT_BOOTSTRAP),
+        results("ar", RANDOMISATIONS),
     )
-    _, columns = test()
-    results = next(column for title, column in columns.items() if title != "System")
-    baseline, system = (cast("Result", result) for result in results)
-    assert system.p_value is not None  # there is one for every system but the baseline
+    # Only the baseline has no p-value.
+    assert system.p_value is not None
+    assert swapped.p_value is not None
     # sacreBLEU counts resamples strictly beyond the observed difference. Between a system and
     # itself it finds none, which would give p = 1/(n + 1).
-    p_value = 1.0 if system.score == baseline.score else float(system.p_value)
-    scores = within(baseline.score, spec), within(system.score, spec)
-    return Comparison(spec.name, *scores, p_value, DEFAULT_BOOTSTRAP)
+    is_equal = system.score == baseline.score
+    return Comparison(
+        name=spec.name,
+        baseline=within(baseline.score, spec),
+        score=within(system.score, spec),
+        p_value=1.0 if is_equal else float(system.p_value),
+        n_bootstrap=DEFAULT_BOOTSTRAP,
+        p_randomisation=1.0 if is_equal else float(swapped.p_value),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def draw_by_length(results: Sequence[Result], named: Sequence[str]) -> Figure:
     axes.set_xticks(
         range(len(buckets)),
         [
-            f"{b.shortest or 1}{'+' if b.longest is None else f'–{b.longest}'}\n{b.n_sentences}"
+            f"{b.lowest or 1}{'+' if b.highest is None else f'–{b.highest}'}\n{b.n_sentences}"
             for b in buckets
         ],
     )

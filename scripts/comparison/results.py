@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from comparison.measures import Looks, Measured
 from nmt.errors import DataError
-from nmt.evaluation.evaluate import LengthBucket, bleu_by_length
+from nmt.evaluation.evaluate import Bucket, bleu_by_length
 from nmt.evaluation.significance import Difference, difference
 from nmt.types import EvalExample
 
@@ -34,7 +34,7 @@ class Result:
     length: float
     loss: float
     looks: Looks
-    by_length: tuple[LengthBucket, ...]
+    by_length: tuple[Bucket, ...]
     difference: Difference | None
 
     @property

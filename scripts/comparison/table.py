@@ -78,7 +78,7 @@ def _looks(results: Sequence[Result]) -> str:
 def _by_length(results: Sequence[Result]) -> str:
     buckets = results[0].by_length
     titles = [
-        f"{b.shortest or 1}{'+' if b.longest is None else f'-{b.longest}'} ({b.n_sentences})"
+        f"{b.lowest or 1}{'+' if b.highest is None else f'-{b.highest}'} ({b.n_sentences})"
         for b in buckets
     ]
     rows = [[result.name, *(f"{b.bleu:.1f}" for b in result.by_length)] for result in results]

@@ -146,7 +146,7 @@ def test_buckets_part_at_their_edges_and_leave_none_out():
     examples = [EvalExample(" ".join(["w"] * n), ("un deux trois quatre",)) for n in lengths]
     hyps = ["un deux trois quatre"] * 3 + ["rien"] * 3
     buckets = bleu_by_length(hyps, examples)
-    assert [(b.shortest, b.longest, b.n_sentences) for b in buckets] == [
+    assert [(b.lowest, b.highest, b.n_sentences) for b in buckets] == [
         (0, 5, 2),
         (6, 10, 2),
         (41, None, 2),
@@ -155,7 +155,7 @@ def test_buckets_part_at_their_edges_and_leave_none_out():
     assert 0 < buckets[1].bleu < 100
     assert buckets[2].bleu == 0
     coarse = bleu_by_length(hyps, examples, edges=(10,))
-    assert [(b.shortest, b.longest, b.n_sentences) for b in coarse] == [(0, 10, 4), (11, None, 2)]
+    assert [(b.lowest, b.highest, b.n_sentences) for b in coarse] == [(0, 10, 4), (11, None, 2)]
 
 
 def test_unknown_sources_have_no_buckets():

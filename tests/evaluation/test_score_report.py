@@ -2,7 +2,7 @@
 
 import json
 
-from nmt.evaluation.evaluate import Evaluation, LengthBucket
+from nmt.evaluation.evaluate import Bucket, Evaluation, Scoring
 from nmt.evaluation.metrics import MetricResult
 from nmt.evaluation.score_report import (
     EvalReport,
@@ -16,7 +16,7 @@ from nmt.evaluation.typography import Comparable
 from nmt.types import EvalExample
 
 BLEU = MetricResult("BLEU", 61.2345, "nrefs:1|tok:13a", 59.8, 62.71, 1000)
-BUCKETS = (LengthBucket(0, 5, 3, 70.0), LengthBucket(41, None, 1, 9.125))
+BUCKETS = (Bucket(0, 5, 3, 70.0), Bucket(41, None, 1, 9.125))
 EXAMPLES = (EvalExample("summer", ("l'été",)), EvalExample("", ("rien",)))
 TRANSLATED = Evaluation(Comparable(("l'été", ""), EXAMPLES, "plain"), {"bleu": BLEU}, BUCKETS, 0.5)
 GIVEN = Evaluation(Comparable(("a",), EXAMPLES[:1]), {"bleu": BLEU}, BUCKETS[:1])
@@ -30,9 +30,10 @@ def test_a_score_is_printed_with_interval_and_signature():
 
 
 def test_the_other_lines():
-    comparison = Comparison("BLEU", 60.1, 61.2345, 0.0123, 1000)
+    comparison = Comparison("BLEU", 60.1, 61.2345, 0.0123, 1000, 0.0113)
     assert comparison_line(comparison, "old.txt") == (
-        "BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap, n=1000)"
+        "BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap, n=1000), "
+        "0.011 (approximate randomisation, n=10000)"
     )
     assert speed_line(TRANSLATED) == "translated 2 sentences in 0.5 s (4.0 sentences/s)"
     assert length_line(TRANSLATED) == (
@@ -42,13 +43,13 @@ def test_the_other_lines():
 
 
 def test_translations_are_kept_only_where_they_were_made(tmp_path):
-    report = EvalReport("test_2016.flickr", TRANSLATED, {}, {"checkpoint": "best"})
+    report = EvalReport("test_2016.flickr", Scoring("fr"), TRANSLATED, {}, {"checkpoint": "best"})
     path = report.keep(tmp_path).path
     assert path == tmp_path / "eval" / "test_2016.flickr.json"
     assert json.loads(path.read_text("utf-8")) == report.as_json()
     assert json.loads(path.read_text("utf-8"))["scores"]["bleu"]["high"] == 62.71
     assert (tmp_path / "eval/test_2016.flickr.txt").read_text("utf-8") == "l'été\n\n"
-    EvalReport("given", GIVEN, {}, {}).keep(tmp_path)
+    EvalReport("given", Scoring("fr"), GIVEN, {}, {}).keep(tmp_path)
     assert {p.name for p in (tmp_path / "eval").iterdir()} == {
         "test_2016.flickr.json",
         "test_2016.flickr.txt",

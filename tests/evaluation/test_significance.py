@@ -24,26 +24,32 @@ def test_a_clearly_better_translation_has_a_small_p_value():
 
 
 def test_equally_good_translations_do_not_differ():
-    assert compare("bleu", WORSE, WORSE, ONE_EACH).p_value == 1
+    same = compare("bleu", WORSE, WORSE, ONE_EACH)
+    assert (same.p_value, same.p_randomisation) == (1, 1)
     equal = [ref.replace("dort", "saute") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
     assert compare("chrf", WORSE, equal, ONE_EACH).p_value > 0.05
 
 
-def test_the_p_value_is_that_of_the_sacrebleu_command(tmp_path):
+def test_the_p_values_are_those_of_the_sacrebleu_command(tmp_path):
     for name, lines in {"ref": REFS, "a": WORSE, "b": OTHER}.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "a", "b", "-m", "bleu"]
-    answer = subprocess.run(
-        [*command, "--paired-bs", "-w", "4", "--format", "json"],
-        cwd=tmp_path,
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-    ).stdout
-    theirs = json.loads(answer)[1]["BLEU"]
+
+    def answer(test: str) -> dict[str, float]:
+        command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "a", "b", "-m", "bleu"]
+        printed = subprocess.run(
+            [*command, test, "-w", "4", "--format", "json"],
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+            encoding="utf-8",
+        ).stdout
+        return json.loads(printed)[1]["BLEU"]
+
     ours = compare("bleu", WORSE, OTHER, ONE_EACH)
-    assert ours.score == pytest.approx(theirs["score"], abs=1e-4)
-    assert ours.p_value == pytest.approx(theirs["p_value"], abs=1e-4)
+    bootstrap, randomisation = answer("--paired-bs"), answer("--paired-ar")
+    assert ours.score == pytest.approx(bootstrap["score"], abs=1e-4)
+    assert ours.p_value == pytest.approx(bootstrap["p_value"], abs=1e-4)
+    assert ours.p_randomisation == pytest.approx(randomisation["p_value"], abs=1e-4)
 
 
 def test_lines_must_be_equal_in_number():

@@ -264,7 +264,7 @@ def test_results_are_means_over_runs_held_against_the_baseline() -> None:
     assert dot.difference.high < 0
     assert none.difference is not None
     assert none.difference.mean == pytest.approx(100 - half)
-    assert [(b.shortest, b.longest, b.n_sentences) for b in additive.by_length] == [
+    assert [(b.lowest, b.highest, b.n_sentences) for b in additive.by_length] == [
         (0, 7, 28), (8, 9, 8), (10, 11, 8), (12, 13, 4)
     ]  # fmt: skip
     assert additive.by_length[0].bleu == pytest.approx(

@@ -1,0 +1,150 @@
+"""`nmt compare`: several runs or translations of one test set side by side."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.cli.command import say
+from nmt.cli.config_option import SetSearch
+from nmt.cli.search_flags import Device, Int8, check_search_keys
+from nmt.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from nmt.cli.eval_request import EvalRequest
+    from nmt.evaluation.comparison import Frequencies
+    from nmt.evaluation.evaluate import Scoring
+    from nmt.evaluation.score_report import EvalReport
+
+
+def compare(
+    systems: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Runs (RUN@last for another checkpoint than best) and files of translations."
+        ),
+    ],
+    split: Annotated[
+        str | None,
+        typer.Option(help="The split to translate.", show_default="the first run's test set"),
+    ] = None,
+    src: Annotated[Path | None, typer.Option(help="Source text, one sentence a line.")] = None,
+    ref: Annotated[
+        list[Path] | None, typer.Option(help="Reference of the source; repeat for several.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="bleu, chrf, ter or multi30k; may be repeated.", show_default="bleu, chrf"
+        ),
+    ] = None,
+    lang: Annotated[
+        str | None,
+        typer.Option(help="Target language.", show_default="the run's, or the ending of --ref"),
+    ] = None,
+    changes: Annotated[
+        int, typer.Option(min=0, help="Sentences to show: so many gains, and so many losses.")
+    ] = 5,
+    device: Device = None,
+    int8: Int8 = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
+    set_: SetSearch = None,
+) -> None:
+    """Compare runs, or translations made elsewhere, with the first of them.
+
+    Scores with intervals, two paired tests, BLEU by length and by word frequency, the sentences
+    that changed most.
+
+    A run translates the test set as `nmt eval` does. Frequencies are those of its training data.
+    """
+    from nmt.cli.comparison_lines import comparison_lines
+    from nmt.cli.eval_request import EvalRequest
+    from nmt.cli.process import configure_process
+    from nmt.evaluation.comparison import compare_systems
+    from nmt.evaluation.evaluate import Scoring
+    from nmt.evaluation.metrics import METRICS
+
+    names = tuple(dict.fromkeys(metric or ("bleu", "chrf")))
+    for name in names:
+        if name not in METRICS:
+            raise ConfigError(f"--metric: got '{name}', allowed: {', '.join(METRICS)}")
+    if len(systems) < 2 or len(set(systems)) < len(systems):
+        got = ", ".join(map(str, systems))
+        raise ConfigError(f"compare: got {got}, allowed: two or more different systems")
+    check_search_keys(set_ or ())
+    configure_process()
+    runs = [run for run in map(_run_of, systems) if run is not None]
+    if not (runs or ref):
+        raise ConfigError("compare: give --ref, or a run, whose test set is then translated")
+    given = EvalRequest(
+        scoring=Scoring(lang or "", names),
+        split=split,
+        src=src,
+        refs=tuple(ref or ()),
+        lang=lang,
+        overrides=tuple(set_ or ()),
+        device=device,
+        int8=int8,
+    )
+    reports = _reports(systems, given, runs[0][0] if runs else None)
+    scoring = next(iter(reports.values())).scoring
+    found = compare_systems(
+        {name: report.evaluation for name, report in reports.items()},
+        scoring,
+        _frequencies(runs[0][0], scoring) if runs else None,
+        changes,
+    )
+    if as_json:
+        content = {"systems": [system.as_json() for system in found]}
+        typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        return
+    for line in comparison_lines(found):
+        typer.echo(line)
+
+
+def _run_of(system: Path) -> tuple[Path, str | None] | None:
+    """The run and the checkpoint that an argument names, or None for a file."""
+    if system.is_dir():
+        return system, None
+    folder, at, checkpoint = str(system).rpartition("@")
+    if at and not system.exists() and Path(folder).is_dir():
+        return Path(folder), checkpoint
+    return None
+
+
+def _reports(
+    systems: Sequence[Path], given: "EvalRequest", first_run: Path | None
+) -> "dict[str, EvalReport]":
+    """The evaluation of each system, all scored as the first one is."""
+    from nmt.cli.eval_request import perform
+
+    reports: dict[str, EvalReport] = {}
+    for system in systems:
+        found = _run_of(system)
+        if found is not None:
+            request = replace(given, run=found[0], checkpoint=found[1])
+        else:  # a split belongs to a run, references do not
+            run = None if given.refs else first_run
+            request = replace(given, hyp=system, run=run, overrides=(), device=None, int8=False)
+        reports[str(system)] = report = perform(request)
+        given = replace(given, scoring=report.scoring, lang=report.scoring.tgt_lang)
+    return reports
+
+
+def _frequencies(folder: Path, scoring: "Scoring") -> "Frequencies | None":
+    """The word frequencies in a run's training data; None, with a note, if it cannot be read."""
+    from nmt.data.corpora import stream_split
+    from nmt.evaluation.comparison import word_frequencies, words_of
+    from nmt.evaluation.examples import split_named
+    from nmt.runs.trained_run import TrainedRun
+
+    data = TrainedRun.open(folder).config.data
+    try:
+        pairs = stream_split(split_named(data, "train"), data)
+        return word_frequencies(pairs, words_of(scoring))
+    except DataError as error:
+        say(f"no frequencies of words: {error}")
+        return None
