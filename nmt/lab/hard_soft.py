@@ -43,6 +43,7 @@ SHOWN = translate("my big green house follows the small black mouse")
 TRAINED: dict[str, WeightingConfig] = {
     "soft": SoftConfig(),
     "hard": HardConfig(),
+    "hard_future": HardConfig(credit="future"),
     "hard_gumbel": HardGumbelConfig(),
 }
 END = RESERVED[EOS_ID]
@@ -152,7 +153,7 @@ def run(options: HardSoftOptions) -> HardSoftResult:
 
 def draw(result: HardSoftResult) -> Figure:
     """A row per model: the share of right words, and its attention on the shown sentence."""
-    figure = new_figure(10.6, 7.4)
+    figure = new_figure(10.6, 9.4)
     panels = figure.subplots(
         len(result.models), 4, width_ratios=[1.05, 1, 1, 1], sharex="col", squeeze=False
     )

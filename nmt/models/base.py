@@ -58,8 +58,10 @@ class State(BatchFirst):
 
 
 class Surrogate(abc.ABC):
-    """A term that a model asks the training loss to add, because its own choices cannot be
-    differentiated: sampled attention learns from how likely the right pieces became.
+    """A term that a model asks the training loss to add to the cross-entropy.
+
+    Sampled attention needs one because its choices cannot be differentiated: it learns from how
+    likely the right pieces became. A penalty of the attention weights is another.
     """
 
     @abc.abstractmethod
@@ -98,7 +100,7 @@ class DecoderOutput:
     `features` are what the vocabulary layer reads. `weights` are the mean of the model's shown
     heads, `heads` are all that attend to the source. Both are None unless `with_weights` was set,
     because the fastest code computes none. `surrogate` is there in training mode only,
-    and only for models that sample.
+    and only for models whose attention samples or has a penalty.
     """
 
     features: Float[Tensor, "B T R"]

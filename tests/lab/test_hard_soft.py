@@ -23,7 +23,8 @@ def test_each_is_learned_and_only_the_soft_one_needs_its_average() -> None:
     assert right["soft", SOFT] > 98
     assert right["soft", ARGMAX] < right["soft", SOFT] - 2
     assert right["soft", SAMPLED] < right["soft", ARGMAX] - 5
-    for name in ("hard", "hard_gumbel"):
+    assert right["hard", ARGMAX] < right["hard_future", ARGMAX] - 20  # the variance of its reward
+    for name in ("hard_future", "hard_gumbel"):
         assert right[name, ARGMAX] > 95
         assert right[name, ARGMAX] > right[name, SOFT] - 3
         assert right[name, SAMPLED] > right["soft", SAMPLED] + 5

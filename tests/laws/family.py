@@ -38,8 +38,12 @@ KINDS: dict[str, dict[str, object]] = {
         "kind": "multi_head",
         "heads": 3,
         "size": 15,
+        "value_size": 6,
+        "bias": True,
         "over": {"kind": "gaussian"},
+        "share_score": True,
     },
+    "location": {"kind": "location", "max_length": 7},
     "none": {"kind": "none"},
 }
 
@@ -51,16 +55,17 @@ OPTIONS: dict[str, dict[str, object]] = {
     "local_m": {"span": {"kind": "local_m", "window": 2}},
     "local_p": {"span": {"kind": "local_p", "window": 2}},
     "sum": {"coverage": {"kind": "sum"}},
-    "location": {"coverage": {"kind": "location", "filters": 3, "reach": 2}},
+    "location_sensitive": {"coverage": {"kind": "location_sensitive", "filters": 3, "reach": 2}},
+    "dropout_gate_penalty": {"dropout": 0.3, "gate": True, "doubly_stochastic": 0.7},
     "sparsemax-local_p-sum": {
         "weights": {"kind": "sparsemax"},
         "span": {"kind": "local_p", "window": 3},
         "coverage": {"kind": "sum"},
     },
-    "hard-local_m-location": {
+    "hard-local_m-location_sensitive": {
         "weights": {"kind": "hard"},
         "span": {"kind": "local_m", "window": 1},
-        "coverage": {"kind": "location"},
+        "coverage": {"kind": "location_sensitive"},
     },
 }
 
@@ -75,8 +80,8 @@ ATTENTIONS: dict[str, AttentionConfig] = {
 BLIND = ("none",)
 """Kinds whose weights are the same whatever the annotations are and whatever is asked."""
 
-PLACED = ("local_m", "local_p", "location")
-"""Options for which it matters where in the source something stands."""
+PLACED = ("local_m", "local_p", "location", "location_sensitive")
+"""Kinds and options for which it matters where in the source something stands."""
 
 
 def query_size(name: str) -> int:
@@ -134,14 +139,25 @@ MODELS = {
             "coverage": {"kind": "sum"},
         },
     },
-    "rnn-monotonic-location": {
+    "rnn-monotonic-location-sensitive": {
         **_SMALL,
         "attention": {
             "kind": "general",
             "span": {"kind": "local_m", "window": 1},
-            "coverage": {"kind": "location"},
+            "coverage": {"kind": "location_sensitive"},
         },
     },
+    "rnn-dropout-gate-penalty": {
+        **_SMALL,
+        "attention": {"kind": "additive", "dropout": 0.3, "gate": True, "doubly_stochastic": 0.7},
+    },
+    "rnn-penalty": {**_SMALL, "attention": {"kind": "additive", "doubly_stochastic": 0.7}},
+    "rnn-luong-location": {
+        **_SMALL,
+        "decoder": {"kind": "luong"},
+        "attention": {"kind": "location", "max_length": 5},
+    },
+    "rnn-cosine": {**_SMALL, "encoder": {"bidirectional": False}, "attention": {"kind": "cosine"}},
     "rnn-two-layers": {**_SMALL, "layers": 2},
     "rnn-unidirectional-copy": {
         **_SMALL,

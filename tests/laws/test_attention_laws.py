@@ -5,7 +5,7 @@ import torch
 from laws.family import MEMORY, QUERY
 
 from nmt.models.attention.base import Attention
-from nmt.models.attention.scores import DotAttention, GaussianAttention
+from nmt.models.attention.scores import CosineAttention, DotAttention, GaussianAttention
 from nmt.models.base import Memory
 from nmt.ops.masks import keep_from_lengths
 
@@ -15,7 +15,7 @@ B, Q, S = 3, 5, 13
 def _queries(attention: Attention) -> torch.Tensor:
     """Random queries of the size that this attention takes."""
     torch.manual_seed(2)
-    one_size = isinstance(attention, DotAttention | GaussianAttention)
+    one_size = isinstance(attention, CosineAttention | DotAttention | GaussianAttention)
     return torch.randn(B, Q, MEMORY if one_size else QUERY)
 
 
@@ -44,8 +44,10 @@ def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention, traini
 
 def test_context_is_the_weighted_sum_of_what_is_carried(attention: Attention) -> None:
     state = attention.begin(_memory())
-    look = attention(_queries(attention), state)
-    torch.testing.assert_close(look.context, attention.mix(look.heads, state.values))
+    query = _queries(attention)
+    look = attention(query, state)
+    gate = 1 if attention.gate is None else torch.sigmoid(attention.gate(query))
+    torch.testing.assert_close(look.context, gate * attention.mix(look.heads, state.values))
     assert look.context.shape == (B, Q, MEMORY)
 
 
@@ -129,7 +131,7 @@ def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
     query, state = _queries(looking), looking.begin(memory)
     look = looking(query, state)
     total = look.context.square().sum()
-    surrogate = looking.surrogate([look.choice])
+    surrogate = looking.surrogate([look])
     if surrogate is not None:
         keep = torch.ones(B, Q, dtype=torch.bool)
         total = total + surrogate.loss_sum(keep, torch.randn(B * Q))

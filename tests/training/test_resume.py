@@ -58,6 +58,25 @@ def test_the_same_corpus_may_lie_elsewhere(corpus: Path) -> None:
     assert _train(corpus).reason == "2 epochs done"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"dropout": 0.3, "gate": True, "doubly_stochastic": 0.5}, {"weights": {"kind": "hard"}}],
+)
+def test_what_attention_draws_goes_on_bit_for_bit(corpus: Path, options: dict[str, Any]) -> None:
+    model = {"embedding": 8, "hidden": 8, "attention": {"kind": "additive", **options}}
+    _train(corpus, stop_after=3, model=model)
+    _train(corpus, model=model)
+    (corpus / "run").rename(corpus / "resumed")
+    _train(corpus, model=model)
+    resumed, unbroken = (
+        sorted((corpus / name).rglob("model.safetensors")) for name in ("resumed", "run")
+    )
+    assert len(resumed) == len(unbroken) >= 2
+    for one, other in zip(resumed, unbroken, strict=True):
+        assert one.name == other.name
+        assert one.read_bytes() == other.read_bytes()
+
+
 @pytest.mark.parametrize("text", ["{}", '{"data": [1]}', "[]"])
 def test_a_damaged_card_is_said(corpus: Path, text: str) -> None:
     _train(corpus, stop_after=3)

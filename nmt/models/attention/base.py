@@ -2,7 +2,8 @@
 
 `project` computes the keys of a memory, once per sentence; `score` compares a query with each key.
 The rest is here: the positions that a query sees (span.py), how scores become weights
-(weighting.py), what past weights add to the keys (coverage.py), and the weighted sum.
+(weighting.py), what past weights add to the keys (coverage.py), dropout, the weighted sum, its
+gate, and the terms that training adds to the loss.
 """
 
 import abc
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from nmt.models.attention.coverage import Coverage
 from nmt.models.attention.span import Span, Window
-from nmt.models.attention.weighting import Choice, SoftWeighting, Weighting
+from nmt.models.attention.weighting import Choice, DoublyStochastic, SoftWeighting, Weighting
 from nmt.models.base import BatchFirst, Memory, Surrogate
 from nmt.models.beams import Beams, only, select_sentences
 from nmt.ops import Operations
@@ -27,8 +28,9 @@ class AttentionState(BatchFirst):
     """B sentences, and the history of R rows that attend to them.
 
     `values` are what the weights sum: the annotations, or a linear map of them. `queries` counts
-    the queries answered; `past` is coverage's memory, None without coverage. `beams` says which
-    sentence a row reads; None: row i reads sentence i, R = B.
+    the queries answered; `past` is coverage's memory, None without coverage. `soft` marks the rows
+    that take expected weights instead of drawn ones, None where no weighting asks. `beams` says
+    which sentence a row reads; None: row i reads sentence i, R = B.
     """
 
     keys: Float[Tensor, "B S K"]
@@ -36,6 +38,7 @@ class AttentionState(BatchFirst):
     keep: Bool[Tensor, "B S"]
     queries: Int[Tensor, " R"]
     past: Float[Tensor, "R S"] | None
+    soft: Bool[Tensor, " R"] | None = None
     beams: Beams | None = None
 
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
@@ -47,6 +50,7 @@ class AttentionState(BatchFirst):
             keep=only(self.keep, left),
             queries=self.queries.index_select(0, rows),
             past=None if self.past is None else self.past.index_select(0, rows),
+            soft=None if self.soft is None else self.soft.index_select(0, rows),
             beams=beams,
         )
 
@@ -61,6 +65,7 @@ class AttentionState(BatchFirst):
             keep=self.keep.index_select(0, sentences),
             queries=self.queries,
             past=self.past,
+            soft=self.soft,
         )
 
 
@@ -68,8 +73,9 @@ class AttentionState(BatchFirst):
 class AttentionOutput:
     """The contexts and weights of Q queries, and the state after them.
 
-    `context` is the sum of the state's values by the weights. `weights` is the mean of `heads`
-    (N = 1 for most kinds). `choice` describes positions drawn at random; None where none were.
+    `context` is the sum of the state's values by the weights. `heads` are the weights of each head
+    before dropout, so that they sum to 1; `weights` is their mean (N = 1 for most kinds). `choice`
+    describes positions drawn at random; None where none were.
     """
 
     context: Float[Tensor, "B Q M"]
@@ -104,8 +110,10 @@ class AdditiveScore(abc.ABC):
 class Attention(nn.Module, abc.ABC):
     """From a query and a memory to a context vector and its weights.
 
-    weights = weighting(score(query, keys)) over the span's kept positions; context = weights @
-    values. The context has the size of an annotation.
+    weights = weighting(score(query, keys)) over the span's kept positions;
+    context = dropout(weights) @ values, times sigmoid(gate(query)) where there is a gate (arXiv
+    1502.03044, section 4.2.1). Dropout acts in training only and divides what it keeps by 1 - p, so
+    that the expected context stays the same. The context has the size of an annotation.
     """
 
     sums_annotations = True
@@ -113,16 +121,21 @@ class Attention(nn.Module, abc.ABC):
     then the weighted sum of that map of the annotations."""
 
     weighting: Weighting
+    dropout: nn.Dropout
     span: Span | None
     coverage: Coverage | None
+    gate: nn.Linear | None
 
     def __init__(self, key_size: int, backend: BackendName = "auto") -> None:
         super().__init__()
         self.key_size = key_size
         self.backend: BackendName = backend
         self.weighting = SoftWeighting()
+        self.dropout = nn.Dropout(0.0)
         self.span = None
         self.coverage = None
+        self.gate = None
+        self.doubly_stochastic = 0.0
 
     @abc.abstractmethod
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
@@ -141,10 +154,12 @@ class Attention(nn.Module, abc.ABC):
     def as_additive(self) -> AdditiveScore | None:
         """The parts of the score where the weights are its softmax over the whole source.
 
-        None for another score, weighting or span, or with coverage: Operations.attentional_gru and
-        Operations.additive_attention_step compute something else then.
+        None for another score, weighting or span, with coverage or a gate, and where dropout acts:
+        Operations.attentional_gru and Operations.additive_attention_step compute something else.
         """
-        is_plain = self.weighting.is_softmax and self.span is None and self.coverage is None
+        drops = self.training and self.dropout.p > 0
+        options = (self.span, self.coverage, self.gate)
+        is_plain = self.weighting.is_softmax and not drops and options == (None, None, None)
         return self.additive_score() if is_plain else None
 
     def carry(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S C"]:
@@ -162,17 +177,24 @@ class Attention(nn.Module, abc.ABC):
         """The names of the N heads."""
         return ("attention",)
 
-    def begin(self, memory: Memory) -> AttentionState:
-        """The state before the first query."""
+    def begin(
+        self, memory: Memory, annotations: Float[Tensor, "B S A"] | None = None
+    ) -> AttentionState:
+        """The state before the first query.
+
+        `annotations` are what the keys are computed from, one for each of the memory's values; by
+        default the values themselves.
+        """
         past = None
         if self.coverage is not None:
             past = memory.values.new_zeros(memory.values.shape[:2])
         return AttentionState(
-            keys=self.project(memory.values),
+            keys=self.project(memory.values if annotations is None else annotations),
             values=self.carry(memory.values),
             keep=memory.keep,
             queries=torch.zeros(len(memory.keep), dtype=torch.long, device=memory.keep.device),
             past=past,
+            soft=self.weighting.draw_soft(memory.keep),
         )
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
@@ -209,10 +231,12 @@ class Attention(nn.Module, abc.ABC):
             window = self.span(query, state.keep, state.queries)
         if window is None:
             weighted = self.weighting(_per_head(self.score(query, keys)), state.keep)
-            heads, choice = weighted.weights, weighted.choice
-            context = self.mix(heads, state.values)
+            heads, choice = weighted.with_soft(state.soft)
+            context = self.mix(self.dropout(heads), state.values)
         else:
-            context, heads, choice = self._attend_in_window(window, query, keys, state.values)
+            context, heads, choice = self._attend_in_window(window, query, keys, state)
+        if self.gate is not None:
+            context = torch.sigmoid(self.gate(query)) * context
         after = replace(state, queries=state.queries + query.shape[1])
         if self.coverage is not None and state.past is not None:
             after = replace(after, past=self.coverage.after(state.past, heads.mean(dim=1)))
@@ -236,7 +260,7 @@ class Attention(nn.Module, abc.ABC):
         window: Window,
         query: Float[Tensor, "B Q H"],
         keys: Float[Tensor, "B S K"],
-        values: Float[Tensor, "B S C"],
+        state: AttentionState,
     ) -> tuple[Float[Tensor, "B Q M"], Float[Tensor, "B N Q S"], Choice | None]:
         """Attention of each query to its own W positions; queries become rows, R = B Q."""
         n_rows, n_queries, width = window.positions.shape
@@ -246,8 +270,9 @@ class Attention(nn.Module, abc.ABC):
         )
         if window.bias is not None:
             scores = scores + window.bias.flatten(0, 1)[:, None, None, :].to(scores.dtype)
-        weights, choice = self.weighting(scores, keep)
-        context = self.mix(weights, _gather(values, window.positions))
+        soft = None if state.soft is None else state.soft.repeat_interleave(n_queries)
+        weights, choice = self.weighting(scores, keep).with_soft(soft)
+        context = self.mix(self.dropout(weights), _gather(state.values, window.positions))
         heads = weights.view(n_rows, n_queries, -1, width).transpose(1, 2)
         everywhere = heads.new_zeros(n_rows, heads.shape[1], n_queries, keys.shape[1])
         places = window.positions.unsqueeze(1).expand_as(heads)
@@ -257,9 +282,16 @@ class Attention(nn.Module, abc.ABC):
             choice = choice.view(n_rows, n_queries)
         return context.view(n_rows, n_queries, -1), heads, choice
 
-    def surrogate(self, choices: Sequence[Choice | None]) -> Surrogate | None:
-        """The term that the training loss must add for the choices of T steps, if there are any."""
-        together = Choice.together([choice for choice in choices if choice is not None])
+    def surrogate(self, outputs: Sequence[AttentionOutput]) -> Surrogate | None:
+        """The term that the training loss must add for T steps, if there is one.
+
+        Either that of drawn positions or the doubly stochastic penalty; None in evaluation mode.
+        """
+        if self.training and self.doubly_stochastic:
+            weights = torch.cat([output.weights for output in outputs], dim=1)
+            return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.apart().keep)
+        choices = [output.choice for output in outputs if output.choice is not None]
+        together = Choice.together(choices)
         return None if together is None else self.weighting.surrogate(together)
 
 

@@ -66,22 +66,22 @@ class SumCoverage(Coverage):
         return past + weights.squeeze(1)
 
 
-class LocationConfig(Config):
+class LocationSensitiveConfig(Config):
     """A convolution over the weights of the step before (arXiv 1506.07503, section 2.2)."""
 
-    kind: Literal["location"] = "location"
+    kind: Literal["location_sensitive"] = "location_sensitive"
     filters: int = Field(default=10, gt=0, description="filters of the convolution")
     reach: int = Field(default=3, ge=0, description="positions seen on each side of each one")
 
     def build(self, key_size: int) -> Coverage | None:
         """The module."""
-        return LocationCoverage(self, key_size)
+        return LocationSensitiveCoverage(self, key_size)
 
 
-class LocationCoverage(Coverage):
+class LocationSensitiveCoverage(Coverage):
     """f = W_f (F * weights of the step before), F a convolution of `filters` filters."""
 
-    def __init__(self, config: LocationConfig, key_size: int) -> None:
+    def __init__(self, config: LocationSensitiveConfig, key_size: int) -> None:
         super().__init__()
         width = 2 * config.reach + 1
         self.F = nn.Conv1d(1, config.filters, width, padding=config.reach, bias=False)
@@ -100,5 +100,5 @@ class LocationCoverage(Coverage):
 
 
 CoverageConfig = Annotated[
-    NoCoverageConfig | SumConfig | LocationConfig, Field(discriminator="kind")
+    NoCoverageConfig | SumConfig | LocationSensitiveConfig, Field(discriminator="kind")
 ]

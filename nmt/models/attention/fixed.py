@@ -46,7 +46,9 @@ class FixedContext(Attention):
         super().__init__(key_size=memory_size)
         self.weighting = _LargestWeighting()
 
-    def begin(self, memory: Memory) -> AttentionState:
+    def begin(
+        self, memory: Memory, annotations: Float[Tensor, "B S A"] | None = None
+    ) -> AttentionState:
         """See Attention; each position carries the summary, so that any weights give it."""
         summary = memory.final[:, -1:].expand_as(memory.values)
         return replace(super().begin(memory), values=summary)

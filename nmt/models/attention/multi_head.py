@@ -26,8 +26,21 @@ class MultiHeadConfig(AttentionOptions):
         description="d: units of all heads together, a multiple of `heads`; unset: as many as "
         "the query has",
     )
+    value_size: int | None = Field(
+        default=None,
+        gt=0,
+        description="units of the values of all heads together, a multiple of `heads`; unset: as "
+        "`size`",
+    )
+    bias: bool = Field(
+        default=False,
+        description="the projections have biases, but for the keys', which softmax would ignore",
+    )
     over: Annotated[ScoreKind, Field(discriminator="kind")] = Field(
         default=ScaledDotConfig(), description="the score within a head; its options stand here"
+    )
+    share_score: bool = Field(
+        default=False, description="the heads share the score's own weights, where it has any"
     )
 
     @model_validator(mode="after")
@@ -37,8 +50,12 @@ class MultiHeadConfig(AttentionOptions):
             for name, field in AttentionOptions.model_fields.items()
             if name != "kind" and getattr(self.over, name) != field.default
         ]
-        if self.size is not None:
-            conflicts += self._division(self.size, "size")
+        for key, size in (("size", self.size), ("value_size", self.value_size)):
+            if size is not None:
+                conflicts += self._division(size, key)
+        if self.over.kind == "location":
+            problem = "'location' reads no keys, which are what heads project"
+            conflicts.append(("over.kind", problem))
         if conflicts:
             raise conflict_error(conflicts)
         return self
@@ -55,6 +72,13 @@ class MultiHeadConfig(AttentionOptions):
         """See AttentionOptions."""
         return MultiHeadAttention(self, query_size, memory_size, backend)
 
+    def build_for(
+        self, query_size: int, key_size: int, value_size: int, backend: BackendName = "auto"
+    ) -> Attention:
+        """The attention for keys and values of two memories; see Attention.begin."""
+        attention = MultiHeadAttention(self, query_size, key_size, backend, value_size)
+        return self.equip(attention, query_size)
+
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         """The heads must divide the query's size where no size is given."""
         if self.size is None:
@@ -62,11 +86,12 @@ class MultiHeadConfig(AttentionOptions):
 
 
 class MultiHeadAttention(Attention):
-    """context = W_o [head_1; ...; head_h], head_i = attention(W_q_i q, W_k_i k, W_v_i k).
+    """context = W_o [head_1; ...; head_h], head_i = f_i(W_q_i q, W_k_i k, W_v_i v).
 
-    arXiv 1706.03762, section 3.2.2. The heads share one score, whose own weights, if any, are
-    the same in every head; they are computed together, as so many more sentences. W_o gives
-    back an annotation's size, so that a decoder need not know how many heads there are.
+    arXiv 1706.03762, section 3.2.2; d2l.ai, section 11.5. f_i is attention with a score whose own
+    weights, if it has any, belong to head i alone, unless `share_score`. Heads whose score is the
+    same function are computed together, as so many more sentences. W_o gives back a value's
+    size, so that a decoder need not know how many heads there are.
     """
 
     sums_annotations = False
@@ -75,19 +100,24 @@ class MultiHeadAttention(Attention):
         self,
         config: MultiHeadConfig,
         query_size: int,
-        memory_size: int,
+        key_size: int,
         backend: BackendName = "auto",
+        value_size: int | None = None,
     ) -> None:
-        size = config.size or query_size
-        assert size % config.heads == 0
-        inner = config.over.module(size // config.heads, size // config.heads, backend)
-        super().__init__(key_size=config.heads * inner.key_size, backend=backend)
-        self.n_heads = config.heads
-        self.inner = inner
-        self.W_q = nn.Linear(query_size, size, bias=False)
-        self.W_k = nn.Linear(memory_size, size, bias=False)
-        self.W_v = nn.Linear(memory_size, size, bias=False)
-        self.W_o = nn.Linear(size, memory_size, bias=False)
+        size, n_heads = config.size or query_size, config.heads
+        assert size % n_heads == 0
+        own_size, values = size // n_heads, key_size if value_size is None else value_size
+        scores = [config.over.module(own_size, own_size, backend) for _ in range(n_heads)]
+        if config.share_score or not any(True for _ in scores[0].parameters()):
+            scores = scores[:1]
+        super().__init__(key_size=n_heads * scores[0].key_size, backend=backend)
+        self.n_heads = n_heads
+        self.scores = nn.ModuleList(scores)
+        carried = config.value_size or size
+        self.W_q = nn.Linear(query_size, size, config.bias)
+        self.W_k = nn.Linear(key_size, size, bias=False)
+        self.W_v = nn.Linear(values, carried, config.bias)
+        self.W_o = nn.Linear(carried, values, config.bias)
 
     @property
     def head_names(self) -> tuple[str, ...]:
@@ -96,11 +126,15 @@ class MultiHeadAttention(Attention):
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
         """The keys of every head, one beside the other."""
-        keys = self.inner.project(split_heads(self.W_k(values), self.n_heads))
-        return join_heads(keys, self.n_heads)
+        n = self.n_heads // len(self.scores)
+        keys = [
+            join_heads(score.project(split_heads(share, n)), n)
+            for score, share in self._in_shares(self.W_k(values))
+        ]
+        return torch.cat(keys, dim=-1)
 
     def carry(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S C"]:
-        """W_v k for every annotation, the heads side by side."""
+        """W_v v for every annotation, the heads side by side."""
         carried: Tensor = self.W_v(values)
         return carried
 
@@ -108,10 +142,21 @@ class MultiHeadAttention(Attention):
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B N Q S"]:
         """The scores of every head."""
-        scores = self.inner.score(
-            split_heads(self.W_q(query), self.n_heads), split_heads(keys, self.n_heads)
-        )
-        return scores.view(-1, self.n_heads, *scores.shape[1:])
+        n = self.n_heads // len(self.scores)
+        both = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
+        scores = [
+            score.score(split_heads(q, n), split_heads(k, n)).unflatten(0, (-1, n))
+            for (score, q), (_, k) in both
+        ]
+        return torch.cat(scores, dim=1)
+
+    def _in_shares(
+        self, x: Float[Tensor, "B S C"]
+    ) -> Iterator[tuple[Attention, Float[Tensor, "B S P"]]]:
+        """Each score with its heads' share of the last dimension."""
+        for score, share in zip(self.scores, x.chunk(len(self.scores), dim=-1), strict=True):
+            assert isinstance(score, Attention)
+            yield score, share
 
     def mix(
         self, heads: Float[Tensor, "B N Q S"], values: Float[Tensor, "B S C"]
@@ -124,9 +169,9 @@ class MultiHeadAttention(Attention):
 
 def split_heads(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:
     """Each head's share of the last dimension as a sentence of its own, R = B N, P = C / N."""
-    return x.view(*x.shape[:2], n_heads, -1).transpose(1, 2).flatten(0, 1)
+    return x.unflatten(2, (n_heads, -1)).transpose(1, 2).flatten(0, 1)
 
 
 def join_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
     """The inverse of split_heads."""
-    return x.view(-1, n_heads, *x.shape[1:]).transpose(1, 2).flatten(2)
+    return x.unflatten(0, (-1, n_heads)).transpose(1, 2).flatten(2)

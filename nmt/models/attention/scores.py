@@ -1,4 +1,4 @@
-"""Scores that compare one query with one key: additive, multiplicative, and by distance."""
+"""Scores that compare one query with one key: additive, multiplicative, by distance or place."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -253,7 +253,113 @@ class GaussianAttention(Attention):
         return -distances * self.width.square() / 2
 
 
+class CosineConfig(_SameSizes):
+    """Cosine similarity times a learned scale (Graves et al. 2014), for equal sizes."""
+
+    kind: Literal["cosine"] = "cosine"
+    scale: float | None = Field(
+        default=None,
+        gt=0,
+        description="beta at the start of training; unset: sqrt(size), which gives scores of "
+        "variance 1 to components of variance 1",
+    )
+
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+        """See AttentionOptions."""
+        return CosineAttention(memory_size, self.scale or memory_size**0.5)
+
+
+class CosineAttention(Attention):
+    """score(q, k) = beta q^T k / (|q| |k|) (arXiv 1410.5401, equations 5 and 6).
+
+    A cosine lies in [-1, 1]: without beta no weight over S positions could exceed
+    1 / (1 + (S - 1) / e^2), 0.35 for S = 15. There the controller emits a beta for each query;
+    here beta = scale exp(theta) is one positive number, learned from theta = 0.
+    """
+
+    def __init__(self, size: int, scale: float) -> None:
+        super().__init__(key_size=size)
+        self.initial_scale = scale
+        self.theta = nn.Parameter(torch.zeros(1))
+
+    @property
+    def scale(self) -> Float[Tensor, " 1"]:
+        """beta as it is now."""
+        return self.initial_scale * self.theta.exp()
+
+    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+        """The annotations, each divided by its norm."""
+        return _unit(values)
+
+    def score(
+        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
+    ) -> Float[Tensor, "B Q S"]:
+        """Every query's direction times every key."""
+        return torch.bmm(_unit(query) * self.scale, keys.transpose(1, 2))
+
+
+def _unit(x: Float[Tensor, "*L K"]) -> Float[Tensor, "*L K"]:
+    """x / |x|; norms below 1e-3 count as 1e-3, so that no gradient exceeds 1,000."""
+    return nn.functional.normalize(x, dim=-1, eps=1e-3)
+
+
+class LocationConfig(AttentionOptions):
+    """Luong's location: softmax(W q), a score for each place whatever stands there."""
+
+    kind: Literal["location"] = "location"
+    max_length: int = Field(
+        default=101,
+        gt=0,
+        description="places with a score, </s> included; those behind them get no weight. Training "
+        "reaches the first data.max_pieces + 1",
+    )
+
+    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+        """See AttentionOptions."""
+        return LocationAttention(query_size, self.max_length)
+
+
+class LocationAttention(Attention):
+    """score(q, s) = (W_a q)_s, s the position (arXiv 1508.04025, equation 8).
+
+    As in the paper's footnote 6, a short sentence uses the first rows of W_a only, and words behind
+    the last row are ignored. The key of a position is its row of W_a, and a 0 that is added to
+    its scores; behind the last row it is a number so low that the weight is 0.
+    """
+
+    def __init__(self, query_size: int, max_length: int) -> None:
+        super().__init__(key_size=query_size + 1)
+        self.max_length = max_length
+        self.W_a = nn.Linear(query_size, max_length, bias=False)
+
+    def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
+        """The rows of W_a, the same for every sentence."""
+        length = values.shape[1]
+        rows = self.W_a.weight[:length]
+        rows = nn.functional.pad(rows, (0, 0, 0, length - len(rows)))
+        is_behind = torch.arange(length, device=values.device) >= self.max_length
+        added = is_behind.to(rows.dtype).unsqueeze(1) * _NO_WEIGHT
+        return torch.cat([rows, added], dim=1).expand(len(values), -1, -1)
+
+    def score(
+        self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
+    ) -> Float[Tensor, "B Q S"]:
+        """Every query times every position's row."""
+        return torch.bmm(query, keys[..., :-1].transpose(1, 2)) + keys[..., -1].unsqueeze(1)
+
+
+_NO_WEIGHT = -1e4
+"""A score whose exponential is 0 beside any other in every dtype, which is finite in all."""
+
+
 ScoreKind = (
-    AdditiveConfig | DotConfig | ScaledDotConfig | GeneralConfig | ConcatConfig | GaussianConfig
+    AdditiveConfig
+    | DotConfig
+    | ScaledDotConfig
+    | GeneralConfig
+    | ConcatConfig
+    | GaussianConfig
+    | CosineConfig
+    | LocationConfig
 )
 """Every score. A new one is added here and nowhere else: it then works alone and within heads."""

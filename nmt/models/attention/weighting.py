@@ -2,8 +2,8 @@
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -47,11 +47,27 @@ class Choice:
         return Choice(beams.apart(self.log_probs), beams.apart(self.entropies))
 
 
-class Weighted(NamedTuple):
-    """Weights, and the positions that were drawn for them, if any were."""
+@dataclass(frozen=True)
+class Weighted:
+    """Weights, and the positions that were drawn for them, if any were.
+
+    `expected` are the probabilities that positions were drawn from, where a sentence may take these
+    as its weights instead.
+    """
 
     weights: Float[Tensor, "B N Q S"]
     choice: Choice | None = None
+    expected: Float[Tensor, "B N Q S"] | None = None
+
+    def with_soft(
+        self, soft: Bool[Tensor, " B"] | None
+    ) -> tuple[Float[Tensor, "B N Q S"], Choice | None]:
+        """The weights and choices, where the rows `soft` take the expected weights."""
+        if soft is None or self.expected is None or self.choice is None:
+            return self.weights, self.choice
+        weights = torch.where(soft[:, None, None, None], self.expected, self.weights)
+        log_probs = self.choice.log_probs.masked_fill(soft.unsqueeze(1), 0.0)
+        return weights, replace(self.choice, log_probs=log_probs)
 
 
 class Weighting(nn.Module, abc.ABC):
@@ -63,6 +79,10 @@ class Weighting(nn.Module, abc.ABC):
     @abc.abstractmethod
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
         """The weights of each query of each head."""
+
+    def draw_soft(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
+        """The sentences that take Weighted.expected at all their steps; None where none may."""
+        return None
 
     def surrogate(self, choice: Choice) -> Surrogate | None:
         """The term that the training loss must add for these choices, if there is one."""
@@ -131,12 +151,15 @@ def sparsemax_where(
 class HardConfig(Config):
     """One position, drawn at random in training, the most likely one afterwards.
 
-    Trained by REINFORCE with a moving baseline and an entropy term, as in arXiv 1502.03044,
-    section 4.1, but for the reward: the log-likelihood of the step's own piece. The paper's is
-    that of the whole sentence.
+    Trained by REINFORCE with a moving baseline and an entropy term (arXiv 1502.03044, section 4.1).
     """
 
     kind: Literal["hard"] = "hard"
+    credit: Literal["sentence", "future"] = Field(
+        default="sentence",
+        description="what rewards a draw: the log-likelihood of the whole sentence, as in the "
+        "paper, or of its own and later pieces only, which has the same mean and less variance",
+    )
     reward: float = Field(default=1.0, gt=0, description="weight of REINFORCE in the loss")
     entropy: float = Field(
         default=0.01, ge=0, description="weight of the entropy, which keeps it exploring"
@@ -148,7 +171,7 @@ class HardConfig(Config):
         default=0.5,
         ge=0,
         lt=1,
-        description="probability that a step takes the softmax weights instead of a position",
+        description="probability that a sentence takes the softmax weights instead of positions",
     )
 
     def build(self) -> Weighting:
@@ -174,11 +197,15 @@ class HardWeighting(Weighting):
         soft = softmax_where(scores, keep)
         log_soft = soft.clamp(min=torch.finfo(soft.dtype).tiny).log()
         hard = one_hot_where(log_soft + gumbel_like(scores), kept)
-        is_soft = torch.rand_like(scores[:, :1, :, :1]) < self.config.soft_share
-        log_probs = (hard * log_soft).sum(dim=-1).masked_fill(is_soft.squeeze(-1), 0.0)
+        log_probs = (hard * log_soft).sum(dim=-1)
         entropies = -(soft * log_soft).sum(dim=-1)
-        choice = Choice(log_probs.sum(dim=1), entropies.sum(dim=1))
-        return Weighted(torch.where(is_soft, soft, hard), choice)
+        return Weighted(hard, Choice(log_probs.sum(dim=1), entropies.sum(dim=1)), soft)
+
+    def draw_soft(self, keep: Bool[Tensor, "B S"]) -> Bool[Tensor, " B"] | None:
+        """See Weighting; each sentence with the probability `soft_share`, in training."""
+        if not self.training or not self.config.soft_share:
+            return None
+        return torch.rand(len(keep), device=keep.device) < self.config.soft_share
 
     def surrogate(self, choice: Choice) -> Surrogate:
         """The REINFORCE term of these choices."""
@@ -186,12 +213,17 @@ class HardWeighting(Weighting):
 
 
 class Reinforce(Surrogate):
-    """-sum_t [reward (r_t - b) log p(position_t) + entropy H_t].
+    """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position drawn at step t.
 
-    r_t is the log-likelihood of step t's right piece alone; b is a moving average of it, H_t the
-    entropy of the weights. The form is that of arXiv 1502.03044, equation 12, whose reward is the
-    log-likelihood of the whole sentence. Here the effect of a draw on later pieces is not rewarded:
-    the estimate has less variance but leaves out that effect.
+    Added to -log p(y | s), whose gradient goes through everything but the draws, its gradient is an
+    unbiased estimate of that of -L_s (arXiv 1502.03044, equations 10 to 12), where
+
+        L_s = sum over all s of p(s) log p(y | s) <= log p(y).
+
+    With the credit `sentence`, R_t = log p(y | s) is the same for all draws of a sentence, and b_t
+    is its moving average over batches, b <- 0.9 b + 0.1 mean log p(y | s). With `future`, R_t sums
+    over the pieces from t on: those before a draw do not depend on it, and only add variance. b_t
+    is then the moving average of a piece's log-likelihood, times the number of pieces in the sum.
     """
 
     def __init__(self, weighting: HardWeighting, choice: Choice) -> None:
@@ -203,12 +235,43 @@ class Reinforce(Surrogate):
     ) -> Float[Tensor, ""]:
         """See Surrogate. It updates the baseline: call it once per batch."""
         config, baseline = self.weighting.config, self.weighting.baseline
-        log_probs, entropies = self.choice.log_probs[keep], self.choice.entropies[keep]
-        advantages = log_likelihoods.to(log_probs.dtype) - baseline
-        if len(log_likelihoods):
-            mean = log_likelihoods.mean().to(baseline.dtype)
-            baseline.lerp_(mean, 1 - config.baseline_decay)
-        return -(config.reward * advantages * log_probs + config.entropy * entropies).sum()
+        pieces = keep.to(baseline.dtype)
+        likelihoods = pieces.masked_scatter(keep, log_likelihoods.to(baseline.dtype))
+        if config.credit == "future":
+            rewards, units = (x.flip(1).cumsum(1).flip(1) for x in (likelihoods, pieces))
+            n_units = pieces.sum()
+        else:
+            rewards, units = likelihoods.sum(1, keepdim=True), keep.any(1, keepdim=True)
+            n_units = units.sum()
+        advantages = rewards - baseline * units
+        mean = likelihoods.sum() / n_units.clamp(min=1)
+        baseline.lerp_(torch.where(n_units > 0, mean, baseline), 1 - config.baseline_decay)
+        terms = config.reward * advantages * self.choice.log_probs
+        return -((terms + config.entropy * self.choice.entropies) * pieces).sum()
+
+
+class DoublyStochastic(Surrogate):
+    """strength * sum over source positions i of (1 - sum over target steps t of weights_ti)^2.
+
+    Equation 14 of arXiv 1502.03044: every position should be attended to as much as every other in
+    the course of a sentence. Padding of the source and of the target is left out. The term of a
+    sentence is that of the paper, added to its -log p(y); both are summed over sentences, and
+    divided by the tokens of the whole update. So the gradient does not depend on micro-batches.
+    """
+
+    def __init__(
+        self, strength: float, weights: Float[Tensor, "B T S"], keep: Bool[Tensor, "B S"]
+    ) -> None:
+        self.strength = strength
+        self.weights = weights
+        self.keep = keep
+
+    def loss_sum(
+        self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
+    ) -> Float[Tensor, ""]:
+        """See Surrogate."""
+        sums = (self.weights * keep.unsqueeze(2)).sum(dim=1)
+        return self.strength * ((1 - sums).square() * self.keep).sum()
 
 
 class HardGumbelConfig(Config):

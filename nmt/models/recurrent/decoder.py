@@ -135,10 +135,12 @@ class RNNDecoder(nn.Module):
             score.score_vector,
         )
         features = self._features(hidden, embedded, contexts).transpose(0, 1)
+        heads = weights.transpose(0, 1).unsqueeze(1)
+        attended = AttentionOutput(contexts.transpose(0, 1), heads, memory, choice=None)
+        surrogate = self.attention.surrogate([attended])
         if not with_weights:
-            return DecoderOutput(features, self.output)
-        weights = weights.transpose(0, 1)
-        return DecoderOutput(features, self.output, weights, weights.unsqueeze(1))
+            return DecoderOutput(features, self.output, surrogate=surrogate)
+        return DecoderOutput(features, self.output, attended.weights, heads, surrogate)
 
     def _loop(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
@@ -153,7 +155,7 @@ class RNNDecoder(nn.Module):
             outputs.append(attended)
         contexts = torch.cat([attended.context for attended in outputs], dim=1)
         features = self._features(torch.stack(tops, dim=1), embedded, contexts)
-        surrogate = self.attention.surrogate([attended.choice for attended in outputs])
+        surrogate = self.attention.surrogate(outputs)
         if not with_weights:
             return DecoderOutput(features, self.output, surrogate=surrogate)
         heads = torch.cat([attended.heads for attended in outputs], dim=2)

@@ -2,14 +2,18 @@
 
 import torch
 
-from nmt.models.attention.coverage import LocationConfig, LocationCoverage, SumCoverage
+from nmt.models.attention.coverage import (
+    LocationSensitiveConfig,
+    LocationSensitiveCoverage,
+    SumCoverage,
+)
 from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.base import Memory
 
 
 def test_a_sum_is_kept_and_a_step_is_kept() -> None:
     first, second = torch.tensor([[[0.25, 0.75]]]), torch.tensor([[[1.0, 0.0]]])
-    total, last = SumCoverage(3), LocationCoverage(LocationConfig(), 3)
+    total, last = SumCoverage(3), LocationSensitiveCoverage(LocationSensitiveConfig(), 3)
     nothing = torch.zeros(1, 2)
     assert total.after(total.after(nothing, first), second).tolist() == [[1.25, 0.75]]
     assert last.after(last.after(nothing, first), second).tolist() == [[1.0, 0.0]]
@@ -21,7 +25,7 @@ def test_before_the_first_step_nothing_is_added() -> None:
     memory = Memory(torch.randn(1, 11, 3), torch.ones(1, 11).bool(), torch.zeros(1, 1, 3))
     query = torch.randn(1, 1, 5)
     plain = attention(query, attention.begin(memory))
-    for coverage in (SumCoverage(7), LocationCoverage(LocationConfig(), 7)):
+    for coverage in (SumCoverage(7), LocationSensitiveCoverage(LocationSensitiveConfig(), 7)):
         attention.coverage = coverage
         first = attention(query, attention.begin(memory))
         assert torch.equal(first.heads, plain.heads)
@@ -29,8 +33,8 @@ def test_before_the_first_step_nothing_is_added() -> None:
         assert not torch.allclose(second.heads, plain.heads)
 
 
-def test_the_location_feature_is_a_convolution_over_the_last_weights() -> None:
-    coverage = LocationCoverage(LocationConfig(filters=2, reach=1), 4)
+def test_the_location_sensitive_feature_is_a_convolution_over_the_last_weights() -> None:
+    coverage = LocationSensitiveCoverage(LocationSensitiveConfig(filters=2, reach=1), 4)
     past = torch.rand(1, 6)
     padded = [0.0, *past[0].tolist(), 0.0]
     for place in range(6):

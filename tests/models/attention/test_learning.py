@@ -10,7 +10,7 @@ from nmt.models.initialisation import initialise
 
 B, S, SIZE, VALUES = 32, 7, 12, 5
 LEARNING = [
-    *("additive", "dot", "scaled_dot", "general", "concat", "gaussian", "multi_head"),
+    *("additive", "dot", "scaled_dot", "general", "concat", "gaussian", "cosine", "multi_head"),
     *("additive-sparsemax", "additive-hard", "additive-hard_gumbel", "multi_head-additive"),
     *("general-hard", "gaussian-hard_gumbel", "multi_head-gaussian-hard_gumbel"),
 ]
@@ -40,7 +40,7 @@ class _Lookup(torch.nn.Module):
         logits = self.answer(look.context.squeeze(1))
         nlls = torch.nn.functional.cross_entropy(logits, right, reduction="none")
         total = nlls.sum()
-        surrogate = self.attention.surrogate([look.choice])
+        surrogate = self.attention.surrogate([look])
         if surrogate is not None:
             total = total + surrogate.loss_sum(torch.ones(B, 1).bool(), -nlls.detach())
         return total / B, (logits.argmax(-1) == right).float().mean()

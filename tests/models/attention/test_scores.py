@@ -10,12 +10,16 @@ from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import (
     AdditiveAttention,
     ConcatAttention,
+    CosineAttention,
+    CosineConfig,
     DotAttention,
     GaussianAttention,
     GeneralAttention,
+    LocationAttention,
 )
 from nmt.models.base import Memory
 from nmt.models.recurrent.rnn import RNNConfig
+from nmt.ops.masks import keep_from_lengths
 
 QUERY, MEMORY, SIZE = 3, 5, 7
 
@@ -132,7 +136,60 @@ def test_an_unset_width_gives_scores_of_unit_variance() -> None:
     assert float(scores.detach().std()) == pytest.approx(1, rel=0.1)
 
 
-@pytest.mark.parametrize("kind", ["dot", "scaled_dot", "gaussian"])
+def test_cosine() -> None:
+    query, values = _inputs(MEMORY)
+    attention = CosineAttention(MEMORY, scale=3.0)
+    scores = attention.score(query, attention.project(values))
+    expected = torch.cosine_similarity(query.unsqueeze(2), values.unsqueeze(1), dim=-1)
+    torch.testing.assert_close(scores, 3.0 * expected)
+    longer = attention.score(7 * query, attention.project(values / 5))
+    torch.testing.assert_close(longer, scores)
+
+
+def test_a_cosine_of_zeros_has_a_finite_gradient() -> None:
+    attention = CosineConfig().build(MEMORY, MEMORY)
+    query, values = torch.zeros(1, 1, MEMORY, requires_grad=True), torch.randn(1, 3, MEMORY)
+    attention.score(query, attention.project(values)).sum().backward()
+    assert query.grad is not None
+    assert float(query.grad.norm()) < 1e4
+
+
+def test_an_unset_scale_gives_scores_of_unit_variance() -> None:
+    torch.manual_seed(0)
+    attention = CosineConfig().build(512, 512)
+    scores = attention.score(torch.randn(4, 40, 512), attention.project(torch.randn(4, 40, 512)))
+    assert float(scores.detach().std()) == pytest.approx(1, rel=0.1)
+
+
+def test_location_is_a_softmax_of_the_query_alone() -> None:
+    """a_t = softmax(W_a h_t), of which a short source uses the first rows."""
+    query, values = _inputs()
+    attention = LocationAttention(QUERY, max_length=13)
+    keep = keep_from_lengths(torch.tensor([11, 4]), 11)
+    output = attention(query, attention.begin(Memory(values, keep, values[:, :1])))
+    for row, length in enumerate((11, 4)):
+        expected = (query[row] @ attention.W_a.weight[:length].T).softmax(-1)
+        torch.testing.assert_close(output.weights[row, :, :length], expected)
+
+
+@pytest.mark.parametrize("weights", ["soft", "sparsemax", "hard", "hard_gumbel"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_what_stands_behind_the_last_location_is_ignored(weights: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    config = {"kind": "location", "max_length": 4, "weights": {"kind": weights}}
+    attention = TypeAdapter(AttentionConfig).validate_python(config).build(QUERY, MEMORY)
+    query, values = (x.to(dtype) for x in _inputs())
+    memory = Memory(values, torch.ones(2, 11, dtype=torch.bool), values[:, :1])
+    short = Memory(values[:, :4], memory.keep[:, :4], memory.final)
+    attention.to(dtype).eval()
+    whole = attention(query, attention.begin(memory))
+    torch.testing.assert_close(whole.heads[..., :4], attention(query, attention.begin(short)).heads)
+    attention.train()
+    drawn = attention(query, attention.begin(memory)).heads
+    assert (torch.cat([drawn, whole.heads])[..., 4:] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["dot", "scaled_dot", "gaussian", "cosine"])
 def test_kinds_without_weights_need_equal_sizes(kind: str) -> None:
     with pytest.raises(ValidationError, match=f"attention.kind: '{kind}' needs queries and ann"):
         RNNConfig.model_validate({"hidden": 8, "attention": {"kind": kind}})

@@ -1,11 +1,16 @@
 """Sparse and hard weights: exactness, chances, and the gradient of a choice."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import nn
 
+from nmt.data.batching import Batch, make_batch
+from nmt.models.attention import weighting
+from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.attention.weighting import (
     Choice,
     HardConfig,
@@ -15,10 +20,15 @@ from nmt.models.attention.weighting import (
     SparsemaxWeighting,
     sparsemax_where,
 )
-from nmt.models.base import DecoderOutput
+from nmt.models.base import DecoderOutput, Memory
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.vocabulary import VocabLinear
+from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import PAD_ID
-from nmt.training.loss import cross_entropy
+from nmt.training.loss import LossSum, cross_entropy
+from nmt.training.step import StepSettings, translation_loss
+from tests.ops.conftest import NEEDS_NATIVE
 
 
 def _all(scores: torch.Tensor) -> torch.Tensor:
@@ -87,14 +97,20 @@ def test_afterwards_it_is_the_most_likely_position(config: HardConfig | HardGumb
     assert weighted.choice is None
 
 
-def test_some_steps_of_hard_attention_are_soft() -> None:
+def test_some_sentences_of_hard_attention_are_soft_at_all_their_steps() -> None:
     torch.manual_seed(0)
-    scores = torch.randn(1, 1, 2000, 5)
-    weighted = HardConfig(soft_share=0.3).build().train()(scores, torch.ones(1, 5).bool())
-    is_hard = (weighted.weights.amax(-1) == 1).squeeze()
+    config = AdditiveConfig(weights=HardConfig(soft_share=0.3))
+    attention = config.build(3, 5, "reference").train()
+    memory = Memory(torch.randn(2000, 4, 5), torch.ones(2000, 4).bool(), torch.zeros(2000, 1, 5))
+    state = attention.begin(memory)
+    outputs = [attention(torch.randn(2000, 1, 3), state) for _ in range(2)]
+    is_hard = torch.cat([output.heads.amax(-1) == 1 for output in outputs], dim=2)[:, 0]
+    assert torch.equal(is_hard[:, 0], is_hard[:, 1])
     assert float((~is_hard).float().mean()) == pytest.approx(0.3, abs=0.04)
-    assert weighted.choice is not None
-    assert ((weighted.choice.log_probs[0] == 0) == ~is_hard).all()
+    for output in outputs:
+        assert output.choice is not None
+        assert ((output.choice.log_probs == 0) == ~is_hard[:, :1]).all()
+    assert attention.eval().begin(memory).soft is None
 
 
 def test_reinforce_estimates_the_gradient_of_the_expected_log_likelihood() -> None:
@@ -108,49 +124,158 @@ def test_reinforce_estimates_the_gradient_of_the_expected_log_likelihood() -> No
     z.grad = None
 
     n = 200_000
-    weighting = HardWeighting(HardConfig(soft_share=0.0, entropy=0.0)).double().train()
-    weighting.baseline.fill_(-1.5)
-    weighted = weighting(z.expand(1, 1, n, 3), torch.ones(1, 3).bool())
+    hard = HardWeighting(HardConfig(soft_share=0.0, entropy=0.0)).double().train()
+    hard.baseline.fill_(-1.5)
+    weighted = hard(z.expand(1, 1, n, 3), torch.ones(1, 3).bool())
     assert weighted.choice is not None
     drawn = (weighted.weights.squeeze().detach() * rewards).sum(-1)
-    surrogate = Reinforce(weighting, weighted.choice)
-    surrogate.loss_sum(torch.ones(1, n).bool(), drawn).div(n).backward()
+    choice = Choice(weighted.choice.log_probs.view(n, 1), weighted.choice.entropies.view(n, 1))
+    Reinforce(hard, choice).loss_sum(torch.ones(n, 1).bool(), drawn).div(n).backward()
     torch.testing.assert_close(-z.grad, expected, atol=5e-3, rtol=0)
 
 
 def test_the_entropy_term_flattens() -> None:
     z = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
-    weighting = HardWeighting(HardConfig(entropy=1.0, soft_share=0.0)).train()
-    weighted = weighting(z.expand(1, 1, 1, 3), torch.ones(1, 3).bool())
+    hard = HardWeighting(HardConfig(entropy=1.0, soft_share=0.0)).train()
+    weighted = hard(z.expand(1, 1, 1, 3), torch.ones(1, 3).bool())
     assert weighted.choice is not None
     choice = Choice(torch.zeros_like(weighted.choice.log_probs), weighted.choice.entropies)
-    Reinforce(weighting, choice).loss_sum(torch.ones(1, 1).bool(), torch.zeros(1)).backward()
+    Reinforce(hard, choice).loss_sum(torch.ones(1, 1).bool(), torch.zeros(1)).backward()
     assert z.grad is not None
     assert z.grad[0] < 0 < z.grad[2]  # descent raises the least likely, lowers the likeliest
 
 
-def test_the_baseline_moves_once_a_batch_and_is_saved() -> None:
-    weighting = HardWeighting(HardConfig(baseline_decay=0.75))
-    choice = Choice(torch.zeros(1, 2), torch.zeros(1, 2))
-    keep = torch.tensor([[True, True]])
-    Reinforce(weighting, choice).loss_sum(keep, torch.tensor([-4.0, -8.0]))
-    assert float(weighting.baseline) == pytest.approx(-1.5)
-    assert float(weighting.state_dict()["baseline"]) == pytest.approx(-1.5)
+CREDITS = ("sentence", "future")
 
 
-def test_the_loss_adds_the_surrogate_over_the_steps_that_count() -> None:
+@pytest.mark.parametrize(("credit", "expected"), [("sentence", -3.5), ("future", -1.75)])
+def test_the_baseline_moves_once_a_batch_and_is_saved(credit: str, expected: float) -> None:
+    """Towards the mean of sentences, (-12 - 16) / 2, or of pieces, -28 / 4."""
+    config = HardConfig.model_validate({"baseline_decay": 0.75, "credit": credit})
+    hard = HardWeighting(config)
+    choice = Choice(torch.zeros(2, 3), torch.zeros(2, 3))
+    keep = torch.tensor([[True, True, True], [True, False, False]])
+    Reinforce(hard, choice).loss_sum(keep, torch.tensor([-4.0, -7.0, -1.0, -16.0]))
+    assert float(hard.baseline) == pytest.approx(expected)
+    assert float(hard.state_dict()["baseline"]) == pytest.approx(expected)
+    Reinforce(hard, choice).loss_sum(torch.zeros_like(keep), torch.zeros(0))
+    assert float(hard.baseline) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("credit", CREDITS)
+def test_the_loss_adds_the_surrogate_over_the_steps_that_count(credit: str) -> None:
     torch.manual_seed(0)
     features, tgt_out = torch.randn(2, 3, 7), torch.tensor([[5, 6, 7], [8, PAD_ID, PAD_ID]])
     vocabulary = VocabLinear(7, 9)
     nn.init.normal_(vocabulary.weight)
-    weighting = HardWeighting(HardConfig(reward=2.0, entropy=0.5))
-    weighting.baseline.fill_(-1.0)
+    config = {"reward": 2.0, "entropy": 0.5, "credit": credit}
+    hard = HardWeighting(HardConfig.model_validate(config))
+    hard.baseline.fill_(-1.0)
     choice = Choice(-torch.rand(2, 3), torch.rand(2, 3))
     output = DecoderOutput(features, vocabulary)
     plain = cross_entropy(output, tgt_out)
-    loss = cross_entropy(replace(output, surrogate=Reinforce(weighting, choice)), tgt_out)
+    loss = cross_entropy(replace(output, surrogate=Reinforce(hard, choice)), tgt_out)
     log_probs = output.logits.log_softmax(-1).gather(-1, tgt_out.unsqueeze(-1)).squeeze(-1)
-    terms = 2.0 * (log_probs + 1.0) * choice.log_probs + 0.5 * choice.entropies
-    expected = -terms[tgt_out != PAD_ID].sum()
+    expected = torch.zeros(())
+    for row, length in enumerate((3, 1)):
+        for t in range(length):
+            rewarded = log_probs[row, (t if credit == "future" else 0) : length]
+            baseline = -float(len(rewarded)) if credit == "future" else -1.0
+            reward = 2.0 * (rewarded.sum() - baseline) * choice.log_probs[row, t]
+            expected = expected - reward - 0.5 * choice.entropies[row, t]
     torch.testing.assert_close(loss.loss_sum - plain.loss_sum, expected)
     torch.testing.assert_close(loss.nll_sum, plain.nll_sum)
+
+
+@pytest.mark.parametrize("credit", CREDITS)
+def test_the_mean_gradient_of_all_draws_is_that_of_the_lower_bound(
+    credit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L_s = sum_s p(s) log p(y | s), over the 9 ways to draw 3 positions in 2 steps.
+
+    The mean over draws is computed exactly, as the sum of p(s) times the gradient that the training
+    loss has when s is drawn. The second draw depends on the first through the decoder's state.
+    """
+    torch.manual_seed(0)
+    weights = {"kind": "hard", "credit": credit, "soft_share": 0.0, "entropy": 0.0}
+    attention = {"kind": "additive", "weights": weights}
+    sizes = {"embedding": 3, "hidden": 5, "dropout": 0.0}
+    config = RNNConfig.model_validate({**sizes, "attention": attention})
+    model = build_model(config, 7, 7).double().train()
+    assert isinstance(model, RNNSeq2Seq)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    drawn: list[int] = []
+
+    def noise(scores: torch.Tensor) -> torch.Tensor:
+        return 1e6 * nn.functional.one_hot(torch.tensor(drawn.pop(0)), scores.shape[-1])
+
+    monkeypatch.setattr(weighting, "gumbel_like", noise)
+    src, keep = torch.tensor([[4, 5, 3]]), torch.ones(1, 3, dtype=torch.bool)
+    tgt_in, tgt_out = torch.tensor([[2, 4]]), torch.tensor([[4, 6]])
+    baseline = model.decoder.attention.weighting.baseline
+    bound, mean, likelihoods = 0, 0, []
+    for path in product(range(3), repeat=2):
+        drawn.extend(path)
+        baseline.fill_(-2.0)
+        output = model(src, keep, tgt_in)
+        assert isinstance(output.surrogate, Reinforce)
+        log_p = output.surrogate.choice.log_probs.sum()
+        loss = cross_entropy(output, tgt_out)
+        log_likelihood = -cross_entropy(replace(output, surrogate=None), tgt_out).loss_sum
+        mean = mean + log_p.exp().detach() * loss.loss_sum
+        bound = bound + log_p.exp() * log_likelihood
+        likelihoods.append(log_p + log_likelihood)
+    assert float(bound.detach()) < float(torch.stack(likelihoods).logsumexp(0).detach())  # log p(y)
+    parameters = list(model.parameters())
+    found = torch.autograd.grad(-mean, parameters, retain_graph=True)
+    for one, other in zip(found, torch.autograd.grad(bound, parameters), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
+
+
+def _penalty_model(backend: str) -> RNNSeq2Seq:
+    torch.manual_seed(0)
+    attention = {"kind": "additive", "doubly_stochastic": 0.3}
+    sizes = {"embedding": 3, "hidden": 5, "dropout": 0.0, "backend": backend}
+    model = build_model(RNNConfig.model_validate({**sizes, "attention": attention}), 11, 11)
+    assert isinstance(model, RNNSeq2Seq)
+    return model
+
+
+BATCH = make_batch([(4, 5, 6, 7), (8,)], [(5,), (4, 9, 10)])
+
+
+def _loss(model: RNNSeq2Seq, batch: Batch) -> LossSum:
+    return translation_loss(model, batch, StepSettings())
+
+
+@pytest.mark.parametrize(
+    "backend", ["reference", "fused", pytest.param("native", marks=NEEDS_NATIVE)]
+)
+def test_the_doubly_stochastic_penalty_is_the_papers_without_padding(backend: str) -> None:
+    model = _penalty_model(backend).train()
+    loss = _loss(model, BATCH)
+    keep = keep_from_lengths(BATCH.src_lengths, BATCH.src_ids.shape[1])
+    weights = model(BATCH.src_ids, keep, BATCH.tgt_in, with_weights=True).weights
+    penalty = torch.zeros(())
+    for row, (n_src, n_tgt) in enumerate(((5, 2), (2, 4))):
+        for i in range(n_src):
+            penalty = penalty + (1 - weights[row, :n_tgt, i].sum()) ** 2
+    torch.testing.assert_close(loss.loss_sum - loss.nll_sum, 0.3 * penalty)
+    penalty.backward()
+    assert model.decoder.attention.w_v.weight.grad.abs().sum() > 0
+
+
+def test_the_penalty_of_a_batch_is_the_sum_over_its_sentences_and_training_only() -> None:
+    model = _penalty_model("auto").train()
+    whole = _loss(model, BATCH).loss_sum
+    halves = [make_batch([(4, 5, 6, 7)], [(5,)]), make_batch([(8,)], [(4, 9, 10)])]
+    torch.testing.assert_close(sum(_loss(model, half).loss_sum for half in halves), whole)
+    evaluated = _loss(model.eval(), BATCH)
+    torch.testing.assert_close(evaluated.loss_sum, evaluated.nll_sum)
+
+
+def test_a_penalty_of_weights_without_a_gradient_is_refused() -> None:
+    with pytest.raises(ValidationError, match="doubly_stochastic: weights 'hard' pass no gradient"):
+        AdditiveConfig(weights=HardConfig(), doubly_stochastic=1.0)
