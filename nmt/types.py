@@ -6,13 +6,18 @@ Data flows one way: SentencePair -> Encoded -> Batch (data/batching.py) -> model
 
 import os
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 FilePath = str | os.PathLike[str]
 """The type of a path argument of any function that reads or writes a file or folder."""
+
+AttentionKind = Literal["encoder", "decoder", "cross"]
+"""An attention of a model: self-attention of its encoder or decoder, or target over source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,9 @@ class Hypothesis:
     `score` is their sum divided by the length penalty (decoding/search.py).
     `attention` has shape (T, S): row t is the attention distribution when `ids[t]` was predicted,
     over all S source positions, eos included. `heads` (N, T, S), on request, has the distributions
-    of each head; `attention` is their mean. Equality compares all fields, arrays element by
-    element.
+    of each head; `attention` is their mean. `self_heads`, on request, has the self-attention of
+    each head of the "encoder", (N, S, S) over the source with eos, and of the "decoder", (N, L, L)
+    over bos and the pieces without eos. Equality compares all fields, arrays element by element.
     """
 
     ids: tuple[int, ...]
@@ -65,6 +71,7 @@ class Hypothesis:
     attention: npt.NDArray[np.float32] = field(hash=False)  # arrays have no hash
     finished: bool
     heads: npt.NDArray[np.float32] | None = field(default=None, hash=False)
+    self_heads: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, hash=False)
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` is a Hypothesis of the same values."""
@@ -73,11 +80,12 @@ class Hypothesis:
         ours, theirs = (
             (each.ids, each.log_probs, each.score, each.finished) for each in (self, other)
         )
-        if self.heads is None or other.heads is None:
-            same_heads = self.heads is other.heads
-        else:
-            same_heads = np.array_equal(self.heads, other.heads)
-        return ours == theirs and same_heads and np.array_equal(self.attention, other.attention)
+        return ours == theirs and _same_arrays(self._arrays(), other._arrays())
+
+    def _arrays(self) -> dict[str, npt.NDArray[np.float32]]:
+        """All arrays that there are, by name."""
+        heads = {} if self.heads is None else {"heads": self.heads}
+        return {"attention": self.attention, **heads, **self.self_heads}
 
     def __repr__(self) -> str:
         """Without the numbers of the arrays, which fill a screen."""
@@ -126,6 +134,14 @@ class Translation:
         best = f": {_measured(self.hypotheses[0].hypothesis)}" if self.hypotheses else ""
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
         return f"<Translation {texts}{best}{others}>"
+
+
+def _same_arrays(
+    ours: Mapping[str, npt.NDArray[np.float32]], theirs: Mapping[str, npt.NDArray[np.float32]]
+) -> bool:
+    return ours.keys() == theirs.keys() and all(
+        np.array_equal(array, theirs[name]) for name, array in ours.items()
+    )
 
 
 _SHORTENED = reprlib.Repr()

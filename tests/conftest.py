@@ -41,7 +41,7 @@ def make_translation() -> MakeTranslation:
 
     `weights` is given to the first hypothesis; without it each gets random rows, seeded, that
     are sharp along the diagonal and sum to 1. With `n_heads` each has so many heads of such rows,
-    whose mean its weights are.
+    whose mean its weights are, and with `n_self_heads` so many of encoder and decoder.
     """
 
     def make(
@@ -50,6 +50,7 @@ def make_translation() -> MakeTranslation:
         weights: np.ndarray | None = None,
         finished: bool = True,
         n_heads: int = 0,
+        n_self_heads: int = 0,
     ) -> Translation:
         src = encoded_of(source.split(" ") if source else [])
         hypotheses = []
@@ -64,7 +65,16 @@ def make_translation() -> MakeTranslation:
                 chosen = heads.mean(axis=0)
             assert chosen.shape == shape
             log_probs = tuple(-0.1 * (1 + rank) - 0.01 * i for i in range(len(ids)))
-            hypothesis = Hypothesis(ids, log_probs, sum(log_probs), chosen, finished, heads)
+            self_heads = {}
+            if n_self_heads:
+                sides = {"encoder": len(src.pieces) + 1, "decoder": len(tgt.pieces) + 1}
+                self_heads = {
+                    name: np.stack([_soft_diagonal((n, n), 7 + i) for i in range(n_self_heads)])
+                    for name, n in sides.items()
+                }
+            hypothesis = Hypothesis(
+                ids, log_probs, sum(log_probs), chosen, finished, heads, self_heads
+            )
             text = target.replace("|", "")
             hypotheses.append(TranslatedHypothesis(text, tgt, hypothesis))
         return Translation(source.replace("|", ""), src, tuple(hypotheses))

@@ -3,16 +3,24 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import Result
+from matplotlib.image import imread
 from training.toy import toy_config, write_reversal
 from typer.testing import CliRunner
 
+from nmt.attention_maps.dump import read_jsonl, read_npz
 from nmt.cli.app import app
 from nmt.config import dump_config, load_config
+from nmt.errors import ConfigError
+from nmt.inference.translator import Translator
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.runs.directory import RunDirectory
 
@@ -64,13 +72,76 @@ def test_bleu_on_the_test_set_is_nearly_perfect(nmt: Callable[..., Result]) -> N
 def test_maps_of_each_head_and_their_mean(nmt: Callable[..., Result]) -> None:
     rows = [
         json.loads(line)
-        for line in nmt("attention", "a b c d", "--heads", "all", "--beam", "1").stdout.splitlines()
+        for line in nmt(
+            "attention", "a b c d", "--heads", "cross", "--beam", "1"
+        ).stdout.splitlines()
     ]
     (row,) = rows
     assert row["head_names"] == [f"layer {m} head {n}" for m in (1, 2) for n in (1, 2, 3, 4)]
     heads, mean = torch.tensor(row["heads"]), torch.tensor(row["weights"])
     torch.testing.assert_close(heads[:4].mean(0), mean, rtol=0, atol=1e-4)
     torch.testing.assert_close(heads.sum(-1), torch.ones(8, 5), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "npz"])
+def test_self_attention_of_every_layer_and_head(
+    suffix: str, nmt: Callable[..., Result], tmp_path: Path
+) -> None:
+    """As Python gives it, of all hypotheses of the beam; the same with or without a batch."""
+    path = tmp_path / f"dump.{suffix}"
+    options = ("--beam", "3", "--heads", "all", "--out", path)
+    nmt("attention", "a b c d", "", "h g", *options)
+    dumped = list((read_npz if suffix == "npz" else read_jsonl)(path))
+    assert len(dumped) == 6
+    translator = Translator.load(tmp_path / "copy", "cpu", search={"beam": 3})
+    plain = translator.translate(["a b c d", "h g"], n_best=3)
+    alone = [translator.with_self_attention([each])[0] for each in plain]
+    found = [hypothesis for each in alone for hypothesis in each.hypotheses]
+    for record, hypothesis in zip(dumped, found, strict=True):
+        assert (len(record.heads), len(record.head_names)) == (8, 8)
+        encoder, decoder = record.self_attention["encoder"], record.self_attention["decoder"]
+        assert encoder.labels == record.source.pieces
+        assert decoder.labels == ("<s>", *hypothesis.target.pieces)
+        assert encoder.head_names == tuple(f"encoder layer 1 head {n}" for n in (1, 2, 3, 4))
+        assert decoder.head_names[4] == "decoder layer 2 head 1"
+        for name, each in record.self_attention.items():
+            expected = hypothesis.hypothesis.self_heads[name]
+            np.testing.assert_allclose(each.heads, expected, atol=1e-5)
+            np.testing.assert_allclose(each.heads.sum(axis=2), 1, atol=1e-5)
+        assert (np.triu(decoder.heads, 1) == 0).all()
+        assert replace(hypothesis.hypothesis, self_heads={}) != hypothesis.hypothesis
+    assert [replace(h.hypothesis, self_heads={}) for h in found] == [
+        h.hypothesis for each in plain for h in each.hypotheses
+    ]
+
+
+def test_self_attention_as_picture_and_text(nmt: Callable[..., Result], tmp_path: Path) -> None:
+    nmt("attention", "a b", "--heads", "all", "--out", tmp_path / "all.png")
+    nmt("attention", "a b", "--heads", "encoder", "--out", tmp_path / "encoder.png")
+    heights = [imread(tmp_path / name).shape[0] for name in ("all.png", "encoder.png")]
+    assert heights[0] > 2 * heights[1]
+    options = ("--heads", "decoder.2.3", "--format", "text")
+    lines = nmt("attention", "a b", *options, "--target", "b a").stdout.splitlines()
+    assert lines[2] == "decoder layer 2 head 3"
+    assert [line.split()[0] for line in lines[6:9]] == ["<s>", "b", "a"]
+
+
+def test_alignments_are_of_heads_over_the_source(folder: Path) -> None:
+    arguments = ["attention", "a", "--heads", "encoder.1.2", "--format", "pharaoh", "--run"]
+    result = CliRunner().invoke(app, [*arguments, str(folder / "run")])
+    assert result.exit_code != 0
+    assert "--heads: got 'encoder layer 1 head 2', allowed with --format pharaoh: one over the" in (
+        result.output
+    )
+
+
+def test_a_recurrent_translator_has_no_self_attention(folder: Path) -> None:
+    translator = Translator.load(folder / "run", "cpu")
+    assert list(translator.names_by_attention) == ["encoder", "decoder", "cross"]
+    recurrent = build_model(RNNConfig(embedding=7, hidden=5), 20, 20)
+    other = Translator(recurrent, translator.tokenizers, torch.device("cpu"))
+    with pytest.raises(ConfigError, match=r"^with_self_attention: this model has none: it is rec"):
+        other.with_self_attention([])
 
 
 def test_another_layer_can_be_asked_of_a_trained_run(folder: Path, tmp_path: Path) -> None:
@@ -82,7 +153,7 @@ def test_another_layer_can_be_asked_of_a_trained_run(folder: Path, tmp_path: Pat
     assert "attention_layer: null" in path.read_text(encoding="utf-8")
     _, _, text = path.read_text(encoding="utf-8").partition("\n")
     path.write_text(text.replace("_layer: null", "_layer: 2"))
-    out = _nmt("attention", "a b", "--heads", "all", "--beam", "1", "--run", tmp_path / "run")
+    out = _nmt("attention", "a b", "--heads", "cross", "--beam", "1", "--run", tmp_path / "run")
     row = json.loads(out.stdout)
     heads, mean = torch.tensor(row["heads"]), torch.tensor(row["weights"])
     torch.testing.assert_close(heads[4:].mean(0), mean, rtol=0, atol=1e-4)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-from nmt.attention_maps.record import AttentionRecord
+from nmt.attention_maps.record import AttentionRecord, SelfAttentionRecord
 from nmt.errors import DataError
 from nmt.storage.output import atomic_output, write_lines
 from nmt.types import Encoded, FilePath
@@ -33,6 +33,9 @@ def to_json(record: AttentionRecord) -> str:
     arrays: dict[str, object] = {"weights": _rows(record.weights)}
     if record.heads is not None:
         arrays["heads"] = [_rows(weights) for weights in record.heads]
+    arrays |= _self_attention(
+        record, {name: [*map(_rows, each.heads)] for name, each in record.self_attention.items()}
+    )
     return _dumps({**header, **_fields(record), **arrays})
 
 
@@ -57,7 +60,7 @@ def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
 
 
 def write_npz(records: Iterable[AttentionRecord], path: FilePath) -> None:
-    """Write the arrays of each record, `weights` and optionally `heads`, and their JSON `index`.
+    """Write the arrays of each record, `weights` and those of heads, and their JSON `index`.
 
     Memory holds the weights of one record at a time. Equal records give equal bytes. Raises
     DataError if `path` cannot be written.
@@ -71,9 +74,12 @@ def write_npz(records: Iterable[AttentionRecord], path: FilePath) -> None:
             arrays = {"weights": record.weights}
             if record.heads is not None:
                 arrays["heads"] = record.heads
-            for name, array in arrays.items():
+            keys = {name: record.key(name) for name in arrays}
+            own = {name: each.heads for name, each in record.self_attention.items()}
+            for name, array in {**arrays, **own}.items():
                 _write_member(archive, record.key(name), array)
-            index.append({**_fields(record), **{name: record.key(name) for name in arrays}})
+            of_self = _self_attention(record, {name: record.key(name) for name in own})
+            index.append({**_fields(record), **keys, **of_self})
         text = _dumps({"format": FORMAT, "version": VERSION, "axes": AXES, "records": index})
         _write_member(archive, "index", np.frombuffer(text.encode(), dtype=np.uint8))
 
@@ -85,11 +91,21 @@ def read_npz(path: FilePath) -> Iterator[AttentionRecord]:
             header = _loads(dump["index"].tobytes(), str(path))
             for fields in header["records"]:
                 heads = dump[fields["heads"]] if "heads" in fields else None
+                for each in fields.get("self_attention", {}).values():
+                    each["heads"] = dump[each["heads"]]
                 where = f"{path}: {fields['weights']}"
                 yield _record(fields, dump[fields["weights"]], heads, where)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    except (KeyError, TypeError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        EOFError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ) as error:
         raise DataError(f"{path}: not an npz of {FORMAT}: {error}") from error
 
 
@@ -113,6 +129,15 @@ def _fields(record: AttentionRecord) -> dict[str, object]:
         "log_probs": [_finite(value) for value in record.log_probs],
         **names,
     }
+
+
+def _self_attention(record: AttentionRecord, heads: dict[str, Any]) -> dict[str, object]:
+    """The field `self_attention`, with `heads` for its arrays; none for a record without it."""
+    found = {
+        name: {"labels": each.labels, "head_names": each.head_names, "heads": heads[name]}
+        for name, each in record.self_attention.items()
+    }
+    return {"self_attention": found} if found else {}
 
 
 def _side(text: str, encoded: Encoded) -> dict[str, object]:
@@ -167,8 +192,16 @@ def _record(fields: dict[str, Any], weights: object, heads: object, where: str) 
             finished=bool(fields["finished"]),
             head_names=tuple(map(str, fields.get("head_names", ()))),
             heads=None if heads is None else np.array(heads, dtype=np.float32, ndmin=3),
+            self_attention={
+                str(name): SelfAttentionRecord(
+                    tuple(map(str, each["labels"])),
+                    tuple(map(str, each["head_names"])),
+                    np.array(each["heads"], dtype=np.float32, ndmin=3),
+                )
+                for name, each in fields.get("self_attention", {}).items()
+            },
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{where}: not a record of {FORMAT}: {error!r}") from error
     sides = (record.target, record.source)
     expected = tuple(len(s.words if record.level == "word" else s.pieces) for s in sides)
@@ -178,6 +211,10 @@ def _record(fields: dict[str, Any], weights: object, heads: object, where: str) 
     expected = (len(record.head_names), *expected) if record.head_names else (0,)
     if found != expected:
         raise DataError(f"{where}: heads have shape {found}, not {expected}")
+    for name, each in record.self_attention.items():
+        expected = (len(each.head_names), len(each.labels), len(each.labels))
+        if each.heads.shape != expected:
+            raise DataError(f"{where}: {name} heads have shape {each.heads.shape}, not {expected}")
     return record
 
 

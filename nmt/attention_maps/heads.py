@@ -1,60 +1,100 @@
-"""The choice of attention heads to show: by name, by number, or their mean."""
+"""The choice of attention heads to show: by attention, layer, name or number, or their mean."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from nmt.errors import ConfigError
+from nmt.types import AttentionKind
+
+Names = Mapping[AttentionKind, Sequence[str]]
+"""The names of the heads of each attention of a model, in their order; `cross` is always there."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """A head by its name and its index in the model; index None is the mean of all heads."""
+    """A head by its name, its index in its attention, and which attention that is.
+
+    Index None is the mean that the model shows of its heads over the source.
+    """
 
     name: str
     index: int | None = None
+    attention: AttentionKind = "cross"
 
 
 MEAN = Head("mean")
 
 
-def choose_heads(heads: str, names: Sequence[str]) -> tuple[Head, ...]:
+def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
     """The heads that the comma-separated parts of `heads` select, in that order, each once.
 
-    A part is `mean`, `all`, the number of a head counted from 1, or consecutive words of its
-    name in any case. Of `layer 1 head 1` to `layer 2 head 4`, `layer 2` selects the last four
-    and `head 3` one of each layer. Raises ConfigError for a part that selects none.
+    A part is one of these, in any case:
+
+    - `mean`, or `all`: every head of every attention;
+    - `encoder`, `decoder` or `cross`: all heads of that attention; `encoder.2`: of its second
+      layer; `encoder.2.3`: the third of them; `encoder head 3`: one of each layer;
+    - without such a first word a head of `cross`: its number from 1, or consecutive words of its
+      name. Of `layer 1 head 1` to `layer 2 head 4`, `layer 2` selects the last four.
+
+    Raises ConfigError for a part that selects none.
     """
     chosen: dict[Head, None] = {}
     for part in heads.split(","):
-        found = _selected(part.lower().split(), names)
+        found = _selected(part.lower().replace(".", " ").split(), names)
         if not found:
-            raise ConfigError(f"`heads`: got '{part.strip()}', allowed: {_allowed(names)}")
+            raise ConfigError(f"`heads`: got '{part.strip()}', allowed: {_allowed(part, names)}")
         chosen.update(dict.fromkeys(found))
     return tuple(chosen)
 
 
-def _selected(words: list[str], names: Sequence[str]) -> list[Head]:
-    heads = [Head(name, index) for index, name in enumerate(names)]
+def _selected(words: list[str], names: Names) -> list[Head]:
     if words == ["mean"]:
         return [MEAN]
     if words == ["all"]:
-        return heads
+        return [head for attention in names for head in _heads(attention, names)]
+    for attention in get_args(AttentionKind):
+        if words[:1] == [attention]:
+            return _with_words(_numbered(words[1:]), _heads(attention, names))
+    heads = _heads("cross", names)
     if len(words) == 1 and words[0].isdecimal():
         return [head for head in heads if head.index == int(words[0]) - 1]
-    exact = [head for head in heads if head.name.lower().split() == words]
-    return exact or [head for head in heads if _has_words(words, head.name.lower().split())]
+    return _with_words(words, heads) if words else []
 
 
-def _has_words(words: list[str], name: list[str]) -> bool:
-    """Whether `words`, at least one, are consecutive words of `name`."""
+def _heads(attention: AttentionKind, names: Names) -> list[Head]:
+    return [Head(name, index, attention) for index, name in enumerate(names.get(attention, ()))]
+
+
+def _numbered(words: list[str]) -> list[str]:
+    """`2 3` as the words of a name, `layer 2 head 3`; other words as they are."""
+    if not all(word.isdecimal() for word in words) or len(words) > 2:
+        return words
+    return [each for pair in zip(("layer", "head"), words, strict=False) for each in pair]
+
+
+def _with_words(words: list[str], heads: list[Head]) -> list[Head]:
+    """The head of exactly this name, or else all whose names have these consecutive words."""
+    split = [(head, head.name.lower().split()) for head in heads]
     n = len(words)
-    return bool(words) and any(name[i : i + n] == words for i in range(len(name) - n + 1))
+    return [head for head, name in split if name == words] or [
+        head
+        for head, name in split
+        if any(name[first : first + n] == words for first in range(len(name) - n + 1))
+    ]
 
 
-def _allowed(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"mean, all, 1, or the head's name, '{names[0]}'"
-    return (
-        f"mean, all, 1 to {len(names)}, or words of the names "
-        f"'{names[0]}' to '{names[-1]}'; several with commas"
-    )
+def _allowed(part: str, names: Names) -> str:
+    cross = names["cross"]
+    if len(cross) == 1:
+        allowed = f"mean, all, 1, or the head's name, '{cross[0]}'"
+    else:
+        allowed = (
+            f"mean, all, 1 to {len(cross)}, or words of the names "
+            f"'{cross[0]}' to '{cross[-1]}'; several with commas"
+        )
+    if len(names) > 1:
+        return f"{', '.join(names)}, each also with .LAYER or .LAYER.HEAD; {allowed}"
+    if part.strip().lower().startswith(("encoder", "decoder")):
+        return f"{allowed}; this model has no self-attention: it is recurrent"
+    return allowed

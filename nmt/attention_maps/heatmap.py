@@ -1,4 +1,4 @@
-"""Attention maps as a PNG: source along the top, target down the side; several heads in a grid.
+"""Attention maps as a PNG: keys along the top, queries down the side; several heads in a grid.
 
 Drawn with matplotlib's objects, never pyplot, so nothing global changes; the same map gives the
 same bytes on the same matplotlib.
@@ -7,6 +7,7 @@ same bytes on the same matplotlib.
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,10 @@ from matplotlib.image import AxesImage
 
 from nmt.attention_maps.fonts import FAMILY, drawable, font
 from nmt.attention_maps.heads import MEAN, Head
-from nmt.attention_maps.labels import label, shorten
+from nmt.attention_maps.labels import display_width, label, shorten
 from nmt.attention_maps.words import AttentionTable, Level, attention_table
 from nmt.storage.output import atomic_output
-from nmt.types import FilePath, Translation
+from nmt.types import AttentionKind, FilePath, Translation
 
 DPI = 150
 COLOUR_MAP = "magma_r"  # perceptually uniform; pale is no attention, dark is much
@@ -33,11 +34,42 @@ _GRID_INCHES = 20.0  # a grid's longer side, unless the least cells need more
 _MOST_INCHES = 40.0  # a picture's longer side, however long the sentence
 _GAP_INCHES = 0.15  # between maps side by side, at least
 _NAME_INCHES = 0.36  # between maps one below the other: room for a name
+_HEADING_INCHES = 0.5  # for a heading between two grids
 _LEAST_POINTS = 5.0  # of a label; where cells are smaller some labels are left out
 _WIDEST_LABEL = 24
 _TITLE_POINTS = 10.0
 _NAME_POINTS = 8.0
 _EM = 0.53  # the width of a character over its font's size, about
+_LABEL_EM = 0.65  # the same, at most
+
+_HEADINGS: dict[AttentionKind, str] = {
+    "encoder": "encoder self-attention: rows and columns are the source",
+    "decoder": "decoder self-attention: rows and columns are the translation that was read",
+    "cross": "cross-attention: rows are the translation, columns the source",
+}
+_AXIS_NAMES: dict[AttentionKind, tuple[str, str]] = {
+    "encoder": ("source", "source"),
+    "decoder": ("target", "target"),
+    "cross": ("target", "source"),
+}
+
+
+@dataclass(frozen=True)
+class MapGrid:
+    """Maps with the same labels, each with its name, in lines of a picture under a heading."""
+
+    lines: Sequence[Sequence[tuple[AttentionTable, str]]]
+    heading: str = ""
+
+    @property
+    def maps(self) -> list[tuple[AttentionTable, str]]:
+        """All maps with their names, line by line."""
+        return list(itertools.chain(*self.lines))
+
+    @property
+    def n_across(self) -> int:
+        """The maps in the longest line."""
+        return max(map(len, self.lines))
 
 
 def write_heatmap(
@@ -51,17 +83,31 @@ def write_heatmap(
 
     Several heads make a grid of maps in one picture.
     """
-    tables = [attention_table(translation, rank, level, head) for head in heads]
     title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
-    if len(heads) > 1:
-        figure = draw_grid(tables, [head.name for head in heads], title)
-    else:
-        figure = draw_heatmap(tables[0], title if heads[0] == MEAN else f"{title}\n{heads[0].name}")
-    write_map(figure, path)
+    tables = [attention_table(translation, rank, level, head) for head in heads]
+    if len(heads) == 1:
+        [head], [table] = heads, tables
+        rows, columns = _AXIS_NAMES[head.attention]
+        named = title if head == MEAN else f"{title}\n{head.name}"
+        write_map(draw_heatmap(table, named, rows, columns), path)
+        return
+    kinds = dict.fromkeys(head.attention for head in heads)
+    grids = [
+        map_grid(
+            [
+                (table, head.name.removeprefix(f"{kind} "))
+                for table, head in zip(tables, heads, strict=True)
+                if head.attention == kind
+            ],
+            "" if list(kinds) == ["cross"] else _HEADINGS[kind],
+        )
+        for kind in kinds
+    ]
+    write_map(draw_grids(grids, title), path)
 
 
 def write_map(figure: Figure, path: FilePath) -> None:
-    """Write a figure of draw_heatmap or draw_grid to a PNG file, with all its labels."""
+    """Write a figure of draw_heatmap or draw_grids to a PNG file, with all its labels."""
     with atomic_output(Path(path)) as stream:
         # Without the version in it the file depends on the map alone.
         figure.savefig(
@@ -69,81 +115,119 @@ def write_map(figure: Figure, path: FilePath) -> None:
         )
 
 
-def draw_heatmap(table: AttentionTable, title: str = "") -> Figure:
+def draw_heatmap(
+    table: AttentionTable, title: str = "", rows: str = "target", columns: str = "source"
+) -> Figure:
     """The figure: square cells, a label for every row and column, a colour bar, a title.
 
     Each line of `title` is cut at about the picture's width. The colour bar goes from 0 to the
     greatest weight, rounded up to a tenth. Characters that no installed font has become `□`. In a
-    very long sentence only every second label is drawn, or fewer.
+    very long sentence only every second label is drawn, or fewer. `rows` and `columns` name the
+    axes.
     """
     n_pieces = max(table.weights.shape)
     share = min(max((n_pieces - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
     cell = _CELL_INCHES[0] + share * (_CELL_INCHES[1] - _CELL_INCHES[0])
-    figure = _draw([[table]], min(cell, _MOST_INCHES / n_pieces), title)
-    _caption(figure.axes[0], "source")
-    figure.axes[0].set_ylabel("target", fontproperties=font(_NAME_POINTS), color="0.4")
+    figure = _draw([MapGrid([[(table, columns)]])], min(cell, _MOST_INCHES / n_pieces), title)
+    figure.axes[0].set_ylabel(rows, fontproperties=font(_NAME_POINTS), color="0.4")
     return figure
 
 
-def draw_grid(tables: Sequence[AttentionTable], names: Sequence[str], title: str = "") -> Figure:
-    """Small maps of one sentence, each above its name; the heads of a layer stand in a row.
+def map_grid(maps: Sequence[tuple[AttentionTable, str]], heading: str = "") -> MapGrid:
+    """The named maps of one attention in lines: a layer a line, or else about a square."""
+    layers = itertools.groupby(maps, lambda each: each[1].rpartition(" head ")[0])
+    lines = [list(line) for _, line in layers]
+    if 1 < len(lines) < len(maps):
+        # The longest first, so that every column has its labels.
+        return MapGrid(sorted(lines, key=len, reverse=True), heading)
+    n_across = math.ceil(len(maps) / math.isqrt(len(maps)))
+    return MapGrid(
+        [maps[first : first + n_across] for first in range(0, len(maps), n_across)], heading
+    )
 
-    All maps have the same colour scale. Column labels stand above the first row of maps, row
-    labels left of the first map of each row.
+
+def draw_grids(grids: Sequence[MapGrid], title: str = "") -> Figure:
+    """Small maps of one sentence, each above its name; grids stand one below the other.
+
+    All maps of a grid have the same colour scale. Column labels stand above its first line of maps,
+    row labels left of the first map of each line.
     """
-    lines = _grid_rows(names)
-    n_target, n_source = tables[0].weights.shape
-    n_pieces = max(n_target * len(lines), n_source * max(map(len, lines)))
+    shapes = [grid.maps[0][0].weights.shape for grid in grids]
+    n_pieces = max(
+        sum(rows * len(grid.lines) for (rows, _), grid in zip(shapes, grids, strict=True)),
+        *(columns * grid.n_across for (_, columns), grid in zip(shapes, grids, strict=True)),
+    )
     greatest, least = _GRID_CELL_INCHES
     cell = min(greatest, max(least, _GRID_INCHES / n_pieces), _MOST_INCHES / n_pieces)
-    name_width = max(map(len, names)) * _NAME_POINTS * _EM / 72
-    gap = max(_GAP_INCHES, name_width - n_source * cell + _GAP_INCHES / 2)
-    figure = _draw([[tables[number] for number in line] for line in lines], cell, title, gap)
-    for axes, number in zip(figure.axes, itertools.chain(*lines), strict=False):
-        _caption(axes, names[number])
-    return figure
+    return _draw(grids, cell, title)
 
 
-def _grid_rows(names: Sequence[str]) -> list[list[int]]:
-    """The indices of the heads in each row of the grid: a layer a row, or else about a square."""
-    layers = [name.rpartition(" head ")[0] for name in names]
-    found = [list(line) for _, line in itertools.groupby(range(len(names)), layers.__getitem__)]
-    if 1 < len(found) < len(names):
-        return sorted(found, key=len, reverse=True)  # so that every column has its labels
-    n_across = math.ceil(len(names) / math.isqrt(len(names)))
-    numbers = list(range(len(names)))
-    return [numbers[first : first + n_across] for first in range(0, len(names), n_across)]
-
-
-def _draw(
-    lines: Sequence[Sequence[AttentionTable]], cell: float, title: str, gap: float = 0.0
-) -> Figure:
-    """The grid of maps, with labels, a colour bar right of the first row, and a title."""
-    n_target, n_source = lines[0][0].weights.shape
-    map_width, map_height = n_source * cell, n_target * cell
-    step_x, step_y = map_width + gap, map_height + _NAME_INCHES
-    width = max(map(len, lines)) * step_x - gap
-    height = len(lines) * step_y - _NAME_INCHES
+def _draw(grids: Sequence[MapGrid], cell: float, title: str) -> Figure:
+    """The grids, each with labels, a heading, and a colour bar right of its first line."""
+    width = max(_width(grid, cell) for grid in grids)
+    tops = [0.0]
+    for grid, below in itertools.pairwise(grids):
+        tops.append(tops[-1] + _height(grid, cell) + _NAME_INCHES + _room_above(below, cell))
+    height = tops[-1] + _height(grids[-1], cell)
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    scale_end = _scale_end(lines)
-    for row, line in enumerate(lines):
-        for column, table in enumerate(line):
-            left, bottom = column * step_x, height - row * step_y - map_height
-            axes = figure.add_axes(
-                (left / width, bottom / height, map_width / width, map_height / height)
-            )
-            image = _draw_map(axes, table, scale_end)
-            _label_columns(axes, table.source if row == 0 else (), cell)
-            _label_rows(axes, table.target if column == 0 else (), cell)
-    _colour_bar(figure, image, map_height / height)
-    _write_title(figure.axes[0], title, width)
+    for number, (grid, top) in enumerate(zip(grids, tops, strict=True)):
+        first = len(figure.axes)
+        _draw_grid(figure, grid, top, cell)
+        above = f"{title}\n{grid.heading}" if number == 0 and grid.heading else title
+        _write_title(figure.axes[first], grid.heading if number else above, width)
     return figure
 
 
-def _scale_end(lines: Sequence[Sequence[AttentionTable]]) -> float:
+def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float) -> None:
+    """The maps of a grid whose first line begins `top` inches below the figure's upper edge."""
+    width, height = figure.get_size_inches()
+    rows, columns = grid.maps[0][0].weights.shape
+    step_x, step_y = columns * cell + _gap(grid, cell), rows * cell + _NAME_INCHES
+    scale_end = _scale_end(grid)
+    for row, line in enumerate(grid.lines):
+        for column, (table, name) in enumerate(line):
+            left, bottom = column * step_x, height - top - row * step_y - rows * cell
+            axes = figure.add_axes(
+                (left / width, bottom / height, columns * cell / width, rows * cell / height)
+            )
+            image = _draw_map(axes, table, scale_end)
+            _label_columns(axes, table.columns if row == 0 else (), cell)
+            _label_rows(axes, table.rows if column == 0 else (), cell)
+            _caption(axes, name)
+    right = _width(grid, cell) / width
+    _colour_bar(figure, image, (right, 1 - (top + rows * cell) / height, rows * cell / height))
+
+
+def _width(grid: MapGrid, cell: float) -> float:
+    step = grid.maps[0][0].weights.shape[1] * cell + _gap(grid, cell)
+    return grid.n_across * step - _gap(grid, cell)
+
+
+def _height(grid: MapGrid, cell: float) -> float:
+    step = grid.maps[0][0].weights.shape[0] * cell + _NAME_INCHES
+    return len(grid.lines) * step - _NAME_INCHES
+
+
+def _gap(grid: MapGrid, cell: float) -> float:
+    """The inches between maps side by side: wide enough for their names."""
+    if grid.n_across == 1:
+        return 0.0
+    name_width = max(len(name) for _, name in grid.maps) * _NAME_POINTS * _EM / 72
+    columns = grid.maps[0][0].weights.shape[1]
+    return max(_GAP_INCHES, name_width - columns * cell + _GAP_INCHES / 2)
+
+
+def _room_above(grid: MapGrid, cell: float) -> float:
+    """The inches that the heading and the column labels of a grid take."""
+    points, _ = _label_size(cell)
+    longest = max(display_width(_shown(text)) for text in grid.maps[0][0].columns)
+    return longest * points * _LABEL_EM / 72 + _HEADING_INCHES
+
+
+def _scale_end(grid: MapGrid) -> float:
     """The end of the colour bar: the greatest weight, rounded up to a tenth."""
-    greatest = max(float(table.weights.max(initial=0.0)) for line in lines for table in line)
+    greatest = max(float(table.weights.max(initial=0.0)) for table, _ in grid.maps)
     return min(max(math.ceil(greatest * 10) / 10, 0.1), 1.0)
 
 
@@ -200,10 +284,11 @@ def _caption(axes: Axes, text: str) -> None:
     axes.xaxis.set_label_position("bottom")
 
 
-def _colour_bar(figure: Figure, image: AxesImage, height: float) -> None:
-    """A bar of constant thickness right of the maps, as high as the first of them."""
+def _colour_bar(figure: Figure, image: AxesImage, place: tuple[float, float, float]) -> None:
+    """A bar of constant thickness at (right, bottom, height), in shares of the figure."""
+    right, bottom, height = place
     inch = 1 / figure.get_figwidth()
-    bar = figure.add_axes((1 + 0.12 * inch, 1.0 - height, 0.12 * inch, height))
+    bar = figure.add_axes((right + 0.12 * inch, bottom, 0.12 * inch, height))
     figure.colorbar(image, cax=bar)
     bar.set_ylabel("attention weight", fontproperties=font(_NAME_POINTS))
     bar.tick_params(labelsize=8, labelfontfamily=FAMILY)

@@ -1,4 +1,4 @@
-"""An attention map in plain characters, for a terminal: rows are target, columns source.
+"""An attention map in plain characters, for a terminal; of cross-attention rows are the target.
 
 Every column has its label above it, held by a line:
 
@@ -62,8 +62,8 @@ def legend() -> str:
 
 def _full_width(table: AttentionTable, cell: int) -> int:
     """The width of the map if only overlong labels are cut."""
-    row_labels = max(display_width(text) for text in _labels(table.target))
-    return row_labels + 1 + _columns_width(_labels(table.source), cell)
+    row_labels = max(display_width(text) for text in _labels(table.rows))
+    return row_labels + 1 + _columns_width(_labels(table.columns), cell)
 
 
 def _columns_width(labels: list[str], cell: int) -> int:
@@ -76,13 +76,13 @@ def _labels(texts: tuple[str, ...]) -> list[str]:
 
 def _panels(table: AttentionTable, width: int) -> str:
     """Blocks of columns, each of which fits, one below the other."""
-    row_width = min(max(display_width(t) for t in _labels(table.target)), width // 3)
+    row_width = min(max(display_width(t) for t in _labels(table.rows)), width // 3)
     room = width - row_width - 1 - _NARROWEST_LABEL + 1
     blocks = []
-    for first in range(0, len(table.source), room):
+    for first in range(0, len(table.columns), room):
         part = AttentionTable(
-            table.target,
-            table.source[first : first + room],
+            table.rows,
+            table.columns[first : first + room],
             table.weights[:, first : first + room],
         )
         blocks.append(_panel(part, 1, width))
@@ -90,13 +90,13 @@ def _panels(table: AttentionTable, width: int) -> str:
 
 
 def _panel(table: AttentionTable, cell: int, width: int) -> str:
-    """Column labels as a staircase, then a line per target label; labels are cut to fit."""
-    row_labels = _labels(table.target)
+    """Column labels as a staircase, then a line per row; labels are cut to fit."""
+    row_labels = _labels(table.rows)
     row_width = max(display_width(text) for text in row_labels)
-    least = cell * (len(table.source) - 1) + _NARROWEST_LABEL
+    least = cell * (len(table.columns) - 1) + _NARROWEST_LABEL
     row_width = min(row_width, max(width - 1 - least, width // 3))
     lines = []
-    for column, text in enumerate(_labels(table.source)):
+    for column, text in enumerate(_labels(table.columns)):
         stems = pad("│", cell) * column
         room = width - row_width - 1 - display_width(stems)
         lines.append(" " * (row_width + 1) + stems + shorten(text, room))

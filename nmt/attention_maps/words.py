@@ -1,8 +1,8 @@
 """The labels of an attention matrix, by pieces or merged into words.
 
-The word-level merge sums over the source pieces of a word, which together get the word's
-attention. It averages over the target pieces of a word, each of which spends a unit of attention.
-So every row still sums to 1. eos is a word of its own on both sides.
+The word-level merge sums over the columns of a word, whose pieces together get its attention. It
+averages over the rows of a word, each of which spends a unit of attention. So every row still sums
+to 1. bos and eos are words of their own.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from nmt.attention_maps.heads import MEAN, Head
-from nmt.text.vocabulary import EOS_ID
-from nmt.types import Encoded, Translation
+from nmt.text.vocabulary import BOS_ID, EOS_ID
+from nmt.types import AttentionKind, Encoded, Translation
 
+BOS_LABEL = "<s>"
 EOS_LABEL = "</s>"
 Level = Literal["piece", "word"]
 Spans = tuple[tuple[int, int], ...]
@@ -22,14 +23,14 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class AttentionTable:
-    """Weights with a name for every row (target) and every column (source)."""
+    """Weights with a label for every row (a query) and every column (a key)."""
 
-    target: tuple[str, ...]
-    source: tuple[str, ...]
-    weights: Float32[np.ndarray, "T S"]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    weights: Float32[np.ndarray, "Q S"]
 
     def __post_init__(self) -> None:
-        assert self.weights.shape == (len(self.target), len(self.source))
+        assert self.weights.shape == (len(self.rows), len(self.columns))
 
 
 def with_eos(encoded: Encoded) -> Encoded:
@@ -43,50 +44,70 @@ def with_eos(encoded: Encoded) -> Encoded:
     )
 
 
-def merge_words(
-    weights: Float32[np.ndarray, "T S"], target_spans: Spans, source_spans: Spans
-) -> Float32[np.ndarray, "TW SW"]:
-    """The matrix of words: summed over each source span, averaged over each target span.
+def with_bos(encoded: Encoded) -> Encoded:
+    """`encoded` with bos as its first piece and as a word of its own."""
+    return Encoded(
+        pieces=(BOS_LABEL, *encoded.pieces),
+        ids=(BOS_ID, *encoded.ids),
+        words=(BOS_LABEL, *encoded.words),
+        word_spans=((0, 1), *((start + 1, end + 1) for start, end in encoded.word_spans)),
+    )
 
-    merged[v, w] = 1/|v| * sum of weights[t, s] over t in target word v and s in source word w.
+
+def merge_words(
+    weights: Float32[np.ndarray, "Q S"], row_spans: Spans, column_spans: Spans
+) -> Float32[np.ndarray, "QW SW"]:
+    """The matrix of words: summed over each span of columns, averaged over each span of rows.
+
+    merged[v, w] = 1/|v| * sum of weights[q, s] over q in the row word v and s in the column word w.
     Spans are half-open and cover their axis in order without gaps.
     """
-    n_target, n_source = weights.shape
-    rows = _membership(target_spans, n_target)
+    n_rows, n_columns = weights.shape
+    rows = _membership(row_spans, n_rows)
     rows /= rows.sum(axis=1, keepdims=True)
-    columns = _membership(source_spans, n_source)
-    merged: Float32[np.ndarray, "TW SW"] = (rows @ weights @ columns.T).astype(np.float32)
+    columns = _membership(column_spans, n_columns)
+    merged: Float32[np.ndarray, "QW SW"] = (rows @ weights @ columns.T).astype(np.float32)
     return merged
 
 
 def attention_table(
     translation: Translation, rank: int = 0, level: Level = "piece", head: Head = MEAN
 ) -> AttentionTable:
-    """The labelled weights of hypothesis `rank`, eos included if the model saw it.
+    """The labelled weights of hypothesis `rank`.
 
     A `head` other than the mean needs a hypothesis with the weights of its heads.
     """
     hypothesis = translation.hypotheses[rank].hypothesis
-    source, target = axes(translation, rank)
-    weights = hypothesis.attention
-    if head.index is not None:
-        assert hypothesis.heads is not None
-        weights = hypothesis.heads[head.index]
-    assert weights.shape == (len(target.pieces), len(source.pieces))
+    rows, columns = axes(translation, rank, head.attention)
+    if head.index is None:
+        weights = hypothesis.attention
+    else:
+        heads = {"cross": hypothesis.heads, **hypothesis.self_heads}[head.attention]
+        assert heads is not None
+        weights = heads[head.index]
+    assert weights.shape == (len(rows.pieces), len(columns.pieces))
     if level == "piece":
-        return AttentionTable(target.pieces, source.pieces, weights)
-    merged = merge_words(weights, target.word_spans, source.word_spans)
-    return AttentionTable(target.words, source.words, merged)
+        return AttentionTable(rows.pieces, columns.pieces, weights)
+    merged = merge_words(weights, rows.word_spans, columns.word_spans)
+    return AttentionTable(rows.words, columns.words, merged)
 
 
-def axes(translation: Translation, rank: int = 0) -> tuple[Encoded, Encoded]:
-    """Source and target of hypothesis `rank` as its attention matrix has them: with eos.
+def axes(
+    translation: Translation, rank: int = 0, attention: AttentionKind = "cross"
+) -> tuple[Encoded, Encoded]:
+    """The texts of the rows and of the columns of an attention matrix of hypothesis `rank`.
 
-    The source always ends with eos; the target does unless the length bound cut it.
+    The source always ends with eos. A row of `cross` is a piece that was predicted, eos too unless
+    the length bound cut the text. A row of `decoder` is a piece that was read: bos, but never eos.
     """
     chosen = translation.hypotheses[rank]
-    target = with_eos(chosen.target) if chosen.hypothesis.finished else chosen.target
-    return with_eos(translation.source), target
+    source = with_eos(translation.source)
+    if attention == "encoder":
+        return source, source
+    if attention == "decoder":
+        target = with_bos(chosen.target)
+        return target, target
+    return with_eos(chosen.target) if chosen.hypothesis.finished else chosen.target, source
 
 
 def _membership(spans: Spans, n_pieces: int) -> Float[np.ndarray, "W N"]:

@@ -66,8 +66,8 @@ def attention(
     heads: Annotated[
         str,
         typer.Option(
-            help="The heads to show: mean, all, or their numbers or names between commas, such as "
-            "1,3 or 'layer 2'."
+            help="The heads to show, between commas: mean, all, numbers, names such as 'layer 2', "
+            "or self-attention: encoder, decoder.1 (its first layer), encoder.2.3."
         ),
     ] = "mean",
     beam: Beam = None,
@@ -86,8 +86,9 @@ def attention(
 ) -> None:
     """Show where the model looked: attention weights as data, picture or text.
 
-    Rows are pieces of the translation, columns those of the source. Sentences and hypotheses are
-    counted from 0. docs/attention-dump.md describes the files.
+    Rows are pieces of the translation, columns those of the source; in self-attention both are of
+    one text. Sentences and hypotheses are counted from 0. docs/attention-dump.md describes the
+    files.
     """
     format = _chosen_format(format, out)
     _check_choice("--level", level, ("piece", "word"))
@@ -122,7 +123,7 @@ def attention(
     translator = Translator.load(trained, device or "auto", checkpoint or "best", search)
     sources = sources[:first]
     n_maps = len(sources) * (1 if forced else search.n_best)
-    chosen_heads = choose_heads(heads, translator.head_names)
+    chosen_heads = choose_heads(heads, translator.names_by_attention)
     options = MapOptions(cast("Level | None", level), forced, n_maps, out, chosen_heads)
     WRITERS[format](_translations(translator, sources, targets, options), options)
 
@@ -191,14 +192,19 @@ def _translations(
 ) -> Iterator["Translation"]:
     """The translations in order, a chunk at a time; at the end a note counts empty sources."""
     n_empty = 0
-    with_heads = any(head.index is not None for head in options.heads)
-    chunk = max(1, _CHUNK // len(translator.head_names)) if with_heads else _CHUNK
+    single = [head for head in options.heads if head.index is not None]
+    shown = {head.attention for head in single}
+    n_heads = sum(len(translator.names_by_attention[attention]) for attention in shown)
+    chunk = max(1, _CHUNK // max(n_heads, 1))
+    with_heads = "cross" in shown
     for start in range(0, len(sources), chunk):
         texts = sources[start : start + chunk]
         if targets is None:
             translations = translator.translate(texts, with_heads=with_heads)
         else:
             translations = translator.force(texts, targets[start : start + len(texts)], with_heads)
+        if shown - {"cross"}:
+            translations = translator.with_self_attention(translations)
         n_empty += sum(not translation.hypotheses for translation in translations)
         yield from translations
     if n_empty:

@@ -114,6 +114,11 @@ def _write_pharaoh(translations: Iterable["Translation"], options: MapOptions) -
             f"--heads: got {len(options.heads)} heads, allowed with --format pharaoh: one, or mean"
         )
     level, [head] = options.level or "word", options.heads
+    if head.attention != "cross":
+        raise ConfigError(
+            f"--heads: got '{head.name}', allowed with --format pharaoh: one over the source, or "
+            "mean"
+        )
     _print_or_write((pharaoh(each, level=level, head=head) for each in translations), options.out)
 
 

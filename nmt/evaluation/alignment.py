@@ -13,7 +13,7 @@ def hard_alignment(table: AttentionTable, finished: bool) -> list[Link]:
     i = argmax_s weights[j, s], the first of equal weights. The row of eos (present if `finished`)
     has no link, nor has a target whose greatest weight is on the source's eos.
     """
-    eos_column = len(table.source) - 1
+    eos_column = len(table.columns) - 1
     rows = table.weights[:-1] if finished else table.weights
     strongest = [(int(row.argmax()), target) for target, row in enumerate(rows)]
     return [(source, target) for source, target in strongest if source != eos_column]

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
+import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float32, Int
 from torch import Tensor
 
 from nmt.data.batching import pad_ids
 from nmt.decoding.forced import force_decode
 from nmt.decoding.search import SearchConfig
 from nmt.decoding.search import search as beam_search
+from nmt.decoding.self_attention import self_attention
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
 from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
@@ -24,7 +26,14 @@ from nmt.runs.trained_run import TrainedRun
 from nmt.settings.config_file import load_values
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
-from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis, Translation
+from nmt.types import (
+    AttentionKind,
+    Encoded,
+    FilePath,
+    Hypothesis,
+    TranslatedHypothesis,
+    Translation,
+)
 
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
@@ -95,6 +104,11 @@ class Translator:
     def head_names(self) -> tuple[str, ...]:
         """The names of the model's attention heads, in the order of Hypothesis.heads."""
         return self.model.head_names
+
+    @property
+    def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
+        """The names of the heads of each attention; see Seq2Seq.names_by_attention."""
+        return self.model.names_by_attention
 
     def translate(
         self,
@@ -198,6 +212,37 @@ class Translator:
         return [
             Translation(text, source, hypotheses)
             for text, source, hypotheses in zip(texts, sources, found, strict=True)
+        ]
+
+    def with_self_attention(self, translations: Iterable[Translation]) -> list[Translation]:
+        """The translations with the self-attention of their hypotheses, in `Hypothesis.self_heads`.
+
+        It is computed in a teacher-forced pass over each hypothesis. The model's
+        `names_by_attention` names the heads. Raises ConfigError if it has no self-attention.
+        """
+        if list(self.model.names_by_attention) == ["cross"]:
+            raise ConfigError("with_self_attention: this model has none: it is recurrent")
+        translations = list(translations)
+        pairs = [(each.source, found) for each in translations for found in each.hypotheses]
+        sizes = [max(len(src.ids), len(found.hypothesis.ids)) + 1 for src, found in pairs]
+        heads: list[dict[str, Float32[np.ndarray, "N L L"]]] = [{} for _ in pairs]
+        for batch in search_batches(sizes, self.search.batch_size, by_area=True):
+            src_ids, lengths = self._padded([pairs[k][0] for k in batch])
+            tgt_ids = [pairs[k][1].hypothesis.ids for k in batch]
+            for k, each in zip(
+                batch, self_attention(self.model, src_ids, lengths, tgt_ids), strict=True
+            ):
+                heads[k] = each
+        found_heads = iter(heads)
+        return [
+            replace(
+                translation,
+                hypotheses=tuple(
+                    replace(h, hypothesis=replace(h.hypothesis, self_heads=next(found_heads)))
+                    for h in translation.hypotheses
+                ),
+            )
+            for translation in translations
         ]
 
     def _add_heads(self, sources: Sequence[Encoded], found: list[list[Hypothesis]]) -> None:

@@ -23,7 +23,7 @@ from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.lab.figure import heat, new_figure
 from nmt.lab.numbers import columns
 from nmt.models.initialisation import initialise
-from nmt.models.transformer.layers import MultiHead
+from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
 from nmt.ops.masks import masked_softmax
 from nmt.settings.base import conflict_error

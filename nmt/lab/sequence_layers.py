@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nmt.models.attention.multi_head import MultiHeadConfig
 from nmt.models.attention.span import MonotonicConfig
 from nmt.models.base import Memory
-from nmt.models.transformer.layers import MultiHead
+from nmt.models.transformer.multi_head import MultiHead
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nmt.models.vocabulary import Vocabulary
+from nmt.types import AttentionKind
 
 _Value = TypeVar("_Value", bound="BatchFirst")  # beartype refuses Self on a lone method
 
@@ -163,10 +164,30 @@ class Seq2Seq(nn.Module, abc.ABC):
 
     @property
     def head_names(self) -> tuple[str, ...]:
-        """What each of the N heads of `DecoderOutput.heads` is called, in order."""
+        """The name of each of the N heads of `DecoderOutput.heads`, in order."""
         return ("attention",)
 
     @property
+    def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
+        """The names of the heads of each attention of the model.
+
+        Every model has `cross`, of the target over the source; `encoder` and `decoder` are there
+        where these have self-attention.
+        """
+        return {"cross": self.head_names}
+
+    def attention_weights(
+        self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
+        """The weights of each head that `names_by_attention` names, in a teacher-forced pass.
+
+        `encoder` has shape (B, N, S, S), `decoder` (B, N, T, T), `cross` (B, N, T, S): a row for
+        each query. Rows of padding have no meaning.
+        """
+        heads = self(src_ids, src_keep, tgt_in, with_weights=True).heads
+        return {"cross": heads}
+
+    @property
     def shown_heads(self) -> tuple[int, ...]:
-        """Which of them `weights` is the mean of: all, unless the model knows better."""
+        """The indices of the heads whose mean is `weights`; all, unless the model chooses."""
         return tuple(range(len(self.head_names)))

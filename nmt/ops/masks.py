@@ -22,13 +22,27 @@ def keep_like(keep: Bool[Tensor, "B *_ S"], scores: Float[Tensor, "B *L S"]) -> 
     return keep
 
 
-def causal_keep(past: int, n_queries: int, device: torch.device) -> Bool[Tensor, "Q S"]:
-    """True where a query stands: at and before its own place, S = past + Q.
+def offsets(past: int, n_queries: int, device: torch.device) -> Int[Tensor, "Q S"]:
+    """j - i for key j and query i, S = past + Q: the queries stand at the last Q of S places."""
+    places = torch.arange(past + n_queries, device=device)
+    return places - places[past:].unsqueeze(1)
 
-    The Q queries follow on `past` places that all of them may see.
+
+def causal_keep(
+    past: int, n_queries: int, device: torch.device, window: int | None = None
+) -> Bool[Tensor, "Q S"]:
+    """True at a query's own place and before it, S = past + Q.
+
+    The Q queries follow on `past` places. With `window` a query sees at most so many places
+    before its own.
     """
-    ends = torch.arange(past + 1, past + n_queries + 1, device=device)
-    return keep_from_lengths(ends, past + n_queries)
+    behind = offsets(past, n_queries, device)
+    return behind <= 0 if window is None else (behind <= 0) & (behind >= -window)
+
+
+def window_keep(size: int, window: int, device: torch.device) -> Bool[Tensor, "S S"]:
+    """True at a query's own place and at most `window` places before and after it."""
+    return offsets(0, size, device).abs() <= window
 
 
 def softmax_where(

@@ -17,25 +17,30 @@ PAGE = Path(__file__).parents[2] / "docs" / "attention-dump.md"
 
 
 HEADS = (Head("layer 1 head 2", 1), MEAN, Head("layer 1 head 1", 0))
+SELF_HEADS = (
+    Head("decoder layer 1 head 2", 1, "decoder"),
+    Head("encoder layer 1 head 1", 0, "encoder"),
+    Head("decoder layer 1 head 1", 0, "decoder"),
+)
 
 
 @pytest.fixture(params=["piece", "word"])
 def some_records(request, make_translation) -> list[AttentionRecord]:
-    """Three sentences, the first with a beam of three, the last with two of its three heads;
-    accents, œ, a line separator, an emoji.
+    """Three sentences, the first with a beam of three, the last with two of its three heads and
+    three of self-attention; accents, œ, a line separator, an emoji.
     """
     first = make_translation("the cat|s\u2028 sleep 🎉", ["le|s chat|s dorment", "œuvre", "été là"])
     second = make_translation("no end", ["pas de fin"], finished=False)
-    third = make_translation("the cat|s", ["le|s chat|s"], n_heads=3)
+    third = make_translation("the cat|s", ["le|s chat|s"], n_heads=3, n_self_heads=2)
     made = records(first, 0, request.param) + records(second, 12, request.param, forced=True)
-    made += records(third, 13, request.param, heads=HEADS)
+    made += records(third, 13, request.param, heads=HEADS + SELF_HEADS)
     assert len(made) == 5
     return made
 
 
 def assert_same(got: AttentionRecord, wanted: AttentionRecord) -> None:
     for field in fields(AttentionRecord):
-        if field.name not in ("weights", "heads"):
+        if field.name not in ("weights", "heads", "self_attention"):
             assert getattr(got, field.name) == getattr(wanted, field.name), field.name
     assert got.weights.dtype == np.float32
     np.testing.assert_array_equal(got.weights, wanted.weights)
@@ -43,6 +48,12 @@ def assert_same(got: AttentionRecord, wanted: AttentionRecord) -> None:
     if got.heads is not None:
         assert got.heads.dtype == np.float32
         np.testing.assert_array_equal(got.heads, wanted.heads)
+    assert got.self_attention.keys() == wanted.self_attention.keys()
+    for name, each in got.self_attention.items():
+        expected = wanted.self_attention[name]
+        assert (each.labels, each.head_names) == (expected.labels, expected.head_names)
+        assert each.heads.dtype == np.float32
+        np.testing.assert_array_equal(each.heads, expected.heads)
 
 
 def test_a_record_per_hypothesis_with_all_that_names_it(make_translation) -> None:
@@ -88,12 +99,37 @@ def test_heads_stand_beside_their_mean(level, make_translation) -> None:
     np.testing.assert_array_equal(record.weights, wanted[1])
 
 
+def test_self_attention_has_its_own_labels(make_translation) -> None:
+    translation = make_translation("the cat|s", ["le|s chat"], n_self_heads=2)
+    own = translation.hypotheses[0].hypothesis.self_heads
+    (record,) = records(translation, heads=SELF_HEADS)
+    assert (record.heads, record.head_names) == (None, ())
+    encoder, decoder = record.self_attention["encoder"], record.self_attention["decoder"]
+    assert encoder.labels == ("▁the", "▁cat", "s", "</s>")
+    assert decoder.labels == ("<s>", "▁le", "s", "▁chat")
+    assert decoder.head_names == ("decoder layer 1 head 2", "decoder layer 1 head 1")
+    np.testing.assert_array_equal(encoder.heads, own["encoder"][:1])
+    np.testing.assert_array_equal(decoder.heads, own["decoder"][::-1])
+    (by_word,) = records(translation, level="word", heads=SELF_HEADS)
+    decoder = by_word.self_attention["decoder"]
+    assert decoder.labels == ("<s>", "les", "chat")
+    row = own["decoder"][1][1:3].mean(axis=0)
+    np.testing.assert_allclose(decoder.heads[0][1], [row[0], row[1] + row[2], row[3]], atol=1e-6)
+    np.testing.assert_allclose(decoder.heads.sum(axis=2), 1, atol=1e-6)
+
+
+def test_the_decoder_of_a_cut_translation_read_all_its_pieces(make_translation) -> None:
+    translation = make_translation("a b", ["c d e"], finished=False, n_self_heads=2)
+    (record,) = records(translation, heads=SELF_HEADS)
+    assert record.self_attention["decoder"].labels == ("<s>", "▁c", "▁d", "▁e")
+
+
 def test_heads_are_added_to_the_old_form_and_change_none_of_it(make_translation) -> None:
     """Who reads a dump by the fields it knows reads both."""
-    translation = make_translation("the cat", ["le chat"], n_heads=3)
-    (old,), (new,) = records(translation), records(translation, heads=HEADS)
+    translation = make_translation("the cat", ["le chat"], n_heads=3, n_self_heads=2)
+    (old,), (new,) = records(translation), records(translation, heads=HEADS + SELF_HEADS)
     old_fields, new_fields = json.loads(to_json(old)), json.loads(to_json(new))
-    assert set(new_fields) - set(old_fields) == {"head_names", "heads"}
+    assert set(new_fields) - set(old_fields) == {"head_names", "heads", "self_attention"}
     assert {key: new_fields[key] for key in old_fields} == old_fields
 
 
@@ -201,12 +237,20 @@ def test_an_npz_array_of_another_shape_is_refused(make_translation, tmp_path: Pa
         (lambda value: value.pop("heads"), r"heads have shape \(0,\), not \(2, 3, 3\)"),
         (lambda value: value["heads"].pop(), r"heads have shape \(1, 3, 3\), not \(2, 3, 3\)"),
         (lambda value: value["heads"][0].pop(), r"not a record"),
+        (
+            lambda value: value["self_attention"]["encoder"]["labels"].pop(),
+            r"encoder heads have shape \(1, 3, 3\), not \(1, 2, 2\)",
+        ),
+        (lambda value: value["self_attention"]["decoder"].pop("heads"), r"not a record"),
+        (lambda value: value.update(self_attention=[1]), r"not a record"),
+        (lambda value: value["self_attention"].update(encoder=3), r"not a record"),
     ],
 )
 def test_heads_that_do_not_fit_their_names_are_refused(
     damage, message: str, make_translation, tmp_path: Path
 ) -> None:
-    (record,) = records(make_translation("the cat", ["le chat"], n_heads=3), heads=HEADS)
+    translation = make_translation("the cat", ["le chat"], n_heads=3, n_self_heads=2)
+    (record,) = records(translation, heads=HEADS + SELF_HEADS)
     value = json.loads(to_json(record))
     damage(value)
     (tmp_path / "x.jsonl").write_text(json.dumps(value), encoding="utf-8")
@@ -219,7 +263,7 @@ def test_no_pickle_is_in_an_npz(some_records, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.npz") as archive:
         assert archive.testzip() is None
         names = [record.key() for record in some_records]
-        names.append(some_records[-1].key("heads"))
+        names += [some_records[-1].key(name) for name in ("heads", "encoder", "decoder")]
         assert archive.namelist() == [f"{name}.npy" for name in [*names, "index"]]
     with np.load(tmp_path / "x.npz", allow_pickle=False) as dump:
         assert all(dump[name].dtype == np.float32 for name in names)
@@ -248,7 +292,8 @@ def test_the_examples_of_the_page_run(make_translation, tmp_path: Path, monkeypa
 
 
 def test_the_page_names_every_field(make_translation) -> None:
-    (record,) = records(make_translation("the cat", ["le chat"], n_heads=3), heads=HEADS)
+    translation = make_translation("the cat", ["le chat"], n_heads=3, n_self_heads=2)
+    (record,) = records(translation, heads=HEADS + SELF_HEADS)
     value = json.loads(to_json(record))
     page = PAGE.read_text(encoding="utf-8")
     for name in [*value, *(f"source.{key}" for key in value["source"])]:

@@ -10,7 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from nmt.attention_maps.heads import MEAN, Head, choose_heads
-from nmt.attention_maps.heatmap import COLOUR_MAP, DPI, draw_grid, draw_heatmap, write_heatmap
+from nmt.attention_maps.heatmap import (
+    COLOUR_MAP,
+    DPI,
+    draw_grids,
+    draw_heatmap,
+    map_grid,
+    write_heatmap,
+)
 from nmt.attention_maps.words import AttentionTable, attention_table
 
 SIXTY = " ".join(f"gra|nd{number % 7}" for number in range(30))
@@ -115,9 +122,9 @@ NAMES = [f"layer {layer} head {head}" for layer in (1, 2) for head in (1, 2, 3)]
 
 
 def grid(translation, wanted: str = "all", names: list[str] = NAMES) -> Figure:
-    heads = choose_heads(wanted, names)
-    tables = [attention_table(translation, head=head) for head in heads]
-    return draw_grid(tables, [head.name for head in heads], "title")
+    heads = choose_heads(wanted, {"cross": names})
+    maps = [(attention_table(translation, head=head), head.name) for head in heads]
+    return draw_grids([map_grid(maps)], "title")
 
 
 def maps(figure: Figure) -> dict[str, Axes]:
@@ -213,7 +220,7 @@ def test_one_head_is_one_map_with_its_name_in_the_title(
 ) -> None:
     drawn = []
     monkeypatch.setattr(
-        "nmt.attention_maps.heatmap.draw_heatmap", lambda *a: drawn.append(a) or Figure()
+        "nmt.attention_maps.heatmap.draw_heatmap", lambda *a: drawn.append(a[:2]) or Figure()
     )
     translation = make_translation("the cat|s", ["les chats"], n_heads=2)
     for head in (MEAN, Head("second", 1)):
@@ -230,7 +237,8 @@ def test_several_heads_are_one_file_and_always_the_same_bytes(
 ) -> None:
     translation = make_translation("the cat|s", ["les chats", "un chat"], n_heads=2)
     for name in ("a.png", "b.png"):
-        write_heatmap(translation, tmp_path / name, 1, "word", choose_heads("mean,all", ["a", "b"]))
+        heads = choose_heads("mean,all", {"cross": ["a", "b"]})
+        write_heatmap(translation, tmp_path / name, 1, "word", heads)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert imread(tmp_path / "a.png").shape[1] > 300
 
@@ -239,3 +247,83 @@ def test_nothing_global_is_changed(make_translation, tmp_path: Path) -> None:
     before = dict(mpl.rcParams)
     write_heatmap(make_translation(), tmp_path / "x.png")
     assert dict(mpl.rcParams) == before
+
+
+WHOLE = {
+    "encoder": [f"encoder {name}" for name in NAMES],
+    "decoder": [f"decoder {name}" for name in NAMES],
+    "cross": NAMES,
+}
+
+
+def drawn(translation, wanted: str, monkeypatch, level: str = "piece") -> Figure:
+    """The figure that write_heatmap writes."""
+    figures: list[Figure] = []
+    monkeypatch.setattr(
+        "nmt.attention_maps.heatmap.write_map", lambda figure, path: figures.append(figure)
+    )
+    write_heatmap(translation, "x.png", 0, level, choose_heads(wanted, WHOLE))
+    [figure] = figures
+    return figure
+
+
+def tick_labels(axes: Axes) -> tuple[list[str], list[str]]:
+    return tuple(
+        [text.get_text() for text in texts]
+        for texts in (axes.get_yticklabels(), axes.get_xticklabels())
+    )
+
+
+@pytest.mark.parametrize("wanted", ["encoder.1.2", "decoder.2.1"])
+def test_one_head_of_self_attention_has_one_text_on_both_axes(
+    wanted: str, make_translation, monkeypatch
+) -> None:
+    translation = make_translation("the cat|s", ["les chat|s"], n_self_heads=6)
+    axes = drawn(translation, wanted, monkeypatch).axes[0]
+    rows, columns = tick_labels(axes)
+    encoder = wanted.startswith("encoder")
+    assert rows == columns
+    assert rows == (["_the", "_cat", "s", "</s>"] if encoder else ["<s>", "_les", "_chat", "s"])
+    assert axes.get_xlabel() == axes.get_ylabel() == ("source" if encoder else "target")
+    assert axes.get_title(loc="left").endswith(
+        "encoder layer 1 head 2" if encoder else "decoder layer 2 head 1"
+    )
+
+
+def test_each_attention_is_a_grid_with_its_heading_and_colours(
+    make_translation, monkeypatch
+) -> None:
+    translation = make_translation("the cat|s", ["les"], n_heads=6, n_self_heads=6)
+    figure = drawn(translation, "all", monkeypatch)
+    maps = [axes for axes in figure.axes if axes.get_xlabel()]
+    assert len(maps) == 18
+    assert len(figure.axes) == 21
+    assert [axes.get_xlabel() for axes in maps] == NAMES * 3
+    titles = [maps[i].get_title(loc="left") for i in (0, 6, 12)]
+    assert [title.split("\n")[-1].split(":")[0] for title in titles] == [
+        "encoder self-attention",
+        "decoder self-attention",
+        "cross-attention",
+    ]
+    hypothesis = translation.hypotheses[0].hypothesis
+    wanted = [*hypothesis.self_heads["encoder"], *hypothesis.self_heads["decoder"]]
+    for axes, weights in zip(maps, [*wanted, *hypothesis.heads], strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), weights)
+    assert tick_labels(maps[0]) == (["_the", "_cat", "s", "</s>"],) * 2
+    assert tick_labels(maps[6]) == (["<s>", "_les"],) * 2
+    assert tick_labels(maps[12]) == (["_les", "</s>"], ["_the", "_cat", "s", "</s>"])
+
+
+@pytest.mark.parametrize("source", ["hi", "the cat|s sleep|ing on the mat .", SIXTY])
+def test_grids_do_not_overlap(source: str, make_translation, monkeypatch) -> None:
+    figure = drawn(
+        make_translation(source, [source], n_heads=6, n_self_heads=6), "all", monkeypatch
+    )
+    rendered(figure)
+    maps = [axes for axes in figure.axes if axes.get_xlabel()]
+    for above, below in ((maps[3:6], maps[6]), (maps[9:12], maps[12])):
+        heading = below.title if below.title.get_text() else below._left_title
+        lowest = min(axes.xaxis.get_label().get_window_extent().y0 for axes in above)
+        assert heading.get_window_extent().y1 < lowest
+        labels = [text.get_window_extent() for text in below.get_xticklabels()]
+        assert heading.get_window_extent().y0 >= max(label.y1 for label in labels)

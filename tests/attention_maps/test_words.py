@@ -69,8 +69,8 @@ def test_spans_that_do_not_cover_the_pieces_are_refused(spans: Spans) -> None:
 def test_table_names_every_row_and_column_by_pieces(make_translation) -> None:
     translation = make_translation("the cat|s", ["les chat|s"])
     table = attention_table(translation)
-    assert table.source == ("▁the", "▁cat", "s", "</s>")
-    assert table.target == ("▁les", "▁chat", "s", "</s>")
+    assert table.columns == ("▁the", "▁cat", "s", "</s>")
+    assert table.rows == ("▁les", "▁chat", "s", "</s>")
     np.testing.assert_array_equal(table.weights, translation.hypotheses[0].hypothesis.attention)
 
 
@@ -86,22 +86,22 @@ def test_table_by_words_keeps_eos_apart(make_translation) -> None:
     )
     translation = make_translation("the cat|s", ["les chat|s"], weights)
     table = attention_table(translation, level="word")
-    assert table.source == ("the", "cats", "</s>")
-    assert table.target == ("les", "chats", "</s>")
+    assert table.columns == ("the", "cats", "</s>")
+    assert table.rows == ("les", "chats", "</s>")
     expected = [[0.5, 0.4, 0.1], [0.1, 0.75, 0.15], [0.0, 0.1, 0.9]]
     np.testing.assert_allclose(table.weights, expected, atol=1e-7)
 
 
 def test_a_hypothesis_cut_at_the_bound_has_no_eos_row(make_translation) -> None:
     table = attention_table(make_translation("the cat", ["le|s"], finished=False), level="word")
-    assert table.target == ("les",)
-    assert table.source == ("the", "cat", "</s>")
+    assert table.rows == ("les",)
+    assert table.columns == ("the", "cat", "</s>")
 
 
 def test_table_of_a_lower_hypothesis(make_translation) -> None:
     translation = make_translation("the cat", ["le chat", "un chat gris"])
     table = attention_table(translation, 1)
-    assert table.target == ("▁un", "▁chat", "▁gris", "</s>")
+    assert table.rows == ("▁un", "▁chat", "▁gris", "</s>")
     assert table.weights is translation.hypotheses[1].hypothesis.attention
 
 
@@ -116,11 +116,11 @@ def test_the_mean_of_the_heads_tables_is_the_table(level, make_translation) -> N
         np.mean([t.weights for t in tables], axis=0), mean.weights, atol=1e-6
     )
     assert not np.allclose(tables[0].weights, tables[1].weights)
-    assert all((t.target, t.source) == (mean.target, mean.source) for t in tables)
+    assert all((t.rows, t.columns) == (mean.rows, mean.columns) for t in tables)
 
 
 def test_an_empty_target_has_the_eos_row_alone(make_translation) -> None:
     for level in ("piece", "word"):
         table = attention_table(make_translation("hi", [""]), level=level)
-        assert table.target == ("</s>",)
+        assert table.rows == ("</s>",)
         assert table.weights.shape == (1, 2)

@@ -45,6 +45,7 @@ class StubTranslator:
     """
 
     head_names = ("layer 1 head 1", "layer 1 head 2", "layer 2 head 1")
+    names_by_attention = {"cross": head_names}  # noqa: RUF012 - nothing changes it
 
     def __init__(self, make: Callable[..., Translation], search: SearchConfig) -> None:
         self.make, self.search = make, search
@@ -284,6 +285,12 @@ def test_pharaoh_links_of_a_head_are_its_own(run: Run) -> None:
         ),
         (["x", "--heads", "4"], "--heads: got '4', allowed: mean, all, 1 to 3"),
         (["x", "--heads", ""], "--heads: got '', allowed: mean"),
+        (
+            ["x", "--heads", "encoder.1"],
+            "--heads: got 'encoder.1', allowed: mean, all, 1 to 3, or words of the names "
+            "'layer 1 head 1' to 'layer 2 head 1'; several with commas; this model has no "
+            "self-attention: it is recurrent",
+        ),
         (
             ["x", "--heads", "all", "--format", "pharaoh"],
             "--heads: got 3 heads, allowed with --format pharaoh: one, or mean",

@@ -242,6 +242,23 @@ MODELS = {
         "positions": {"kind": "none"},
         "bias": False,
     },
+    "transformer-relative": {
+        **_SMALL_TRANSFORMER,
+        "positions": {"kind": "relative", "max_distance": 2},
+    },
+    "transformer-relative-keys-window": {
+        **_SMALL_TRANSFORMER,
+        "positions": {"kind": "relative", "max_distance": 3, "values": False},
+        "self_attention_window": 1,
+    },
+    "transformer-rotary": {**_SMALL_TRANSFORMER, "size": 28, "positions": {"kind": "rotary"}},
+    "transformer-rotary-window-post": {
+        **_SMALL_TRANSFORMER,
+        "size": 28,
+        "positions": {"kind": "rotary"},
+        "self_attention_window": 2,
+        "norm": "post",
+    },
     "transformer-odd-tied": {
         **_SMALL_TRANSFORMER,
         "size": 7,

@@ -10,6 +10,9 @@ from nmt.data.batching import pad_ids
 from nmt.models.base import DecoderOutput, Seq2Seq, State
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, EOS_ID
+from nmt.types import AttentionKind
+
+Weights = dict[AttentionKind, torch.Tensor]
 
 LENGTHS = (11, 2, 5, 1, 7)
 T = 3
@@ -182,6 +185,7 @@ def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:
 def test_a_pass_stores_nothing_on_the_model(model: Seq2Seq) -> None:
     before = {name: set(vars(module)) for name, module in model.named_modules()}
     _run(model, _sources(), _prefixes())
+    _attention_weights(model, _sources(), _prefixes())
     assert {name: set(vars(module)) for name, module in model.named_modules()} == before
 
 
@@ -195,3 +199,43 @@ def test_weights_are_the_mean_of_the_heads_and_cost_no_change(model: Seq2Seq) ->
     torch.testing.assert_close(plain.logits, output.logits)
     torch.testing.assert_close(output.heads[:, model.shown_heads].mean(dim=1), output.weights)
     assert output.heads.shape[1] == len(model.head_names)
+
+
+def _attention_weights(model: Seq2Seq, rows: list[list[int]], tgt_in: torch.Tensor) -> Weights:
+    src_ids = pad_ids(rows)
+    keep = keep_from_lengths(torch.tensor([len(row) for row in rows]), src_ids.shape[1])
+    return model.attention_weights(src_ids, keep, tgt_in)
+
+
+def test_every_attention_gives_the_weights_of_its_named_heads(model: Seq2Seq) -> None:
+    sources, tgt_in = _sources(), _prefixes()
+    found, names = _attention_weights(model, sources, tgt_in), model.names_by_attention
+    sizes = {"encoder": (max(LENGTHS),) * 2, "decoder": (T, T), "cross": (T, max(LENGTHS))}
+    assert found.keys() == names.keys()
+    for kind, weights in found.items():
+        assert weights.shape == (len(LENGTHS), len(names[kind]), *sizes[kind])
+    assert len({name for each in names.values() for name in each}) == sum(map(len, names.values()))
+    assert names["cross"] == model.head_names
+    torch.testing.assert_close(found["cross"], _run(model, sources, tgt_in).heads)
+
+
+def test_self_attention_sums_to_one_over_what_may_be_seen(model: Seq2Seq) -> None:
+    found = _attention_weights(model, _sources(), _prefixes())
+    for length, encoder in zip(LENGTHS, found.get("encoder", ()), strict=False):
+        rows = encoder[:, :length]
+        torch.testing.assert_close(rows.sum(-1), torch.ones_like(rows[..., 0]))
+        assert (rows[..., length:] == 0).all()
+    if "decoder" in found:
+        decoder = found["decoder"]
+        torch.testing.assert_close(decoder.sum(-1), torch.ones_like(decoder[..., 0]))
+        assert (decoder.triu(1) == 0).all()
+
+
+def test_self_attention_of_a_batch_is_that_of_its_sentences(model: Seq2Seq) -> None:
+    sources, tgt_in = _sources(), _prefixes()
+    together = _attention_weights(model, sources, tgt_in)
+    for i, source in enumerate(sources):
+        alone = _attention_weights(model, [source], tgt_in[i : i + 1])
+        for kind, weights in alone.items():
+            _, _, n_rows, n_columns = weights.shape
+            torch.testing.assert_close(weights[0], together[kind][i, :, :n_rows, :n_columns])

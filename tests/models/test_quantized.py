@@ -35,6 +35,15 @@ CONFIGS = {
         }
     ),
     "transformer": TransformerConfig(size=68, heads=2, layers=2),
+    "transformer-relative": TransformerConfig.model_validate(
+        {"size": 68, "heads": 2, "layers": 2, "positions": {"kind": "relative"}}
+    ),
+    "transformer-rotary-window": TransformerConfig.model_validate(
+        {
+            **{"size": 68, "heads": 2, "layers": 2, "self_attention_window": 5},
+            "positions": {"kind": "rotary"},
+        }
+    ),
 }
 
 

@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from nmt.ops.masks import keep_from_lengths, masked_softmax, softmax_where
+from nmt.ops.masks import (
+    causal_keep,
+    keep_from_lengths,
+    masked_softmax,
+    softmax_where,
+    window_keep,
+)
 
 
 def test_keep_from_lengths_per_sentence_and_per_query() -> None:
@@ -15,6 +21,23 @@ def test_keep_from_lengths_per_sentence_and_per_query() -> None:
     per_query = keep_from_lengths(torch.tensor([[1, 2], [3, 0]]), 3)
     assert per_query.shape == (2, 2, 3)
     assert per_query.sum(-1).tolist() == [[1, 2], [3, 0]]
+
+
+def test_a_causal_mask_ends_at_the_querys_own_place() -> None:
+    cpu = torch.device("cpu")
+    assert causal_keep(0, 5, cpu).tolist() == torch.ones(5, 5).tril().bool().tolist()
+    later = causal_keep(2, 3, cpu)
+    assert torch.equal(later, causal_keep(0, 5, cpu)[2:])
+    assert torch.equal(causal_keep(2, 3, cpu, window=1), later & window_keep(5, 1, cpu)[2:])
+
+
+def test_a_window_reaches_as_far_on_each_side() -> None:
+    assert window_keep(4, 1, torch.device("cpu")).int().tolist() == [
+        [1, 1, 0, 0],
+        [1, 1, 1, 0],
+        [0, 1, 1, 1],
+        [0, 0, 1, 1],
+    ]
 
 
 @pytest.mark.parametrize("lengths", [[2, 3], [[1, 3], [2, 4]]])

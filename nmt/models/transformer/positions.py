@@ -1,4 +1,8 @@
-"""Where a piece stands, for models that would not know: sinusoids, a learned table, or nothing."""
+"""How self-attention is told the order of pieces, which it does not see.
+
+Positions are added to embeddings (sinusoids, a learned table), or enter the attention of each
+layer (relative, rotary; self_attention.py), or are left out.
+"""
 
 import abc
 from typing import Annotated, Literal
@@ -44,6 +48,17 @@ def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
     return turn
 
 
+def rotate(x: Float[Tensor, "B N T P"], waves: Float[Tensor, "T P"]) -> Float[Tensor, "B N T P"]:
+    """R_i x_i for each place i: pair j turns by i / 10000^(2j/P) (arXiv 2104.09864, eq. 34).
+
+    A product of two such vectors depends on their places by their distance alone:
+    (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are the `sinusoids` of the places.
+    """
+    sin, cos, even, odd = waves[..., 0::2], waves[..., 1::2], x[..., 0::2], x[..., 1::2]
+    turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+    return turned.flatten(-2).to(x.dtype)
+
+
 def _frequencies(size: int) -> Float64[Tensor, " half"]:
     """1 / 10000^(2j/D) for j = 0 .. D/2 - 1, in radians per position."""
     if size <= 0 or size % 2:
@@ -53,7 +68,7 @@ def _frequencies(size: int) -> Float64[Tensor, " half"]:
 
 
 class Positions(nn.Module, abc.ABC):
-    """Adds to each vector of a sequence what says where it stands."""
+    """Adds an encoding of its place to each vector of a sequence."""
 
     @abc.abstractmethod
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
@@ -130,6 +145,34 @@ class NoPositions(Positions):
         return x
 
 
+class RelativeConfig(Config):
+    """Learned vectors for the distance of two pieces, within self-attention (arXiv 1803.02155)."""
+
+    kind: Literal["relative"] = "relative"
+    max_distance: int = Field(
+        default=16, gt=0, description="places; all greater distances share the vector of this one"
+    )
+    values: bool = Field(
+        default=True,
+        description="distances also add a vector to values (a^V, eq. 3), not only to keys (a^K)",
+    )
+
+    def build(self, size: int) -> Positions:
+        """The module that leaves embeddings as they are."""
+        return NoPositions()
+
+
+class RotaryConfig(Config):
+    """Queries and keys are rotated by angles that grow with their place (arXiv 2104.09864)."""
+
+    kind: Literal["rotary"] = "rotary"
+
+    def build(self, size: int) -> Positions:
+        """The module that leaves embeddings as they are."""
+        return NoPositions()
+
+
 PositionsConfig = Annotated[
-    SinusoidalConfig | LearnedConfig | NoPositionsConfig, Field(discriminator="kind")
+    SinusoidalConfig | LearnedConfig | RelativeConfig | RotaryConfig | NoPositionsConfig,
+    Field(discriminator="kind"),
 ]

@@ -1,6 +1,6 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
 from nmt.models.beams import Beams, only, select_sentences
-from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, LayerConfig
-from nmt.models.transformer.positions import PositionsConfig, SinusoidalConfig
+from nmt.models.transformer.layer_config import LayerConfig
+from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache
+from nmt.models.transformer.self_attention import decoder_places, encoder_places
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
-from nmt.ops.masks import causal_keep
 from nmt.settings.base import conflict_error
+from nmt.types import AttentionKind
 
 
 class TransformerConfig(LayerConfig):
@@ -30,9 +31,6 @@ class TransformerConfig(LayerConfig):
         gt=0,
         le=100,
         description="layers of the decoder; unset: as many as the encoder",
-    )
-    positions: PositionsConfig = Field(
-        default=SinusoidalConfig(), description="how a piece's place is told"
     )
     tie_embeddings: Literal["none", "target", "all"] = Field(
         default="none",
@@ -49,17 +47,11 @@ class TransformerConfig(LayerConfig):
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
     @model_validator(mode="after")
-    def _parts_agree(self) -> "TransformerConfig":
-        conflicts = []
-        if self.positions.kind == "sinusoidal" and self.size % 2:
-            problem = f"got {self.size}, allowed: an even number with positions 'sinusoidal'"
-            conflicts.append(("size", problem))
+    def _shown_layer_exists(self) -> "TransformerConfig":
         layer, depth = self.attention_layer, self.decoder_depth
         if isinstance(layer, int) and not 1 <= layer <= depth:
             problem = f"got {layer}, allowed: 1 to {depth} (the decoder's layers), or all"
-            conflicts.append(("attention_layer", problem))
-        if conflicts:
-            raise conflict_error(conflicts)
+            raise conflict_error([("attention_layer", problem)])
         return self
 
     @property
@@ -81,29 +73,26 @@ class TransformerConfig(LayerConfig):
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """What a step reads: the cache of every decoder layer, and which source places are real.
+    """The cache of every decoder layer, and which source places are real.
 
-    `beams` say which of the B sources a row reads; None: row i reads source i.
+    `length` counts the target pieces that have been read, bos included. `beams` say which of the B
+    sources a row reads; None: row i reads source i.
     """
 
     layers: tuple[LayerCache, ...]
     keep: Bool[Tensor, "B S"]
+    length: int = 0
     beams: Beams | None = None
-
-    @property
-    def length(self) -> int:
-        """How many target pieces, bos included, have been read."""
-        return self.layers[0].own.keys.shape[2]
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
         """See BatchFirst.select; sources are copied only to leave some of them out."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         layers = tuple(layer.read_by(rows, left) for layer in self.layers)
-        return TransformerState(layers, only(self.keep, left), beams)
+        return TransformerState(layers, only(self.keep, left), self.length, beams)
 
 
 class Pieces(nn.Module):
-    """From ids to vectors that know their places: sqrt(D) E[id] + position, with dropout."""
+    """The vectors of pieces: sqrt(D) E[id] and, where positions are added to it, the position."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
@@ -119,43 +108,67 @@ class Pieces(nn.Module):
 
 
 def _last_norm(config: TransformerConfig) -> nn.Module:
-    """What is only summed in pre-norm layers is normalised once, at the end."""
+    """The normalisation of a stack's output; pre-norm layers leave a sum that has had none."""
     if config.norm == "post":
         return nn.Identity()
     return nn.LayerNorm(config.size, bias=config.bias)
 
 
+def _joined(weights: Iterable[Tensor | None]) -> Tensor | None:
+    """The heads of several layers as those of one; None where no layer gave any."""
+    given = [each for each in weights if each is not None]
+    return torch.cat(given, dim=1) if given else None
+
+
 class TransformerEncoder(nn.Module):
-    """Every source piece looks at all others, layer after layer."""
+    """Every source piece attends to all others that it may see, layer after layer."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
+        self.config = config
         self.pieces = Pieces(config, vocab_size)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = _last_norm(config)
 
-    def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """The annotations; `final`, which the decoder does not read, is their mean."""
+    def forward(
+        self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], with_weights: bool = False
+    ) -> tuple[Memory, Float[Tensor, "B N S S"] | None]:
+        """The annotations, and the weights of all heads, layer by layer, if `with_weights`.
+
+        `final`, which the decoder does not read, is the mean of the annotations.
+        """
         x = self.pieces(src_ids)
+        places, heads = encoder_places(self.config, x, src_keep), []
         for layer in self.layers:
-            x = layer(x, src_keep[:, None, None])
+            x, weights = layer(x, places, with_weights)
+            heads.append(weights)
         values = self.norm(x)
         shares = src_keep / src_keep.sum(dim=1, keepdim=True).clamp(min=1)
         final = torch.bmm(shares.unsqueeze(1).to(values.dtype), values)
-        return Memory(values=values, keep=src_keep, final=final)
+        return Memory(values=values, keep=src_keep, final=final), _joined(heads)
+
+
+@dataclass(frozen=True)
+class DecoderPass:
+    """The output of T places, the state after them, and the heads that were asked for."""
+
+    features: Float[Tensor, "B T D"]
+    state: TransformerState
+    heads: Float[Tensor, "B N T S"] | None
+    own_heads: Float[Tensor, "B N T past_and_T"] | None
 
 
 class TransformerDecoder(nn.Module):
-    """Every target piece looks at those before it and at the source, layer after layer."""
+    """Every target piece attends to those before it and to the source, layer after layer."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
+        self.config = config
         self.pieces = Pieces(config, vocab_size)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_depth))
         self.norm = _last_norm(config)
         tied = self.pieces.embedding if config.tie_embeddings != "none" else None
         self.output = VocabLinear(config.size, vocab_size, tied=tied, backend=config.backend)
-        self.shown_layers = config.shown_layers
 
     def init_state(self, memory: Memory) -> TransformerState:
         """The state before the first piece: each layer's keys and values of the source."""
@@ -166,21 +179,34 @@ class TransformerDecoder(nn.Module):
         return TransformerState(tuple(caches), memory.keep)
 
     def forward(
-        self, tgt_in: Int[Tensor, "B T"], state: TransformerState, seen: Collection[int]
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B N T S"] | None, TransformerState]:
-        """T more pieces after `state`: features, heads of the layers `seen`, the state after."""
-        first, n_more = state.length, tgt_in.shape[1]
-        x = self.pieces(tgt_in, first)
-        # The last position may see all: with one more piece nothing is masked.
-        causal = None if n_more == 1 else causal_keep(first, n_more, x.device)[None, None]
-        caches, shown = [], []
+        self,
+        tgt_in: Int[Tensor, "B T"],
+        state: TransformerState,
+        shown: Collection[int],
+        with_own: bool = False,
+    ) -> DecoderPass:
+        """T more pieces after `state`.
+
+        The weights over the source are those of the layers `shown`, from 0. `with_own` adds the
+        weights of self-attention, of all layers.
+        """
+        x = self.pieces(tgt_in, state.length)
+        n_cached = state.layers[0].own.keys.shape[2]
+        places = decoder_places(self.config, x, state.length, n_cached)
+        own: tuple[AttentionKind, ...] = ("decoder",) if with_own else ()
+        outputs = []
         for i, (layer, cache) in enumerate(zip(self.layers, state.layers, strict=True)):
-            x, after, weights = layer(x, cache, causal, state.keep, state.beams, i in seen)
-            caches.append(after)
-            if weights is not None:
-                shown.append(weights)
-        heads = torch.cat(shown, dim=1) if shown else None
-        return self.norm(x), heads, replace(state, layers=tuple(caches))
+            wanted = (*own, "cross") if i in shown else own
+            output = layer(x, cache, places, state.keep, state.beams, wanted)
+            x = output.x
+            outputs.append(output)
+        caches = tuple(output.cache for output in outputs)
+        return DecoderPass(
+            self.norm(x),
+            replace(state, layers=caches, length=state.length + tgt_in.shape[1]),
+            _joined(output.source_weights for output in outputs),
+            _joined(output.own_weights for output in outputs),
+        )
 
 
 class TransformerSeq2Seq(Seq2Seq):
@@ -194,11 +220,13 @@ class TransformerSeq2Seq(Seq2Seq):
         super().__init__()
         self.encoder = TransformerEncoder(config, src_vocab)
         self.decoder = TransformerDecoder(config, tgt_vocab)
-        self._head_names = tuple(
-            f"layer {layer + 1} head {head + 1}"
-            for layer in range(config.decoder_depth)
-            for head in range(config.heads)
-        )
+        self._head_names = _head_names(config.decoder_depth, config.heads)
+        self._names_by_attention: dict[AttentionKind, tuple[str, ...]] = {
+            "encoder": _head_names(config.layers, config.heads, "encoder "),
+            "decoder": _head_names(config.decoder_depth, config.heads, "decoder "),
+            "cross": self._head_names,
+        }
+        self._shown_layers = config.shown_layers
         self._shown_heads = tuple(
             layer * config.heads + head
             for layer in config.shown_layers
@@ -209,7 +237,7 @@ class TransformerSeq2Seq(Seq2Seq):
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         """See Seq2Seq.encode."""
-        memory: Memory = self.encoder(src_ids, src_keep)
+        memory: Memory = self.encoder(src_ids, src_keep)[0]
         return memory
 
     def init_state(self, memory: Memory) -> TransformerState:
@@ -219,21 +247,37 @@ class TransformerSeq2Seq(Seq2Seq):
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """See Seq2Seq.step."""
         assert isinstance(state, TransformerState)
-        features, heads, after = self.decoder(
-            last_ids.unsqueeze(1), state, self.decoder.shown_layers
-        )
-        weights = heads.mean(dim=1).squeeze(1)
-        return StepOutput(features.squeeze(1), self.decoder.output, weights, after)
+        found: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, self._shown_layers)
+        assert found.heads is not None
+        weights = found.heads.mean(dim=1).squeeze(1)
+        return StepOutput(found.features.squeeze(1), self.decoder.output, weights, found.state)
 
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
         """See Seq2Seq.teacher_forced; all steps at once, each blind to those after it."""
         assert isinstance(state, TransformerState)
-        seen = range(len(self.decoder.layers)) if with_weights else ()
-        features, heads, _ = self.decoder(tgt_in, state, seen)
+        shown = range(len(self.decoder.layers)) if with_weights else ()
+        found: DecoderPass = self.decoder(tgt_in, state, shown)
+        heads = found.heads
         weights = None if heads is None else heads[:, self._shown_heads].mean(dim=1)
-        return DecoderOutput(features, self.decoder.output, weights, heads)
+        return DecoderOutput(found.features, self.decoder.output, weights, heads)
+
+    def attention_weights(
+        self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
+        """See Seq2Seq.attention_weights."""
+        memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
+        every = range(len(self.decoder.layers))
+        found: DecoderPass = self.decoder(tgt_in, self.init_state(memory), every, with_own=True)
+        assert found.own_heads is not None
+        assert found.heads is not None
+        return {"encoder": encoder, "decoder": found.own_heads, "cross": found.heads}
+
+    @property
+    def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
+        """See Seq2Seq.names_by_attention: `encoder layer 2 head 3`, both counted from 1."""
+        return self._names_by_attention
 
     @property
     def head_names(self) -> tuple[str, ...]:
@@ -244,3 +288,12 @@ class TransformerSeq2Seq(Seq2Seq):
     def shown_heads(self) -> tuple[int, ...]:
         """See Seq2Seq.shown_heads."""
         return self._shown_heads
+
+
+def _head_names(layers: int, heads: int, prefix: str = "") -> tuple[str, ...]:
+    """`layer 1 head 1`, `layer 1 head 2`, ..., each behind the prefix."""
+    return tuple(
+        f"{prefix}layer {layer} head {head}"
+        for layer in range(1, layers + 1)
+        for head in range(1, heads + 1)
+    )

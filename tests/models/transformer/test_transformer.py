@@ -9,7 +9,7 @@ from torch import nn
 from nmt.config import load_config
 from nmt.errors import ConfigError, DataError
 from nmt.models.catalog import build_model
-from nmt.models.transformer.layers import MultiHead, attention_weights
+from nmt.models.transformer.multi_head import MultiHead, attention_weights
 from nmt.models.transformer.positions import sinusoids
 from nmt.models.transformer.transformer import TransformerConfig, TransformerSeq2Seq
 from nmt.ops.masks import causal_keep, keep_from_lengths
@@ -50,7 +50,7 @@ def _copy_attention(theirs: nn.MultiheadAttention, ours: MultiHead) -> None:
 @torch.no_grad()
 def _copy(theirs: nn.Module, ours: nn.Module) -> None:
     """The weights of one of our layers into torch's of the same sort."""
-    _copy_attention(theirs.self_attn, ours.own)
+    _copy_attention(theirs.self_attn, ours.own.multi_head)
     norms = [ours.around_own, ours.around_feed_forward]
     if hasattr(theirs, "multihead_attn"):
         _copy_attention(theirs.multihead_attn, ours.source)

@@ -1,0 +1,137 @@
+"""Scaled dot-product attention with several heads."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from nmt.models.base import BatchFirst
+from nmt.ops.masks import softmax_where
+
+
+@dataclass(frozen=True)
+class KeyValues(BatchFirst):
+    """The keys and values of N heads at S places, each of P = size / heads numbers."""
+
+    keys: Float[Tensor, "B N S P"]
+    values: Float[Tensor, "B N S P"]
+
+    def and_then(self, later: "KeyValues") -> "KeyValues":
+        """These and, behind them, later ones."""
+        if self.keys.shape[2] == 0:
+            return later
+        return KeyValues(
+            torch.cat([self.keys, later.keys], dim=2), torch.cat([self.values, later.values], dim=2)
+        )
+
+    def last(self, n: int) -> "KeyValues":
+        """Those of the last `n` places, or all where there are fewer."""
+        first = max(self.keys.shape[2] - n, 0)
+        return KeyValues(self.keys[:, :, first:], self.values[:, :, first:])
+
+
+def attention_weights(
+    query: Float[Tensor, "B N Q P"],
+    keys: Float[Tensor, "B N S P"],
+    keep: Bool[Tensor, "#B #N #Q S"] | None,
+    scale: float,
+    bias: Float[Tensor, "B N Q S"] | None = None,
+) -> Float[Tensor, "B N Q S"]:
+    """softmax(scale (q^T k + bias)) over the kept keys; all 0 where a query may look nowhere."""
+    products = query @ keys.mT
+    scores = scale * (products if bias is None else products + bias)
+    if keep is None:
+        return scores.softmax(dim=-1)
+    return softmax_where(scores, keep.expand_as(scores))
+
+
+class MultiHead(nn.Module):
+    """Scaled dot-product attention with several heads (arXiv 1706.03762, section 3.2).
+
+        head_n = softmax(scale (W_q^n q)^T (W_k^n k)) W_v^n v;  W_o [head_1; ...; head_N]
+
+    `size` is the size of the result, and the sum of the sizes of the heads, which it must be
+    divisible by. `query_size`, `key_size` and `value_size` are those of the inputs (None: `size`).
+    `dropout` is the share of weights dropped in training. `scale` is 1 / sqrt(size / heads) unless
+    given. Keys have no bias: it would add the same number to all the scores of a query, which the
+    softmax takes away again.
+    """
+
+    def __init__(  # noqa: PLR0913 - the sizes of three inputs
+        self,
+        size: int,
+        heads: int,
+        bias: bool = True,
+        dropout: float = 0.0,
+        scale: float | None = None,
+        *,
+        query_size: int | None = None,
+        key_size: int | None = None,
+        value_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.scale = (size // heads) ** -0.5 if scale is None else scale
+        self.dropout = dropout
+        self.W_q = nn.Linear(query_size or size, size, bias)
+        self.W_k = nn.Linear(key_size or size, size, bias=False)
+        self.W_v = nn.Linear(value_size or size, size, bias)
+        self.W_o = nn.Linear(size, size, bias)
+
+    def project(
+        self, keys: Float[Tensor, "B S K"], values: Float[Tensor, "B S M"] | None = None
+    ) -> KeyValues:
+        """The keys and values of all heads, from one sequence where `values` is None.
+
+        It is called once for a sequence that many queries read.
+        """
+        values = keys if values is None else values
+        return KeyValues(self.split(self.W_k(keys)), self.split(self.W_v(values)))
+
+    def forward(
+        self,
+        query: Float[Tensor, "B Q X"],
+        memory: KeyValues,
+        keep: Bool[Tensor, "#B #N #Q S"] | None = None,
+        with_weights: bool = False,
+    ) -> tuple[Float[Tensor, "B Q D"], Float[Tensor, "B N Q S"] | None]:
+        """The result for each query, and the weights of each head if `with_weights`.
+
+        `keep` is True where a key may be attended. A query that may look nowhere gets W_o 0.
+        """
+        found, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights)
+        return self.join(found), weights
+
+    def attend(
+        self,
+        query: Float[Tensor, "B N Q P"],
+        memory: KeyValues,
+        keep: Bool[Tensor, "#B #N #Q S"] | None,
+        with_weights: bool,
+    ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"] | None]:
+        """The weighted sum of values of each head, and its weights if `with_weights`.
+
+        Without weights, torch's fused attention computes it, which never holds them all.
+        """
+        if with_weights:
+            weights = attention_weights(query, memory.keys, keep, self.scale)
+            return self.drop(weights).to(memory.values.dtype) @ memory.values, weights
+        dropout = self.dropout if self.training else 0.0
+        found = nn.functional.scaled_dot_product_attention(
+            query, memory.keys, memory.values, keep, dropout, scale=self.scale
+        )
+        return found, None
+
+    def drop(self, weights: Float[Tensor, "B N Q S"]) -> Float[Tensor, "B N Q S"]:
+        """The weights after dropout."""
+        return nn.functional.dropout(weights, self.dropout, self.training)
+
+    def split(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B N S P"]:
+        """A vector of each head from each vector of all heads."""
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def join(self, found: Float[Tensor, "B N Q P"]) -> Float[Tensor, "B Q D"]:
+        """W_o [head_1; ...; head_N]."""
+        joined: Tensor = self.W_o(found.transpose(1, 2).flatten(2))
+        return joined

@@ -1,0 +1,146 @@
+"""Self-attention: which places see one another, and how their distance enters the scores."""
+
+from dataclasses import dataclass, replace
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from nmt.models.transformer.layer_config import LayerConfig
+from nmt.models.transformer.multi_head import KeyValues, MultiHead, attention_weights
+from nmt.models.transformer.positions import RelativeConfig, rotate, sinusoids
+from nmt.ops.masks import causal_keep, offsets, window_keep
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the queries and keys of one pass stand, computed once for the layers of a stack.
+
+    `keep` is True where a key may be attended (None: everywhere). `distances` are the rows of
+    RelativePositions, `waves` the sines and cosines for `rotate`; each is None unless the model
+    has such positions.
+    """
+
+    keep: Bool[Tensor, "#B 1 #Q S"] | None
+    distances: Int[Tensor, "Q S"] | None = None
+    waves: Float[Tensor, "Q P"] | None = None
+
+
+def encoder_places(
+    config: LayerConfig, x: Float[Tensor, "B S D"], keep: Bool[Tensor, "B S"]
+) -> Places:
+    """Every place sees all real ones, or those in its window."""
+    size, window = x.shape[1], config.self_attention_window
+    seen = keep[:, None, None]
+    if window is not None:
+        seen = seen & window_keep(size, window, x.device)
+    return _places(config, x, 0, 0, seen)
+
+
+def decoder_places(config: LayerConfig, x: Float[Tensor, "R T D"], first: int, past: int) -> Places:
+    """T places from the place `first` on see themselves, those before, and `past` cached ones."""
+    # The last place may see all: with one more piece nothing is masked.
+    seen = None
+    if x.shape[1] > 1:
+        seen = causal_keep(past, x.shape[1], x.device, config.self_attention_window)[None, None]
+    return _places(config, x, first, past, seen, causal=True)
+
+
+def _places(
+    config: LayerConfig,
+    x: Float[Tensor, "B Q D"],
+    first: int,
+    past: int,
+    keep: Bool[Tensor, "#B 1 #Q S"] | None,
+    causal: bool = False,
+) -> Places:
+    positions, n_queries = config.positions, x.shape[1]
+    if isinstance(positions, RelativeConfig):
+        behind = offsets(past, n_queries, x.device)
+        farthest = positions.max_distance
+        return Places(keep, behind.clamp(-farthest, 0 if causal else farthest) + farthest)
+    if positions.kind == "rotary":
+        return Places(keep, waves=sinusoids(n_queries, config.head_size, first).to(x))
+    return Places(keep)
+
+
+class RelativePositions(nn.Module):
+    """Vectors a^K and a^V for the distance j - i of a key from its query (arXiv 1803.02155).
+
+        e_ij = scale q_i^T (k_j + a^K_(j-i));  z_i = sum_j alpha_ij (v_j + a^V_(j-i))   (eq. 3, 4)
+
+    Distances are clipped to `max_distance` (section 3.2), and not above 0 where attention is
+    causal. The heads of a layer share the vectors. No tensor of size Q S P is made: the products
+    with q, and the sums of alpha, are taken once for each distance (section 3.3).
+    """
+
+    def __init__(self, config: RelativeConfig, head_size: int, causal: bool) -> None:
+        super().__init__()
+        n_distances = config.max_distance * (1 if causal else 2) + 1
+        self.keys = nn.Embedding(n_distances, head_size)
+        self.values = nn.Embedding(n_distances, head_size) if config.values else None
+
+    def scores(
+        self, query: Float[Tensor, "B N Q P"], distances: Int[Tensor, "Q S"]
+    ) -> Float[Tensor, "B N Q S"]:
+        """q_i^T a^K_(j-i); `distances` are the rows of the table."""
+        by_distance = query @ self.keys.weight.T
+        return by_distance.gather(-1, distances.expand(*query.shape[:2], -1, -1))
+
+    def mix(
+        self, weights: Float[Tensor, "B N Q S"], distances: Int[Tensor, "Q S"]
+    ) -> Float[Tensor, "B N Q P"]:
+        """sum_j alpha_ij a^V_(j-i)."""
+        assert self.values is not None
+        table = self.values.weight
+        sums = weights.new_zeros(*weights.shape[:3], len(table))
+        sums = sums.scatter_add(-1, distances.expand_as(weights), weights)
+        return sums.to(table.dtype) @ table
+
+
+class SelfAttention(nn.Module):
+    """Attention of a sequence over itself: queries, keys and values are of one input."""
+
+    def __init__(self, config: LayerConfig, causal: bool) -> None:
+        super().__init__()
+        self.multi_head = MultiHead(
+            config.size, config.heads, config.bias, config.attention_dropout
+        )
+        self.relative = None
+        if isinstance(config.positions, RelativeConfig):
+            self.relative = RelativePositions(config.positions, config.head_size, causal)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B Q D"],
+        places: Places,
+        past: KeyValues | None = None,
+        with_weights: bool = False,
+    ) -> tuple[Float[Tensor, "B Q D"], KeyValues, Float[Tensor, "B N Q S"] | None]:
+        """The result, the keys and values after `past` and these places, the weights if wanted."""
+        query, own = self.multi_head.split(self.multi_head.W_q(x)), self.multi_head.project(x)
+        if places.waves is not None:
+            query = rotate(query, places.waves)
+            own = replace(own, keys=rotate(own.keys, places.waves))
+        memory = own if past is None else past.and_then(own)
+        if self.relative is None:
+            found, weights = self.multi_head.attend(query, memory, places.keep, with_weights)
+        else:
+            found, weights = self._attend_by_distance(self.relative, query, memory, places)
+        return self.multi_head.join(found), memory, weights if with_weights else None
+
+    def _attend_by_distance(
+        self,
+        relative: RelativePositions,
+        query: Float[Tensor, "B N Q P"],
+        memory: KeyValues,
+        places: Places,
+    ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"]]:
+        """The weighted sum of values of each head, and its weights, which cannot be left out."""
+        assert places.distances is not None
+        bias = relative.scores(query, places.distances)
+        weights = attention_weights(query, memory.keys, places.keep, self.multi_head.scale, bias)
+        used = self.multi_head.drop(weights)
+        found = used.to(memory.values.dtype) @ memory.values
+        if relative.values is not None:
+            found = found + relative.mix(used, places.distances).to(found.dtype)
+        return found, weights

@@ -1,0 +1,319 @@
+"""Self-attention: positions within it, its window, and sizes of its own for keys and values."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nmt.config import load_config
+from nmt.errors import ConfigError
+from nmt.models.catalog import build_model
+from nmt.models.transformer.layer_config import LayerConfig
+from nmt.models.transformer.multi_head import MultiHead, attention_weights
+from nmt.models.transformer.positions import rotate, rotation, sinusoids
+from nmt.models.transformer.self_attention import (
+    RelativePositions,
+    SelfAttention,
+    decoder_places,
+    encoder_places,
+)
+from nmt.models.transformer.transformer import TransformerConfig, TransformerSeq2Seq
+
+B, S, SIZE, HEADS, VOCAB = 2, 11, 12, 3, 29
+RELATIVE = {"kind": "relative", "max_distance": 2}
+
+
+def _config(**options: object) -> LayerConfig:
+    return LayerConfig.model_validate({"size": SIZE, "heads": HEADS, **options})
+
+
+def _attention(config: LayerConfig, causal: bool = False) -> SelfAttention:
+    torch.manual_seed(1)
+    return SelfAttention(config, causal).double().eval()
+
+
+def _x(size: int = S) -> torch.Tensor:
+    return torch.randn(B, size, SIZE, dtype=torch.float64)
+
+
+def _all(size: int = S) -> torch.Tensor:
+    return torch.ones(B, size, dtype=torch.bool)
+
+
+# Rotary
+
+
+def test_rotate_is_the_rotation_of_each_place() -> None:
+    x = torch.randn(B, HEADS, S, SIZE, dtype=torch.float64)
+    turned = rotate(x, sinusoids(S, SIZE, first=5))
+    for i in range(S):
+        torch.testing.assert_close(turned[:, :, i], x[:, :, i] @ rotation(-(5 + i), SIZE))
+
+
+def test_a_rotary_score_depends_on_the_distance_alone() -> None:
+    query, key = torch.randn(2, 1, 1, 1, SIZE, dtype=torch.float64)
+
+    def score(m: int, n: int) -> float:
+        turned = (rotate(x, sinusoids(1, SIZE, i)) for x, i in ((query, m), (key, n)))
+        return float(torch.mul(*turned).sum())
+
+    for distance in (-3, 0, 7):
+        expected = score(10, 10 + distance)
+        for m in (3, 4, 900):
+            assert score(m, m + distance) == pytest.approx(expected, abs=1e-9)
+    assert score(3, 3) == pytest.approx(float((query * key).sum()))
+    assert abs(score(3, 4) - score(3, 5)) > 1e-3
+    assert abs(score(3, 4) - score(4, 3)) > 1e-3
+
+
+def test_the_precision_of_queries_is_kept() -> None:
+    x = torch.randn(1, 1, 3, 4, dtype=torch.bfloat16)
+    assert rotate(x, sinusoids(3, 4).float()).dtype == torch.bfloat16
+
+
+# Relative
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("values", [False, True])
+@torch.no_grad()
+def test_relative_attention_is_shaws_formula(values: bool, causal: bool) -> None:
+    """Written out pair by pair, with the tensor of all pairs that the module never makes."""
+    config = _config(positions={**RELATIVE, "values": values})
+    attention, x = _attention(config, causal), _x()
+    if causal:
+        places, visible = decoder_places(config, x, 0, 0), torch.ones(S, S).tril().bool()
+    else:
+        places, visible = encoder_places(config, x, _all()), torch.ones(S, S).bool()
+    found, memory, weights = attention(x, places, with_weights=True)
+    fast, _, none = attention(x, places)
+    assert none is None
+    torch.testing.assert_close(found, fast)
+
+    multi_head, relative = attention.multi_head, attention.relative
+    assert relative is not None
+    assert len(relative.keys.weight) == (3 if causal else 5)
+    query = multi_head.split(multi_head.W_q(x))
+    expected = torch.zeros_like(query)
+    for i in range(S):
+        rows = [max(-2, min(j - i, 0 if causal else 2)) + 2 for j in range(S)]
+        keys = memory.keys + relative.keys.weight[rows]
+        scores = (keys @ query[:, :, i, :, None]).squeeze(-1) / math.sqrt(SIZE / HEADS)
+        alpha = scores.masked_fill(~visible[i], -torch.inf).softmax(-1)
+        torch.testing.assert_close(weights[:, :, i], alpha)
+        value = memory.values
+        if relative.values is not None:
+            value = value + relative.values.weight[rows]
+        expected[:, :, i] = (alpha.unsqueeze(-1) * value).sum(2)
+    torch.testing.assert_close(found, multi_head.join(expected))
+
+
+class _Largest(TorchDispatchMode):
+    """Keeps the size of the largest tensor that is made."""
+
+    numbers = 0
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for each in result if isinstance(result, tuple) else (result,):
+            if isinstance(each, torch.Tensor) and each.untyped_storage().nbytes():
+                self.numbers = max(self.numbers, each.untyped_storage().nbytes() // 4)
+        return result
+
+
+def test_no_vector_of_each_pair_is_made() -> None:
+    config = _config(size=192, positions=RELATIVE)
+    torch.manual_seed(1)
+    attention = SelfAttention(config, causal=False)
+    x = torch.randn(B, 50, 192, requires_grad=True)
+    places = encoder_places(config, x, _all(50))
+    with _Largest() as largest:
+        attention(x, places)[0].sum().backward()
+    assert largest.numbers < 5 * B * HEADS * 50 * 50
+    assert largest.numbers < 50 * 50 * config.head_size
+
+
+def test_farther_than_the_greatest_distance_is_all_the_same() -> None:
+    config = _config(positions=RELATIVE)
+    attention, x = _attention(config), _x()
+    order = [0, 1, 2, *reversed(range(3, S))]
+    places = encoder_places(config, x, _all())
+    plain, moved = attention(x, places)[0], attention(x[:, order], places)[0]
+    torch.testing.assert_close(moved[:, 0], plain[:, 0])
+    assert (moved[:, 2] - plain[:, 2]).abs().max() > 1e-3
+
+
+def test_first_vectors_of_distances_are_random_and_small() -> None:
+    config = TransformerConfig.model_validate(
+        {"size": 64, "heads": 2, "layers": 1, "positions": {"kind": "relative"}}
+    )
+    tables = [
+        parameter
+        for module in build_model(config, VOCAB, VOCAB).modules()
+        if isinstance(module, RelativePositions)
+        for parameter in module.parameters()
+    ]
+    assert [tuple(table.shape) for table in tables] == [(33, 32)] * 2 + [(17, 32)] * 2
+    assert all(0.1 < table.std() < 0.25 for table in tables)
+
+
+# Both
+
+
+def _model(**options: object) -> TransformerSeq2Seq:
+    torch.manual_seed(1)
+    small = {"size": SIZE, "heads": HEADS, "feed_forward": 7, "layers": 2, "dropout": 0.0}
+    model = build_model(TransformerConfig.model_validate({**small, **options}), VOCAB, VOCAB)
+    assert isinstance(model, TransformerSeq2Seq)
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("kind", ["relative", "rotary", "none", "sinusoidal", "learned"])
+def test_a_sentence_read_from_a_later_place_on_is_the_same_sentence(kind: str) -> None:
+    """The shift law: nothing depends on where a sentence begins, unless places are added."""
+    model = _model(positions={"kind": kind})
+    ids = torch.randint(4, VOCAB, (B, S))
+    plain = model.encode(ids, _all()).values
+    padding = torch.full((B, 5), 17)
+    shifted = model.encode(
+        torch.cat([padding, ids], dim=1), torch.cat([~_all(5), _all()], dim=1)
+    ).values[:, 5:]
+    if kind in ("sinusoidal", "learned"):
+        assert (shifted - plain).abs().max() > 0.01
+    else:
+        torch.testing.assert_close(shifted, plain)
+
+
+@pytest.mark.parametrize("positions", [RELATIVE, {"kind": "rotary"}])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_trains_and_steps(positions: dict[str, object], dtype: torch.dtype) -> None:
+    model = _model(positions=positions, self_attention_window=3).float()
+    args = torch.randint(4, VOCAB, (B, S)), _all(), torch.randint(4, VOCAB, (B, 5))
+    expected = model(*args).logits
+    with torch.autocast("cpu", dtype=dtype):
+        found = model(*args)
+        state = model.init_state(model.encode(*args[:2]))
+        for t in range(5):
+            step = model.step(args[2][:, t], state)
+            state = step.state
+    found.logits[..., :VOCAB].float().logsumexp(-1).sum().backward()
+    torch.testing.assert_close(found.logits.float(), expected, atol=0.1, rtol=0.1)
+    torch.testing.assert_close(step.logits.float(), expected[:, -1], atol=0.1, rtol=0.1)
+
+
+def test_rotary_positions_need_pairs_in_a_head(tmp_path: Path) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(
+        "name: odd\ndata: {corpus: starter}\ntrain: {steps: 1}\n"
+        "model:\n  kind: transformer\n  size: 9\n  positions: {kind: rotary}\n  heads: 3\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert str(caught.value) == (
+        f"{path}:8: model.heads: got 3, allowed with positions 'rotary': an even size / heads "
+        "(size is 9)"
+    )
+
+
+# The window
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_window_hides_what_is_outside(causal: bool, positions: str) -> None:
+    config = _config(self_attention_window=2, positions={"kind": positions})
+    attention, x = _attention(config, causal), _x().requires_grad_()
+    places = decoder_places(config, x, 0, 0) if causal else encoder_places(config, x, _all())
+    for with_weights in (False, True):
+        found, _, weights = attention(x, places, None, with_weights)
+        for i in range(S):
+            (gradient,) = torch.autograd.grad(found[:, i].sum(), x, retain_graph=True)
+            seen = gradient.abs().sum((0, 2)).nonzero().flatten().tolist()
+            expected = range(max(i - 2, 0), min(i + 1 if causal else i + 3, S))
+            assert seen == list(expected)
+            if weights is not None:
+                assert weights[0, 0, i].nonzero().flatten().tolist() == seen
+    assert weights is not None
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+def test_a_window_as_wide_as_the_sentence_changes_nothing() -> None:
+    ids, tgt_in = torch.randint(4, VOCAB, (B, S)), torch.randint(4, VOCAB, (B, 5))
+    plain, wide = (_model(self_attention_window=w)(ids, _all(), tgt_in) for w in (None, S - 1))
+    torch.testing.assert_close(plain.logits, wide.logits)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_a_step_keeps_no_more_than_its_window(positions: str) -> None:
+    model = _model(self_attention_window=3, positions={"kind": positions})
+    ids, tgt_in = torch.randint(4, VOCAB, (B, S)), torch.randint(4, VOCAB, (B, 9))
+    start = model.init_state(model.encode(ids, _all()))
+    whole, state = model.teacher_forced(tgt_in, start).logits, start
+    for t in range(6):
+        step = model.step(tgt_in[:, t], state)
+        state = step.state
+        torch.testing.assert_close(step.logits, whole[:, t])
+        assert [cache.own.keys.shape[2] for cache in state.layers] == [min(t + 1, 3)] * 2
+        assert state.length == t + 1
+    rest = model.teacher_forced(tgt_in[:, 6:], state).logits
+    torch.testing.assert_close(rest, whole[:, 6:])
+
+
+# Sizes
+
+
+@torch.no_grad()
+def test_sizes_of_keys_and_values_are_torchs() -> None:
+    torch.manual_seed(2)
+    ours = MultiHead(14, 7, query_size=14, key_size=5, value_size=11).double().eval()
+    theirs = nn.MultiheadAttention(14, 7, kdim=5, vdim=11, batch_first=True).double().eval()
+    assert theirs.in_proj_bias is not None
+    for theirs_weight, layer in (
+        (theirs.q_proj_weight, ours.W_q),
+        (theirs.k_proj_weight, ours.W_k),
+        (theirs.v_proj_weight, ours.W_v),
+    ):
+        theirs_weight.copy_(layer.weight)
+    theirs.in_proj_bias.copy_(torch.cat([ours.W_q.bias, torch.zeros(14), ours.W_v.bias]))
+    theirs.out_proj.load_state_dict(ours.W_o.state_dict())
+    query, keys, values = (
+        torch.randn(B, *s, dtype=torch.float64) for s in ((3, 14), (S, 5), (S, 11))
+    )
+    keep = torch.tensor([[True] * S, [True] * 4 + [False] * (S - 4)])
+    expected, weights = theirs(
+        query, keys, values, key_padding_mask=~keep, average_attn_weights=False
+    )
+    memory = ours.project(keys, values)
+    for with_weights in (False, True):
+        found, own_weights = ours(query, memory, keep[:, None, None], with_weights)
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(own_weights, weights)
+
+
+def test_the_textbooks_sizes() -> None:
+    """20 numbers in a query, key and value, 100 in the result of 5 heads."""
+    attention = MultiHead(
+        key_size=20, query_size=20, value_size=20, size=100, heads=5, dropout=0.5, bias=False
+    )
+    query, keys = torch.randn(2, 4, 20), torch.randn(2, 6, 20)
+    assert attention(query, attention.project(keys))[0].shape == (2, 4, 100)
+    assert {name: tuple(p.shape) for name, p in attention.named_parameters()} == {
+        "W_q.weight": (100, 20),
+        "W_k.weight": (100, 20),
+        "W_v.weight": (100, 20),
+        "W_o.weight": (100, 100),
+    }
+
+
+def test_a_bias_is_scaled_with_the_products() -> None:
+    query, keys = torch.randn(2, 1, 1, 3, 4)
+    bias = torch.randn(1, 1, 3, 3)
+    expected = (0.5 * (query @ keys.mT + bias)).softmax(-1)
+    torch.testing.assert_close(attention_weights(query, keys, None, 0.5, bias), expected)
