@@ -144,11 +144,8 @@ class MultiHeadAttention(Attention):
         """The scores of every head."""
         n = self.n_heads // len(self.scores)
         both = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
-        scores = [
-            score.score(split_heads(q, n), split_heads(k, n)).unflatten(0, (-1, n))
-            for (score, q), (_, k) in both
-        ]
-        return torch.cat(scores, dim=1)
+        scores = [score.score(split_heads(q, n), split_heads(k, n)) for (score, q), (_, k) in both]
+        return torch.cat([one.view(-1, n, *one.shape[1:]) for one in scores], dim=1)
 
     def _in_shares(
         self, x: Float[Tensor, "B S C"]
@@ -169,9 +166,9 @@ class MultiHeadAttention(Attention):
 
 def split_heads(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:
     """Each head's share of the last dimension as a sentence of its own, R = B N, P = C / N."""
-    return x.unflatten(2, (n_heads, -1)).transpose(1, 2).flatten(0, 1)
+    return x.view(*x.shape[:2], n_heads, -1).transpose(1, 2).flatten(0, 1)
 
 
 def join_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
     """The inverse of split_heads."""
-    return x.unflatten(0, (-1, n_heads)).transpose(1, 2).flatten(2)
+    return x.view(-1, n_heads, *x.shape[1:]).transpose(1, 2).flatten(2)
