@@ -36,22 +36,22 @@ class MapGrid:
     @property
     def cells(self) -> tuple[int, int]:
         """The cells of all maps below one another, and side by side."""
-        n_rows, n_columns = self.first.weights.shape
+        n_rows, n_columns = len(self.first.rows), len(self.first.columns)
         return n_rows * len(self.lines), n_columns * max(map(len, self.lines))
 
     def step_x(self, cell: float) -> float:
         """The inches from a map to the next in its line, whose names must not touch."""
         name_width = max(len(name) for _, name in self.maps) * NAME_POINTS * EM / 72
-        map_width = self.first.weights.shape[1] * cell
+        map_width = len(self.first.columns) * cell
         return max(map_width + _GAP_INCHES, name_width + _GAP_INCHES / 2)
 
     def step_y(self, cell: float) -> float:
         """The inches from a line of maps to the next."""
-        return self.first.weights.shape[0] * cell + NAME_INCHES
+        return len(self.first.rows) * cell + NAME_INCHES
 
     def size(self, cell: float) -> tuple[float, float]:
         """The width and the height of all maps in inches, for cells of that many."""
-        n_rows, n_columns = self.first.weights.shape
+        n_rows, n_columns = len(self.first.rows), len(self.first.columns)
         width = (max(map(len, self.lines)) - 1) * self.step_x(cell) + n_columns * cell
         return width, (len(self.lines) - 1) * self.step_y(cell) + n_rows * cell
 
