@@ -4,10 +4,8 @@ Drawn with matplotlib's objects, never pyplot, so nothing global changes; the sa
 same bytes on the same matplotlib.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from matplotlib.image import AxesImage
 from nmt.attention_maps.fonts import FAMILY, drawable, font
 from nmt.attention_maps.heads import MEAN, Head
 from nmt.attention_maps.labels import display_width, label, shorten
+from nmt.attention_maps.map_grid import EM, NAME_INCHES, NAME_POINTS, MapGrid, map_grid
 from nmt.attention_maps.words import AttentionTable, Level, attention_table
 from nmt.storage.output import atomic_output
 from nmt.types import AttentionKind, FilePath, Translation
@@ -32,15 +31,11 @@ _SHORT = 12
 _GRID_CELL_INCHES = (0.24, 0.115)  # the same in a grid of maps
 _GRID_INCHES = 20.0  # a grid's longer side, unless the least cells need more
 _MOST_INCHES = 40.0  # a picture's longer side, however long the sentence
-_GAP_INCHES = 0.15  # between maps side by side, at least
-_NAME_INCHES = 0.36  # between maps one below the other: room for a name
 _HEADING_INCHES = 0.5  # for a heading between two grids
 _LEAST_POINTS = 5.0  # of a label; where cells are smaller some labels are left out
 _WIDEST_LABEL = 24
 _TITLE_POINTS = 10.0
-_NAME_POINTS = 8.0
-_EM = 0.53  # the width of a character over its font's size, about
-_LABEL_EM = 0.65  # the same, at most
+_LABEL_EM = 0.65  # the width of a character over its font's size, at most
 
 _HEADINGS: dict[AttentionKind, str] = {
     "encoder": "encoder self-attention: rows and columns are the source",
@@ -52,24 +47,6 @@ _AXIS_NAMES: dict[AttentionKind, tuple[str, str]] = {
     "decoder": ("target", "target"),
     "cross": ("target", "source"),
 }
-
-
-@dataclass(frozen=True)
-class MapGrid:
-    """Maps with the same labels, each with its name, in lines of a picture under a heading."""
-
-    lines: Sequence[Sequence[tuple[AttentionTable, str]]]
-    heading: str = ""
-
-    @property
-    def maps(self) -> list[tuple[AttentionTable, str]]:
-        """All maps with their names, line by line."""
-        return list(itertools.chain(*self.lines))
-
-    @property
-    def n_across(self) -> int:
-        """The maps in the longest line."""
-        return max(map(len, self.lines))
 
 
 def write_heatmap(
@@ -129,21 +106,8 @@ def draw_heatmap(
     share = min(max((n_pieces - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
     cell = _CELL_INCHES[0] + share * (_CELL_INCHES[1] - _CELL_INCHES[0])
     figure = _draw([MapGrid([[(table, columns)]])], min(cell, _MOST_INCHES / n_pieces), title)
-    figure.axes[0].set_ylabel(rows, fontproperties=font(_NAME_POINTS), color="0.4")
+    figure.axes[0].set_ylabel(rows, fontproperties=font(NAME_POINTS), color="0.4")
     return figure
-
-
-def map_grid(maps: Sequence[tuple[AttentionTable, str]], heading: str = "") -> MapGrid:
-    """The named maps of one attention in lines: a layer a line, or else about a square."""
-    layers = itertools.groupby(maps, lambda each: each[1].rpartition(" head ")[0])
-    lines = [list(line) for _, line in layers]
-    if 1 < len(lines) < len(maps):
-        # The longest first, so that every column has its labels.
-        return MapGrid(sorted(lines, key=len, reverse=True), heading)
-    n_across = math.ceil(len(maps) / math.isqrt(len(maps)))
-    return MapGrid(
-        [maps[first : first + n_across] for first in range(0, len(maps), n_across)], heading
-    )
 
 
 def draw_grids(grids: Sequence[MapGrid], title: str = "") -> Figure:
@@ -152,11 +116,8 @@ def draw_grids(grids: Sequence[MapGrid], title: str = "") -> Figure:
     All maps of a grid have the same colour scale. Column labels stand above its first line of maps,
     row labels left of the first map of each line.
     """
-    shapes = [grid.maps[0][0].weights.shape for grid in grids]
-    n_pieces = max(
-        sum(rows * len(grid.lines) for (rows, _), grid in zip(shapes, grids, strict=True)),
-        *(columns * grid.n_across for (_, columns), grid in zip(shapes, grids, strict=True)),
-    )
+    downwards, across = zip(*(grid.cells for grid in grids), strict=True)
+    n_pieces = max(sum(downwards), *across)
     greatest, least = _GRID_CELL_INCHES
     cell = min(greatest, max(least, _GRID_INCHES / n_pieces), _MOST_INCHES / n_pieces)
     return _draw(grids, cell, title)
@@ -164,64 +125,43 @@ def draw_grids(grids: Sequence[MapGrid], title: str = "") -> Figure:
 
 def _draw(grids: Sequence[MapGrid], cell: float, title: str) -> Figure:
     """The grids, each with labels, a heading, and a colour bar right of its first line."""
-    width = max(_width(grid, cell) for grid in grids)
-    tops = [0.0]
-    for grid, below in itertools.pairwise(grids):
-        tops.append(tops[-1] + _height(grid, cell) + _NAME_INCHES + _room_above(below, cell))
-    height = tops[-1] + _height(grids[-1], cell)
+    widths, heights = zip(*(grid.size(cell) for grid in grids), strict=True)
+    rooms = tuple(NAME_INCHES + _room_above(grid, cell) for grid in grids[1:])
+    tops = [sum(heights[:i] + rooms[:i], 0.0) for i in range(len(grids))]
+    width, height = max(widths), tops[-1] + heights[-1]
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    for number, (grid, top) in enumerate(zip(grids, tops, strict=True)):
+    for grid, top in zip(grids, tops, strict=True):
         first = len(figure.axes)
         _draw_grid(figure, grid, top, cell)
-        above = f"{title}\n{grid.heading}" if number == 0 and grid.heading else title
-        _write_title(figure.axes[first], grid.heading if number else above, width)
+        lines = [grid.heading] if first else [title, grid.heading]
+        _write_title(figure.axes[first], "\n".join(filter(None, lines)), width)
     return figure
 
 
 def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float) -> None:
     """The maps of a grid whose first line begins `top` inches below the figure's upper edge."""
     width, height = figure.get_size_inches()
-    rows, columns = grid.maps[0][0].weights.shape
-    step_x, step_y = columns * cell + _gap(grid, cell), rows * cell + _NAME_INCHES
+    rows, columns = grid.first.weights.shape
+    map_width, map_height = columns * cell / width, rows * cell / height
     scale_end = _scale_end(grid)
     for row, line in enumerate(grid.lines):
+        bottom = 1 - (top + row * grid.step_y(cell)) / height - map_height
         for column, (table, name) in enumerate(line):
-            left, bottom = column * step_x, height - top - row * step_y - rows * cell
-            axes = figure.add_axes(
-                (left / width, bottom / height, columns * cell / width, rows * cell / height)
-            )
+            left = column * grid.step_x(cell) / width
+            axes = figure.add_axes((left, bottom, map_width, map_height))
             image = _draw_map(axes, table, scale_end)
             _label_columns(axes, table.columns if row == 0 else (), cell)
             _label_rows(axes, table.rows if column == 0 else (), cell)
             _caption(axes, name)
-    right = _width(grid, cell) / width
-    _colour_bar(figure, image, (right, 1 - (top + rows * cell) / height, rows * cell / height))
-
-
-def _width(grid: MapGrid, cell: float) -> float:
-    step = grid.maps[0][0].weights.shape[1] * cell + _gap(grid, cell)
-    return grid.n_across * step - _gap(grid, cell)
-
-
-def _height(grid: MapGrid, cell: float) -> float:
-    step = grid.maps[0][0].weights.shape[0] * cell + _NAME_INCHES
-    return len(grid.lines) * step - _NAME_INCHES
-
-
-def _gap(grid: MapGrid, cell: float) -> float:
-    """The inches between maps side by side: wide enough for their names."""
-    if grid.n_across == 1:
-        return 0.0
-    name_width = max(len(name) for _, name in grid.maps) * _NAME_POINTS * _EM / 72
-    columns = grid.maps[0][0].weights.shape[1]
-    return max(_GAP_INCHES, name_width - columns * cell + _GAP_INCHES / 2)
+    right = grid.size(cell)[0] / width
+    _colour_bar(figure, image, (right, 1 - top / height - map_height, map_height))
 
 
 def _room_above(grid: MapGrid, cell: float) -> float:
     """The inches that the heading and the column labels of a grid take."""
     points, _ = _label_size(cell)
-    longest = max(display_width(_shown(text)) for text in grid.maps[0][0].columns)
+    longest = max(display_width(_shown(text)) for text in grid.first.columns)
     return longest * points * _LABEL_EM / 72 + _HEADING_INCHES
 
 
@@ -280,7 +220,7 @@ def _shown(text: str) -> str:
 
 def _caption(axes: Axes, text: str) -> None:
     """Write a name under a map; its top has the labels and the title."""
-    axes.set_xlabel(text, fontproperties=font(_NAME_POINTS), color="0.4")
+    axes.set_xlabel(text, fontproperties=font(NAME_POINTS), color="0.4")
     axes.xaxis.set_label_position("bottom")
 
 
@@ -290,13 +230,13 @@ def _colour_bar(figure: Figure, image: AxesImage, place: tuple[float, float, flo
     inch = 1 / figure.get_figwidth()
     bar = figure.add_axes((right + 0.12 * inch, bottom, 0.12 * inch, height))
     figure.colorbar(image, cax=bar)
-    bar.set_ylabel("attention weight", fontproperties=font(_NAME_POINTS))
+    bar.set_ylabel("attention weight", fontproperties=font(NAME_POINTS))
     bar.tick_params(labelsize=8, labelfontfamily=FAMILY)
 
 
 def _write_title(axes: Axes, title: str, width_inches: float) -> None:
     """The title's lines, flush left with the map, each cut at the map's width."""
-    cells = max(44, int(width_inches * 72 / (_TITLE_POINTS * _EM)))
+    cells = max(44, int(width_inches * 72 / (_TITLE_POINTS * EM)))
     lines = (shorten(drawable(label(line)), cells) for line in title.split("\n"))
     axes.set_title(
         "\n".join(lines), loc="left", fontproperties=font(_TITLE_POINTS), parse_math=False

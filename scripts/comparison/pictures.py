@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from comparison.results import Result
-from nmt.attention_maps.heatmap import draw_grid
+from nmt.attention_maps.heatmap import draw_grids
+from nmt.attention_maps.map_grid import map_grid
 from nmt.attention_maps.words import attention_table
 from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, RED, new_figure
 from nmt.types import Translation
@@ -105,6 +106,6 @@ def _label_ends(axes: Axes, ends: Mapping[str, float], x: float) -> None:
 def draw_maps(forced: Mapping[str, Translation]) -> Figure:
     """The map of the same pair of sentences by each kind, in one grid."""
     some = next(iter(forced.values()))
-    tables = [attention_table(translation) for translation in forced.values()]
+    maps = [(attention_table(translation), kind) for kind, translation in forced.items()]
     title = f"{some.src_text}\n{some.hypotheses[0].text}"
-    return draw_grid(tables, list(forced), title)
+    return draw_grids([map_grid(maps)], title)

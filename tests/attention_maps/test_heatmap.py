@@ -15,9 +15,9 @@ from nmt.attention_maps.heatmap import (
     DPI,
     draw_grids,
     draw_heatmap,
-    map_grid,
     write_heatmap,
 )
+from nmt.attention_maps.map_grid import map_grid
 from nmt.attention_maps.words import AttentionTable, attention_table
 
 SIXTY = " ".join(f"gra|nd{number % 7}" for number in range(30))
