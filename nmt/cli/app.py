@@ -10,7 +10,19 @@ import typer
 from typer.core import TyperGroup
 
 import nmt
-from nmt.cli import attention, bench, config, corpus, doctor, evaluate, lab, train, translate, vocab
+from nmt.cli import (
+    attention,
+    bench,
+    config,
+    corpus,
+    curve,
+    doctor,
+    evaluate,
+    lab,
+    train,
+    translate,
+    vocab,
+)
 from nmt.cli.command import Command, say
 from nmt.cli.process import configure_garbage_collector
 from nmt.cli.usage import is_usage_error, usage_line
@@ -149,6 +161,7 @@ app.command()(train.train)
 app.command()(translate.translate)
 app.command("eval")(evaluate.evaluate)
 app.command()(attention.attention)
+app.command()(curve.curve)
 app.command()(lab.lab)
 app.command()(bench.bench)
 app.command()(doctor.doctor)

@@ -164,15 +164,38 @@ class Attention(nn.Module, abc.ABC):
 
     def begin(self, memory: Memory) -> AttentionState:
         """The state before the first query."""
-        past = None
-        if self.coverage is not None:
-            past = memory.values.new_zeros(memory.values.shape[:2])
+        return self._state(memory.values, memory.values, memory.keep)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q H"],
+        keys: Float[Tensor, "B S M"],
+        values: Float[Tensor, "B S C"],
+        keep: Bool[Tensor, "B S"] | None = None,
+    ) -> AttentionOutput:
+        """f(q, (k_1, v_1), ...) = sum_i softmax_i(score(q, k_i)) v_i, outside of any model.
+
+        `keys` are given as a memory is: the kind's own projection is applied to them. `keep` True
+        = may be attended; None: all positions.
+        """
+        if keep is None:
+            keep = keys.new_ones(keys.shape[:2], dtype=torch.bool)
+        output: AttentionOutput = self(query, self._state(keys, values, keep))
+        return output
+
+    def _state(
+        self,
+        keys: Float[Tensor, "B S M"],
+        values: Float[Tensor, "B S C"],
+        keep: Bool[Tensor, "B S"],
+    ) -> AttentionState:
+        """The state before the first query over these keys and values."""
         return AttentionState(
-            keys=self.project(memory.values),
-            values=self.carry(memory.values),
-            keep=memory.keep,
-            queries=torch.zeros(len(memory.keep), dtype=torch.long, device=memory.keep.device),
-            past=past,
+            keys=self.project(keys),
+            values=self.carry(values),
+            keep=keep,
+            queries=torch.zeros(len(keep), dtype=torch.long, device=keep.device),
+            past=None if self.coverage is None else keys.new_zeros(keys.shape[:2]),
         )
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
