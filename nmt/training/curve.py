@@ -17,6 +17,7 @@ from nmt.training.log import MetricsLine, read_metrics
 _TRAINING, _VALIDATION = "#2a6fbb", "#d9772b"
 _PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000)
 _GREATEST = 1e6  # no loss and no BLEU of a training; an altered file may say more
+_TICK_GAP = 0.06  # of the height, between two perplexities
 _HEIGHT_INCHES, _PANEL_INCHES = 3.4, 4.6
 
 
@@ -40,7 +41,7 @@ def draw_curve(run: Path) -> Figure:
     first.plot(*training.T, color=_TRAINING, linewidth=1.3, label="training")
     if len(validation):
         first.plot(*validation.T, ".-", color=_VALIDATION, linewidth=1.3, label="validation")
-    first.set(title="Loss, nats per target token", ylim=(0, None))
+    first.set(title="Loss in nats per target token; right: perplexity", ylim=(0, None))
     first.legend(frameon=False)
     _add_perplexity(first)
     for axes in others:
@@ -49,7 +50,7 @@ def draw_curve(run: Path) -> Figure:
         axes.plot(*best, "o", color=_VALIDATION)
         axes.set(title=f"BLEU of validations, best {best[1]:.2f}", ylim=(0, None))
     for axes in (first, *others):
-        axes.set_xlabel("updates")
+        axes.set(xlabel="updates", xlim=(0, None))
         axes.spines["top"].set_visible(False)
         axes.xaxis.set_major_formatter("{x:,.0f}")
     return figure
@@ -69,9 +70,12 @@ def _points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[n
 
 def _add_perplexity(axes: Axes) -> None:
     """A scale at the right: the exponential of the loss."""
-    right = axes.twinx()
-    right.set_ylim(axes.get_ylim())
-    shown = [each for each in _PERPLEXITIES if math.log(each) <= axes.get_ylim()[1]]
-    right.set_yticks([math.log(each) for each in shown], [f"{each:,}" for each in shown])
-    right.set_ylabel("perplexity")
+    right, top = axes.twinx(), axes.get_ylim()[1]
+    heights: list[float] = []
+    for perplexity in _PERPLEXITIES:
+        height = math.log(perplexity)
+        if height <= top and (not heights or height - heights[-1] > _TICK_GAP * top):
+            heights.append(height)
+    right.set_ylim(0, top)
+    right.set_yticks(heights, [f"{math.exp(height):,.6g}" for height in heights])
     right.spines["top"].set_visible(False)
