@@ -70,12 +70,12 @@ class CardReader(nn.Module):
         """The logits of both answers."""
         values = self.encoder(ids, torch.ones_like(ids, dtype=torch.bool)).values
         logits: Tensor = self.answer(values)
-        return logits.unflatten(-1, (2, -1))
+        return logits.view(*ids.shape, 2, -1)
 
 
 def losses(model: CardReader, cards: Cards) -> Float[Tensor, " 2"]:
     """Nats per answer, of each question."""
-    log_probs = model(cards.ids).log_softmax(dim=-1)
+    log_probs: Tensor = model(cards.ids).log_softmax(dim=-1)
     return -log_probs.gather(-1, cards.answers.unsqueeze(-1)).mean(dim=(0, 1, 3))
 
 
@@ -102,7 +102,8 @@ def train(heads: int, options: CardOptions) -> CardReader:
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.updates)
     for _ in range(options.updates):
         optimizer.zero_grad()
-        losses(model, draw_cards(options.batch, options, chance)).sum().backward()
+        loss = losses(model, draw_cards(options.batch, options, chance)).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
     return model.eval()

@@ -192,7 +192,7 @@ def measure(
 def draw(result: HeadsResult) -> Figure:
     """Loss by the number of heads, every head by distance and entropy, the shown heads' maps."""
     figure = new_figure(10.6, 6.9)
-    above, below = figure.subfigures(2, 1, height_ratios=[1, 1.05])
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05]).flat
     loss, heads, pairs = above.subplots(1, 3, width_ratios=[1, 1.5, 0.9])
     _draw_losses(loss, result)
     _draw_heads(heads, result)
@@ -223,8 +223,8 @@ def _draw_heads(axes: Axes, result: HeadsResult) -> None:
     for (n, each), colour, mark in zip(
         result.encoders.items(), CYCLE * 5, "os^D" * 5, strict=False
     ):
-        distance, entropy = each.measures["distance"], each.measures["entropy"]
-        axes.plot(distance, entropy, mark, color=colour, alpha=0.85, label=f"{n}")
+        found = each.measures
+        axes.plot(found["distance"], found["entropy"], mark, color=colour, alpha=0.85, label=f"{n}")
     top = 1.12 * math.log(len(result.cards))
     marks = {
         "card before": 1.0,

@@ -8,6 +8,7 @@ by sqrt(d), or compared by a tanh layer, scores stay moderate for any d (arXiv 1
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from nmt.lab.costs import KEPT, TRAINING, Costs, Work, cost_rows, measure, one_thread
 from nmt.lab.experiment import Experiment, Options, Result, seeded, some
 from nmt.lab.figure import CYCLE, GREY, new_figure
-from nmt.lab.growth import Curve, draw_growth
+from nmt.lab.growth import Amounts, Curve, draw_growth
 from nmt.lab.numbers import columns
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
@@ -106,7 +107,7 @@ class KeySizeResult(Result):
 
     options: KeySizeOptions
     learned: dict[Kind, Learned]
-    costs: dict[Kind, Costs]
+    costs: dict[str, Costs]
 
     def numbers(self) -> dict[str, object]:
         """See Result.numbers; all but `timed` is the same at every run."""
@@ -135,7 +136,7 @@ def run(options: KeySizeOptions) -> KeySizeResult:
     test = draw_memories(_TEST_MEMORIES, options, torch.Generator().manual_seed(options.seed))
     with one_thread():
         learned = {kind: _learn(kind, options, test) for kind in options.kinds}
-        costs = {kind: _cost(kind, options) for kind in options.kinds}
+        costs: dict[str, Costs] = {kind: _cost(kind, options) for kind in options.kinds}
     return KeySizeResult(options, learned, costs)
 
 
@@ -158,7 +159,8 @@ def _train(kind: Kind, size: int, options: KeySizeOptions, seed: int) -> Retriev
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
     for _ in range(options.updates):
         optimizer.zero_grad()
-        _loss(model, draw_memories(options.batch, options, chance)).backward()
+        loss = _loss(model, draw_memories(options.batch, options, chance))
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return model
 
@@ -194,7 +196,7 @@ def macs(kind: Kind, n: int, d: int) -> int:
 def draw(result: KeySizeResult) -> Figure:
     """Right answers and loss by the size; multiplications, memory and time of the scores."""
     figure = new_figure(10.4, 6.0)
-    above, below = figure.subfigures(2, 1)
+    above, below = figure.subfigures(2, 1, squeeze=False).flat
     right, loss = above.subplots(1, 2)
     sizes, options = result.options.sizes, result.options
     for colour, (kind, each) in zip(CYCLE * 2, result.learned.items(), strict=False):
@@ -215,7 +217,7 @@ def draw(result: KeySizeResult) -> Figure:
 
 def _draw_costs(panels: npt.NDArray[np.object_], result: KeySizeResult) -> None:
     n = result.options.compared
-    titles = {
+    titles: dict[str, Callable[[Costs], Amounts]] = {
         f"Scores of {n} queries and {n} keys:\nmultiplications, in millions": lambda c: c.macs,
         "tensors kept for the backward pass, MB": lambda c: c.memory_bytes[KEPT],
         "milliseconds, forward and backward": lambda c: [1e9 * x for x in c.seconds[TRAINING]],
