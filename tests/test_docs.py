@@ -1,5 +1,6 @@
 """What the pages tell a user to type exists: every command, option, key and linked file."""
 
+import doctest
 import re
 import shlex
 from collections.abc import Iterator
@@ -84,6 +85,20 @@ def test_every_experiment_has_its_page_and_its_picture() -> None:
         assert f"\nnmt lab {name}\n" in page
         assert f"]({name}.png)" in page
         assert (ROOT / "docs" / "lab" / f"{name}.png").stat().st_size < 200_000
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if ">>> " in page.read_text("utf-8")],
+    ids=lambda page: page.name,
+)
+def test_every_example_prints_what_its_page_shows(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("```", "")  # an empty line ends an output
+    examples = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    failures: list[str] = []
+    doctest.DocTestRunner().run(examples, out=failures.append)
+    assert examples.examples
+    assert not failures, "".join(failures)
 
 
 def _anchors(page: Path) -> set[str]:

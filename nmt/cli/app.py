@@ -19,6 +19,7 @@ from nmt.cli import (
     compare,
     config,
     corpus,
+    curve,
     doctor,
     evaluate,
     lab,
@@ -153,6 +154,7 @@ app.command()(translate.translate)
 app.command("eval")(evaluate.evaluate)
 app.command()(compare.compare)
 app.command()(attention.attention)
+app.command()(curve.curve)
 app.command()(lab.lab)
 app.command()(bench.bench)
 app.command()(doctor.doctor)

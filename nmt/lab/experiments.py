@@ -16,6 +16,8 @@ EXPERIMENTS = {
     "complexity": "what four kinds of layer cost as sequences grow: counted, timed, in bytes",
     "hard-soft": "one trained model decoded with soft, sampled and argmax attention",
     "scaling": "why scores are divided by the square root of d, and which attention needs it",
+    "key-size": "additive against dot products over the size of keys, after training",
+    "heads": "heads that look near and heads that look far, one against several",
     "captions": "pictures captioned in two languages by the decoder that translates",
 }
 """Name to description; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""

@@ -34,7 +34,7 @@ from nmt.models.attention.scores import (
 from nmt.models.initialisation import initialise
 
 Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian"]
-_CONFIGS = {
+CONFIGS = {
     "dot": DotConfig(),
     "scaled_dot": ScaledDotConfig(),
     "additive": AdditiveConfig(),
@@ -152,7 +152,7 @@ def _scores(
     """The scores of new queries and keys from N(0, 1), with new weights where the kind has any."""
     with seeded(options.seed * 10_007 + draw_number), torch.no_grad():
         queries, keys = torch.randn(1, options.queries, size), torch.randn(1, options.keys, size)
-        attention: Attention = _CONFIGS[kind].build(size, size)
+        attention: Attention = CONFIGS[kind].build(size, size)
         initialise(attention)
         scores: Tensor = attention.score(queries, attention.project(keys))
         return scores.squeeze(0).double()

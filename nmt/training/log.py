@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -21,6 +21,8 @@ from nmt.storage.terminal import escape_controls
 
 _MAX_METRICS_BYTES = 256 << 20
 """Enough for more than a million records."""
+
+_MAX_STEP = 2**53
 
 Record = dict[str, float | int | str | None]
 
@@ -158,19 +160,38 @@ class RunLog:
             self._log.flush()
 
 
-def _truncate_metrics(path: Path, step: int, validated: bool) -> int:
-    """Drop records as `rewind` does, and damaged lines. Returns how many records are left."""
-    kept = []
+class MetricsLine(NamedTuple):
+    """A line of metrics.jsonl, and what it says."""
+
+    text: str
+    step: int
+    kind: str
+    record: Record
+
+
+def read_metrics(path: Path) -> Iterator[MetricsLine]:
+    """The lines of metrics.jsonl, without damaged ones.
+
+    Raises CheckpointError if the file cannot be read; FileNotFoundError is the caller's.
+    """
     content = read_bytes(path, _MAX_METRICS_BYTES, CheckpointError)
-    for line in content.decode("utf-8", errors="replace").split("\n"):
+    for text in content.decode("utf-8", errors="replace").split("\n"):
         try:
-            record = json.loads(line)
-            at, kind = record["step"], record["type"]
-            is_before = at < step or (at == step and (validated or kind != "valid"))
+            record = json.loads(text)
+            step, kind = record["step"], record["type"]
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if is_before:
-            kept.append(line + "\n")
+        if isinstance(step, int) and 0 <= step <= _MAX_STEP:
+            yield MetricsLine(text, step, kind, record)
+
+
+def _truncate_metrics(path: Path, step: int, validated: bool) -> int:
+    """Drop records as `rewind` does, and damaged lines. Returns how many records are left."""
+    kept = [
+        f"{line.text}\n"
+        for line in read_metrics(path)
+        if line.step < step or (line.step == step and (validated or line.kind != "valid"))
+    ]
     write_text(path, "".join(kept))
     return len(kept)
 

@@ -29,13 +29,19 @@ from nmt.types import FilePath
 
 @dataclass(frozen=True)
 class Outcome:
-    """How training ended: `reason` is None where it was interrupted and can be resumed."""
+    """How training ended: `reason` is None where it was interrupted and can be resumed.
+
+    `last` is the training loss in nats per target token and the speed in tokens per second, of the
+    last record in metrics.jsonl; of all updates where there were too few for one; None where this
+    call made no update.
+    """
 
     run: Path
     step: int
     reason: str | None
     best_bleu: float | None
     best_step: int | None
+    last: tuple[float, float] | None = None
 
     def describe(self) -> str:
         """How it ended, in a line."""
@@ -43,10 +49,13 @@ class Outcome:
             return (
                 f"stopped: saved at step {self.step:,}; the same command again continues this run"
             )
-        best = ""
+        text = f"finished at step {self.step:,}: {self.reason}"
         if self.best_bleu is not None:
-            best = f"; best BLEU {self.best_bleu:.2f} at step {self.best_step:,}"
-        return f"finished at step {self.step:,}: {self.reason}{best}"
+            text += f"; best BLEU {self.best_bleu:.2f} at step {self.best_step:,}"
+        if self.last is not None:
+            loss, speed = self.last
+            text += f"; last training loss {loss:.3f}, {speed:,.0f} tokens/s"
+        return text
 
 
 def train(
@@ -92,9 +101,11 @@ def train(
                 progress.step, progress.is_validated, progress.n_records
             )
             log.say("\n".join(lines))
-            reason = _fit(Trainer(config, state, data, run, log), interrupted)
+            trainer = Trainer(config, state, data, run, log)
+            reason = _fit(trainer, interrupted)
             best = progress.best_bleu, progress.best_step
-            outcome = Outcome(run.path, progress.step, reason, *best)
+            last = trainer.last_loss_and_speed
+            outcome = Outcome(run.path, progress.step, reason, *best, last)
             log.say(outcome.describe())
             return outcome
 

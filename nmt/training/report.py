@@ -50,6 +50,10 @@ class Meter:
         """Source and target tokens, padding not counted."""
         return self._window_tokens / max(1e-9, time.monotonic() - self._window_started)
 
+    def measured(self) -> tuple[float, float] | None:
+        """Loss and speed; None without an update in this window."""
+        return (self.loss, self.tokens_per_second) if self._window_tokens else None
+
     def reset_window(self) -> None:
         """Start a new window, for the next line of the log."""
         self._progress.window_nll_sum, self._progress.window_tokens = 0.0, 0
@@ -79,6 +83,15 @@ class Reporter:
         self._first_step = state.progress.step
         self._started = time.monotonic()
         self._n_largest = 0
+        self._last: tuple[float, float] | None = None
+
+    @property
+    def last_loss_and_speed(self) -> tuple[float, float] | None:
+        """Training loss and tokens a second of the last record, or of the updates so far.
+
+        None where this process has made no update.
+        """
+        return self._last or self._meter.measured()
 
     def count_update(self, group: Sequence[Batch], result: StepResult) -> None:
         """Count an update; it changes the progress and writes nothing."""
@@ -96,10 +109,11 @@ class Reporter:
         if n_updates == _RELEASE_EVERY:
             self._say_memory()
         if self._state.progress.step % self._train.log_every == 0:
+            loss, speed = self._last = self._meter.loss, self._meter.tokens_per_second
             measured: Record = {
-                "loss": self._meter.loss,
+                "loss": loss,
                 "grad_norm": result.grad_norm,
-                "tokens_per_second": self._meter.tokens_per_second,
+                "tokens_per_second": speed,
             }
             self._meter.reset_window()  # first: a record that cannot be written is still counted
             self._record("train", measured)

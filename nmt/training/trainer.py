@@ -73,6 +73,11 @@ class Trainer:
         """Why the run is over, or None."""
         return end_reason(self.config, self.state.progress)
 
+    @property
+    def last_loss_and_speed(self) -> tuple[float, float] | None:
+        """See Reporter."""
+        return self._reporter.last_loss_and_speed
+
     def _fit(self, interrupted: Callable[[], bool]) -> str | None:
         self.state.model.train()
         progress = self.state.progress

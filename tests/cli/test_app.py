@@ -20,7 +20,7 @@ from nmt.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    *("train", "translate", "eval", "attention", "lab", "bench", "doctor"),
+    *("train", "translate", "eval", "attention", "curve", "lab", "bench", "doctor"),
     *("corpus", "vocab", "config"),
 )
 

@@ -130,6 +130,30 @@ def test_results_on_stdout_and_the_rest_on_stderr_without_a_bar(folder: Path) ->
     assert "\x1b" not in err
 
 
+def test_its_last_line_has_the_last_recorded_loss_and_its_curve_can_be_drawn(folder: Path) -> None:
+    _, err = _nmt(folder, "train", "toy.yaml").communicate()
+    text = (folder / "runs/toy/metrics.jsonl").read_text(encoding="utf-8")
+    last = [r for r in map(json.loads, text.splitlines()) if r["type"] == "train"][-1]
+    end = f"last training loss {last['loss']:.3f}, {last['tokens_per_second']:,.0f} tokens/s\n"
+    assert err.endswith(end)
+    out, err = _nmt(folder, "curve", "--run", "runs/toy").communicate()
+    assert (out, err) == ("curve.png\n", "")
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+    own = "runs/toy/metrics.jsonl"
+    assert (
+        "metrics.jsonl" in _nmt(folder, "curve", "--run", "runs/toy", "--out", own).communicate()[1]
+    )
+    assert (folder / own).read_text(encoding="utf-8") == text
+
+
+def test_a_run_too_short_for_a_record_says_its_loss(folder: Path) -> None:
+    command = ("train", "toy.yaml", "--set", "train.log_every=50", "--steps", "3")
+    _, err = _nmt(folder, *command).communicate()
+    assert "; last training loss " in err.splitlines()[-1]
+    _, err = _nmt(folder, *command).communicate()  # nothing is left to do
+    assert "training loss" not in err.splitlines()[-1]
+
+
 def test_quiet_says_nothing_but_the_run(folder: Path) -> None:
     out, err = _nmt(
         folder, "train", "--config", "toy.yaml", "--quiet", "--steps", "1"

@@ -185,16 +185,40 @@ class Attention(nn.Module, abc.ABC):
         `annotations` are what the keys are computed from, one for each of the memory's values; by
         default the values themselves.
         """
-        past = None
-        if self.coverage is not None:
-            past = memory.values.new_zeros(memory.values.shape[:2])
+        annotations = memory.values if annotations is None else annotations
+        return self._state(annotations, memory.values, memory.keep)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q H"],
+        keys: Float[Tensor, "B S M"],
+        values: Float[Tensor, "B S C"],
+        keep: Bool[Tensor, "B S"] | None = None,
+    ) -> AttentionOutput:
+        """f(q, (k_1, v_1), ...) = sum_i softmax_i(score(q, k_i)) v_i, outside of any model.
+
+        The kind's own projection is applied to `keys`. `keep` True = may be attended; None: all
+        positions.
+        """
+        if keep is None:
+            keep = keys.new_ones(keys.shape[:2], dtype=torch.bool)
+        output: AttentionOutput = self(query, self._state(keys, values, keep))
+        return output
+
+    def _state(
+        self,
+        annotations: Float[Tensor, "B S A"],
+        values: Float[Tensor, "B S C"],
+        keep: Bool[Tensor, "B S"],
+    ) -> AttentionState:
+        """The state before the first query, with keys computed from the annotations."""
         return AttentionState(
-            keys=self.project(memory.values if annotations is None else annotations),
-            values=self.carry(memory.values),
-            keep=memory.keep,
-            queries=torch.zeros(len(memory.keep), dtype=torch.long, device=memory.keep.device),
-            past=past,
-            soft=self.weighting.draw_soft(memory.keep),
+            keys=self.project(annotations),
+            values=self.carry(values),
+            keep=keep,
+            queries=torch.zeros(len(keep), dtype=torch.long, device=keep.device),
+            past=None if self.coverage is None else values.new_zeros(keep.shape),
+            soft=self.weighting.draw_soft(keep),
         )
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:

@@ -51,6 +51,7 @@ class RNNDecoder(nn.Module):
         section, cell = config.decoder, CELLS[config.decoder.cell]
         self.embedding = PieceEmbedding(vocab_size, embedding)
         self.dropout = nn.Dropout(config.dropout)
+        self.layer_dropout = nn.Dropout(config.dropout_between_layers)
         self.backend: BackendName = config.backend
         self.initial = InitialState(
             section.initial_state, memory_size, hidden, layers, has_cell=section.cell == "lstm"
@@ -190,7 +191,7 @@ class RNNDecoder(nn.Module):
         states: list[CellState] = []
         for i, layer in enumerate([self.cell, *self.upper]):
             if i > 0:
-                gates = layer.input_gates(self.dropout(states[-1][0]))
+                gates = layer.input_gates(self.layer_dropout(states[-1][0]))
             cell = None if state.cell is None else state.cell[:, i]
             states.append(layer(gates, (state.hidden[:, i], cell)))
         hidden, cells = zip(*states, strict=True)

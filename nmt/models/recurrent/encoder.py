@@ -129,7 +129,7 @@ class RNNEncoder(nn.Module):
             shared.embedding,
             config.hidden or shared.hidden,
             shared.layers,
-            shared.dropout,
+            shared.dropout_between_layers,
             config.bidirectional,
             shared.backend,
         )

@@ -70,6 +70,12 @@ class RecurrentConfig(Config):
         description="share of units dropped in embeddings, annotations, between layers and "
         "before the vocabulary",
     )
+    layer_dropout: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="share of units dropped between layers alone; unset: dropout",
+    )
     attention: AttentionConfig = Field(
         default=AdditiveConfig(), description="how a decoder step scores the annotations"
     )
@@ -82,3 +88,8 @@ class RecurrentConfig(Config):
         "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)",
     )
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
+
+    @property
+    def dropout_between_layers(self) -> float:
+        """The share of units dropped between layers."""
+        return self.dropout if self.layer_dropout is None else self.layer_dropout

@@ -104,6 +104,16 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(model(*args).logits, model(*args).logits)
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+def test_layer_dropout_acts_between_layers_alone(layers: int) -> None:
+    model = _model(layers=layers, dropout=0.0, layer_dropout=0.5).train()
+    args = torch.tensor([[5, 6]]), torch.ones(1, 2, dtype=torch.bool), torch.tensor([[2, 5]])
+    assert torch.equal(model(*args).logits, model(*args).logits) == (layers == 1)
+    memory = model.encode(*args[:2])
+    steps = [model.step(args[2][:, 0], model.init_state(memory)).logits for _ in range(2)]
+    assert torch.equal(*steps) == (layers == 1)
+
+
 def test_tied_embeddings_are_one_table() -> None:
     readout = {"kind": "deep", "size": 5, "activation": "tanh"}
     tied = _model(tie_embeddings="all", decoder={"kind": "bahdanau", "readout": readout})

@@ -1,0 +1,263 @@
+"""Heads that look near and heads that look far: self-attention with one head and with several.
+
+Each position must look at one near and at one far card (nmt/lab/cards.py). With one head a single
+softmax serves both, and the sum of what it looks at does not say what came from where; several
+heads can each look at one card (arXiv 1706.03762, section 3.2.2).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor
+
+from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, self_attention, train
+from nmt.lab.costs import one_thread
+from nmt.lab.experiment import Experiment, Result, some
+from nmt.lab.figure import CYCLE, GREY, heat, new_figure
+from nmt.lab.numbers import columns
+from nmt.settings.base import conflict_error
+
+QUESTIONS = ("near", "far")
+_TEST_SEQUENCES = 256
+_MOST_MAPS = 4
+
+
+class HeadsOptions(CardOptions):
+    """The numbers of heads, the task, the encoder and its training."""
+
+    heads: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+        default=(1, 2, 4, 8), description="numbers of heads to compare; each must divide `size`"
+    )
+    _none_missing = field_validator("heads")(some)
+
+    @model_validator(mode="after")
+    def _heads_agree(self) -> "HeadsOptions":
+        conflicts = [
+            ("heads", f"got {n}, allowed: divisors of size ({self.size})")
+            for n in self.heads
+            if self.size % n
+        ]
+        if conflicts:
+            raise conflict_error(conflicts)
+        return self
+
+    @property
+    def shown(self) -> int:
+        """The number of heads whose maps are drawn: the greatest that fits the picture."""
+        return max((n for n in self.heads if n <= _MOST_MAPS), default=min(self.heads))
+
+
+MEASURES = {
+    "distance": "mean distance",
+    "entropy": "entropy, nats",
+    "weight_before": "on the card before",
+    "weight_twin": "on the twin",
+}
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A trained encoder with N heads, those that look nearest first.
+
+    `loss` (nats) and `right` are by question. `measures` are means over all positions: of the
+    distance in positions, the entropy in nats, and two weights. `disagreement` of two heads is
+    half the sum of the differences of their weights: 0 alike, 1 nowhere in common. `weights` are
+    those over the first test sequence.
+    """
+
+    parameters: int
+    loss: npt.NDArray[np.float64]
+    right: npt.NDArray[np.float64]
+    measures: dict[str, npt.NDArray[np.float64]]
+    disagreement: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
+
+    @property
+    def mean_disagreement(self) -> float:
+        """Over all pairs of different heads; 0 where there is one head."""
+        n = len(self.disagreement)
+        return float(self.disagreement.sum()) / max(1, n * (n - 1))
+
+
+@dataclass(frozen=True)
+class HeadsResult(Result):
+    """Every encoder by its number of heads, and the first test sequence."""
+
+    options: HeadsOptions
+    encoders: dict[int, Heads]
+    cards: list[str]
+    twin_distance: float
+
+    @property
+    def equal_distance(self) -> float:
+        """The mean distance of weights that are all alike: (n^2 - 1) / 3n."""
+        n = len(self.cards)
+        return (n * n - 1) / (3 * n)
+
+    def numbers(self) -> dict[str, object]:
+        """See Result.numbers."""
+        found: dict[str, object] = {
+            "distance_of_twins": self.twin_distance,
+            "distance_of_equal_weights": self.equal_distance,
+            "loss_of_a_guess": math.log(self.options.digits),
+        }
+        for n, each in self.encoders.items():
+            found[f"heads_{n}"] = {
+                "parameters": each.parameters,
+                **{f"{name}_loss": each.loss[i] for i, name in enumerate(QUESTIONS)},
+                **{f"{name}_right": each.right[i] for i, name in enumerate(QUESTIONS)},
+                "disagreement": each.mean_disagreement,
+                **each.measures,
+            }
+        return found
+
+    def summary(self) -> list[str]:
+        """See Result.summary."""
+        rows = [("heads", "near loss", "right", "far loss", "right", "disagreement")]
+        for n, each in self.encoders.items():
+            (near, far), (near_right, far_right) = each.loss, each.right
+            cells = f"{near:.3f}", f"{near_right:.1%}", f"{far:.3f}", f"{far_right:.1%}"
+            rows.append((f"{n}", *cells, f"{each.mean_disagreement:.2f}"))
+        table = [("head", *MEASURES.values())]
+        for n, each in self.encoders.items():
+            for head, row in enumerate(zip(*each.measures.values(), strict=True), start=1):
+                table.append((f"{head} of {n}", *(f"{number:.2f}" for number in row)))
+        distances = (
+            f"(distances: a twin {self.twin_distance:.1f}, equal weights {self.equal_distance:.1f};"
+            f" a guess has a loss of {math.log(self.options.digits):.2f})"
+        )
+        return [*columns(rows), "", *columns(table), "", distances]
+
+
+def run(options: HeadsOptions) -> HeadsResult:
+    """Train an encoder with each number of heads on the same sequences, and measure its heads."""
+    test = draw_cards(_TEST_SEQUENCES, options, torch.Generator().manual_seed(options.seed))
+    with one_thread():
+        encoders = {n: _measure(train(n, options), test) for n in options.heads}
+    names = [f"{chr(ord('a') + i // options.digits)}{i % options.digits}" for i in test.ids[0]]
+    return HeadsResult(options, encoders, names, float(_distances(test).mean()))
+
+
+def _distances(cards: Cards) -> Float[Tensor, "B n"]:
+    return (cards.twins - torch.arange(cards.twins.shape[1])).abs().double()
+
+
+@torch.inference_mode()
+def _measure(model: CardReader, test: Cards) -> Heads:
+    """The answers of the model to the test sequences, and its heads, sorted by distance."""
+    right = model(test.ids).argmax(dim=-1) == test.answers
+    weights = self_attention(model.encoder, test.ids).double()
+    measures = measure(weights, test.twins)
+    order = np.argsort(measures["distance"], kind="stable")
+    weights = weights[:, order]
+    gaps = (weights[:, :, None] - weights[:, None]).abs().sum(dim=-1) / 2
+    return Heads(
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        loss=losses(model, test).double().numpy(),
+        right=right.double().mean(dim=(0, 1)).numpy(),
+        measures={name: found[order] for name, found in measures.items()},
+        disagreement=gaps.mean(dim=(0, 3)).numpy(),
+        weights=weights[0].numpy(),
+    )
+
+
+def measure(
+    weights: Float[Tensor, "B N n n"], twins: Int[Tensor, "B n"]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """MEASURES of each head, (N,): means over the sequences and their positions."""
+    places = torch.arange(weights.shape[-1])
+    before = (places - 1).clamp(min=0).expand_as(twins)
+
+    def on(targets: Int[Tensor, "B n"]) -> Float[Tensor, "B N n"]:
+        index = targets[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
+        return weights.gather(-1, index).squeeze(-1)
+
+    found = {
+        "distance": (weights * (places[:, None] - places).abs()).sum(dim=-1),
+        "entropy": -torch.xlogy(weights, weights).sum(dim=-1),
+        "weight_before": on(before),
+        "weight_twin": on(twins),
+    }
+    return {name: values.mean(dim=(0, 2)).numpy() for name, values in found.items()}
+
+
+def draw(result: HeadsResult) -> Figure:
+    """Loss by the number of heads, every head by distance and entropy, the shown heads' maps."""
+    figure = new_figure(10.6, 6.9)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05]).flat
+    loss, heads, pairs = above.subplots(1, 3, width_ratios=[1, 1.5, 0.9])
+    _draw_losses(loss, result)
+    _draw_heads(heads, result)
+    shown = result.encoders[result.options.shown]
+    image = heat(pairs, shown.disagreement, 1.0)
+    numbers = [str(i + 1) for i in range(len(shown.disagreement))]
+    pairs.set_xticks(range(len(numbers)), numbers)
+    pairs.set_yticks(range(len(numbers)), numbers)
+    pairs.set(title=f"Disagreement, {result.options.shown} heads", xlabel="head", ylabel="head")
+    above.colorbar(image, ax=pairs, label="share of the weights")
+    _draw_maps(below, result, shown)
+    return figure
+
+
+def _draw_losses(axes: Axes, result: HeadsResult) -> None:
+    places = [str(n) for n in result.encoders]
+    for i, (name, colour) in enumerate(zip(QUESTIONS, CYCLE, strict=False)):
+        values = [each.loss[i] for each in result.encoders.values()]
+        axes.plot(places, values, "o-", color=colour, label=name)
+    guess = math.log(result.options.digits)
+    axes.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
+    axes.text(len(places) - 1, guess, "a guess", ha="right", va="bottom", fontsize=8)
+    axes.set(title="Loss, nats per answer", xlabel="heads, at equal size", ylim=(0, 1.12 * guess))
+    axes.legend(title="question")
+
+
+def _draw_heads(axes: Axes, result: HeadsResult) -> None:
+    for (n, each), colour, mark in zip(
+        result.encoders.items(), CYCLE * 5, "os^D" * 5, strict=False
+    ):
+        found = each.measures
+        axes.plot(found["distance"], found["entropy"], mark, color=colour, alpha=0.85, label=f"{n}")
+    top = 1.12 * math.log(len(result.cards))
+    marks = {
+        "card before": 1.0,
+        "twin": result.twin_distance,
+        "equal weights": result.equal_distance,
+    }
+    for name, distance in marks.items():
+        axes.axvline(distance, color=GREY, linestyle=":", linewidth=1.2)
+        axes.text(distance, top, f" {name}", va="top", fontsize=8, color="0.3")
+    axes.set(title="Every head", xlabel="mean distance, positions", ylabel="entropy, nats")
+    axes.set(xlim=(0, None), ylim=(0, top))
+    axes.legend(title="heads", loc="lower center")
+
+
+def _draw_maps(figure: SubFigure, result: HeadsResult, shown: Heads) -> None:
+    """Maps of the encoder with the fewest heads, and of the shown one, over one sequence."""
+    fewest = result.encoders[min(result.encoders)]
+    maps = [
+        (f"head {i + 1} of {len(each.weights)}", weights)
+        for each in ([shown] if fewest is shown else [fewest, shown])
+        for i, weights in enumerate(each.weights)
+    ]
+    panels = np.ravel(figure.subplots(1, len(maps), squeeze=False, sharey=True))
+    places = range(len(result.cards))
+    for axes, (title, weights) in zip(panels, maps, strict=True):
+        image = heat(axes, weights, 1.0)
+        axes.set_xticks(places, result.cards, rotation=90, fontsize=6.5)
+        axes.set_title(title)
+        axes.tick_params(length=0)
+    panels[0].set_yticks(places, result.cards, fontsize=6.5)
+    panels[0].set_ylabel("a card")
+    figure.supxlabel("looks at these cards of the sequence", fontsize="medium")
+    figure.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
+
+
+EXPERIMENT = Experiment(HeadsOptions, run, draw)

@@ -1,0 +1,81 @@
+"""The learning curve of a run: loss, perplexity and BLEU over updates, as a picture."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from nmt.errors import CheckpointError
+from nmt.storage.bounded import stay_inside
+from nmt.training.log import MetricsLine, read_metrics
+
+_TRAINING, _VALIDATION = "#2a6fbb", "#d9772b"
+_PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000)
+_GREATEST = 1e6  # no loss and no BLEU of a training; an altered file may say more
+_TICK_GAP = 0.06  # of the height, between two perplexities
+_HEIGHT_INCHES, _PANEL_INCHES = 3.4, 4.6
+
+
+def draw_curve(run: Path) -> Figure:
+    """Training and validation loss in nats per target token, and the BLEU of the validations.
+
+    Perplexity is the right-hand scale of the loss. Without validations there is no second panel.
+    Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
+    """
+    metrics = run / "metrics.jsonl"
+    stay_inside(metrics, run, CheckpointError)
+    lines = list(read_metrics(metrics))
+    training, validation = (_points(lines, kind, "loss") for kind in ("train", "valid"))
+    bleu = _points(lines, "valid", "bleu")
+    if not len(training):
+        raise CheckpointError(f"{metrics}: no training loss yet; train the run further")
+    n_panels = 2 if len(bleu) else 1
+    figure = Figure(figsize=(_PANEL_INCHES * n_panels, _HEIGHT_INCHES), layout="constrained")
+    FigureCanvasAgg(figure)
+    first, *others = np.ravel(figure.subplots(1, n_panels, squeeze=False))
+    first.plot(*training.T, color=_TRAINING, linewidth=1.3, label="training")
+    if len(validation):
+        first.plot(*validation.T, ".-", color=_VALIDATION, linewidth=1.3, label="validation")
+    first.set(title="Loss in nats per target token; right: perplexity", ylim=(0, None))
+    first.legend(frameon=False)
+    _add_perplexity(first)
+    for axes in others:
+        best = bleu[bleu[:, 1].argmax()]
+        axes.plot(*bleu.T, ".-", color=_VALIDATION, linewidth=1.3)
+        axes.plot(*best, "o", color=_VALIDATION)
+        axes.set(title=f"BLEU of validations, best {best[1]:.2f}", ylim=(0, None))
+    for axes in (first, *others):
+        axes.set(xlabel="updates", xlim=(0, None))
+        axes.spines["top"].set_visible(False)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    return figure
+
+
+def _points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np.float64]:
+    """Update and value of each record of one kind that has the value, (n, 2)."""
+    points = [
+        (line.step, value)
+        for line in lines
+        if line.kind == kind
+        and isinstance(value := line.record.get(name), float)
+        and 0 <= value < _GREATEST
+    ]
+    return np.array(points, dtype=np.float64).reshape(-1, 2)
+
+
+def _add_perplexity(axes: Axes) -> None:
+    """A scale at the right: the exponential of the loss."""
+    right, top = axes.twinx(), axes.get_ylim()[1]
+    heights: list[float] = []
+    for perplexity in _PERPLEXITIES:
+        height = math.log(perplexity)
+        if height <= top and (not heights or height - heights[-1] > _TICK_GAP * top):
+            heights.append(height)
+    right.set_ylim(0, top)
+    right.set_yticks(heights, [f"{math.exp(height):,.6g}" for height in heights])
+    right.spines["top"].set_visible(False)
