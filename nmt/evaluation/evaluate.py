@@ -120,7 +120,7 @@ def score_translations(
     if compared.n_not_nfc or compared.n_refs_not_nfc:
         for name, own in scores.items():
             scores[name] = replace(own, signature=f"{own.signature}|unicode:nfc")
-    by_length: tuple[LengthBucket, ...] = ()
+    by_length: tuple[Bucket, ...] = ()
     if "bleu" in scoring.metrics:
         by_length = bleu_by_length(hyps, compared.examples, tokenize=tokenize)
     return Evaluation(compared, scores, by_length)
