@@ -22,6 +22,22 @@ Options = Annotated[
     bool, typer.Option("--options", help="List the experiment's options, with their defaults.")
 ]
 List = Annotated[bool, typer.Option("--list", help="List the experiments.")]
+Images = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="captions: your image files, to train on.")
+]
+Captions = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="captions: their lines of image<TAB>caption.")
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="captions: the CNN's weights (safetensors), or random."),
+]
+Model = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="captions: where the trained model is kept.")
+]
+Image = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="captions: an image for the kept model.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of the summary.")]
 
 
@@ -33,6 +49,11 @@ def lab(
     options: Options = False,
     list_: List = False,
     json_: Json = False,
+    images: Images = None,
+    captions: Captions = None,
+    weights: Weights = None,
+    model: Model = None,
+    image: Image = None,
 ) -> None:
     """Run a small experiment on attention; write its results as numbers and as a picture.
 
@@ -49,7 +70,9 @@ def lab(
     if options:
         typer.echo("\n".join(describe_options(name)))
         return
-    report = perform(name, [*(set_ or ()), *overrides_of("", {"seed": seed})], out)
+    keys = {"seed": seed, "images": images, "captions": captions, "weights": weights}
+    flags = overrides_of("", {**keys, "model": model, "image": image})
+    report = perform(name, [*(set_ or ()), *flags], out)
     if json_:
         typer.echo(report.json)
     else:

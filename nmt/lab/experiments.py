@@ -17,6 +17,7 @@ EXPERIMENTS = {
     "hard-soft": "one trained model decoded with soft, sampled and argmax attention",
     "scaling": "why scores are divided by the square root of d, and which attention needs it",
     "captions": "pictures captioned in two languages by the decoder that translates",
+    "curves": "measured curves told in words by the decoder that translates",
 }
 """Name to description; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
 
