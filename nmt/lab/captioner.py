@@ -50,15 +50,18 @@ class Features(BatchFirst):
 
 
 class FeatureEncoder(nn.Module):
-    """annotation = ReLU(W LayerNorm(feature) + b); their mean starts the decoder, as in Xu et al.
+    """annotation = ReLU(W feature + b); their mean starts the decoder, as in Xu et al.
 
-    Features of any scale will do: the normalisation (arXiv 1607.06450) is of each place alone.
+    `normalise` applies layer normalisation (arXiv 1607.06450) to each feature vector first: for
+    features of an unknown scale, such as a network's. It removes the length of a vector.
     """
 
-    def __init__(self, feature_size: int, size: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self, feature_size: int, size: int, dropout: float = 0.0, normalise: bool = False
+    ) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.LayerNorm(feature_size),
+            nn.LayerNorm(feature_size) if normalise else nn.Identity(),
             nn.Linear(feature_size, size),
             nn.ReLU(),
             nn.Dropout(dropout),

@@ -214,7 +214,7 @@ def _train(
         if update % every and update != options.updates:
             continue
         found.append(_validate(captioner, cache, valid, update))
-        if _rank(found[-1]) >= max(map(_rank, found)):
+        if found[-1] == max(found, key=_rank):  # the first of equals
             best = {name: v.clone() for name, v in captioner.model.state_dict().items()}
     captioner.model.load_state_dict(best)
     return found
