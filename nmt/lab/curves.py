@@ -8,17 +8,14 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from pydantic import Field
-from torch import Tensor
 
 from nmt.decoding.search import SearchConfig
 from nmt.lab.captioner import (
@@ -30,38 +27,28 @@ from nmt.lab.captioner import (
     describe,
     train,
 )
+from nmt.lab.curve_stories import (
+    PIECES,
+    POSITION,
+    STRIDE,
+    VOCAB,
+    WINDOW,
+    Curve,
+    Story,
+    draw_curve,
+    features_of,
+    places_of,
+    split,
+)
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.lab.figure import BLUE, GREY, heat, new_figure
 from nmt.lab.numbers import columns
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.rnn_config import RecurrentConfig
-from nmt.models.transformer.positions import sinusoids
-from nmt.text.vocabulary import BOS_ID, EOS_ID, Vocab
+from nmt.text.vocabulary import BOS_ID, EOS_ID
 
-_WINDOW, _STRIDE = 8, 4  # samples of a place, and between the starts of two places
-_POSITION = 16  # numbers that say where the window is
-_SAMPLES = (16, 32)  # of a piece, at least and at most
-_PIECES = 4  # of a curve, at most
-_HELD_OUT = 6  # every sixth sequence of kinds
-_SLOPES = {"slowly": (0.02, 0.035), "steeply": (0.07, 0.11)}  # a sample, in units of the curve
-_SWING = (0.25, 0.45)  # amplitude of an oscillation
-_PERIOD = (6.0, 9.0)  # of an oscillation, in samples
 _DRAWN = 3
-
-KINDS = {
-    "rises slowly": ("rises", "slowly"),
-    "rises steeply": ("rises", "steeply"),
-    "falls slowly": ("falls", "slowly"),
-    "falls steeply": ("falls", "steeply"),
-    "stays level": ("stays", "level"),
-    "oscillates": ("oscillates",),
-}
-_JOINT = "then"
-_VOCAB = Vocab.of([_JOINT, *sorted({word for words in KINDS.values() for word in words})])
-
-Story = tuple[str, ...]
-"""The kinds of a curve's pieces, in order; neighbours differ."""
 
 
 class CurvesOptions(Options):
@@ -79,82 +66,6 @@ class CurvesOptions(Options):
     noise: float = Field(default=0.03, ge=0, description="added to each sample, standard deviation")
     asked: int = Field(default=600, ge=1, description="curves told in the test")
     beam: int = Field(default=1, ge=1, description="hypotheses kept in search; 1 is greedy")
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A curve: its samples, with noise, and the number of the piece that each belongs to."""
-
-    story: Story
-    samples: npt.NDArray[np.float32]
-    pieces: npt.NDArray[np.int64]
-
-    @property
-    def words(self) -> list[str]:
-        """The one right sentence."""
-        joined: list[str] = []
-        for kind in self.story:
-            joined += [*([_JOINT] if joined else []), *KINDS[kind]]
-        return joined
-
-    @property
-    def meant(self) -> list[int | None]:
-        """The piece that each word describes; None for the word between two pieces."""
-        pieces: list[int | None] = []
-        for number, kind in enumerate(self.story):
-            pieces += [*([None] if pieces else []), *[number] * len(KINDS[kind])]
-        return pieces
-
-
-def draw_curve(story: Story, noise: float, chance: np.random.Generator) -> Curve:
-    """A curve of these pieces, each of a random length, slope and phase; it has no jumps."""
-    height, parts, pieces = 0.0, [], []
-    for number, kind in enumerate(story):
-        n = int(chance.integers(_SAMPLES[0], _SAMPLES[1] + 1))
-        steps = np.arange(1, n + 1)
-        verb, *manner = KINDS[kind]
-        if verb == "oscillates":
-            period = chance.uniform(*_PERIOD)
-            part = height + chance.uniform(*_SWING) * np.sin(2 * np.pi * steps / period)
-        else:
-            sign = {"rises": 1.0, "falls": -1.0, "stays": 0.0}[verb]
-            part = height + sign * chance.uniform(*_SLOPES.get(manner[0], (0.0, 0.0))) * steps
-        height = float(part[-1])
-        parts.append(part)
-        pieces += [number] * n
-    samples = np.concatenate(parts)
-    samples = samples - samples.mean() + chance.normal(0, noise, len(samples))
-    return Curve(story, samples.astype(np.float32), np.array(pieces))
-
-
-def features_of(curve: Curve) -> Float[Tensor, "S D"]:
-    """A row for each window: its samples less their mean, and its position in sinusoids."""
-    windows = torch.from_numpy(curve.samples).unfold(0, _WINDOW, _STRIDE)
-    centred = windows - windows.mean(dim=1, keepdim=True)
-    return torch.cat([centred, sinusoids(len(windows), _POSITION).float()], dim=1)
-
-
-def places_of(curve: Curve) -> Bool[np.ndarray, "N S"]:
-    """For each piece, the windows whose middle lies in it."""
-    n_places = (len(curve.samples) - _WINDOW) // _STRIDE + 1
-    middles = curve.pieces[np.arange(n_places) * _STRIDE + _WINDOW // 2]
-    return middles == np.arange(len(curve.story))[:, None]
-
-
-def split(chance: random.Random) -> tuple[list[Story], list[Story]]:
-    """All stories of one to four pieces: those of training, and every sixth, kept for the test.
-
-    A story of one piece is never kept for the test.
-    """
-    stories = [
-        story
-        for n in range(1, _PIECES + 1)
-        for story in product(KINDS, repeat=n)
-        if all(one != other for one, other in pairwise(story))
-    ]
-    longer = [story for story in stories if len(story) > 1]
-    held_out = set(chance.sample(longer, len(longer) // _HELD_OUT))
-    return [story for story in stories if story not in held_out], sorted(held_out)
 
 
 @dataclass(frozen=True)
@@ -211,7 +122,7 @@ class CurvesResult(Result):
     def right(self) -> dict[int, tuple[int, float]]:
         """For each number of pieces, how many curves there are, and the share told right."""
         found: dict[int, tuple[int, float]] = {}
-        for n in range(1, _PIECES + 1):
+        for n in range(1, PIECES + 1):
             right = [each.right for each in self.told if len(each.curve.story) == n]
             if right:
                 found[n] = len(right), float(np.mean(right))
@@ -271,11 +182,11 @@ def run(options: CurvesOptions) -> CurvesResult:
         attention=options.attention,
     )
     with seeded(options.seed):
-        encoder = FeatureEncoder(_WINDOW + _POSITION, options.annotation)
-        model = Captioner(encoder, config, options.annotation, len(_VOCAB))
+        encoder = FeatureEncoder(WINDOW + POSITION, options.annotation)
+        model = Captioner(encoder, config, options.annotation, len(VOCAB))
         started = time.perf_counter()
         batches = _batches(seen, options)
-        losses = list(train(model, batches, options.updates, options.lr, len(_VOCAB)))
+        losses = list(train(model, batches, options.updates, options.lr, len(VOCAB)))
     seconds = time.perf_counter() - started
     chance = np.random.default_rng([options.seed, 1])
     chosen = [unseen[i] for i in chance.integers(0, len(unseen), options.asked)]
@@ -297,23 +208,23 @@ def _batches(stories: Sequence[Story], options: CurvesOptions) -> Iterator[Capti
         by_pieces.setdefault(len(story), []).append(story)
     while True:
         curves = []
-        for n in chance.integers(1, _PIECES + 1, options.batch):
+        for n in chance.integers(1, PIECES + 1, options.batch):
             story = by_pieces[int(n)][chance.integers(len(by_pieces[int(n)]))]
             curves.append(draw_curve(story, options.noise, chance))
-        ids = [[BOS_ID, *map(_VOCAB.id_of, curve.words), EOS_ID] for curve in curves]
+        ids = [[BOS_ID, *map(VOCAB.id_of, curve.words), EOS_ID] for curve in curves]
         features = Features.padded([features_of(curve) for curve in curves])
         yield CaptionBatch.of(features, range(len(curves)), ids)
 
 
 def _tell(model: Captioner, curves: Sequence[Curve], beam: int) -> list[Told]:
-    config = SearchConfig(beam=beam, max_length_factor=0, max_length_extra=4 * _PIECES)
+    config = SearchConfig(beam=beam, max_length_factor=0, max_length_extra=4 * PIECES)
     memory = annotate(model, Features.padded([features_of(curve) for curve in curves]))
     first_ids = torch.full((len(curves),), BOS_ID)
     told = []
     for curve, found in zip(
-        curves, describe(model, memory, first_ids, config, len(_VOCAB)), strict=True
+        curves, describe(model, memory, first_ids, config, len(VOCAB)), strict=True
     ):
-        said = tuple(_VOCAB.piece_of(id_) for id_ in found.ids if id_ != EOS_ID)
+        said = tuple(VOCAB.piece_of(id_) for id_ in found.ids if id_ != EOS_ID)
         n_places = places_of(curve).shape[1]
         told.append(Told(curve, said, found.attention[:, :n_places]))
     return told
@@ -353,8 +264,8 @@ def _draw_looks(axes: Axes, told: Told, greatest: float) -> AxesImage:
     """A row for each word, a column for each place, under the samples that the place holds."""
     table = told.attention[: len(told.said)]
     image = heat(axes, table, top=greatest)
-    left = (_WINDOW - _STRIDE) / 2
-    image.set_extent((left, left + _STRIDE * table.shape[1], len(table) - 0.5, -0.5))
+    left = (WINDOW - STRIDE) / 2
+    image.set_extent((left, left + STRIDE * table.shape[1], len(table) - 0.5, -0.5))
     for edge in np.flatnonzero(np.diff(told.curve.pieces)):
         axes.axvline(edge + 0.5, color=GREY, linewidth=0.7, linestyle=":")
     axes.set_yticks(range(len(told.said)), told.said)

@@ -7,19 +7,8 @@ import pytest
 import torch
 
 from nmt.lab.captioner import FeatureEncoder, Features
-from nmt.lab.curves import (
-    KINDS,
-    Curve,
-    CurvesOptions,
-    Told,
-    draw,
-    draw_curve,
-    features_of,
-    look,
-    places_of,
-    run,
-    split,
-)
+from nmt.lab.curve_stories import KINDS, Curve, draw_curve, features_of, places_of, split
+from nmt.lab.curves import CurvesOptions, Told, draw, look, run
 
 
 def curve_of(*story: str, noise: float = 0.0) -> Curve:
