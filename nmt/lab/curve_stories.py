@@ -94,7 +94,8 @@ def places_of(curve: Curve) -> Bool[np.ndarray, "N S"]:
     """For each piece, the windows whose middle lies in it."""
     n_places = (len(curve.samples) - WINDOW) // STRIDE + 1
     middles = curve.pieces[np.arange(n_places) * STRIDE + WINDOW // 2]
-    return middles == np.arange(len(curve.story))[:, None]
+    at: npt.NDArray[np.bool_] = middles == np.arange(len(curve.story))[:, None]
+    return at
 
 
 def split(chance: random.Random) -> tuple[list[Story], list[Story]]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import safetensors.torch
 import torch
 from jaxtyping import Float
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor, nn
 
 from nmt.errors import ConfigError, DataError
@@ -46,8 +46,8 @@ class CNN(nn.Module):
         children = OrderedDict(_torchvision_model(name).named_children())
         for head in _head_of(name):
             del children[head]
-        if name.startswith("vgg"):
-            children["features"] = children["features"][:-1]
+        if isinstance(features := children.get("features"), nn.Sequential):
+            children["features"] = features[:-1]
         self.name = name
         self.side = side
         self.layers = nn.Sequential(children)
@@ -64,7 +64,8 @@ class CNN(nn.Module):
     @property
     def size(self) -> int:
         """D, the numbers of one place."""
-        return self([np.zeros((self.side, self.side, 3), np.uint8)]).shape[2]
+        features: Tensor = self([np.zeros((self.side, self.side, 3), np.uint8)])
+        return features.shape[2]
 
     def fingerprint(self) -> str:
         """A checksum of all that the features of an image depend on."""
@@ -119,7 +120,7 @@ def read_picture(path: Path, side: int) -> Picture:
         fitted = ImageOps.fit(upright, (side, side), Image.Resampling.BICUBIC)
     except FileNotFoundError:
         raise DataError(f"{path}: no such image") from None
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise DataError(f"{path}: not an image that can be read") from None
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombWarning) as error:
         raise DataError(f"{path}: not an image that can be read: {error}") from None
