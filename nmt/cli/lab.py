@@ -18,6 +18,22 @@ Options = Annotated[
     bool, Option("--options", help="List the experiment's options, with their defaults.")
 ]
 List = Annotated[bool, Option("--list", help="List the experiments.")]
+Images = Annotated[
+    Path | None, Option(metavar="FOLDER", help="captions: your image files, to train on.")
+]
+Captions = Annotated[
+    Path | None, Option(metavar="FILE", help="captions: their lines of image<TAB>caption.")
+]
+Weights = Annotated[
+    str | None,
+    Option(metavar="FILE", help="captions: the CNN's weights (safetensors), or random."),
+]
+Model = Annotated[
+    Path | None, Option(metavar="FOLDER", help="captions: where the trained model is kept.")
+]
+Image = Annotated[
+    Path | None, Option(metavar="FILE", help="captions: an image for the kept model.")
+]
 
 
 def lab(
@@ -28,6 +44,11 @@ def lab(
     options: Options = False,
     list_: List = False,
     json_: Json = False,
+    images: Images = None,
+    captions: Captions = None,
+    weights: Weights = None,
+    model: Model = None,
+    image: Image = None,
 ) -> None:
     """Run a small experiment on attention; write its results as numbers and as a picture.
 
@@ -44,7 +65,9 @@ def lab(
     if options:
         typer.echo("\n".join(describe_options(name)))
         return
-    report = perform(name, [*(set_ or ()), *overrides_of("", {"seed": seed})], out)
+    keys = {"seed": seed, "images": images, "captions": captions, "weights": weights}
+    flags = overrides_of("", {**keys, "model": model, "image": image})
+    report = perform(name, [*(set_ or ()), *flags], out)
     if json_:
         typer.echo(report.json)
     else:

@@ -2,7 +2,8 @@
 
 Pictures of coloured shapes are captioned in French and in English. The decoder is that of the
 translation models, unchanged: its memory holds the places of a picture in place of the words of a
-sentence. The test pictures show arrangements not seen in training (captioning/split.py).
+sentence. The test pictures show arrangements not seen in training (captioning/split.py). Given
+`images`, it is trained on image files instead (captioning/photographs.py).
 """
 
 import random
@@ -17,8 +18,15 @@ from matplotlib.figure import Figure
 
 from nmt.lab.captioning.examining import Answer, accuracy, ask, looks
 from nmt.lab.captioning.learning import learn
-from nmt.lab.captioning.model import Captioner
+from nmt.lab.captioning.model import drawn_captioner
 from nmt.lab.captioning.options import CaptionsOptions
+from nmt.lab.captioning.photographs import (
+    OwnImageResult,
+    TrainedResult,
+    caption_own_image,
+    draw_images,
+    train_on_images,
+)
 from nmt.lab.captioning.scenes import Arrangement
 from nmt.lab.captioning.split import split
 from nmt.lab.captioning.strip import LooksTable, draw_strips
@@ -134,12 +142,21 @@ def _tally(answers: Sequence[Answer]) -> dict[str, object]:
     return {"asked": len(answers) // len(LANGUAGES), **shares}
 
 
-def run(options: CaptionsOptions) -> CaptionsResult:
+def run(options: CaptionsOptions) -> Result:
+    """Caption drawn pictures, image files, or one image by a captioner that was kept."""
+    if options.image is not None:
+        return caption_own_image(options)
+    if options.images is not None:
+        return train_on_images(options)
+    return run_drawn(options)
+
+
+def run_drawn(options: CaptionsOptions) -> CaptionsResult:
     """Train a captioner on one part of the arrangements and test it on the others."""
     parts = split(random.Random(f"split {options.seed}"))
     lexicon = Lexicon()
     with seeded(options.seed):
-        model = Captioner(options, len(lexicon.vocab))
+        model = drawn_captioner(options, len(lexicon.vocab))
     started = time.perf_counter()
     with seeded(options.seed):  # only attention that samples draws from it
         losses = learn(model, parts.seen, options, lexicon)
@@ -162,8 +179,11 @@ def _some(arrangements: Sequence[Arrangement], most: int, rng: random.Random) ->
     return rng.sample(list(arrangements), min(most, len(arrangements)))
 
 
-def draw(result: CaptionsResult) -> Figure:
-    """Draw the attention at every word, for one unseen picture of each sort."""
+def draw(result: Result) -> Figure:
+    """Draw the attention at every word; of drawn pictures, for one unseen one of each sort."""
+    if isinstance(result, TrainedResult | OwnImageResult):
+        return draw_images(result)
+    assert isinstance(result, CaptionsResult)
     pairs = list(zip(*(_in(result.unseen, language) for language in LANGUAGES), strict=True))
     shown = []
     for relation in _STRIPS:

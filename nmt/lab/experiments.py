@@ -19,6 +19,7 @@ EXPERIMENTS = {
     "key-size": "additive against dot products over the size of keys, after training",
     "heads": "heads that look near and heads that look far, one against several",
     "captions": "pictures captioned in two languages by the decoder that translates",
+    "curves": "measured curves told in words by the decoder that translates",
 }
 """Name to description; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from nmt.lab.captioning.examining import Answer, accuracy, looks, places
 from nmt.lab.captioning.learning import learn
-from nmt.lab.captioning.model import GRID, Captioner
+from nmt.lab.captioning.model import GRID, drawn_captioner
 from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.scenes import (
     COLOURS,
@@ -28,7 +28,8 @@ from nmt.lab.captioning.shapes import SHAPES
 from nmt.lab.captioning.split import PAIR, Split, split
 from nmt.lab.captioning.strip import draw_strips
 from nmt.lab.captioning.words import LANGUAGES, Language, Lexicon, caption
-from nmt.lab.captions import CaptionsResult, draw, run
+from nmt.lab.captions import CaptionsResult, draw
+from nmt.lab.captions import run_drawn as run
 from nmt.models.base import Memory
 from nmt.text.vocabulary import EOS_ID, UNK_ID
 
@@ -285,9 +286,9 @@ def test_an_answer_is_right_in_every_word_or_wrong() -> None:
 def test_the_order_of_the_places_means_nothing_to_the_decoder() -> None:
     """A permuted memory gives the same words and the permuted map: it is a set."""
     torch.manual_seed(0)
-    model = Captioner(CaptionsOptions(hidden=13, annotation=11, embedding=7), 31).eval()
+    model = drawn_captioner(CaptionsOptions(hidden=13, annotation=11, embedding=7), 31).eval()
     with torch.no_grad():
-        memory = model.eye(torch.rand(3, 3, SIDE, SIDE))
+        memory = model.encoder(torch.rand(3, 3, SIDE, SIDE))
     order = torch.randperm(GRID * GRID)
     mixed = Memory(memory.values[:, order], memory.keep[:, order], memory.final)
     tgt_in = torch.randint(4, 31, (3, 5))
@@ -302,9 +303,9 @@ def test_the_order_of_the_places_means_nothing_to_the_decoder() -> None:
 
 def test_a_place_sees_its_surroundings_alike_on_all_sides() -> None:
     """By gradient: 38 pixels, 15 to each side of its own 8. Else a map would be off the things."""
-    model = Captioner(CaptionsOptions(), 31).eval()
+    model = drawn_captioner(CaptionsOptions(), 31).eval()
     pictures = torch.rand(1, 3, SIDE, SIDE, requires_grad=True)
-    model.eye(pictures).values[0, 3 * GRID + 4].sum().backward()
+    model.encoder(pictures).values[0, 3 * GRID + 4].sum().backward()
     assert pictures.grad is not None
     rows, columns = pictures.grad[0].abs().sum(0).nonzero().unbind(1)
     assert (int(rows.min()), int(rows.max())) == (3 * 8 - 15, 3 * 8 + 7 + 15)
@@ -328,7 +329,7 @@ def test_other_decoders_learn_too(decoder: dict[str, object]) -> None:
     torch.manual_seed(1)
     lexicon = Lexicon()
     things = [Arrangement("alone", (RED_CIRCLE,)), Arrangement("alike", (BLUE_STAR,))]
-    losses = learn(Captioner(options, len(lexicon.vocab)), things, options, lexicon)
+    losses = learn(drawn_captioner(options, len(lexicon.vocab)), things, options, lexicon)
     assert losses[-1] < 0.7 * losses[0]
 
 
@@ -369,7 +370,7 @@ def test_it_learns_to_name_a_thing() -> None:
     options = CaptionsOptions(updates=50, pictures=12)
     torch.manual_seed(1)
     lexicon = Lexicon()
-    model = Captioner(options, len(lexicon.vocab))
+    model = drawn_captioner(options, len(lexicon.vocab))
     losses = learn(model, things[:3], options, lexicon)
     assert np.mean(losses[-5:]) < 0.15
     assert np.mean(losses[:5]) > 2

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from nmt.decoding.search import SearchConfig, search_from
-from nmt.lab.captioning.model import GRID, Captioner
+from nmt.decoding.search import SearchConfig
+from nmt.lab.captioner import Captioner, annotate, describe
+from nmt.lab.captioning.model import GRID
 from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.scenes import SIDE, Arrangement, Scene, masks, paint, place, with_noise
 from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon, Word, caption
@@ -55,19 +56,17 @@ def ask(
 ) -> list[Answer]:
     """Caption one new picture of each arrangement in every language, by the project's search."""
     config = SearchConfig(beam=options.beam, max_length_factor=0, max_length_extra=_LONGEST)
-    model.eval()
     answers = []
     for start in range(0, len(arrangements), _TOGETHER):
         part = arrangements[start : start + _TOGETHER]
         scenes = [place(arrangement, rng) for arrangement in part]
         pictures = paint(scenes, rng)
         shown = (255 * pictures).round().byte().permute(0, 2, 3, 1).numpy()
-        with torch.inference_mode():
-            state = model.init_state(model.eye(with_noise(pictures, options.noise, rng)))
+        memory = annotate(model, with_noise(pictures, options.noise, rng))
         for language in LANGUAGES:
             first_ids = torch.full((len(part),), lexicon.first_id(language))
-            found = search_from(model.step, state, first_ids, [GRID * GRID] * len(part), config)
-            for i, [best] in enumerate(found):
+            found = describe(model, memory, first_ids, config, len(lexicon.vocab))
+            for i, best in enumerate(found):
                 said = tuple(lexicon.texts(best.ids))
                 answers.append(Answer(part[i], scenes[i], shown[i], language, said, best.attention))
     return answers

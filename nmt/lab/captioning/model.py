@@ -1,14 +1,13 @@
-"""The captioner: a small convolutional encoder, and the decoder that translates, unchanged."""
+"""The convolutional encoder of drawn pictures."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from nmt.lab.captioner import Captioner
 from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.scenes import SIDE
-from nmt.models.base import DecoderOutput, Memory, State, StepOutput
-from nmt.models.initialisation import initialise
-from nmt.models.recurrent.decoder import RNNDecoder, RNNState
+from nmt.models.base import Memory
 
 _CHANNELS = (16, 32, 64)
 GRID = SIDE // 2 ** len(_CHANNELS)
@@ -47,29 +46,7 @@ class Eye(nn.Module):
         return Memory(values=values, keep=keep, final=values.mean(dim=1, keepdim=True))
 
 
-class Captioner(nn.Module):
-    """Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) with the translation decoder."""
-
-    def __init__(self, options: CaptionsOptions, vocab_size: int) -> None:
-        super().__init__()
-        self.eye = Eye(options.annotation)
-        self.decoder = RNNDecoder(options.decoder, options.annotation, vocab_size)
-        initialise(self.decoder)
-
-    def init_state(self, memory: Memory) -> RNNState:
-        """The state before the first word."""
-        return self.decoder.init_state(memory)
-
-    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """Advance by one word; what search needs."""
-        assert isinstance(state, RNNState)
-        return self.decoder.step(last_ids, state)
-
-    def forward(
-        self,
-        pictures: Float[Tensor, "B 3 H W"],
-        rows: Int[Tensor, " R"],
-        tgt_in: Int[Tensor, "R T"],
-    ) -> DecoderOutput:
-        """The teacher-forced pass: caption i is of picture `rows[i]`, which is seen once."""
-        return self.decoder.teacher_forced(tgt_in, self.init_state(self.eye(pictures).select(rows)))
+def drawn_captioner(options: CaptionsOptions, vocab_size: int) -> Captioner:
+    """A model of drawn pictures; its first weights come from torch's global generator."""
+    eye = Eye(options.annotation)
+    return Captioner(eye, options.decoder, options.annotation, vocab_size)

@@ -2,23 +2,16 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
-from torch import nn
 
 from nmt.lab.captioning.examining import Answer, Looks
+from nmt.lab.captioning.light import PANEL_INCHES, draw_picture, draw_word, name_scale
 from nmt.lab.captioning.model import GRID
-from nmt.lab.captioning.scenes import SIDE
 from nmt.lab.captioning.words import LANGUAGES, Aspect, Language
 from nmt.lab.figure import BLUE, GREY, ORANGE, new_figure
 
-_PANEL_INCHES = 0.94
-_DARK = 0.15  # brightness of a picture where the attention is 0
-_LEVELS = 24  # of light; more cannot be told apart and make the file larger
 _BARS_COLUMNS = 6  # the first for what the bars are called
 
 LooksTable = dict[tuple[Language, Aspect], Looks]
@@ -38,48 +31,22 @@ def draw_strips(shown: Sequence[Sequence[Answer]], table: LooksTable) -> Figure:
     longest = max((len(answer.said) for answers in shown for answer in answers), default=0)
     width = 2 + max(longest, _BARS_COLUMNS)
     rows = len(LANGUAGES) * max(1, len(shown))
-    figure = new_figure(_PANEL_INCHES * width, 1.22 * _PANEL_INCHES * rows)
+    figure = new_figure(PANEL_INCHES * width, 1.22 * PANEL_INCHES * rows)
     grid = GridSpec(rows, width, figure)
     for top, answers in zip(range(0, rows, len(LANGUAGES)), shown, strict=False):
         picture_axes = figure.add_subplot(grid[top : top + len(LANGUAGES), :2])
-        picture_axes.imshow(answers[0].picture, interpolation="nearest")
-        _frame(picture_axes)
+        draw_picture(picture_axes, answers[0].picture)
         for row, answer in enumerate(answers, start=top):
             panels = [figure.add_subplot(grid[row, 2 + i]) for i in range(len(answer.said))]
             for axes, word, weights in zip(panels, answer.said, answer.attention, strict=False):
-                _draw_word(axes, answer.picture, word, weights / greatest)
+                shares = (weights / greatest).reshape(GRID, GRID)
+                draw_word(axes, answer.picture, word, shares)
     room = width - 2 - max((len(answer.said) for answer in (shown or [[]])[-1]), default=0)
     if room >= _BARS_COLUMNS:
         last = figure.add_subplot(grid[rows - len(LANGUAGES) :, 1 - _BARS_COLUMNS :])
         _draw_bars(last, table)
-    scale = f"Full light: {greatest:.0%} of a word's attention on one of the {GRID * GRID} places"
-    figure.supxlabel(scale, fontsize=9, color=GREY)
+    name_scale(figure, greatest, GRID * GRID)
     return figure
-
-
-def _frame(axes: Axes) -> None:
-    axes.set(xticks=[], yticks=[])
-    axes.spines[:].set_visible(True)
-
-
-def _draw_word(
-    axes: Axes, picture: npt.NDArray[np.uint8], word: str, shares: npt.NDArray[np.float32]
-) -> None:
-    """The picture, its brightness by a word's attention relative to the greatest in the figure."""
-    light = np.sqrt(_upsampled(shares).clip(max=1))  # a screen shows about the square
-    light = np.round(_LEVELS * light) / _LEVELS
-    shade = _DARK + (1 - _DARK) * light
-    axes.imshow((picture * shade[:, :, None]).astype(np.uint8), interpolation="nearest")
-    axes.set_title(word, loc="center", fontsize=9, pad=3)
-    axes.set_axis_off()
-
-
-def _upsampled(shares: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The grid's values, interpolated at every pixel."""
-    table = torch.from_numpy(shares.copy()).view(1, 1, GRID, GRID)
-    fine = nn.functional.interpolate(table, size=(SIDE, SIDE), mode="bicubic").clamp(min=0)
-    result: npt.NDArray[np.float32] = fine[0, 0].numpy()
-    return result
 
 
 def _draw_bars(axes: Axes, table: LooksTable) -> None:

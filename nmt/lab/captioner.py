@@ -1,0 +1,187 @@
+"""Attend and tell: the decoder that translates, over annotations of anything.
+
+Show, Attend and Tell (Xu et al. 2015, arXiv 1502.03044) is such a model of pictures. An encoder
+makes a Memory of its input; the decoder of the translation models, unchanged, attends to it and
+writes words. docs/features.md shows how to use it with features of one's own.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+from tqdm import tqdm
+
+from nmt.data.batching import pad_ids
+from nmt.decoding.search import SearchConfig, search_from
+from nmt.models.base import BatchFirst, DecoderOutput, Memory, State, StepOutput
+from nmt.models.initialisation import initialise
+from nmt.models.recurrent.decoder import RNNDecoder, RNNState
+from nmt.models.recurrent.rnn_config import RecurrentConfig
+from nmt.ops.masks import keep_from_lengths
+from nmt.optim.optimizers import AdamConfig
+from nmt.optim.schedules import CosineConfig, Schedule
+from nmt.text.vocabulary import EOS_ID, PAD_ID
+from nmt.training.loss import LossSum, cross_entropy
+from nmt.training.step import StepSettings, train_step
+from nmt.types import Hypothesis
+
+_BETA2 = 0.98  # a run of 1,000 updates is too short for a mean over 1,000
+_WARMUP = 0.05  # share of the updates
+_FLOOR = 0.02  # share of the learning rate at the end
+_CLIP = 1.0  # greatest norm of the gradient
+
+
+@dataclass(frozen=True)
+class Features(BatchFirst):
+    """Feature vectors of S places; at least one place of every row is kept, padding is not."""
+
+    values: Float[Tensor, "B S D"]
+    keep: Bool[Tensor, "B S"]
+
+    @classmethod
+    def padded(cls, sequences: Sequence[Float[Tensor, "_ D"]]) -> "Features":
+        """The features of things with different numbers of places, as one table."""
+        lengths = torch.tensor([len(sequence) for sequence in sequences])
+        values = pad_sequence(list(sequences), batch_first=True)
+        return cls(values, keep_from_lengths(lengths, values.shape[1]))
+
+
+class FeatureEncoder(nn.Module):
+    """annotation = ReLU(W feature + b); their mean starts the decoder, as in Xu et al.
+
+    `normalise` applies layer normalisation (arXiv 1607.06450) to each feature vector first: for
+    features of an unknown scale, such as a network's. It removes the length of a vector.
+    """
+
+    def __init__(
+        self, feature_size: int, size: int, dropout: float = 0.0, normalise: bool = False
+    ) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.LayerNorm(feature_size) if normalise else nn.Identity(),
+            nn.Linear(feature_size, size),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+        )
+
+    def forward(self, features: Features) -> Memory:
+        """The memory; what padding holds changes nothing."""
+        keep = features.keep
+        values = self.layers(features.values).masked_fill(~keep.unsqueeze(-1), 0.0)
+        mean = values.sum(dim=1, keepdim=True) / keep.sum(dim=1).view(-1, 1, 1)
+        return Memory(values=values, keep=keep, final=mean)
+
+
+class Captioner(nn.Module):
+    """An encoder of anything, and the recurrent decoder over the annotations that it makes.
+
+    `encoder` is a module from its input to a Memory with M = `memory_size`. The input is
+    Features for FeatureEncoder, and a tensor of pictures for the encoder of captioning/model.py.
+    """
+
+    def __init__(
+        self, encoder: nn.Module, config: RecurrentConfig, memory_size: int, vocab_size: int
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = RNNDecoder(config, memory_size, vocab_size)
+        initialise(self.decoder)
+
+    def init_state(self, memory: Memory) -> RNNState:
+        """The state before the first word."""
+        return self.decoder.init_state(memory)
+
+    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
+        """Advance by one word; what search needs."""
+        assert isinstance(state, RNNState)
+        return self.decoder.step(last_ids, state)
+
+    def forward(
+        self,
+        inputs: Tensor | Features,
+        rows: Int[Tensor, " R"],
+        tgt_in: Int[Tensor, "R T"],
+        with_weights: bool = False,
+    ) -> DecoderOutput:
+        """The teacher-forced pass: sentence i is about input `rows[i]`, which is encoded once."""
+        state = self.init_state(self.encoder(inputs).select(rows))
+        return self.decoder.teacher_forced(tgt_in, state, with_weights)
+
+
+@dataclass(frozen=True)
+class CaptionBatch:
+    """Inputs, and what is said of them: sentence i is about input `rows[i]`."""
+
+    inputs: Tensor | Features
+    rows: Int[Tensor, " R"]
+    tgt_in: Int[Tensor, "R T"]
+    tgt_out: Int[Tensor, "R T"]
+
+    @classmethod
+    def of(
+        cls, inputs: Tensor | Features, rows: Sequence[int], sentences: Sequence[Sequence[int]]
+    ) -> "CaptionBatch":
+        """The ids of a sentence begin with what the decoder reads first (bos) and end with eos."""
+        padded = pad_ids(sentences)
+        before = padded[:, :-1]
+        tgt_in = before.where(before != EOS_ID, PAD_ID)
+        return cls(inputs, torch.tensor(rows), tgt_in, padded[:, 1:])
+
+    @property
+    def n_tokens(self) -> int:
+        """Words of the sentences, their ends included."""
+        return int((self.tgt_out != PAD_ID).sum())
+
+
+def caption_loss(model: Captioner, batch: CaptionBatch, settings: StepSettings) -> LossSum:
+    """The cross-entropy of the sentences, summed."""
+    output = model(batch.inputs, batch.rows, batch.tgt_in)
+    return cross_entropy(output, batch.tgt_out, settings.tgt_vocab_size)
+
+
+def train(
+    model: Captioner, batches: Iterable[CaptionBatch], updates: int, lr: float, vocab_size: int
+) -> Iterator[float]:
+    """Train in place, an update of Adam for each of the first `updates` batches.
+
+    Yields the loss of each update, in nats a word, after it. `lr` is the greatest learning rate: it
+    rises in the first updates, then falls as a cosine does.
+    """
+    optimizer = AdamConfig(beta2=_BETA2).build(model.parameters(), lr)
+    cosine = CosineConfig(warmup=int(_WARMUP * updates), floor=_FLOOR)
+    schedule = Schedule(cosine, optimizer, updates)
+    settings = StepSettings(vocab_size, clip_norm=_CLIP)
+    bar = tqdm(batches, unit="update", total=updates, leave=False, disable=None)
+    for _, batch in zip(range(updates), bar, strict=False):
+        model.train()
+        result = train_step(model, optimizer, [batch], settings, loss_function=caption_loss)
+        schedule.after_update()
+        yield result.loss
+
+
+@torch.inference_mode()
+def annotate(model: Captioner, inputs: Tensor | Features) -> Memory:
+    """The annotations of the inputs, by the model in eval mode."""
+    memory: Memory = model.eval().encoder(inputs)
+    return memory
+
+
+@torch.inference_mode()
+def describe(
+    model: Captioner,
+    memory: Memory,
+    first_ids: Int[Tensor, " B"],
+    config: SearchConfig,
+    vocab_size: int,
+) -> list[Hypothesis]:
+    """The best sentence about each row of the memory, by the project's search.
+
+    A hypothesis' `attention` has a row for each word, the end included, and S columns.
+    """
+    n_places = [memory.keep.shape[1]] * len(first_ids)
+    state = model.eval().init_state(memory)
+    found = search_from(model.step, state, first_ids, n_places, config, vocab_size)
+    return [hypotheses[0] for hypotheses in found]
