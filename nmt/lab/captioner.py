@@ -139,11 +139,11 @@ class CaptionBatch:
 def caption_loss(model: Captioner, batch: CaptionBatch, settings: StepSettings) -> LossSum:
     """The cross-entropy of the sentences, summed."""
     output = model(batch.inputs, batch.rows, batch.tgt_in)
-    return cross_entropy(output, batch.tgt_out, settings.tgt_vocab_size)
+    return cross_entropy(output, batch.tgt_out)
 
 
 def train(
-    model: Captioner, batches: Iterable[CaptionBatch], updates: int, lr: float, vocab_size: int
+    model: Captioner, batches: Iterable[CaptionBatch], updates: int, lr: float
 ) -> Iterator[float]:
     """Train in place, an update of Adam for each of the first `updates` batches.
 
@@ -153,7 +153,7 @@ def train(
     optimizer = AdamConfig(beta2=_BETA2).build(model.parameters(), lr)
     cosine = CosineConfig(warmup=int(_WARMUP * updates), floor=_FLOOR)
     schedule = Schedule(cosine, optimizer, updates)
-    settings = StepSettings(vocab_size, clip_norm=_CLIP)
+    settings = StepSettings(clip_norm=_CLIP)
     bar = tqdm(batches, unit="update", total=updates, leave=False, disable=None)
     for _, batch in zip(range(updates), bar, strict=False):
         model.train()
@@ -175,7 +175,6 @@ def describe(
     memory: Memory,
     first_ids: Int[Tensor, " B"],
     config: SearchConfig,
-    vocab_size: int,
 ) -> list[Hypothesis]:
     """The best sentence about each row of the memory, by the project's search.
 
@@ -183,5 +182,5 @@ def describe(
     """
     n_places = [memory.keep.shape[1]] * len(first_ids)
     state = model.eval().init_state(memory)
-    found = search_from(model.step, state, first_ids, n_places, config, vocab_size)
+    found = search_from(model.step, state, first_ids, n_places, config)
     return [hypotheses[0] for hypotheses in found]

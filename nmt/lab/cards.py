@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from nmt.lab.experiment import Options, seeded
 from nmt.models.initialisation import initialise
-from nmt.models.transformer.layers import EncoderLayer
 from nmt.models.transformer.transformer import TransformerConfig, TransformerEncoder
 
 
@@ -68,8 +67,8 @@ class CardReader(nn.Module):
 
     def forward(self, ids: Int[Tensor, "B n"]) -> Float[Tensor, "B n 2 digits"]:
         """The logits of both answers."""
-        values = self.encoder(ids, torch.ones_like(ids, dtype=torch.bool)).values
-        logits: Tensor = self.answer(values)
+        memory, _ = self.encoder(ids, torch.ones_like(ids, dtype=torch.bool))
+        logits: Tensor = self.answer(memory.values)
         return logits.view(*ids.shape, 2, -1)
 
 
@@ -83,13 +82,10 @@ def self_attention(
     encoder: TransformerEncoder, ids: Int[Tensor, "B n"]
 ) -> Float[Tensor, "B N n n"]:
     """The weights of every head, layer after layer, where all positions are real."""
-    x, found = encoder.pieces(ids), []
-    for layer in encoder.layers:
-        assert isinstance(layer, EncoderLayer)
-        y = layer.around_own.enter(x)
-        found.append(layer.own(y, layer.own.project(y), with_weights=True)[1])
-        x = layer(x, None)
-    return torch.cat(found, dim=1)
+    weights: Tensor | None
+    _, weights = encoder(ids, torch.ones_like(ids, dtype=torch.bool), with_weights=True)
+    assert weights is not None
+    return weights
 
 
 def train(heads: int, options: CardOptions) -> CardReader:

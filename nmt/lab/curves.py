@@ -186,7 +186,7 @@ def run(options: CurvesOptions) -> CurvesResult:
         model = Captioner(encoder, config, options.annotation, len(VOCAB))
         started = time.perf_counter()
         batches = _batches(seen, options)
-        losses = list(train(model, batches, options.updates, options.lr, len(VOCAB)))
+        losses = list(train(model, batches, options.updates, options.lr))
     seconds = time.perf_counter() - started
     chance = np.random.default_rng([options.seed, 1])
     chosen = [unseen[i] for i in chance.integers(0, len(unseen), options.asked)]
@@ -221,9 +221,7 @@ def _tell(model: Captioner, curves: Sequence[Curve], beam: int) -> list[Told]:
     memory = annotate(model, Features.padded([features_of(curve) for curve in curves]))
     first_ids = torch.full((len(curves),), BOS_ID)
     told = []
-    for curve, found in zip(
-        curves, describe(model, memory, first_ids, config, len(VOCAB)), strict=True
-    ):
+    for curve, found in zip(curves, describe(model, memory, first_ids, config), strict=True):
         said = tuple(VOCAB.piece_of(id_) for id_ in found.ids if id_ != EOS_ID)
         n_places = places_of(curve).shape[1]
         told.append(Told(curve, said, found.attention[:, :n_places]))

@@ -68,10 +68,10 @@ def test_masked_places_are_invisible_wherever_they_are() -> None:
     holes = torch.tensor([[True, False, True, True], [False, True, True, False]])
     config = SearchConfig(beam=3, max_length_factor=0, max_length_extra=6)
     firsts = torch.full((2,), BOS_ID)
-    masked = describe(model, annotate(model, Features(features.values, holes)), firsts, config, V)
+    masked = describe(model, annotate(model, Features(features.values, holes)), firsts, config)
     for row, found in enumerate(masked):
         alone = Features.padded([features.values[row, holes[row]]])
-        [other] = describe(model, annotate(model, alone), firsts[:1], config, V)
+        [other] = describe(model, annotate(model, alone), firsts[:1], config)
         assert found.ids == other.ids
         assert found.score == pytest.approx(other.score, abs=1e-5)
         assert found.attention[:, holes[row].numpy()] == pytest.approx(other.attention, abs=1e-5)
@@ -108,7 +108,7 @@ def test_training_takes_no_more_batches_than_updates() -> None:
             yield CaptionBatch.of(features_of(3), [0], [[BOS_ID, 7, 8, EOS_ID]])
 
     model = model_of()
-    losses = list(train(model, batches(), 12, 0.02, V))
+    losses = list(train(model, batches(), 12, 0.02))
     assert len(losses) == len(taken) == 12
     assert losses[-1] < 0.7 * losses[0]
     assert model.training

@@ -65,7 +65,7 @@ def ask(
         memory = annotate(model, with_noise(pictures, options.noise, rng))
         for language in LANGUAGES:
             first_ids = torch.full((len(part),), lexicon.first_id(language))
-            found = describe(model, memory, first_ids, config, len(lexicon.vocab))
+            found = describe(model, memory, first_ids, config)
             for i, best in enumerate(found):
                 said = tuple(lexicon.texts(best.ids))
                 answers.append(Answer(part[i], scenes[i], shown[i], language, said, best.attention))

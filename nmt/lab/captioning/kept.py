@@ -82,7 +82,7 @@ class ImageCaptioner:
         )
         memory = annotate(self.model, features)
         first_ids = torch.full((len(features.keep),), BOS_ID)
-        return describe(self.model, memory, first_ids, config, len(self.tokenizer.vocab))
+        return describe(self.model, memory, first_ids, config)
 
     def caption(self, image: Path, beam: int) -> tuple[str, CaptionedPicture]:
         """The caption of one image file, and where its words looked."""

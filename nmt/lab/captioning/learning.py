@@ -14,7 +14,7 @@ def learn(
 ) -> list[float]:
     """Train in place; the mean loss of each update, in nats a word."""
     batches = _batches(seen, options, lexicon)
-    return list(train(model, batches, options.updates, options.lr, len(lexicon.vocab)))
+    return list(train(model, batches, options.updates, options.lr))
 
 
 def _batches(

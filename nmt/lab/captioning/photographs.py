@@ -204,12 +204,12 @@ def _train(
     captioner: ImageCaptioner, cache: FeatureCache, training: _Part, valid: _Part
 ) -> list[Validation]:
     """Train, and leave the captioner with the weights of its best validation."""
-    options, vocab_size = captioner.options, len(captioner.tokenizer.vocab)
+    options = captioner.options
     every = max(1, options.updates // options.evaluations)
     found: list[Validation] = []
     best: dict[str, Tensor] = {}
     batches = _batches(cache, training, options)
-    losses = train(captioner.model, batches, options.updates, options.lr, vocab_size)
+    losses = train(captioner.model, batches, options.updates, options.lr)
     for update, _ in enumerate(losses, start=1):
         if update % every and update != options.updates:
             continue
@@ -238,7 +238,7 @@ def _validate(
 ) -> Validation:
     """The loss on all captions of the part, and BLEU of those that a search finds."""
     texts = [captioner.text_of(each).lower() for each in _found(captioner, cache, part)]
-    settings = StepSettings(len(captioner.tokenizer.vocab))
+    settings = StepSettings()
     nll_sum, n_tokens = 0.0, 0
     for row, captions in zip(part.rows, part.ids, strict=True):
         batch = CaptionBatch.of(cache.features([row]), [0] * len(captions), captions)
