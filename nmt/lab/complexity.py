@@ -1,7 +1,7 @@
 """Cost of convolution, recurrence, self-attention and local attention as sequences grow.
 
-Table 1 of arXiv 1706.03762 beside measured time and memory; and the saving of a window (arXiv
-1508.04025, section 3.2) in a decoder, which has one query at a time.
+Table 1 of arXiv 1706.03762 beside measured time, memory, sequential steps and path lengths; and the
+saving of a window (arXiv 1508.04025, section 3.2) in a decoder, which has one query at a time.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,13 @@ from nmt.lab.costs import (
     one_thread,
 )
 from nmt.lab.experiment import Experiment, Options, Result, seeded
-from nmt.lab.figure import BLUE, GREEN, ORANGE, PURPLE, new_figure
+from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PURPLE, new_figure
 from nmt.lab.growth import Amounts, Curve, crossing, draw_growth
 from nmt.lab.numbers import columns
+from nmt.lab.paths import sequential_steps, shortest_paths
 from nmt.lab.sequence_layers import (
     Convolution,
+    DilatedConvolution,
     LocalAttention,
     Recurrence,
     SelfAttention,
@@ -40,12 +42,13 @@ from nmt.models.attention.scores import GeneralConfig
 from nmt.models.attention.span import GlobalConfig, PredictiveConfig, SpanConfig
 
 SHORTEST = 32
-CONVOLUTION, RECURRENCE = "convolution", "recurrence (GRU)"
+CONVOLUTION, DILATED, RECURRENCE = "convolution", "dilated convolution", "recurrence (GRU)"
 ATTENTION, LOCAL = "self-attention", "local attention"
 ALL_WEIGHTS, LOCAL_WEIGHTS = f"{ATTENTION}, with weights", f"{LOCAL}, with weights"
 _LINES: dict[str, tuple[Any, ...]] = {
-    CONVOLUTION: (GREEN, "-"),
-    RECURRENCE: (ORANGE, "-", 3.2),  # it may lie exactly under another
+    CONVOLUTION: (GREEN, "-", 3.2),  # it may lie exactly under another
+    DILATED: (GREEN, "--"),
+    RECURRENCE: (ORANGE, "-", 3.2),
     ATTENTION: (BLUE, "-"),
     ALL_WEIGHTS: (BLUE, "--"),
     LOCAL: (PURPLE, "-"),
@@ -54,6 +57,10 @@ _LINES: dict[str, tuple[Any, ...]] = {
 _PAIRS = tuple((ATTENTION, other) for other in (CONVOLUTION, RECURRENCE, LOCAL))
 _LONGER = 3
 """Doublings of the longest sequence: one query is cheap, and only long sources show its cost."""
+_LONGEST_FOLLOWED = 128
+"""Paths are followed for all pairs of positions up to this length."""
+_FOLLOWED_SIZE = 4
+"""Numbers in a vector there; connections are the same at every size."""
 
 
 class ComplexityOptions(Options):
@@ -90,16 +97,35 @@ class ComplexityOptions(Options):
         """32, 64 ... `longest`."""
         return [SHORTEST << i for i in range((self.longest // SHORTEST).bit_length())]
 
+    def layers(self, size: int) -> dict[str, SequenceLayer]:
+        """New layers of this size by name."""
+        return {
+            CONVOLUTION: Convolution(size, self.kernel),
+            DILATED: DilatedConvolution(size, self.kernel),
+            RECURRENCE: Recurrence(size),
+            ATTENTION: SelfAttention(size, with_weights=False),
+            ALL_WEIGHTS: SelfAttention(size, with_weights=True),
+            LOCAL: LocalAttention(size, self.window, with_weights=False),
+            LOCAL_WEIGHTS: LocalAttention(size, self.window, with_weights=True),
+        }
+
 
 @dataclass(frozen=True)
 class ComplexityResult(Result):
-    """The costs of every layer by length, its theory, and the cost of one query."""
+    """The costs of every layer by length, its theory, and the cost of one query.
+
+    `paths` and `steps` are those measured at the lengths `followed`: the longest path between two
+    positions, and the sequential steps.
+    """
 
     size: int
     lengths: list[int]
     layers: dict[str, Costs]
     theory: dict[str, Theory]
     queries: dict[str, Costs]
+    followed: list[int]
+    paths: dict[str, list[int]]
+    steps: dict[str, list[int]]
 
     def crossings(self, cost: Callable[[Costs], Amounts]) -> dict[str, float | None]:
         """The lengths from which on the first of a pair costs more than the second."""
@@ -119,6 +145,11 @@ class ComplexityResult(Result):
                 name: self.theory[name].at(longest) | costs.counted()
                 for name, costs in self.layers.items()
             },
+            "followed": {
+                "lengths": self.followed,
+                "longest_path": self.paths,
+                "sequential_steps": self.steps,
+            },
             "macs_crossings": self.crossings(lambda costs: costs.macs),
             "one_query": {name: costs.counted() for name, costs in self.queries.items()},
             "timed": {
@@ -134,6 +165,8 @@ class ComplexityResult(Result):
         return [
             *columns(theory_rows(self.theory, self.lengths[-1])),
             "",
+            *columns(self._followed_rows()),
+            "",
             *columns(cost_rows(self.layers, f"n = {self.lengths[-1]:,}")),
             "",
             *columns(self._crossing_rows()),
@@ -143,6 +176,11 @@ class ComplexityResult(Result):
             "MAC: multiplications added up, in millions; MB: 10^6 bytes of tensors at the peak of",
             "the forward pass; slope: the exponent of n (of S) over the three largest",
         ]
+
+    def _followed_rows(self) -> list[tuple[str, ...]]:
+        heads = [f"{what} {n}" for what in ("steps", "path") for n in self.followed]
+        rows = [(name, *map(str, self.steps[name] + self.paths[name])) for name in self.paths]
+        return [("measured at n =", *heads), *rows]
 
     def _crossing_rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("costs more from n =", "MAC", "forward", "with backward")]
@@ -159,24 +197,28 @@ class ComplexityResult(Result):
 
 def run(options: ComplexityOptions) -> ComplexityResult:
     """Count and measure every layer at every length, then one query over every source."""
-    d = options.size
+    followed = [n for n in options.lengths if n <= _LONGEST_FOLLOWED]
     with seeded(options.seed), one_thread():
-        layers: dict[str, SequenceLayer] = {
-            CONVOLUTION: Convolution(d, options.kernel),
-            RECURRENCE: Recurrence(d),
-            ATTENTION: SelfAttention(d, with_weights=False),
-            ALL_WEIGHTS: SelfAttention(d, with_weights=True),
-            LOCAL: LocalAttention(d, options.window, with_weights=False),
-            LOCAL_WEIGHTS: LocalAttention(d, options.window, with_weights=True),
-        }
+        layers, small = options.layers(options.size), options.layers(_FOLLOWED_SIZE)
+        for layer in small.values():
+            layer.double()
         return ComplexityResult(
-            size=d,
+            size=options.size,
             lengths=options.lengths,
-            layers={name: _over_lengths(layer, options) for name, layer in layers.items()},
+            layers={name: _over_lengths(layer.above(), options) for name, layer in layers.items()},
             theory={name: layer.theory for name, layer in layers.items()},
             queries={
                 "global": _over_sources(GlobalConfig(), options),
                 "local": _over_sources(PredictiveConfig(window=options.window), options),
+            },
+            followed=followed,
+            paths={
+                name: [shortest_paths(layer, n, _FOLLOWED_SIZE).longest for n in followed]
+                for name, layer in small.items()
+            },
+            steps={
+                name: [sequential_steps(layer, n, _FOLLOWED_SIZE) for n in followed]
+                for name, layer in small.items()
             },
         )
 
@@ -213,9 +255,11 @@ def _over_sources(span: SpanConfig, options: ComplexityOptions) -> Costs:
 
 
 def draw(result: ComplexityResult) -> Figure:
-    """Operations, seconds and bytes of the layers by length, and the seconds of one query."""
-    figure = new_figure(9.0, 6.4)
-    panels = figure.subplots(2, 2)
+    """Operations, seconds and bytes of the layers by length, the seconds of one query, and the
+    longest paths and sequential steps.
+    """
+    figure = new_figure(9.0, 9.4)
+    panels = figure.subplots(3, 2)
     rows: dict[str, Callable[[Costs], list[float]]] = {
         "Counted: multiplications added up, in millions": lambda c: [x / 1e6 for x in c.macs],
         "Measured: milliseconds of a forward pass": lambda c: [x * 1e3 for x in c.seconds[FORWARD]],
@@ -230,12 +274,25 @@ def draw(result: ComplexityResult) -> Figure:
     first = panels[0, 0]
     for line, name in zip(first.lines, result.layers, strict=True):
         line.set_label(name)
-    title = "at the right end of a curve: its slope over the three largest sizes"
-    figure.legend(handles=first.lines, loc="outside upper left", ncols=3, title=title)
+    figure.legend(handles=first.lines, loc="outside upper left", ncols=4)
+    note = "The number at the right end of a curve is its slope over the three largest sizes."
+    figure.supxlabel(note, fontsize=8.5, color=GREY)
     first.axvline(result.size, color="0.6", linestyle=":", linewidth=1.2)
     first.text(result.size * 1.1, first.get_ylim()[0] * 1.2, f"n = d = {result.size}", color="0.4")
     _draw_query(panels[1, 1], result.queries)
+    _draw_followed(panels[2, 0], result.followed, result.paths)
+    panels[2, 0].set_title("Followed: longest path between two positions, in hops")
+    _draw_followed(panels[2, 1], result.followed, result.steps)
+    panels[2, 1].set_title("Followed: steps that must wait for one another")
     return figure
+
+
+def _draw_followed(axes: Axes, lengths: list[int], counts: dict[str, list[int]]) -> None:
+    draw_growth(axes, lengths, [Curve(row, *_LINES[name]) for name, row in counts.items()])
+    for line in axes.lines:
+        line.set_marker(".")
+    axes.set_xticks(lengths, [str(n) for n in lengths])
+    axes.set(xlabel="length n of the sequence", ylim=(0.8, 1.6 * lengths[-1]))
 
 
 def _draw_query(axes: Axes, queries: dict[str, Costs]) -> None:

@@ -1,4 +1,4 @@
-"""Four layers from a sequence (B, n, d) to another one, and their theoretical costs.
+"""Five layers from a sequence (B, n, d) to another one, and their theoretical costs.
 
 Table 1 of arXiv 1706.03762: operations, steps that must follow on one another, and through how
 many layers or steps a signal goes between the two ends of the sequence.
@@ -65,6 +65,19 @@ class SequenceLayer(nn.Module):
         """The output sequence."""
         raise NotImplementedError
 
+    def sweep(
+        self, x: Float[Tensor, "B n d"], before: Float[Tensor, "B n d"]
+    ) -> Float[Tensor, "B n d"]:
+        """All positions at once, given the outputs `before` that the sweep before this one left.
+
+        One sequential step. Where no output needs another output, it is the forward pass.
+        """
+        return self(x)
+
+    def above(self) -> "SequenceLayer":
+        """The next layer of a stack. It has the same connections unless a subclass says other."""
+        return self
+
 
 class Convolution(SequenceLayer):
     """Convolution over k positions; each stacked layer sees k - 1 more."""
@@ -85,6 +98,37 @@ class Convolution(SequenceLayer):
         return y
 
 
+class DilatedConvolution(SequenceLayer):
+    """Causal convolution over k positions that are `dilation` apart (arXiv 1609.03499).
+
+    In a stack the dilations are 1, k, k^2 ...: a layer sees k times as many positions as the layer
+    below it, and no position is seen on two paths.
+    """
+
+    def __init__(self, d: int, kernel: int, dilation: int = 1) -> None:
+        super().__init__()
+        self.inner = nn.Conv1d(d, d, kernel, dilation=dilation, bias=False)
+        self.theory = Theory(
+            "k n d²", 1, lambda n: kernel * n * d * d,
+            "1", lambda n: 1,
+            "log_k n", lambda n: _power_at_least(n, kernel),
+        )  # fmt: skip
+
+    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
+        """See SequenceLayer."""
+        (kernel,), (dilation,) = self.inner.kernel_size, self.inner.dilation
+        padded = nn.functional.pad(x.transpose(1, 2), ((kernel - 1) * dilation, 0))
+        y: Tensor = self.inner(padded).transpose(1, 2)
+        return y
+
+    def above(self) -> SequenceLayer:
+        """See SequenceLayer."""
+        (kernel,), (dilation,) = self.inner.kernel_size, self.inner.dilation
+        return DilatedConvolution(self.inner.in_channels, kernel, dilation * kernel).to(
+            self.inner.weight
+        )
+
+
 class Recurrence(SequenceLayer):
     """A GRU: three gates from the input and three from the state, position by position."""
 
@@ -94,13 +138,21 @@ class Recurrence(SequenceLayer):
         self.theory = Theory(
             "n d²", 1, lambda n: 6 * n * d * d,
             "n", lambda n: n,
-            "n", lambda n: n - 1,
+            "n", lambda n: n,
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
         """See SequenceLayer."""
         y: Tensor = self.inner(x)[0]
         return y
+
+    def sweep(
+        self, x: Float[Tensor, "B n d"], before: Float[Tensor, "B n d"]
+    ) -> Float[Tensor, "B n d"]:
+        """See SequenceLayer: each position's step, from the state of the position before it."""
+        states = nn.functional.pad(before, (0, 0, 1, 0))[:, :-1]
+        y: Tensor = self.inner(x.flatten(0, 1).unsqueeze(1), states.flatten(0, 1).unsqueeze(0))[0]
+        return y.view_as(x)
 
 
 class SelfAttention(SequenceLayer):
@@ -166,3 +218,11 @@ def memory_of(x: Float[Tensor, "B n d"]) -> Memory:
 def _layers_across(n: int, reach: int) -> int:
     """How many layers that see `reach` positions on each side connect both ends of n."""
     return -(-(n - 1) // reach)
+
+
+def _power_at_least(n: int, base: int) -> int:
+    """The smallest p with base^p >= n, at least 1; without rounding, as a logarithm has it."""
+    power, reach = 1, base
+    while reach < n:
+        power, reach = power + 1, reach * base
+    return power

@@ -13,6 +13,7 @@ from nmt.lab.complexity import (
     ALL_WEIGHTS,
     ATTENTION,
     CONVOLUTION,
+    DILATED,
     LOCAL,
     LOCAL_WEIGHTS,
     RECURRENCE,
@@ -50,6 +51,7 @@ def test_memory_grows_with_the_table_of_weights_and_not_without(found: dict[str,
     slopes = {name: each["bytes_slope"]["forward"] for name, each in found["layers"].items()}
     for name in (CONVOLUTION, RECURRENCE, ATTENTION, LOCAL):
         assert slopes[name] == pytest.approx(1, abs=0.01)
+    assert 0.5 < slopes[DILATED] <= 1.01  # its padding is the same at every length
     for name in (ALL_WEIGHTS, LOCAL_WEIGHTS):
         assert slopes[name] > 1.2
 
@@ -65,13 +67,21 @@ def test_attention_costs_more_than_recurrence_from_n_equal_to_d_on(found: dict[s
     assert where == pytest.approx(37, rel=0.03)  # straight lines between 32 and 64 miss a little
 
 
+def test_paths_and_steps_that_were_followed_are_those_of_the_theory() -> None:
+    result = run(ComplexityOptions(longest=256, size=37, window=3, repetitions=1))
+    assert result.followed == [32, 64, 128]
+    for name, theory in result.theory.items():
+        assert result.paths[name] == [theory.path(n) for n in result.followed]
+        assert result.steps[name] == [theory.steps(n) for n in result.followed]
+
+
 def test_the_files_and_the_summary(tmp_path: Path) -> None:
     report = perform("complexity", SMALL, tmp_path)
     text = "\n".join(report.summary)
     assert "n = 256" in text
     assert "S = 2,048" in text
-    for name in (CONVOLUTION, RECURRENCE, ATTENTION, ALL_WEIGHTS, LOCAL, LOCAL_WEIGHTS):
-        assert text.count(f"\n{name}  ") == 2
+    for name in ComplexityOptions().layers(2):
+        assert text.count(f"\n{name}  ") == 3
     height, width, _ = imread(report.paths[1]).shape
     assert 800 <= width <= 1600
     assert 400 <= height <= 1600

@@ -14,6 +14,7 @@ from nmt.lab.perform import perform
 LAB = Path(__file__).parents[2] / "nmt" / "lab"
 
 QUICK: dict[str, tuple[str, ...]] = {
+    "architectures": (),
     "equivariance": ("permutations=5",),
     "heads": ("updates=2", "letters=4", "size=8"),
     "hard-soft": ("updates=2", "sentences=3", "hidden=6", "embedding=5", "batch=3"),
