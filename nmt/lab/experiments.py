@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from nmt.lab.experiment import Experiment
 
 EXPERIMENTS = {
+    "cues": "what draws the eye and what it seeks: layers with and without a query",
+    "retrieval": "query, key and value as a look-up made soft; the dot product and the cosine",
     "kernel-regression": "attention as kernel regression, with a fixed and with a learned width",
+    "masks": "padding, causal masks and windows: a masked place changes no output",
     "positions": "the sinusoidal encoding: its picture, its binary counter, its rotation",
     "equivariance": "self-attention does not know the order of its input, a full layer does",
     "complexity": "what four kinds of layer cost as sequences grow: counted, timed, in bytes",

@@ -14,10 +14,13 @@ from nmt.lab.perform import perform
 LAB = Path(__file__).parents[2] / "nmt" / "lab"
 
 QUICK: dict[str, tuple[str, ...]] = {
+    "cues": ("updates=2", "tests=5"),
     "equivariance": ("permutations=5",),
     "hard-soft": ("updates=2", "sentences=3", "hidden=6", "embedding=5", "batch=3"),
-    "kernel-regression": ("epochs=20",),
+    "kernel-regression": ("epochs=20", "draws=2"),
+    "masks": (),
     "positions": (),
+    "retrieval": (),
     "scaling": ("sizes=[1,3,64]", "draws=2"),
 }
 """Deterministic experiments, with options that keep the test short."""
