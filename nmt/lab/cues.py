@@ -247,7 +247,8 @@ def learn(layer: str, told: bool, scenes: Scenes, options: CuesOptions) -> nn.Mo
         attends = layer == "attention"
         network = AttentionReader(told) if attends else Reader(layer, told, options)
     optimizer = torch.optim.Adam(network.parameters(), lr=options.lr)
-    batches = [each.split(options.batch) for each in (scenes.items, scenes.task, scenes.digit)]
+    parts = (scenes.items, scenes.task, scenes.digit)
+    batches = [torch.split(each, options.batch) for each in parts]
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(batches[0]))
     for items, task, digit in zip(*batches, strict=True):
         optimizer.zero_grad()

@@ -50,7 +50,7 @@ class KernelOptions(Options):
     )
     epochs: int = Field(default=40, gt=0, description="passes over the points to learn w")
     batch: int = Field(default=10, gt=0, description="points in an update")
-    lr: float = Field(default=0.1, gt=0, description="learning rate of SGD, falling linearly to 0")
+    lr: float = Field(default=0.25, gt=0, description="learning rate of SGD, falling linearly to 0")
 
 
 @dataclass(frozen=True)

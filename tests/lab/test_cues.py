@@ -21,7 +21,7 @@ from nmt.lab.perform import perform
 
 @pytest.fixture(scope="module")
 def result() -> CuesResult:
-    return run(CuesOptions(updates=400, tests=1500))
+    return run(CuesOptions(updates=300, tests=1500))
 
 
 def test_without_the_task_no_layer_is_above_the_ceiling(result: CuesResult) -> None:
@@ -54,20 +54,20 @@ def test_brightness_counts_for_the_constant_query_and_the_kind_for_a_query(
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_an_untold_layer_does_not_see_the_task_and_a_told_one_does(layer: str) -> None:
-    options = CuesOptions(updates=2)
+    options = CuesOptions()
     scenes = draw_scenes(7, options, torch.Generator().manual_seed(3))
     other = (scenes.task + 1) % len(KINDS)
-    untold, told = learn(layer, False, options), learn(layer, True, options)
+    untold, told = (learn(layer, told, scenes, options) for told in (False, True))
     assert torch.equal(untold(scenes.items, scenes.task), untold(scenes.items, other))
     assert not torch.equal(told(scenes.items, scenes.task), told(scenes.items, other))
 
 
 def test_attention_and_pooling_do_not_know_places() -> None:
-    options = CuesOptions(updates=2)
+    options = CuesOptions()
     scenes = draw_scenes(7, options, torch.Generator().manual_seed(3))
     turned = scenes.items.roll(1, dims=1)
     for layer in LAYERS:
-        network = learn(layer, True, options)
+        network = learn(layer, True, scenes, options)
         same = torch.allclose(
             network(scenes.items, scenes.task), network(turned, scenes.task), atol=1e-5
         )
