@@ -10,10 +10,13 @@ if TYPE_CHECKING:
     from nmt.lab.experiment import Experiment
 
 EXPERIMENTS = {
+    "cues": "what draws the eye and what it seeks: layers with and without a query",
+    "retrieval": "query, key and value as a look-up made soft; the dot product and the cosine",
     "kernel-regression": "attention as kernel regression, with a fixed and with a learned width",
+    "masks": "padding, causal masks and windows: a masked place changes no output",
     "positions": "the sinusoidal encoding: its picture, its binary counter, its rotation",
     "equivariance": "self-attention does not know the order of its input, a full layer does",
-    "complexity": "what five kinds of layer cost as sequences grow: counted, timed, in bytes, in steps",
+    "complexity": "what five kinds of layer cost as sequences grow: counted and timed, and in steps",
     "architectures": "diagrams: who is connected with whom, multi-head attention, the Transformer",
     "hard-soft": "one trained model decoded with soft, sampled and argmax attention",
     "scaling": "why scores are divided by the square root of d, and which attention needs it",

@@ -71,6 +71,13 @@ def heat(
     )
 
 
+def label_cells(axes: Axes, table: npt.NDArray[np.floating]) -> None:
+    """Write the numbers of a heat map from 0 to 1 into its cells."""
+    for (row, column), value in np.ndenumerate(table):
+        ink = "white" if value > 0.5 else "0.2"
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+
+
 def write_png(figure: Figure, path: Path) -> None:
     """Write the picture atomically. Equal figures give equal bytes."""
     with atomic_output(path) as stream:

@@ -2,13 +2,15 @@
 
 y = 2 sin x + x^0.8 + noise is predicted at new places by an average of the y that were seen,
 weighted by how near their x are (Nadaraya 1964, Watson 1964): places are queries, the x that
-were seen are keys, their y values. The width is learned as in d2l.ai, section 11.2.
+were seen are keys, their y values. Average pooling is the case without a query: every y weighs the
+same at every place. The width is learned as in d2l.ai, section 11.2.
 """
 
 from dataclasses import dataclass
+from statistics import median
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
@@ -22,7 +24,8 @@ from nmt.models.attention.scores import GaussianAttention, GaussianConfig
 
 _END = 5.0
 _PLACES = 100
-_COLOURS = {"mean": GREEN, "fixed": ORANGE, "learned": BLUE}
+AVERAGE = "average pooling"
+_COLOURS = {AVERAGE: GREEN, "fixed": ORANGE, "learned": BLUE}
 _WIDTHS = torch.logspace(-0.5, 1.5, 41, dtype=torch.float64)
 """For the curve of the errors; SGD does not see it."""
 
@@ -30,6 +33,12 @@ _WIDTHS = torch.logspace(-0.5, 1.5, 41, dtype=torch.float64)
 class KernelOptions(Options):
     """The number of points, the fixed kernel, and how the width is learned."""
 
+    seed: int = Field(
+        default=16, ge=0, lt=2**63, description="seed of all chance: of the draw shown"
+    )
+    draws: int = Field(
+        default=20, gt=0, le=1000, description="the range of errors is over the seeds 1 to this"
+    )
     points: int = Field(default=50, ge=5, le=1000, description="training points in [0, 5)")
     noise: float = Field(default=0.5, ge=0, description="standard deviation of the noise on y")
     kernel: Kernel = Field(
@@ -39,9 +48,9 @@ class KernelOptions(Options):
     width: float = Field(
         default=1.0, gt=0, description="w in K(w |x - x_i|): of the fixed kernel, and before SGD"
     )
-    epochs: int = Field(default=100, gt=0, description="passes over the points to learn w")
+    epochs: int = Field(default=40, gt=0, description="passes over the points to learn w")
     batch: int = Field(default=10, gt=0, description="points in an update")
-    lr: float = Field(default=0.1, gt=0, description="learning rate of SGD, falling linearly to 0")
+    lr: float = Field(default=0.25, gt=0, description="learning rate of SGD, falling linearly to 0")
 
 
 @dataclass(frozen=True)
@@ -77,15 +86,32 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Learning:
+    """The width w before SGD and after each epoch, and its leave-one-out loss."""
+
+    widths: tuple[float, ...]
+    losses: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class KernelResult(Result):
-    """The points, the truth, three estimates by name, and the errors of many widths."""
+    """The points, the truth, three estimates by name, and the errors of many widths.
+
+    `draws` are the estimates of other seeds, by name.
+    """
 
     options: KernelOptions
     x: Float64[Tensor, " S"]
     y: Float64[Tensor, " S"]
     estimates: dict[str, Estimate]
-    learned_width: float
+    learning: Learning
     by_width: tuple[Estimate, ...]
+    draws: dict[str, tuple[Estimate, ...]]
+
+    @property
+    def learned_width(self) -> float:
+        """w after the last epoch."""
+        return self.learning.widths[-1]
 
     def errors_by_width(self) -> tuple[list[float], list[float]]:
         """The leave-one-out loss and the error against the truth of every width."""
@@ -96,9 +122,12 @@ class KernelResult(Result):
         losses, errors = self.errors_by_width()
         return {
             "learned_width": self.learned_width,
+            "width_per_epoch": self.learning.widths,
+            "loss_per_epoch": self.learning.losses,
             "best_width_leaving_one_out": float(_WIDTHS[losses.index(min(losses))]),
             "best_width_for_the_truth": float(_WIDTHS[errors.index(min(errors))]),
             **{name: estimate.numbers() for name, estimate in self.estimates.items()},
+            "rmse_of_draws": {name: _spread(each) for name, each in self.draws.items()},
             "x": self.x.numpy(),
             "y": self.y.numpy(),
             "places": places().numpy(),
@@ -110,13 +139,19 @@ class KernelResult(Result):
 
     def summary(self) -> list[str]:
         """See Result.summary."""
-        rows = [("", "error against the truth", "leave-one-out loss", "points averaged")]
+        title = f"error of {self.options.draws} draws"
+        rows = [("", "error against the truth", "leave-one-out loss", "points averaged", title)]
         for name, each in self.estimates.items():
             used = f"{each.points_used:.1f} of {len(self.x)}"
-            rows.append((name, f"{each.rmse:.3f}", f"{each.loss:.3f}", used))
+            spread = _spread(self.draws[name])
+            draws = f"{spread['median']:.2f} ({spread['least']:.2f} to {spread['greatest']:.2f})"
+            rows.append((name, f"{each.rmse:.3f}", f"{each.loss:.3f}", used, draws))
         options, lonely = self.options, self.estimates["fixed"].lonely
         lines = [f"width w of the fixed kernel ({options.kernel}) {options.width:g}, "]
         lines[0] += f"of the learned one (gaussian) {self.learned_width:.2f}"
+        epochs = sorted({0, 1, 2, 5, 10, 20, 50, options.epochs} & set(range(options.epochs + 1)))
+        losses = ", ".join(f"{epoch}: {self.learning.losses[epoch]:.4f}" for epoch in epochs)
+        lines.append(f"leave-one-out loss after epoch {losses}")
         if lonely:
             lines.append(
                 f"at {lonely} of {_PLACES} places the fixed kernel reaches no point: there it "
@@ -135,25 +170,43 @@ def truth(x: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
     return 2 * x.sin() + x**0.8
 
 
+def _spread(estimates: tuple[Estimate, ...]) -> dict[str, float]:
+    """The least, the median and the greatest error against the truth."""
+    errors = sorted(each.rmse for each in estimates)
+    return {"least": errors[0], "median": median(errors), "greatest": errors[-1]}
+
+
 def run(options: KernelOptions) -> KernelResult:
     """Draw the points, predict in three ways, and measure each against the truth."""
-    chance = torch.Generator().manual_seed(options.seed)
-    x = (torch.rand(options.points, generator=chance, dtype=torch.float64) * _END).sort().values
-    noise = torch.randn(options.points, generator=chance, dtype=torch.float64)
-    y = truth(x) + options.noise * noise
-    learned = learn_width(x, y, options, chance)
+    x, y, learning, estimates = _estimates(options)
+    seeds = [options.model_copy(update={"seed": seed + 1}) for seed in range(options.draws)]
+    others = [_estimates(each)[-1] for each in seeds]
     return KernelResult(
         options=options,
         x=x,
         y=y,
-        estimates={
-            "mean": estimate(x, y, "constant", 1.0),
-            "fixed": estimate(x, y, options.kernel, options.width),
-            "learned": estimate(x, y, "gaussian", learned),
-        },
-        learned_width=learned,
+        estimates=estimates,
+        learning=learning,
         by_width=tuple(estimate(x, y, "gaussian", float(width)) for width in _WIDTHS),
+        draws={name: tuple(each[name] for each in others) for name in estimates},
     )
+
+
+def _estimates(
+    options: KernelOptions,
+) -> tuple[Float64[Tensor, " S"], Float64[Tensor, " S"], Learning, dict[str, Estimate]]:
+    """The points of one draw, the learned width, and the three estimates."""
+    chance = torch.Generator().manual_seed(options.seed)
+    x = (torch.rand(options.points, generator=chance, dtype=torch.float64) * _END).sort().values
+    noise = torch.randn(options.points, generator=chance, dtype=torch.float64)
+    y = truth(x) + options.noise * noise
+    learning = learn_width(x, y, options, chance)
+    estimates = {
+        AVERAGE: estimate(x, y, "constant", 1.0),
+        "fixed": estimate(x, y, options.kernel, options.width),
+        "learned": estimate(x, y, "gaussian", learning.widths[-1]),
+    }
+    return x, y, learning, estimates
 
 
 def learn_width(
@@ -161,24 +214,31 @@ def learn_width(
     y: Float64[Tensor, " S"],
     options: KernelOptions,
     chance: torch.Generator,
-) -> float:
-    """The width found by SGD on the leave-one-out loss.
+) -> Learning:
+    """The widths found by SGD on the leave-one-out loss.
 
     If a point could attend to itself, the narrowest kernel would be the best.
     """
     attention = GaussianConfig(width=options.width).build(1, 1).double()
     assert isinstance(attention, GaussianAttention)
     optimizer = torch.optim.SGD(attention.parameters(), lr=options.lr)
+    everyone = torch.arange(len(x))
+
+    def loss_of(rows: Int[Tensor, " B"]) -> Float64[Tensor, ""]:
+        weights = attend(attention, x[rows, None], x[:, None], rows[:, None] != everyone)
+        return (weights @ y - y[rows]).square().mean()
+
+    widths, losses = [attention.width.item()], [loss_of(everyone).item()]
     for epoch in range(options.epochs):
         for group in optimizer.param_groups:
             group["lr"] = options.lr * (1 - epoch / options.epochs)
-        order = torch.randperm(len(x), generator=chance)
-        for rows in torch.split(order, options.batch):
-            weights = attend(attention, x[rows], x, rows[:, None] != torch.arange(len(x)))
+        for rows in torch.split(torch.randperm(len(x), generator=chance), options.batch):
             optimizer.zero_grad()
-            (weights @ y - y[rows]).square().mean().backward()  # type: ignore[no-untyped-call]
+            loss_of(rows).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-    return attention.width.item()
+        widths.append(attention.width.item())
+        losses.append(loss_of(everyone).item())
+    return Learning(tuple(widths), tuple(losses))
 
 
 def estimate(
@@ -195,11 +255,15 @@ def estimate(
 
 
 def draw(result: KernelResult) -> Figure:
-    """The curves, the error of every width, and the two maps of weights."""
-    figure = new_figure(10.5, 7.4)
+    """The curves, the loss per epoch, the error of every width, and the two maps of weights."""
+    figure = new_figure(12.6, 7.4)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.03).flat
-    curves, widths = above.subplots(1, 2, width_ratios=[1.7, 1])
+    curves, losses, widths = above.subplots(1, 3, width_ratios=[1.6, 1, 1])
     _draw_curves(curves, result)
+    losses.plot(result.learning.losses, color=BLUE)
+    title = f"Loss per epoch, w from {result.options.width:g} to {result.learned_width:.2f}"
+    losses.set(title=title, xlabel="epoch", ylabel="leave-one-out loss")
+    losses.set_ylim(0, None)
     _draw_widths(widths, result)
     panels = below.subplots(1, 2)
     both = [result.estimates[name].weights.numpy() for name in ("fixed", "learned")]
@@ -220,6 +284,7 @@ def _draw_curves(axes: Axes, result: KernelResult) -> None:
         label = f"{name}: error {each.rmse:.2f}"
         axes.plot(at, each.curve, color=_COLOURS[name], label=label)
     axes.set(title="2 sin x + x^0.8, from noisy points", xlabel="x", ylabel="y")
+    axes.set_ylim(float(result.y.min()) - 1.7, None)
     axes.legend(loc="lower center", ncols=2)
 
 
@@ -228,7 +293,9 @@ def _draw_widths(axes: Axes, result: KernelResult) -> None:
     axes.semilogx(_WIDTHS, losses, color="0.35", label="leave-one-out loss")
     axes.semilogx(_WIDTHS, errors, "--", color="0.35", label="error against the truth")
     for name, width in (("fixed", result.options.width), ("learned", result.learned_width)):
-        axes.axvline(width, color=_COLOURS[name], linewidth=1.2, label=f"{name}, w = {width:.2g}")
+        axes.axvline(
+            width, ymax=0.72, color=_COLOURS[name], linewidth=1.2, label=f"{name}, w = {width:.2g}"
+        )
     axes.set(title="What each Gaussian width costs", xlabel="width w (narrow kernels right)")
     axes.set_ylim(0, None)
     axes.legend(fontsize=8)

@@ -3,7 +3,7 @@
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from nmt.models.attention.base import Attention, AttentionOutput, AttentionState
@@ -14,15 +14,18 @@ Kernel = Literal["gaussian", "boxcar", "epanechnikov", "constant"]
 
 def attend(
     attention: Attention,
-    queries: Float64[Tensor, " Q"],
-    keys: Float64[Tensor, " S"],
-    keep: Bool[Tensor, "Q S"],
-) -> Float64[Tensor, "Q S"]:
-    """The weights of an attention of the models; each query is a row with keys of its own."""
-    rows = keys.expand(len(queries), -1).unsqueeze(-1)
+    queries: Float[Tensor, "B H"],
+    keys: Float[Tensor, "B S M"] | Float[Tensor, "S M"],
+    keep: Bool[Tensor, "B S"] | None = None,
+) -> Float[Tensor, "B S"]:
+    """The weights of an attention of the models: one query a row, with keys of its own or the same
+    keys for all rows. `keep` True = may be attended; None: every key.
+    """
+    rows = keys.expand(len(queries), *keys.shape[-2:])
+    kept = torch.ones(rows.shape[:2], dtype=torch.bool) if keep is None else keep
     none = torch.zeros(len(queries), dtype=torch.long)
-    state = AttentionState(attention.project(rows), rows, keep, none, None)
-    look: AttentionOutput = attention(queries[:, None, None], state)
+    state = AttentionState(attention.project(rows), rows, kept, none, None)
+    look: AttentionOutput = attention(queries.unsqueeze(1), state)
     return look.weights.squeeze(1)
 
 
@@ -39,7 +42,7 @@ def kernel_weights(
     """
     if kernel == "gaussian":
         gaussian = GaussianConfig(width=width).build(1, 1).double()
-        return attend(gaussian, queries, keys, keep).detach(), 0
+        return attend(gaussian, queries[:, None], keys[:, None], keep).detach(), 0
     u = width * (queries[:, None] - keys).abs()
     shapes = {
         "boxcar": (u < 1).double(),

@@ -15,11 +15,14 @@ LAB = Path(__file__).parents[2] / "nmt" / "lab"
 
 QUICK: dict[str, tuple[str, ...]] = {
     "architectures": (),
+    "cues": ("updates=2", "tests=5"),
     "equivariance": ("permutations=5",),
     "heads": ("updates=2", "letters=4", "size=8"),
     "hard-soft": ("updates=2", "sentences=3", "hidden=6", "embedding=5", "batch=3"),
-    "kernel-regression": ("epochs=20",),
+    "kernel-regression": ("epochs=20", "draws=2"),
+    "masks": (),
     "positions": (),
+    "retrieval": (),
     "scaling": ("sizes=[1,3,64]", "draws=2"),
 }
 """Deterministic experiments, with options that keep the test short."""

@@ -1,0 +1,338 @@
+"""Volitional and nonvolitional cues: what a layer attends to with a query and without one.
+
+A salient item, a red cup among papers, draws the eye whatever is wanted: a nonvolitional cue. A
+task, such as reading, makes the eye seek the book: a volitional cue (James 1890; d2l.ai, section
+"Attention Cues"). Convolutions, fully connected layers and pooling see the items alone; attention
+adds a query. Here each layer learns to read the digit on the item that a task asks for.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+from torch import Tensor, nn
+
+from nmt.lab.experiment import Experiment, Options, Result, seeded
+from nmt.lab.figure import BLUE, GREY, ORANGE, heat, label_cells, new_figure
+from nmt.lab.kernels import attend
+from nmt.lab.numbers import columns
+from nmt.models.attention.scores import GeneralAttention
+
+KINDS = ("newspaper", "paper", "cup", "notebook", "book", "pen", "phone", "lamp")
+LAYERS = ("average pooling", "max pooling", "convolution", "fully connected", "attention")
+SALIENT = KINDS.index("cup")
+_DIGITS = 8
+FEATURES = ("brightness", *KINDS, *(f"digit {digit}" for digit in range(_DIGITS)))
+_FEATURES = len(FEATURES)
+
+
+class CuesOptions(Options):
+    """The scenes, and how each layer is trained."""
+
+    items: int = Field(default=5, ge=5, le=len(KINDS), description="items of a scene")
+    salient: float = Field(
+        default=0.4, ge=0, le=1, description="share of tasks that ask for the salient item"
+    )
+    hidden: int = Field(default=64, gt=0, description="units of each layer but attention")
+    updates: int = Field(default=1000, gt=0, description="updates of each network, by Adam")
+    batch: int = Field(default=128, gt=0, description="scenes of an update, all new")
+    lr: float = Field(default=0.01, gt=0, description="learning rate, falling linearly to 0")
+    tests: int = Field(default=20_000, gt=0, description="scenes that accuracy is measured on")
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """B scenes of S items, with the kind of item asked for and the digit on it.
+
+    An item is its brightness (1 if salient, up to 1/2 otherwise), its kind and its digit (one-hot).
+    `ceiling` is the greatest probability with which the digit can be told from the items alone.
+    """
+
+    items: Float[Tensor, "B S F"]
+    task: Int[Tensor, " B"]
+    digit: Int[Tensor, " B"]
+    ceiling: Float[Tensor, " B"]
+
+
+def make_items(
+    brightness: Float[Tensor, "*B S"], kinds: Int[Tensor, "*B S"], digits: Int[Tensor, "*B S"]
+) -> Float[Tensor, "*B S F"]:
+    """The features of the items."""
+    of_digit = nn.functional.one_hot(digits, _DIGITS).float()
+    return torch.cat([brightness.unsqueeze(-1), _one_hot_kind(kinds), of_digit], dim=-1)
+
+
+def draw_scenes(n_scenes: int, options: CuesOptions, chance: torch.Generator) -> Scenes:
+    """Scenes with items of different kinds, one of them salient, and a task for each scene."""
+    size = options.items
+    kinds = torch.rand(n_scenes, len(KINDS), generator=chance).argsort(dim=1)[:, :size]
+    digits = torch.randint(_DIGITS, (n_scenes, size), generator=chance)
+    salient = torch.randint(size, (n_scenes, 1), generator=chance)
+    brightness = torch.rand(n_scenes, size, generator=chance) / 2
+    brightness.scatter_(1, salient, 1.0)
+    another = (salient + torch.randint(1, size, (n_scenes, 1), generator=chance)) % size
+    by_salience = torch.rand(n_scenes, 1, generator=chance) < options.salient
+    place = torch.where(by_salience, salient, another)
+    shares = torch.full((n_scenes, size), (1 - options.salient) / (size - 1))
+    shares.scatter_(1, salient, options.salient)
+    of_digits = torch.zeros(n_scenes, _DIGITS).scatter_add_(1, digits, shares)
+    return Scenes(
+        items=make_items(brightness, kinds, digits),
+        task=kinds.gather(1, place).squeeze(1),
+        digit=digits.gather(1, place).squeeze(1),
+        ceiling=of_digits.amax(dim=1),
+    )
+
+
+class Reader(nn.Module):
+    """A layer over the items of a scene, then a linear layer over the digits.
+
+    If `told`, the task is one more feature of every item. Pooling follows a layer that sees each
+    item by itself; max pooling follows the convolution, of width 3.
+    """
+
+    def __init__(self, layer: str, told: bool, options: CuesOptions) -> None:
+        super().__init__()
+        self.layer = layer
+        self.told = told
+        size = _FEATURES + (len(KINDS) if told else 0)
+        n_seen = {"convolution": 3, "fully connected": options.items}.get(layer, 1)
+        self.inner = nn.Linear(size * n_seen, options.hidden)
+        self.outer = nn.Linear(options.hidden, _DIGITS)
+
+    def forward(
+        self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B digits"]:
+        """The logits of the digits."""
+        if self.told:
+            wanted = _one_hot_kind(task).unsqueeze(1).expand(-1, items.shape[1], -1)
+            items = torch.cat([items, wanted], dim=-1)
+        if self.layer == "fully connected":
+            items = items.flatten(1).unsqueeze(1)
+        elif self.layer == "convolution":
+            items = nn.functional.pad(items, (0, 0, 1, 1)).unfold(1, 3, 1).flatten(2)
+        units = self.inner(items).relu()
+        average = self.layer == "average pooling"
+        logits: Tensor = self.outer(units.mean(dim=1) if average else units.amax(dim=1))
+        return logits
+
+
+class AttentionReader(nn.Module):
+    """The attention softmax(q^T W x) over the items x, then a linear layer over the digits.
+
+    If `told`, the query is the task; otherwise it is learned, the same for every scene.
+    """
+
+    def __init__(self, told: bool) -> None:
+        super().__init__()
+        self.attention = GeneralAttention(len(KINDS), _FEATURES)
+        self.query = None if told else nn.Parameter(torch.randn(len(KINDS)))
+        self.outer = nn.Linear(_FEATURES, _DIGITS)
+
+    def forward(
+        self, items: Float[Tensor, "B S F"], task: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B digits"]:
+        """The logits of the digits."""
+        query = _one_hot_kind(task) if self.query is None else self.query.expand(len(items), -1)
+        weights = attend(self.attention, query, items)
+        logits: Tensor = self.outer((weights.unsqueeze(1) @ items).squeeze(1))
+        return logits
+
+    def feature_scores(self) -> Float[Tensor, "Q F"]:
+        """q^T W: what each feature of an item adds to its score, for every query."""
+        queries = torch.eye(len(KINDS)) if self.query is None else self.query.unsqueeze(0)
+        return queries @ self.attention.W_a.weight
+
+
+def _one_hot_kind(kinds: Int[Tensor, "*B"]) -> Float[Tensor, "*B kinds"]:
+    return nn.functional.one_hot(kinds, len(KINDS)).float()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One trained network: its accuracy, and what its answer depends on.
+
+    `influence` says how much the answer on the desk changes with the digit of each item, as shares
+    of all items: a row for each item asked for, or one row where the task is not told.
+    """
+
+    accuracy: float
+    parameters: int
+    influence: npt.NDArray[np.float32]
+
+    def numbers(self) -> dict[str, object]:
+        """For the JSON."""
+        return {
+            "accuracy": self.accuracy,
+            "parameters": self.parameters,
+            "influence": self.influence,
+        }
+
+
+@dataclass(frozen=True)
+class CuesResult(Result):
+    """Each layer by name, told the task or not; the scores of features in both attentions."""
+
+    desk: tuple[str, ...]
+    ceiling: float
+    untold: dict[str, Trained]
+    told: dict[str, Trained]
+    constant_query: npt.NDArray[np.float32]
+    queries: npt.NDArray[np.float32]
+
+    def numbers(self) -> dict[str, object]:
+        """See Result.numbers."""
+        return {
+            "ceiling_without_the_task": self.ceiling,
+            "desk": self.desk,
+            "without_the_task": {name: each.numbers() for name, each in self.untold.items()},
+            "with_the_task": {name: each.numbers() for name, each in self.told.items()},
+            "features": FEATURES,
+            "scores_of_features_for_the_constant_query": self.constant_query,
+            "scores_of_features_for_each_query": dict(zip(KINDS, self.queries, strict=True)),
+        }
+
+    def summary(self) -> list[str]:
+        """See Result.summary."""
+        rows = [("accuracy", "without the task", "with the task", "parameters, with it")]
+        for name, told in self.told.items():
+            untold = self.untold[name]
+            rows.append(
+                (name, f"{untold.accuracy:.1%}", f"{told.accuracy:.1%}", f"{told.parameters:,}")
+            )
+        return [
+            *columns(rows),
+            "",
+            f"without the task no network can be right in more than {self.ceiling:.1%} of scenes",
+        ]
+
+
+def run(options: CuesOptions) -> CuesResult:
+    """Train every layer with and without the task, and ask each about the desk."""
+    chance = torch.Generator().manual_seed(options.seed)
+    tests = draw_scenes(options.tests, options, chance)
+    scenes = draw_scenes(options.updates * options.batch, options, chance)
+    both: dict[bool, dict[str, Trained]] = {False: {}, True: {}}
+    scores: dict[bool, npt.NDArray[np.float32]] = {}
+    for told, found in both.items():
+        for layer in LAYERS:
+            network = learn(layer, told, scenes, options)
+            with torch.no_grad():
+                right = network(tests.items, tests.task).argmax(dim=1) == tests.digit
+                found[layer] = Trained(
+                    accuracy=float(right.float().mean()),
+                    parameters=sum(each.numel() for each in network.parameters()),
+                    influence=influence(network, told, options.items).numpy(),
+                )
+                if isinstance(network, AttentionReader):
+                    scores[told] = network.feature_scores().numpy()
+    return CuesResult(
+        desk=KINDS[: options.items],
+        ceiling=float(tests.ceiling.mean()),
+        untold=both[False],
+        told=both[True],
+        constant_query=scores[False][0],
+        queries=scores[True],
+    )
+
+
+def learn(layer: str, told: bool, scenes: Scenes, options: CuesOptions) -> nn.Module:
+    """The network after one pass over the scenes, in their order."""
+    with seeded(options.seed):
+        attends = layer == "attention"
+        network = AttentionReader(told) if attends else Reader(layer, told, options)
+    optimizer = torch.optim.Adam(network.parameters(), lr=options.lr)
+    parts = (scenes.items, scenes.task, scenes.digit)
+    batches = [torch.split(each, options.batch) for each in parts]
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(batches[0]))
+    for items, task, digit in zip(*batches, strict=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(items, task), digit).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+    return network
+
+
+def influence(network: nn.Module, told: bool, n_items: int) -> Float[Tensor, "tasks S"]:
+    """How much the answer on the desk changes when the digit of one item changes.
+
+    The change is the total variation between two answers, a mean over all other digits of the
+    item; shares of all items. The desk has the first kinds, a bright cup, and different digits.
+    """
+    kinds, places = torch.arange(n_items), torch.arange(n_items)
+    brightness = torch.where(kinds == SALIENT, 1.0, 0.2)
+    digits = torch.eye(n_items, dtype=torch.long).unsqueeze(1) * torch.arange(_DIGITS)[:, None]
+    digits = (places + digits) % _DIGITS  # (S, digits, S): item s moved on by 0 to 7
+    items = make_items(brightness.expand(digits.shape), kinds.expand(digits.shape), digits)
+    rows = []
+    for task in kinds if told else kinds[:1]:
+        answers = network(items.flatten(0, 1), task.expand(n_items * _DIGITS)).softmax(dim=1)
+        answers = answers.view(n_items, _DIGITS, _DIGITS)
+        changes = (answers[:, 1:] - answers[:, :1]).abs().sum(dim=2).mean(dim=1) / 2
+        rows.append(changes / changes.sum())
+    return torch.stack(rows)
+
+
+def draw(result: CuesResult) -> Figure:
+    """The influence of each item, the accuracy of each layer, and what each query looks for."""
+    figure = new_figure(11.5, 7.4)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1.25, 1], hspace=0.03).flat
+    eyes, bars = above.subplots(1, 2, width_ratios=[1, 1.1])
+    _draw_influence(eyes, result)
+    above.colorbar(eyes.images[0], ax=eyes, pad=0.01, label="share of the answer's change")
+    _draw_accuracy(bars, result)
+    axes = below.subplots()
+    table = np.vstack([result.constant_query, result.queries])
+    most = float(np.abs(table).max())
+    image = axes.imshow(table, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+    axes.set_yticks(range(len(table)), ["constant query", *(f"query: {kind}" for kind in KINDS)])
+    axes.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
+    axes.axhline(0.5, color=GREY, linewidth=1.2)
+    axes.set(title="What each feature of an item adds to its score, as learned")
+    below.colorbar(image, ax=axes, pad=0.01, label="score")
+    return figure
+
+
+def _draw_influence(axes: Axes, result: CuesResult) -> None:
+    rows = [
+        *((name, each.influence[0]) for name, each in result.untold.items()),
+        *(
+            (f"attention, query: {kind}", row)
+            for kind, row in zip(result.desk, result.told["attention"].influence, strict=True)
+        ),
+    ]
+    table = np.array([row for _, row in rows])
+    heat(axes, table, 1.0)
+    label_cells(axes, table)
+    n_untold = len(result.untold)
+    names = [name for name, _ in rows]
+    names[n_untold - 1] = "attention, constant query"
+    axes.set_yticks(range(len(rows)), names)
+    desk = ["red cup" if kind == KINDS[SALIENT] else kind for kind in result.desk]
+    axes.set_xticks(range(len(desk)), desk, rotation=20)
+    axes.axhline(n_untold - 0.5, color=GREY, linewidth=1.2)
+    axes.set(title="The item that an answer about the desk depends on")
+
+
+def _draw_accuracy(axes: Axes, result: CuesResult) -> None:
+    places = np.arange(len(LAYERS))
+    pairs = (("without the task", result.untold, ORANGE), ("with the task", result.told, BLUE))
+    for shift, (label, networks, colour) in zip((-0.2, 0.2), pairs, strict=True):
+        accuracy = [networks[name].accuracy for name in LAYERS]
+        bars = axes.barh(places + shift, accuracy, height=0.38, color=colour, label=label)
+        labels = [f"{each:.1%}" for each in accuracy]
+        axes.bar_label(bars, labels, label_type="center", color="white", fontsize=8)
+    most = f"the most without it: {result.ceiling:.1%}"
+    axes.axvline(result.ceiling, color="0.2", linestyle="--", linewidth=1.2, label=most, zorder=0)
+    axes.set_yticks(places, LAYERS)
+    axes.set(title="Scenes with the right digit", xlim=(0, 1), ylim=(len(LAYERS) - 0.4, -1.4))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
+    axes.legend(loc="upper left", ncols=2, frameon=True, framealpha=1, edgecolor="none")
+
+
+EXPERIMENT = Experiment(CuesOptions, run, draw)

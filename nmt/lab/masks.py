@@ -1,0 +1,215 @@
+"""Masks: which places a query may attend to, and that the others have no part in its output.
+
+Padding, places to come and places far away are taken out by one rule: the softmax runs over the
+places that are kept, all others weigh exactly 0. Each mask is measured by changing every place in
+turn and looking at every output.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from matplotlib.figure import Figure, SubFigure
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from nmt.lab.experiment import Experiment, Options, Result
+from nmt.lab.figure import GREY, heat, new_figure
+from nmt.lab.numbers import columns
+from nmt.ops.masks import causal_keep, keep_from_lengths, masked_softmax, softmax_where
+
+BEFORE = "no mask"
+PADDING = "padding: one length"
+EACH = "a length for each query"
+CAUSAL = "causal"
+WINDOW = "window"
+TOGETHER = "padding, causal and window"
+_PAD = "<pad>"
+
+
+class MasksOptions(Options):
+    """The sentence, its padding, and the reach of the window."""
+
+    sentence: str = Field(default="the cat sat on the mat", description="words, one a place")
+    padding: int = Field(default=2, ge=0, le=12, description="places of padding behind the words")
+    reach: int = Field(default=1, ge=0, description="places on each side that the window shows")
+    size: int = Field(default=8, gt=0, description="numbers in a query, a key and a value")
+
+    @field_validator("sentence")
+    @classmethod
+    def _is_short(cls, sentence: str) -> str:
+        if not 1 <= len(sentence.split()) <= 12:
+            raise ValueError(f"got '{sentence}', allowed: 1 to 12 words")
+        return sentence
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Attention under one mask: the places kept (Q, S), the weights, and the greatest change of
+    each output when the key and the value of one place are changed.
+    """
+
+    keep: Bool[Tensor, "Q S"]
+    weights: Float[Tensor, "Q S"]
+    change: Float[Tensor, "Q S"]
+
+    @property
+    def blind(self) -> int:
+        """The number of queries that may attend to nothing."""
+        return int((~self.keep.any(dim=1)).sum())
+
+    def numbers(self) -> dict[str, object]:
+        """For the JSON."""
+        hidden = ~self.keep
+        return {
+            "greatest_change_by_a_masked_place": float((self.change * hidden).max()),
+            "least_change_by_a_kept_place": float(self.change[self.keep].min()),
+            "weight_on_masked_places": float((self.weights * hidden).sum()),
+            "queries_without_a_place": self.blind,
+            "sums_of_weights": self.weights.sum(dim=1).numpy(),
+            "keep": self.keep.int().numpy(),
+            "weights": self.weights.numpy(),
+            "change": self.change.numpy(),
+        }
+
+
+@dataclass(frozen=True)
+class MasksResult(Result):
+    """Each mask by name. `nowhere`: the weights of a query that may attend to nothing, by the
+    number that its scores are filled with, and here.
+    """
+
+    words: tuple[str, ...]
+    masks: dict[str, Masked]
+    nowhere: dict[str, str]
+
+    def numbers(self) -> dict[str, object]:
+        """See Result.numbers."""
+        return {
+            "words": self.words,
+            "masks": {name: each.numbers() for name, each in self.masks.items()},
+            "weight_of_a_place_where_none_is_kept": self.nowhere,
+        }
+
+    def summary(self) -> list[str]:
+        """See Result.summary."""
+        rows = [("", "kept", "change by a masked place", "by a kept one", "blind queries")]
+        for name, each in self.masks.items():
+            numbers = each.numbers()
+            masked = f"{numbers['greatest_change_by_a_masked_place']}"
+            masked = "-" if each.keep.all() else masked
+            kept = f"at least {numbers['least_change_by_a_kept_place']:.2g}"
+            share = f"{int(each.keep.sum())} of {each.keep.numel()}"
+            rows.append((name, share, masked, kept, str(each.blind)))
+        fills = ", ".join(f"{name}: {weight}" for name, weight in self.nowhere.items())
+        return [*columns(rows), "", f"each weight of a query that may attend to nothing: {fills}"]
+
+
+def run(options: MasksOptions) -> MasksResult:
+    """Attend under every mask, and change every place in turn."""
+    words = (*options.sentence.split(), *[_PAD] * options.padding)
+    chance = torch.Generator().manual_seed(options.seed)
+    shape = (3, 1, len(words), options.size)
+    queries, keys, values = torch.randn(shape, generator=chance)
+    others = torch.randn(shape, generator=chance)[1:]
+    masks = keeps(options, chance)
+    return MasksResult(
+        words=words,
+        masks={name: _measure(queries, keys, values, others, keep) for name, keep in masks.items()},
+        nowhere=_nowhere(len(words)),
+    )
+
+
+def keeps(options: MasksOptions, chance: torch.Generator) -> dict[str, Bool[Tensor, "Q S"]]:
+    """The masks by name, for one sentence: True may be attended."""
+    n_words = len(options.sentence.split())
+    size = n_words + options.padding
+    places = torch.arange(size)
+    padding = keep_from_lengths(torch.tensor([n_words]), size).expand(size, -1)
+    causal = causal_keep(0, size, torch.device("cpu"))
+    window = keep_from_lengths(places + options.reach + 1, size)
+    window = window & ~keep_from_lengths(places - options.reach, size)
+    return {
+        BEFORE: torch.ones(size, size, dtype=torch.bool),
+        PADDING: padding,
+        EACH: keep_from_lengths(torch.randperm(size, generator=chance), size),
+        CAUSAL: causal,
+        WINDOW: window,
+        TOGETHER: padding & causal & window,
+    }
+
+
+def _measure(
+    queries: Float[Tensor, "1 Q D"],
+    keys: Float[Tensor, "1 S D"],
+    values: Float[Tensor, "1 S D"],
+    others: Float[Tensor, "2 1 S D"],
+    keep: Bool[Tensor, "Q S"],
+) -> Masked:
+    weights, output = _attend(queries, keys, values, keep)
+    changes = []
+    for place in range(keys.shape[1]):
+        changed = torch.arange(keys.shape[1])[:, None] == place
+        new_keys, new_values = torch.where(changed, others, torch.stack([keys, values]))
+        _, new_output = _attend(queries, new_keys, new_values, keep)
+        changes.append((new_output - output).abs().amax(dim=-1).squeeze(0))
+    return Masked(keep, weights.squeeze(0), torch.stack(changes, dim=1))
+
+
+def _attend(
+    queries: Float[Tensor, "1 Q D"],
+    keys: Float[Tensor, "1 S D"],
+    values: Float[Tensor, "1 S D"],
+    keep: Bool[Tensor, "Q S"],
+) -> tuple[Float[Tensor, "1 Q S"], Float[Tensor, "1 Q D"]]:
+    """Scaled dot-product attention (arXiv 1706.03762, equation 1) over the kept places."""
+    scores = queries @ keys.mT / queries.shape[-1] ** 0.5
+    weights = softmax_where(scores, keep.unsqueeze(0))
+    return weights, weights @ values
+
+
+def _nowhere(size: int) -> dict[str, str]:
+    """The weight of one place where none may be attended, for three ways to mask."""
+    scores, no_places = torch.zeros(1, 1, size), torch.zeros(1, dtype=torch.long)
+    ways = {
+        "scores filled with minus infinity": scores.fill_(-torch.inf).softmax(dim=-1),
+        "scores filled with -1e6": scores.fill_(-1e6).softmax(dim=-1),
+        "masked_softmax": masked_softmax(scores.zero_(), no_places),
+    }
+    return {name: f"{float(weights[0, 0, 0]):g}" for name, weights in ways.items()}
+
+
+def draw(result: MasksResult) -> Figure:
+    """A column for each mask: the weights, and the change of each output by each place."""
+    figure = new_figure(13.4, 5.6)
+    above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.02).flat
+    masks = result.masks
+    _draw_row(above, result, {name: (m.weights, ~m.keep) for name, m in masks.items()})
+    _draw_row(below, result, {name: (m.change, m.change == 0) for name, m in masks.items()})
+    for axes, name in zip(above.axes, masks, strict=False):
+        axes.set_title(name, fontsize=9)
+    above.axes[0].set_ylabel("query")
+    below.axes[0].set_ylabel("output")
+    above.axes[-1].set_ylabel("attention weight")
+    below.axes[-1].set_ylabel("change by this place")
+    return figure
+
+
+def _draw_row(
+    part: SubFigure, result: MasksResult, tables: dict[str, tuple[Tensor, Tensor]]
+) -> None:
+    """A heat map for each table, in one scale, with a cross in the cells of its second part."""
+    panels = part.subplots(1, len(tables), sharey=True)
+    top = max(float(table.max()) for table, _ in tables.values())
+    places = range(len(result.words))
+    for axes, (table, crossed) in zip(panels, tables.values(), strict=True):
+        image = heat(axes, table.numpy(), top)
+        rows, columns_ = np.nonzero(crossed.numpy())
+        axes.plot(columns_, rows, "x", color=GREY, markersize=3.5, markeredgewidth=0.7)
+        axes.set_xticks(places, result.words, rotation=90)
+    panels[0].set_yticks(places, result.words)
+    part.colorbar(image, ax=list(panels), pad=0.005)
+
+
+EXPERIMENT = Experiment(MasksOptions, run, draw)

@@ -1,0 +1,244 @@
+"""Query, key and value as retrieval: a look-up in a dictionary, made soft.
+
+A shop finds products by what a customer types: the text is the query, the description of a product
+its key, what comes back its value. A dictionary answers an exact key only; attention compares the
+query with every key, and answers with all values, weighted by softmax(score / temperature). The
+dot product is the product of both lengths and the cosine of the angle between them.
+"""
+
+import textwrap
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Float64
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field, field_validator
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
+
+from nmt.lab.experiment import Experiment, Options, Result, some
+from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, label_cells, new_figure
+from nmt.lab.kernels import attend
+from nmt.lab.numbers import columns
+from nmt.models.attention.scores import DotAttention
+
+SHOP = {
+    "red winter jacket": 90.0,
+    "red summer jacket": 60.0,
+    "blue winter jacket": 80.0,
+    "thin winter scarf": 20.0,
+    "white summer dress": 50.0,
+    "thin thick red blue winter summer jacket sale": 10.0,
+}
+"""Descriptions and prices; the last one is stuffed with words, to be found by every query."""
+
+Score = Literal["dot", "cosine"]
+SCORES: tuple[Score, ...] = ("dot", "cosine")
+_COLOURS = {"dot": ORANGE, "cosine": BLUE}
+_GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
+_PLANE = (-1.6, 2.9)
+_ARROW = (25.0, 1.3)
+_KEYS = {"A": (12.0, 0.8), "B": (72.0, 2.5), "C": (110.0, 1.6), "D": (-30.0, 1.7)}
+"""For the picture of the plane: angle in degrees and length, of the query and of four keys."""
+
+
+class RetrievalOptions(Options):
+    """The query and the temperatures shown. Nothing in it is random."""
+
+    query: str = Field(default="thin red winter jacket", description="words that are looked for")
+    temperatures: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(
+        default=(0.01, 0.1, 0.3, 1.0, 100.0),
+        max_length=8,
+        description="divisors of the scores, whose weights are drawn",
+    )
+
+    _none_missing = field_validator("temperatures")(some)
+
+    @field_validator("query")
+    @classmethod
+    def _has_words(cls, query: str) -> str:
+        if not query.split():
+            raise ValueError(f"got '{query}', allowed: one or more words")
+        return query
+
+
+@dataclass(frozen=True)
+class RetrievalResult(Result):
+    """Every product compared with the query, and the soft look-ups over the temperature.
+
+    `exact` is the price by a dictionary; None where the query is no key.
+    """
+
+    options: RetrievalOptions
+    exact: float | None
+    scores: dict[Score, Float64[Tensor, " S"]]
+    lengths: Float64[Tensor, " S"]
+    query_length: float
+    weights: dict[Score, Float64[Tensor, "T S"]]
+    prices: dict[Score, Float64[Tensor, " grid"]]
+
+    @property
+    def identity_error(self) -> float:
+        """max |q . k - |q| |k| cos(q, k)|."""
+        product = self.query_length * self.lengths * self.scores["cosine"]
+        return float((self.scores["dot"] - product).abs().max())
+
+    def numbers(self) -> dict[str, object]:
+        """See Result.numbers."""
+        return {
+            "exact_price": self.exact,
+            "average_price": _prices().mean().item(),
+            "query_length": self.query_length,
+            "products": {
+                name: {
+                    "price": price,
+                    "length": float(self.lengths[i]),
+                    **{score: float(each[i]) for score, each in self.scores.items()},
+                }
+                for i, (name, price) in enumerate(SHOP.items())
+            },
+            "dot_minus_lengths_times_cosine": self.identity_error,
+            "best": {score: self.best(score) for score in SCORES},
+            "weights": {score: each.numpy() for score, each in self.weights.items()},
+            "grid_of_temperatures": _GRID.numpy(),
+            "prices": {score: each.numpy() for score, each in self.prices.items()},
+        }
+
+    def best(self, score: Score) -> str:
+        """The product with the greatest score, the first of equals."""
+        return list(SHOP)[int(self.scores[score].argmax())]
+
+    def summary(self) -> list[str]:
+        """See Result.summary."""
+        rows = [("", "price", "q . k", "|k|", "cosine")]
+        for i, (name, price) in enumerate(SHOP.items()):
+            dot, cosine = float(self.scores["dot"][i]), float(self.scores["cosine"][i])
+            rows.append(
+                (name, f"{price:g}", f"{dot:.2f}", f"{self.lengths[i]:.2f}", f"{cosine:.2f}")
+            )
+        found = "no such key" if self.exact is None else f"{self.exact:g}"
+        prices = {
+            score: f"{float(each[0]):.1f} to {float(each[-1]):.1f}"
+            for score, each in self.prices.items()
+        }
+        return [
+            *columns(rows),
+            "",
+            f"exact look-up of '{self.options.query}': {found}",
+            f"soft look-up, from cold to hot: {prices['dot']} by dot, {prices['cosine']} by cosine",
+            f"average pooling, without a query: {_prices().mean():.1f}",
+        ]
+
+
+def _prices() -> Float64[Tensor, " S"]:
+    return torch.tensor(list(SHOP.values()), dtype=torch.float64)
+
+
+def vectors(query: str) -> tuple[Float64[Tensor, "1 D"], Float64[Tensor, "S D"]]:
+    """The query and the keys: a unit of 1 for every word of theirs that the shop knows."""
+    words = sorted({word for name in SHOP for word in name.split()})
+    rows = [[float(word in text.split()) for word in words] for text in (query, *SHOP)]
+    table = torch.tensor(rows, dtype=torch.float64)
+    return table[:1], table[1:]
+
+
+def compare(
+    query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score
+) -> Float64[Tensor, " S"]:
+    """q . k, or the cosine of the angle between q and k (0 where one of them is 0)."""
+    return (keys * query).sum(dim=1) if score == "dot" else cosine_similarity(query, keys)
+
+
+def look_up(
+    query: Float64[Tensor, "1 D"], keys: Float64[Tensor, "S D"], score: Score, temperature: float
+) -> Float64[Tensor, " S"]:
+    """softmax(score(q, k) / temperature), by the dot-product attention of the models.
+
+    The cosine is the dot product of vectors divided by their lengths.
+    """
+    if score == "cosine":
+        query, keys = (normalize(each, dim=-1) for each in (query, keys))
+    return attend(DotAttention(keys.shape[1], scale=1 / temperature), query, keys).squeeze(0)
+
+
+def run(options: RetrievalOptions) -> RetrievalResult:
+    """Look the query up, exactly and at every temperature."""
+    query, keys = vectors(options.query)
+
+    def rows(score: Score, temperatures: list[float]) -> Float64[Tensor, "T S"]:
+        return torch.stack([look_up(query, keys, score, each) for each in temperatures])
+
+    return RetrievalResult(
+        options=options,
+        exact=SHOP.get(options.query),
+        scores={score: compare(query, keys, score) for score in SCORES},
+        lengths=keys.norm(dim=1),
+        query_length=float(query.norm()),
+        weights={score: rows(score, list(options.temperatures)) for score in SCORES},
+        prices={score: rows(score, _GRID.tolist()) @ _prices() for score in SCORES},
+    )
+
+
+def draw(result: RetrievalResult) -> Figure:
+    """The weights over the temperature, the price answered, and two scores in the plane."""
+    figure = new_figure(12.0, 8.2)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.25], hspace=0.03).flat
+    panels = above.subplots(1, 2, sharey=True)
+    for axes, (score, weights) in zip(panels, result.weights.items(), strict=True):
+        image = heat(axes, weights.T.numpy(), 1.0)
+        label_cells(axes, weights.T.numpy())
+        axes.set_xticks(range(len(weights)), [f"{each:g}" for each in result.options.temperatures])
+        axes.set(title=f"Weights by {score}, softmax(score / T)", xlabel="temperature T")
+    labels = [f"{name}: {price:g}" for name, price in SHOP.items()]
+    panels[0].set_yticks(range(len(labels)), [textwrap.fill(label, 30) for label in labels])
+    above.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
+    prices, dot, cosine = below.subplots(1, 3)
+    prices.set_box_aspect(1)
+    _draw_prices(prices, result)
+    _draw_plane(dot, "dot")
+    _draw_plane(cosine, "cosine")
+    return figure
+
+
+def _draw_prices(axes: Axes, result: RetrievalResult) -> None:
+    for score, prices in result.prices.items():
+        axes.semilogx(_GRID, prices, color=_COLOURS[score], label=f"soft look-up by {score}")
+    average = float(_prices().mean())
+    axes.axhline(average, color=GREEN, linestyle="--", label=f"average pooling: {average:.1f}")
+    axes.set(title="The price answered", xlabel="temperature T", ylabel="price", ylim=(0, 105))
+    axes.legend(loc="upper right")
+
+
+def _draw_plane(axes: Axes, score: Score) -> None:
+    """Four keys and a query as arrows, over the level lines of their score."""
+    query = _point(*_ARROW)
+    line = torch.linspace(*_PLANE, 200, dtype=torch.float64)
+    grid = torch.cartesian_prod(line, line)
+    levels = compare(query[None], grid, score).view(len(line), -1).T
+    most = float(levels.abs().max())
+    axes.contourf(line, line, levels, 14, cmap="RdBu_r", vmin=-most, vmax=most, alpha=0.5)
+    for name, (angle, length) in _KEYS.items():
+        tip = _point(angle, length)
+        _arrow(axes, tip, f"{name}: {float(compare(query[None], tip[None], score)):.2f}", "0.15")
+    _arrow(axes, query, "q", "black")
+    formula = {"dot": "q · k = |q| |k| cos: length counts", "cosine": "cos: direction alone counts"}
+    axes.set(title=formula[score], xticks=[], yticks=[], aspect="equal")
+    axes.set(xlim=_PLANE, ylim=_PLANE)
+
+
+def _point(angle: float, length: float) -> Float64[Tensor, "2"]:
+    turn = torch.deg2rad(torch.tensor(angle, dtype=torch.float64))
+    return length * torch.stack([turn.cos(), turn.sin()])
+
+
+def _arrow(axes: Axes, tip: Float64[Tensor, "2"], label: str, colour: str) -> None:
+    x, y = tip.tolist()
+    axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.6})
+    across = "left" if x > 0.6 else "center"
+    up = "bottom" if y > 1 else "center"
+    axes.text(1.03 * x + 0.04, 1.03 * y, label, color=colour, ha=across, va=up, fontsize=8.5)
+
+
+EXPERIMENT = Experiment(RetrievalOptions, run, draw)
