@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 EXPERIMENTS = {
     "kernel-regression": "attention as kernel regression, with a fixed and with a learned width",
-    "positions": "the sinusoidal encoding: its picture, its binary counter, its rotation",
+    "positions": "sinusoidal positions: a counter, a rotation; and learned ones against them",
     "equivariance": "self-attention does not know the order of its input, a full layer does",
-    "complexity": "what five kinds of layer cost as sequences grow: counted, timed, in bytes, in steps",
+    "complexity": "what five layers cost as sequences grow: counted, timed, in bytes, in steps",
     "architectures": "diagrams: who is connected with whom, multi-head attention, the Transformer",
     "hard-soft": "one trained model decoded with soft, sampled and argmax attention",
     "scaling": "why scores are divided by the square root of d, and which attention needs it",

@@ -18,7 +18,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "equivariance": ("permutations=5",),
     "hard-soft": ("updates=2", "sentences=3", "hidden=6", "embedding=5", "batch=3"),
     "kernel-regression": ("epochs=20",),
-    "positions": (),
+    "positions": ("updates=2", "batch=3", "trained_length=5", "positions=9"),
     "scaling": ("sizes=[1,3,64]", "draws=2"),
 }
 """Deterministic experiments, with options that keep the test short."""
