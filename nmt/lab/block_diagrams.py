@@ -11,7 +11,8 @@ from torch import nn
 from nmt.lab.canvas import INK, Box, Canvas, Point
 from nmt.lab.figure import BLUE, GREEN, ORANGE, PURPLE, RED
 from nmt.models.base import Memory
-from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, MultiHead, Residual
+from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, Residual
+from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.transformer import Pieces, TransformerConfig
 from nmt.models.vocabulary import VocabLinear
 from nmt.ops.masks import causal_keep

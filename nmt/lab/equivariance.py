@@ -4,6 +4,8 @@ A function f of a sequence is permutation-equivariant if f(PX) = P f(X): shuffle
 same outputs, shuffled. Self-attention is (arXiv 1706.03762, section 3.5, gives this as the
 reason for positions). A fully connected layer over the whole sequence is not: its weights belong
 to places, so that a word at another place is multiplied by other weights.
+
+Without W_q and W_k the scores X X^T are symmetric, and each word mostly attends to itself.
 """
 
 from collections.abc import Callable
@@ -14,13 +16,14 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from nmt.lab.experiment import Experiment, Options, Result, seeded
-from nmt.lab.figure import heat, new_figure
+from nmt.lab.figure import BLUE, ORANGE, heat, new_figure
 from nmt.lab.numbers import columns
 from nmt.models.initialisation import initialise
 from nmt.models.transformer.multi_head import MultiHead
@@ -32,6 +35,7 @@ BARE = "softmax(X Xᵀ) X"
 ATTENTION = "self-attention"
 POSITIONS = "self-attention with positions"
 FULL = "fully connected"
+BARE_SCORES, ONE_MATRIX, TWO_MATRICES = "X Xᵀ", "X W (X W)ᵀ", "X W_q (X W_k)ᵀ"
 
 
 class EquivarianceOptions(Options):
@@ -76,9 +80,21 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Scores:
+    """Scores of every word for every word, S, before the softmax; summed over heads.
+
+    `asymmetry` is max |S - S^T| / max |S|. `own` is the weight that each word gives itself.
+    """
+
+    scores: npt.NDArray[np.float32]
+    asymmetry: float
+    own: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
 class EquivarianceResult(Result):
     """For each layer by name: the greatest and the mean difference over all shuffles, its number
-    of parameters, its outcome on a shorter sentence, and its picture.
+    of parameters, its outcome on a shorter sentence, and its picture; and kinds of scores by name.
     """
 
     words: tuple[str, ...]
@@ -88,6 +104,7 @@ class EquivarianceResult(Result):
     parameters: dict[str, int]
     shorter: dict[str, str]
     shown: dict[str, Shown]
+    scores: dict[str, Scores]
 
     def numbers(self) -> dict[str, object]:
         """See Result.numbers."""
@@ -102,6 +119,14 @@ class EquivarianceResult(Result):
             "weights_shuffled": {
                 name: shown.shuffled_weights for name, shown in self.shown.items()
             },
+            "scores": {
+                name: {
+                    "asymmetry": each.asymmetry,
+                    "weight_on_itself": each.own,
+                    "mean_weight_on_itself": each.own.mean(),
+                }
+                for name, each in self.scores.items()
+            },
         }
 
     def summary(self) -> list[str]:
@@ -111,7 +136,10 @@ class EquivarianceResult(Result):
             greatest, mean = _few_digits(self.greatest[name]), _few_digits(self.mean[name])
             length = "works" if shorter == "works" else "an error"
             rows.append((name, greatest, mean, f"{self.parameters[name]:,}", length))
-        return columns(rows)
+        scores = [("scores S", "greatest |S - Sᵀ| / |S|", "mean weight of a word on itself")]
+        for name, each in self.scores.items():
+            scores.append((name, _few_digits(each.asymmetry), f"{each.own.mean():.2f}"))
+        return [*columns(rows), "", *columns(scores)]
 
 
 Layer = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -126,7 +154,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
     orders = [torch.randperm(len(words), generator=chance) for _ in range(options.permutations)]
     shown_order = next((o for o in orders if not torch.equal(o, o.sort().values)), orders[0])
     with seeded(options.seed), torch.no_grad():
-        layers, parameters = _layers(len(words), options)
+        layers, parameters, scores = _layers(x, options)
         differences = {name: [_difference(f, x, o) for o in orders] for name, f in layers.items()}
         return EquivarianceResult(
             words=words,
@@ -148,12 +176,15 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
                 )
                 for name, layer in layers.items()
             },
+            scores=scores,
         )
 
 
-def _layers(length: int, options: EquivarianceOptions) -> tuple[dict[str, Layer], dict[str, int]]:
-    """The layers by name, with new weights, and their numbers of parameters."""
-    size = options.size
+def _layers(
+    x: Float[Tensor, "S D"], options: EquivarianceOptions
+) -> tuple[dict[str, Layer], dict[str, int], dict[str, Scores]]:
+    """The layers by name, with new weights, their numbers of parameters, and scores of `x`."""
+    length, size = x.shape
     attention, full = MultiHead(size, options.heads), nn.Linear(length * size, length * size)
     initialise(attention)
     initialise(full)
@@ -177,7 +208,20 @@ def _layers(length: int, options: EquivarianceOptions) -> tuple[dict[str, Layer]
     n_own = sum(parameter.numel() for parameter in attention.parameters())
     n_full = sum(parameter.numel() for parameter in full.parameters())
     layers: dict[str, Layer] = {BARE: bare, ATTENTION: look, POSITIONS: placed, FULL: connect}
-    return layers, dict(zip(layers, (0, n_own, n_own, n_full), strict=True))
+    queries, keys = attention.W_q(x), attention.W_k(x)
+    scores = {
+        BARE_SCORES: _examine(x @ x.mT),
+        ONE_MATRIX: _examine(attention.scale * keys @ keys.mT),
+        TWO_MATRICES: _examine(attention.scale * queries @ keys.mT),
+    }
+    return layers, dict(zip(layers, (0, n_own, n_own, n_full), strict=True)), scores
+
+
+def _examine(scores: Float[Tensor, "S S"]) -> Scores:
+    """See Scores."""
+    asymmetry = float((scores - scores.mT).abs().max() / scores.abs().max())
+    own = masked_softmax(scores.unsqueeze(0)).squeeze(0).diagonal()
+    return Scores(scores.numpy(), asymmetry, own.numpy())
 
 
 def _difference(
@@ -197,35 +241,72 @@ def _answer(layer: Layer, x: Float[Tensor, "S D"]) -> str:
 
 
 def draw(result: EquivarianceResult) -> Figure:
-    """A row per layer: the weights, those of the shuffled sentence, and the difference."""
-    names = (ATTENTION, POSITIONS, FULL)
-    figure = new_figure(9.6, 9.6)
-    rows = figure.subfigures(len(names), 1, squeeze=False).flat
+    """A row per layer: the weights, those of the shuffled sentence, and the difference; then a row
+    of scores.
+    """
+    names = (BARE, ATTENTION, POSITIONS, FULL)
+    figure = new_figure(9.2, 11.0)
+    rows = figure.subfigures(
+        len(names) + 1, 1, squeeze=False, height_ratios=[1, 0.9, 0.9, 1.25, 1.25]
+    ).flat
     shuffled = tuple(result.words[place] for place in result.order)
     pair = _strongest_pair(result.shown[ATTENTION].weights)
     moved = tuple(result.order.index(place) for place in pair)
     top = max(float(result.shown[name].difference.max()) for name in names)
-    for row, name in zip(rows, names, strict=True):
+    for row, name in zip(rows, names, strict=False):
         shown, (left, middle, right) = result.shown[name], row.subplots(1, 3)
-        row.suptitle(_headline(name, result), x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+        _head(row, _headline(name, result))
         most = max(float(shown.weights.max()), float(shown.shuffled_weights.max()))
         _draw_weights(left, shown.weights, result.words, pair, most)
-        _draw_weights(middle, shown.shuffled_weights, shuffled, moved, most)
-        what = "one weight of each block" if name == FULL else "weights"
-        left.set_title(f"{what}, as written")
-        middle.set_title(f"{what}, shuffled")
+        image = _draw_weights(middle, shown.shuffled_weights, shuffled, moved, most)
+        row.colorbar(image, ax=[left, middle], label="weight", pad=0.015)
+        for axes in (left, middle):
+            axes.tick_params(labelbottom=name == FULL)  # the same words stand below all rows
+        if name in (BARE, FULL):
+            kind = "one weight of each block" if name == FULL else "weights"
+            left.set_title(f"{kind}, as written")
+            middle.set_title(f"{kind}, shuffled")
         image = heat(right, shown.difference, top)
-        right.set_yticks(range(len(shuffled)), shuffled)
-        right.set(title="|f(PX) - P f(X)|", xlabel="number in the vector")
-        row.colorbar(image, ax=right)
+        right.set(title="|f(PX) - P f(X)|" if name == BARE else "", yticks=[])
+        right.set_xlabel("number in the vector" if name == FULL else None)
+        right.tick_params(labelbottom=name == FULL)
+        row.colorbar(image, ax=right, label="difference")
+    _draw_scores(figure.subfigs[-1], result)
     return figure
+
+
+def _head(row: SubFigure, text: str) -> None:
+    row.suptitle(text, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+
+
+def _draw_scores(row: SubFigure, result: EquivarianceResult) -> None:
+    """Two kinds of scores as maps with both numbers of one pair, and weights on the own word."""
+    _head(row, f"why W_q and W_k: {BARE_SCORES} is symmetric, and every word finds itself")
+    left, middle, right = row.subplots(1, 3)
+    places = np.arange(len(result.words))
+    for axes, name in ((left, BARE_SCORES), (middle, TWO_MATRICES)):
+        scores = result.scores[name].scores
+        most = float(np.abs(scores).max())
+        image = axes.imshow(scores, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+        row.colorbar(image, ax=axes, label="score")
+        for i, j in np.ndindex(scores.shape):
+            colour = "white" if abs(scores[i, j]) > most / 2 else "black"
+            axes.text(j, i, f"{scores[i, j]:.1f}", ha="center", va="center", fontsize=7, c=colour)
+        axes.set_xticks(places, result.words, rotation=90)
+        axes.set_yticks(places, result.words)
+        axes.set_title(f"scores {name}")
+    for shift, name, colour in ((-0.2, BARE_SCORES, ORANGE), (0.2, TWO_MATRICES, BLUE)):
+        right.barh(places + shift, result.scores[name].own, 0.4, color=colour, label=name)
+    right.set_yticks(places, result.words)
+    right.set(title="weight of a word on itself", xlabel="weight", ylim=(len(places) - 0.4, -1.9))
+    right.legend(loc="upper right", ncols=2)
 
 
 def _headline(name: str, result: EquivarianceResult) -> str:
     equivariant = result.greatest[name] < 1e-3
-    same = "the answers are shuffled too" if equivariant else "the answers are others"
-    length = "any length" if result.shorter[name] == "works" else "this length only"
-    return f"{name}: {same} (off by at most {_few_digits(result.greatest[name])}); {length}"
+    same = "answers shuffled too" if equivariant else "other answers"
+    length = "" if result.shorter[name] == "works" else "; this length only"
+    return f"{name}: {same} (off by at most {_few_digits(result.greatest[name])}){length}"
 
 
 def _few_digits(difference: float) -> str:
@@ -245,9 +326,9 @@ def _draw_weights(
     words: tuple[str, ...],
     pair: tuple[int, ...],
     top: float,
-) -> None:
+) -> AxesImage:
     """The map, with a box and the number at one pair of words."""
-    heat(axes, weights, top)
+    image = heat(axes, weights, top)
     axes.set_xticks(range(len(words)), words, rotation=90)
     axes.set_yticks(range(len(words)), words)
     row, column = pair
@@ -256,6 +337,7 @@ def _draw_weights(
     weight = float(weights[row, column])
     colour = "white" if weight > top / 2 else "black"
     axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    return image
 
 
 EXPERIMENT = Experiment(EquivarianceOptions, run, draw)

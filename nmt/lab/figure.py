@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from PIL import Image
 
 from nmt.attention_maps.heatmap import COLOUR_MAP
 from nmt.storage.output import atomic_output
@@ -79,12 +80,10 @@ def label_cells(axes: Axes, table: npt.NDArray[np.floating]) -> None:
 
 
 def write_png(figure: Figure, path: Path) -> None:
-    """Write the picture atomically. Equal figures give equal bytes."""
+    """Write the picture atomically, without transparency. Equal figures give equal bytes."""
+    figure.set_dpi(DPI)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     with atomic_output(path) as stream:
-        figure.savefig(
-            stream,
-            format="png",
-            dpi=DPI,
-            metadata={"Software": None},
-            pil_kwargs={"optimize": True},
-        )
+        picture.save(stream, format="PNG", optimize=True)

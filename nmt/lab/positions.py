@@ -1,30 +1,49 @@
-"""Sinusoidal positions: a counter whose digits are waves, and whose steps are rotations."""
+"""Sinusoidal positions: a counter whose digits are waves, and whose steps are rotations.
 
-from dataclasses import dataclass
+Beside them: other counters, which are not unique or not bounded, and a table that is learned.
+"""
+
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import NullLocator
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from nmt.lab.experiment import Experiment, Options, Result, some
-from nmt.lab.figure import GREY, ORANGE, new_figure
+from nmt.lab.costs import one_thread
+from nmt.lab.experiment import Experiment, Result, seeded, some
+from nmt.lab.figure import GREY, ORANGE, heat, new_figure
+from nmt.lab.first_mark import FirstMarkOptions, right_answers, train
 from nmt.lab.numbers import columns
-from nmt.models.transformer.positions import rotation, sinusoids
+from nmt.lab.place_codes import PlaceCode, place_codes
+from nmt.models.transformer.positions import (
+    LearnedConfig,
+    LearnedPositions,
+    NoPositionsConfig,
+    PositionsConfig,
+    SinusoidalConfig,
+    rotation,
+    sinusoids,
+)
+from nmt.models.transformer.transformer import TransformerSeq2Seq
+from nmt.settings.base import conflict_error
 
 _COUNT = 16  # numbers that the binary counter counts
 _BITS = 4
-_FIRST_CURVE = 2  # the pair of columns drawn as curves first; the fastest ones only flicker
+NONE, LEARNED, SINUSOIDAL = "none", "learned", "sinusoidal"
+_CHANCE = 0.5
+_SIGNED = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto", "interpolation": "nearest"}
 
 
-class PositionsOptions(Options):
-    """The length and width of the encoding. Nothing in it is random."""
+class PositionsOptions(FirstMarkOptions):
+    """The length and width of the encoding, in which nothing is random, and a training."""
 
-    length: int = Field(default=64, ge=_COUNT, le=4096, description="positions encoded")
+    length: int = Field(default=60, ge=_COUNT, le=4096, description="positions encoded")
     size: int = Field(
         default=32,
         ge=2 * _BITS,
@@ -32,11 +51,48 @@ class PositionsOptions(Options):
         multiple_of=2,
         description="numbers in an encoding: half as many waves, each as sine and cosine",
     )
+    columns: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        default=(6, 7, 8, 9), description="columns of the encoding drawn as curves, from 0"
+    )
+    positions: int = Field(
+        default=1000, ge=2, le=4000, description="positions whose distances and norms are measured"
+    )
     offsets: tuple[Annotated[int, Field(ge=0, le=10**6)], ...] = Field(
         default=(1, 2, 5, 10, 100, 1000), description="steps whose rotation is checked"
     )
 
-    _none_missing = field_validator("offsets")(some)
+    _none_missing = field_validator("offsets", "columns")(some)
+
+    @model_validator(mode="after")
+    def _columns_exist(self) -> "PositionsOptions":
+        if max(self.columns) >= self.size:
+            problem = f"got {max(self.columns)}, allowed: 0 to {self.size - 1} (size - 1)"
+            raise conflict_error([("columns", problem)])
+        return self
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Models that learned which of two marks comes first at the first `trained` places.
+
+    `right[kind]` is the probability (T, T) of the right answer by the places of both marks, up to
+    twice the trained length. `table` (T, D) is the learned one, whose second half had no training.
+    """
+
+    trained: int
+    right: dict[str, npt.NDArray[np.float32]]
+    table: npt.NDArray[np.float64]
+
+    def shares(self, kind: str) -> dict[str, float]:
+        """The share of right answers with both marks, one and none at a trained place."""
+        right = self.right[kind]
+        i, j = np.indices(right.shape)
+        n_trained = (i < self.trained) + 0 + (j < self.trained)
+        names = ("both_trained", "one_trained", "none_trained")
+        return {
+            name: float((right[(n_trained == n) & (i != j)] > _CHANCE).mean())
+            for name, n in zip(names, (2, 1, 0), strict=True)
+        }
 
 
 @dataclass(frozen=True)
@@ -55,6 +111,9 @@ class PositionsResult(Result):
     wrong_residuals: npt.NDArray[np.float64]
     similarity: npt.NDArray[np.float64]
     similarity_spread: float
+    columns: tuple[int, ...]
+    codes: dict[str, PlaceCode]
+    learning: Learning
 
     def numbers(self) -> dict[str, object]:
         """See Result.numbers."""
@@ -71,6 +130,8 @@ class PositionsResult(Result):
             },
             "similarity_by_distance": self.similarity,
             "similarity_spread_over_positions": self.similarity_spread,
+            "codes": {name: asdict(code) for name, code in self.codes.items()},
+            "right": {kind: self.learning.shares(kind) for kind in self.learning.right},
         }
 
     def summary(self) -> list[str]:
@@ -89,7 +150,28 @@ class PositionsResult(Result):
             "",
             "PE(i + d) = PE(i) R(d): the greatest difference over all positions i",
             *columns(rows),
+            "",
+            *columns(self._code_rows()),
+            "(uneven: the spread of |p(i + d) - p(i)| over i, as a share, for the worst d)",
+            "",
+            *columns(self._learning_rows()),
         ]
+
+    def _code_rows(self) -> list[tuple[str, ...]]:
+        heads = ("positions", "nearest two", "largest norm", "uneven", "text twice as long")
+        rows: list[tuple[str, ...]] = [("encoding", *heads)]
+        for name, code in self.codes.items():
+            moved = "no more rows" if code.moved is None else f"moves by {code.moved:.2f}"
+            numbers = (f"{code.nearest:.3f}", f"{code.norm:.2f}", f"{code.uneven:.2f}")
+            rows.append((name, f"{code.n:,}", *numbers, moved))
+        return rows
+
+    def _learning_rows(self) -> list[tuple[str, ...]]:
+        heads = ("both trained", "one trained", "none trained")
+        rows: list[tuple[str, ...]] = [("right answers, places:", *heads)]
+        for kind in self.learning.right:
+            rows.append((kind, *(f"{x:.0%}" for x in self.learning.shares(kind).values())))
+        return rows
 
 
 def run(options: PositionsOptions) -> PositionsResult:
@@ -98,6 +180,8 @@ def run(options: PositionsOptions) -> PositionsResult:
     encoding = sinusoids(length, size)
     products = encoding @ encoding.T / (size / 2)
     diagonals = [products.diagonal(d) for d in range(length)]
+    learning = _learn(options)
+    learned = torch.from_numpy(learning.table[: learning.trained])
     return PositionsResult(
         encoding=encoding.numpy(),
         wavelengths=2 * np.pi * 10_000.0 ** (np.arange(0, size, 2) / size),
@@ -106,7 +190,29 @@ def run(options: PositionsOptions) -> PositionsResult:
         wrong_residuals=np.array([_residual(encoding, d, d + 1) for d in options.offsets]),
         similarity=np.array([float(diagonal.mean()) for diagonal in diagonals]),
         similarity_spread=max(float(d.max() - d.min()) for d in diagonals),
+        columns=options.columns,
+        codes=place_codes(options.positions, size, learned),
+        learning=learning,
     )
+
+
+def _learn(options: PositionsOptions) -> Learning:
+    """Train a model with each kind of positions, from the same seed."""
+    trained, longest = options.trained_length, 2 * options.trained_length
+    kinds: dict[str, PositionsConfig] = {
+        NONE: NoPositionsConfig(),
+        LEARNED: LearnedConfig(max_length=longest + 1),  # the end mark has a place as well
+        SINUSOIDAL: SinusoidalConfig(),
+    }
+    right = {}
+    for kind, config in kinds.items():
+        with seeded(options.seed), one_thread():
+            model = train(config, options)
+            right[kind] = right_answers(model, trained, longest)
+        assert isinstance(model, TransformerSeq2Seq)
+        if isinstance(table := model.encoder.pieces.positions, LearnedPositions):
+            rows = table.embedding.weight[:longest].detach().double().numpy()
+    return Learning(trained, right, rows)
 
 
 def _residual(encoding: torch.Tensor, offset: int, turned: int) -> float:
@@ -122,50 +228,92 @@ def _bits() -> npt.NDArray[np.int64]:
 
 
 def draw(result: PositionsResult) -> Figure:
-    """The encoding, some columns, the counter beside its first waves, and the rotation."""
-    figure = new_figure(10.5, 6.6)
-    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1.05, 1], hspace=0.04).flat
-    heat, curves = above.subplots(1, 2, width_ratios=[1.1, 1])
-    bits, waves, turn, same = below.subplots(1, 4, width_ratios=[1, 1, 2.2, 2.2])
-    image = heat.imshow(
-        result.encoding, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
-    )
-    above.colorbar(image, ax=heat, pad=0.01, ticks=[-1, 0, 1], label="value")
-    heat.set(title="The encoding", xlabel="column", ylabel="position")
+    """The encoding, some columns, the counter beside its first waves, and the rotation; then the
+    learned table, similarities, and the answers of three models.
+    """
+    figure = new_figure(9.0, 10.0)
+    rows = figure.subfigures(
+        4, 1, squeeze=False, height_ratios=[1.05, 1, 1, 1.05], hspace=0.03
+    ).flat
+    table, curves = rows[0].subplots(1, 2, width_ratios=[1.1, 1])
+    bits, waves, turn, same = rows[1].subplots(1, 4, width_ratios=[1, 1.3, 2.1, 2.1])
+    image = table.imshow(result.encoding, **_SIGNED)
+    rows[0].colorbar(image, ax=table, pad=0.01, ticks=[-1, 0, 1], label="value")
+    table.set(title="The encoding", xlabel="column", ylabel="position")
     _draw_curves(curves, result)
-    _draw_counter(bits, waves, result)
+    image = _draw_counter(bits, waves, result)
+    rows[1].colorbar(image, ax=waves, pad=0.03, ticks=[-1, 0, 1], label="value")
     _draw_turn(turn, result)
     same.plot(result.similarity)
     same.axhline(0, color=GREY, linewidth=0.6)
     same.set(title="PE(i) · PE(i+d) / (D/2), for any i", xlabel="distance d", ylim=(None, 1.05))
+    _draw_learned(rows[2], result.learning)
+    _draw_answers(rows[3], result.learning)
     return figure
 
 
+def _draw_learned(row: SubFigure, learning: Learning) -> None:
+    """The learned table, and cosines of its rows beside those of as many sinusoidal rows."""
+    panels = row.subplots(1, 3, width_ratios=[1.15, 1, 1])
+    longest, size = learning.table.shape
+    most = float(np.abs(learning.table).max())
+    image = panels[0].imshow(learning.table, **{**_SIGNED, "vmin": -most, "vmax": most})
+    panels[0].set(title="Learned table", xlabel="column", ylabel="position")
+    row.colorbar(image, ax=panels[0], label="value")
+    tables = {LEARNED: learning.table, SINUSOIDAL: sinusoids(longest, size).numpy()}
+    for axes, (kind, rows) in zip(panels[1:], tables.items(), strict=True):
+        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        image = axes.imshow(unit @ unit.T, **_SIGNED)
+        axes.set(title=f"Similarity of positions: {kind}", xlabel="position")
+        row.colorbar(image, ax=axes, label="cosine", ticks=[-1, 0, 1])
+    for axes in panels:
+        axes.axhline(learning.trained - 0.5, color="0.2", linestyle="--", linewidth=1)
+    for axes in panels[1:]:
+        axes.axvline(learning.trained - 0.5, color="0.2", linestyle="--", linewidth=1)
+
+
+def _draw_answers(row: SubFigure, learning: Learning) -> None:
+    """The probability of the right answer by the places of both marks."""
+    panels = row.subplots(1, len(learning.right))
+    for axes, (kind, right) in zip(panels, learning.right.items(), strict=True):
+        shares = learning.shares(kind)
+        image = heat(axes, np.ma.masked_where(np.eye(len(right), dtype=bool), right), 1.0, "PuOr")
+        for line in (axes.axhline, axes.axvline):
+            line(learning.trained - 0.5, color="0.2", linestyle="--", linewidth=1)
+        inside, outside = shares["both_trained"], shares["none_trained"]
+        axes.set(
+            title=f"Positions: {kind}\n{inside:.0%} right, beyond both lines {outside:.0%}",
+            xlabel="place of the second kind of mark",
+        )
+    panels[0].set_ylabel("place of the first kind of mark")
+    label = "probability of the right answer"
+    row.colorbar(image, ax=list(panels), pad=0.01, ticks=[0, 0.5, 1], label=label)
+
+
 def _draw_curves(axes: Axes, result: PositionsResult) -> None:
-    first = min(_FIRST_CURVE, len(result.wavelengths) - 2)
-    for rank, wave in enumerate((first, first + 1)):
-        for column, line in ((2 * wave, "-"), (2 * wave + 1, "--")):
-            kind = "sine" if column % 2 == 0 else "cosine"
-            label = f"{column}: {kind}, wavelength {result.wavelengths[wave]:.0f}"
-            axes.plot(result.encoding[:, column], line, color=f"C{rank}", label=label)
-    axes.set(title="Four of its columns", xlabel="position", ylim=(-1.1, 1.75), yticks=[-1, 0, 1])
+    for column in result.columns:
+        wave, is_cosine = divmod(column, 2)
+        kind = "cosine" if is_cosine else "sine"
+        label = f"{column}: {kind}, period {result.wavelengths[wave]:.0f}"
+        colour = f"C{(wave - min(result.columns) // 2) % 5}"
+        axes.plot(result.encoding[:, column], "--" if is_cosine else "-", color=colour, label=label)
+    axes.set(title="Some of its columns", xlabel="position", ylim=(-1.1, 1.75), yticks=[-1, 0, 1])
     axes.legend(loc="upper right", ncols=2, fontsize=8)
 
 
-def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> None:
+def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> AxesImage:
     bits.imshow(_bits(), cmap="Greys", vmin=-0.2, vmax=1.6, aspect="auto")
     for (row, column), bit in np.ndenumerate(_bits()):
         bits.text(column, row, str(bit), ha="center", va="center", fontsize=7)
     bits.set(title="Binary counter", xlabel="period", ylabel="number")
     bits.set_xticks(range(_BITS), [str(2 ** (bit + 1)) for bit in range(_BITS)])
-    waves.imshow(
-        result.encoding[:_COUNT, : 2 * _BITS : 2], cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto"
-    )
-    waves.set(title="Its first sines, as above", xlabel="wavelength")
+    image = waves.imshow(result.encoding[:_COUNT, : 2 * _BITS : 2], **_SIGNED)
+    waves.set(title="First sines above", xlabel="wavelength")
     waves.set_xticks(range(_BITS), [f"{length:.0f}" for length in result.wavelengths[:_BITS]])
     for panel in (bits, waves):
         panel.set_yticks(range(0, _COUNT, 5))
         panel.xaxis.set_minor_locator(NullLocator())
+    return image
 
 
 def _draw_turn(axes: Axes, result: PositionsResult) -> None:

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.lab.equivariance import ATTENTION, BARE, FULL, POSITIONS, EquivarianceOptions, run
+from nmt.lab.equivariance import (
+    ATTENTION,
+    BARE,
+    BARE_SCORES,
+    FULL,
+    ONE_MATRIX,
+    POSITIONS,
+    TWO_MATRICES,
+    EquivarianceOptions,
+    run,
+)
 from nmt.lab.perform import perform
 
 
@@ -25,6 +35,25 @@ def test_shuffled_words_give_shuffled_weights_and_places_keep_theirs() -> None:
     np.testing.assert_allclose(own.shuffled_weights, own.weights[np.ix_(order, order)], atol=1e-6)
     np.testing.assert_allclose(own.weights.sum(axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(full.shuffled_weights, full.weights)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_scores_are_symmetric_unless_queries_and_keys_have_matrices_of_their_own(seed: int) -> None:
+    result = run(EquivarianceOptions(seed=seed, permutations=1))
+    assert result.scores[BARE_SCORES].asymmetry == 0
+    assert result.scores[ONE_MATRIX].asymmetry < 1e-6
+    assert result.scores[TWO_MATRICES].asymmetry > 0.1
+    own = result.scores[BARE_SCORES].own
+    np.testing.assert_allclose(own, result.shown[BARE].weights.diagonal(), atol=1e-6)
+    assert own.mean() > 0.8
+    assert result.scores[TWO_MATRICES].own.mean() < own.mean()
+
+
+def test_scores_with_one_head_are_those_of_its_weights() -> None:
+    result = run(EquivarianceOptions(heads=1, permutations=1))
+    scores = np.exp(result.scores[TWO_MATRICES].scores)
+    weights = scores / scores.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(result.shown[ATTENTION].weights, weights, atol=1e-5)
 
 
 def test_only_the_full_layer_hangs_on_the_length() -> None:

@@ -21,7 +21,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "hard-soft": ("updates=2", "sentences=3", "hidden=6", "embedding=5", "batch=3"),
     "kernel-regression": ("epochs=20", "draws=2"),
     "masks": (),
-    "positions": (),
+    "positions": ("updates=2", "batch=3", "trained_length=5", "positions=9"),
     "retrieval": (),
     "scaling": ("sizes=[1,3,64]", "draws=2"),
 }
