@@ -87,7 +87,9 @@ class ArchitecturesResult(Result):
 
     def summary(self) -> list[str]:
         """See Result.summary."""
-        rows = [(f"n = {self.n}", "layers", "sequential steps", "longest path", "from 1 to n")]
+        rows: list[tuple[str, ...]] = [
+            (f"n = {self.n}", "layers", "sequential steps", "longest path", "from 1 to n")
+        ]
         for name, each in self.architectures.items():
             path = "-".join(str(place + 1) for place in each.paths.between(0, self.n - 1))
             counts = (each.n_layers, each.steps, each.paths.longest)
