@@ -97,7 +97,7 @@ def train(positions: PositionsConfig, options: FirstMarkOptions) -> Seq2Seq:
     )
     model = build_model(config, _VOCABULARY, _VOCABULARY).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
-    settings = StepSettings(_VOCABULARY, clip_norm=1.0)
+    settings = StepSettings(clip_norm=1.0)
     chance = random.Random(f"first mark {options.seed}")
     for update in range(options.updates):
         for group in optimizer.param_groups:
