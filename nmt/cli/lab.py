@@ -23,7 +23,7 @@ Images = Annotated[
 ]
 Captions = Annotated[
     Path | None,
-    Option(metavar="FILE", help="captions: a TSV or CSV file, an image and a caption a line."),
+    Option(metavar="FILE", help="captions: a TSV or CSV of images and captions."),
 ]
 Weights = Annotated[
     str | None,
