@@ -22,7 +22,8 @@ Images = Annotated[
     Path | None, Option(metavar="FOLDER", help="captions: your image files, to train on.")
 ]
 Captions = Annotated[
-    Path | None, Option(metavar="FILE", help="captions: their lines of image<TAB>caption.")
+    Path | None,
+    Option(metavar="FILE", help="captions: a TSV or CSV of images and captions."),
 ]
 Weights = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from torch import nn
 from nmt.lab.canvas import INK, Box, Canvas, Point
 from nmt.lab.figure import BLUE, GREEN, ORANGE, PURPLE, RED
 from nmt.models.base import Memory
-from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, Residual
+from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.transformer import Pieces, TransformerConfig
 from nmt.models.vocabulary import VocabLinear
@@ -103,7 +103,7 @@ class _Column:
         """The parts of a layer, each within its residual connection, and a frame around them."""
         bottom, attentions = self.end[1] + 0.14, iter(numbers)
         for name, part in parts(layer):
-            number = next(attentions) if isinstance(part, MultiHead) else None
+            number = None if isinstance(part, FeedForward) else next(attentions)
             self._part(name, part, number, memory if number == 3 else None)
         near, far = sorted((self.x - 1.4 * self.side, self.x + 1.75 * self.side))
         self.canvas.frame(near, bottom, far, self.end[1] + 0.1)
@@ -185,7 +185,7 @@ def _legend(canvas: Canvas, encoder: nn.Module, decoder: nn.Module) -> None:
         f"{type(layer).__name__}.{name}"
         for layer in (encoder, decoder)
         for name, part in parts(layer)
-        if isinstance(part, MultiHead)
+        if not isinstance(part, FeedForward)
     ]
     y = 8.0
     for number, (name, meaning) in enumerate(zip(attentions, about, strict=True), start=1):

@@ -24,7 +24,7 @@ from nmt.lab.costs import (
 )
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PURPLE, new_figure
-from nmt.lab.growth import Amounts, Curve, crossing, draw_growth
+from nmt.lab.growth import SLOPE_NOTE, Amounts, Curve, crossing, draw_growth
 from nmt.lab.numbers import columns
 from nmt.lab.paths import sequential_steps, shortest_paths
 from nmt.lab.sequence_layers import (
@@ -275,8 +275,7 @@ def draw(result: ComplexityResult) -> Figure:
     for line, name in zip(first.lines, result.layers, strict=True):
         line.set_label(name)
     figure.legend(handles=first.lines, loc="outside upper left", ncols=4)
-    note = "The number at the right end of a curve is its slope over the three largest sizes."
-    figure.supxlabel(note, fontsize=8.5, color=GREY)
+    figure.supxlabel(SLOPE_NOTE, fontsize=8.5, color=GREY)
     first.axvline(result.size, color="0.6", linestyle=":", linewidth=1.2)
     first.text(result.size * 1.1, first.get_ylim()[0] * 1.2, f"n = d = {result.size}", color="0.4")
     _draw_query(panels[1, 1], result.queries)

@@ -327,12 +327,15 @@ def _draw_accuracy(axes: Axes, result: CuesResult) -> None:
         bars = axes.barh(places + shift, accuracy, height=0.38, color=colour, label=label)
         labels = [f"{each:.1%}" for each in accuracy]
         axes.bar_label(bars, labels, label_type="center", color="white", fontsize=8)
-    most = f"the most without it: {result.ceiling:.1%}"
-    axes.axvline(result.ceiling, color="0.2", linestyle="--", linewidth=1.2, label=most, zorder=0)
+    bayes = axes.axvline(result.ceiling, color="0.2", linestyle="--", linewidth=1.2, zorder=0)
+    bayes.set_label(f"Bayes' rule without it: {result.ceiling:.1%}")
     axes.set_yticks(places, LAYERS)
     axes.set(title="Scenes with the right digit", xlim=(0, 1), ylim=(len(LAYERS) - 0.4, -1.4))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
-    axes.legend(loc="upper left", ncols=2, frameon=True, framealpha=1, edgecolor="none")
+    handles = [*axes.containers, bayes]
+    axes.legend(
+        handles=handles, loc="upper left", ncols=2, frameon=True, framealpha=1, edgecolor="none"
+    )
 
 
 EXPERIMENT = Experiment(CuesOptions, run, draw)

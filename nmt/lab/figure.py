@@ -83,7 +83,8 @@ def write_png(figure: Figure, path: Path) -> None:
     """Write the picture atomically, without transparency. Equal figures give equal bytes."""
     figure.set_dpi(DPI)
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+    picture = Image.fromarray(pixels).convert("RGB")
     with atomic_output(path) as stream:
         picture.save(stream, format="PNG", optimize=True)

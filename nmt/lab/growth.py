@@ -35,6 +35,10 @@ def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | N
     return float(sizes[i] * (sizes[i + 1] / sizes[i]) ** share)
 
 
+SLOPE_NOTE = "The number at the right end of a curve is its slope over the three largest sizes."
+"""What a figure with draw_growth says below it."""
+
+
 class Curve(NamedTuple):
     """Costs by size, and how they are drawn."""
 

@@ -251,10 +251,10 @@ def _draw_maps(figure: SubFigure, result: HeadsResult, shown: Heads) -> None:
     places = range(len(result.cards))
     for axes, (title, weights) in zip(panels, maps, strict=True):
         image = heat(axes, weights, 1.0)
-        axes.set_xticks(places, result.cards, rotation=90, fontsize=6.5)
+        axes.set_xticks(places, result.cards, rotation=90, fontsize=7.5)
         axes.set_title(title)
         axes.tick_params(length=0)
-    panels[0].set_yticks(places, result.cards, fontsize=6.5)
+    panels[0].set_yticks(places, result.cards, fontsize=7.5)
     panels[0].set_ylabel("a card")
     figure.supxlabel("looks at these cards of the sequence", fontsize="medium")
     figure.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")

@@ -277,7 +277,11 @@ def draw(result: KernelResult) -> Figure:
     top = max(float(weights.max()) for weights in both)
     for axes, weights, name in zip(panels, both, ("fixed", "learned"), strict=True):
         image = heat(axes, weights, top)
-        axes.set(title=f"Weights, {name} width", xlabel="points, by x", ylabel="places, by x")
+        axes.set(
+            title=f"Weights, {name} width",
+            xlabel="points seen, in the order of x",
+            ylabel="place x",
+        )
         axes.set_yticks([0, 20, 40, 60, 80], [0, 1, 2, 3, 4])
     below.colorbar(image, ax=list(panels), pad=0.01, label="attention weight")
     return figure

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from nmt.lab.costs import KEPT, TRAINING, Costs, Work, cost_rows, measure, one_thread
 from nmt.lab.experiment import Experiment, Options, Result, seeded, some
 from nmt.lab.figure import CYCLE, GREY, new_figure
-from nmt.lab.growth import Amounts, Curve, draw_growth
+from nmt.lab.growth import SLOPE_NOTE, Amounts, Curve, draw_growth
 from nmt.lab.numbers import columns
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
@@ -220,6 +220,7 @@ def draw(result: KeySizeResult) -> Figure:
     loss.set(title="Loss, nats per answer")
     loss.legend()
     _draw_costs(below.subplots(1, 3), result)
+    below.supxlabel(SLOPE_NOTE, fontsize=8.5, color=GREY)
     return figure
 
 

@@ -180,15 +180,17 @@ def _nowhere(size: int) -> dict[str, str]:
 
 def draw(result: MasksResult) -> Figure:
     """A column for each mask: the weights, and the change of each output by each place."""
-    figure = new_figure(13.4, 5.6)
+    figure = new_figure(13.4, 6.2)
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.02).flat
     masks = result.masks
     _draw_row(above, result, {name: (m.weights, ~m.keep) for name, m in masks.items()})
     _draw_row(below, result, {name: (m.change, m.change == 0) for name, m in masks.items()})
     for axes, name in zip(above.axes, masks, strict=False):
-        axes.set_title(name, fontsize=9)
+        axes.set_title(name)
     above.axes[0].set_ylabel("query")
     below.axes[0].set_ylabel("output")
+    above.supxlabel("key", fontsize="medium")
+    below.supxlabel("place whose key and value are replaced", fontsize="medium")
     above.axes[-1].set_ylabel("attention weight")
     below.axes[-1].set_ylabel("change by this place")
     return figure

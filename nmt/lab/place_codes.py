@@ -1,5 +1,6 @@
 """Is an encoding of positions unique, bounded, and the same for every length of text?"""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -40,7 +41,7 @@ def examine(code: Float64[Tensor, "n D"], longer: Float64[Tensor, "m D"] | None)
 def place_codes(n: int, size: int, learned: Float64[Tensor, "T D"]) -> dict[str, PlaceCode]:
     """Counters, the sinusoidal encoding of n positions, and a learned table of T positions."""
     bits = (2 * n - 1).bit_length()
-    codes = {
+    codes: dict[str, Callable[[int], Tensor]] = {
         "i": lambda length: torch.arange(length).double().unsqueeze(1),
         "i / n": lambda length: torch.arange(length).double().unsqueeze(1) / length,
         "bits of i": lambda length: (

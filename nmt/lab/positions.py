@@ -10,34 +10,28 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import NullLocator
 from pydantic import Field, field_validator, model_validator
 
-from nmt.lab.costs import one_thread
-from nmt.lab.experiment import Experiment, Result, seeded, some
-from nmt.lab.figure import GREY, ORANGE, heat, new_figure
-from nmt.lab.first_mark import FirstMarkOptions, right_answers, train
+from nmt.lab.experiment import Experiment, Result, some
+from nmt.lab.figure import GREY, ORANGE, new_figure
+from nmt.lab.first_mark import (
+    SIGNED,
+    FirstMarkOptions,
+    Learning,
+    draw_answers,
+    draw_learned,
+    learn,
+)
 from nmt.lab.numbers import columns
 from nmt.lab.place_codes import PlaceCode, place_codes
-from nmt.models.transformer.positions import (
-    LearnedConfig,
-    LearnedPositions,
-    NoPositionsConfig,
-    PositionsConfig,
-    SinusoidalConfig,
-    rotation,
-    sinusoids,
-)
-from nmt.models.transformer.transformer import TransformerSeq2Seq
+from nmt.models.transformer.positions import rotation, sinusoids
 from nmt.settings.base import conflict_error
 
 _COUNT = 16  # numbers that the binary counter counts
 _BITS = 4
-NONE, LEARNED, SINUSOIDAL = "none", "learned", "sinusoidal"
-_CHANCE = 0.5
-_SIGNED = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto", "interpolation": "nearest"}
 
 
 class PositionsOptions(FirstMarkOptions):
@@ -69,30 +63,6 @@ class PositionsOptions(FirstMarkOptions):
             problem = f"got {max(self.columns)}, allowed: 0 to {self.size - 1} (size - 1)"
             raise conflict_error([("columns", problem)])
         return self
-
-
-@dataclass(frozen=True)
-class Learning:
-    """Models that learned which of two marks comes first at the first `trained` places.
-
-    `right[kind]` is the probability (T, T) of the right answer by the places of both marks, up to
-    twice the trained length. `table` (T, D) is the learned one, whose second half had no training.
-    """
-
-    trained: int
-    right: dict[str, npt.NDArray[np.float32]]
-    table: npt.NDArray[np.float64]
-
-    def shares(self, kind: str) -> dict[str, float]:
-        """The share of right answers with both marks, one and none at a trained place."""
-        right = self.right[kind]
-        i, j = np.indices(right.shape)
-        n_trained = (i < self.trained) + 0 + (j < self.trained)
-        names = ("both_trained", "one_trained", "none_trained")
-        return {
-            name: float((right[(n_trained == n) & (i != j)] > _CHANCE).mean())
-            for name, n in zip(names, (2, 1, 0), strict=True)
-        }
 
 
 @dataclass(frozen=True)
@@ -180,7 +150,7 @@ def run(options: PositionsOptions) -> PositionsResult:
     encoding = sinusoids(length, size)
     products = encoding @ encoding.T / (size / 2)
     diagonals = [products.diagonal(d) for d in range(length)]
-    learning = _learn(options)
+    learning = learn(options)
     learned = torch.from_numpy(learning.table[: learning.trained])
     return PositionsResult(
         encoding=encoding.numpy(),
@@ -194,25 +164,6 @@ def run(options: PositionsOptions) -> PositionsResult:
         codes=place_codes(options.positions, size, learned),
         learning=learning,
     )
-
-
-def _learn(options: PositionsOptions) -> Learning:
-    """Train a model with each kind of positions, from the same seed."""
-    trained, longest = options.trained_length, 2 * options.trained_length
-    kinds: dict[str, PositionsConfig] = {
-        NONE: NoPositionsConfig(),
-        LEARNED: LearnedConfig(max_length=longest + 1),  # the end mark has a place as well
-        SINUSOIDAL: SinusoidalConfig(),
-    }
-    right = {}
-    for kind, config in kinds.items():
-        with seeded(options.seed), one_thread():
-            model = train(config, options)
-            right[kind] = right_answers(model, trained, longest)
-        assert isinstance(model, TransformerSeq2Seq)
-        if isinstance(table := model.encoder.pieces.positions, LearnedPositions):
-            rows = table.embedding.weight[:longest].detach().double().numpy()
-    return Learning(trained, right, rows)
 
 
 def _residual(encoding: torch.Tensor, offset: int, turned: int) -> float:
@@ -237,7 +188,7 @@ def draw(result: PositionsResult) -> Figure:
     ).flat
     table, curves = rows[0].subplots(1, 2, width_ratios=[1.1, 1])
     bits, waves, turn, same = rows[1].subplots(1, 4, width_ratios=[1, 1.3, 2.1, 2.1])
-    image = table.imshow(result.encoding, **_SIGNED)
+    image = table.imshow(result.encoding, **SIGNED)
     rows[0].colorbar(image, ax=table, pad=0.01, ticks=[-1, 0, 1], label="value")
     table.set(title="The encoding", xlabel="column", ylabel="position")
     _draw_curves(curves, result)
@@ -246,48 +197,10 @@ def draw(result: PositionsResult) -> Figure:
     _draw_turn(turn, result)
     same.plot(result.similarity)
     same.axhline(0, color=GREY, linewidth=0.6)
-    same.set(title="PE(i) · PE(i+d) / (D/2), for any i", xlabel="distance d", ylim=(None, 1.05))
-    _draw_learned(rows[2], result.learning)
-    _draw_answers(rows[3], result.learning)
+    same.set(title="PE(i) · PE(i+d) / (D/2)", xlabel="distance d", ylim=(None, 1.05))
+    draw_learned(rows[2], result.learning)
+    draw_answers(rows[3], result.learning)
     return figure
-
-
-def _draw_learned(row: SubFigure, learning: Learning) -> None:
-    """The learned table, and cosines of its rows beside those of as many sinusoidal rows."""
-    panels = row.subplots(1, 3, width_ratios=[1.15, 1, 1])
-    longest, size = learning.table.shape
-    most = float(np.abs(learning.table).max())
-    image = panels[0].imshow(learning.table, **{**_SIGNED, "vmin": -most, "vmax": most})
-    panels[0].set(title="Learned table", xlabel="column", ylabel="position")
-    row.colorbar(image, ax=panels[0], label="value")
-    tables = {LEARNED: learning.table, SINUSOIDAL: sinusoids(longest, size).numpy()}
-    for axes, (kind, rows) in zip(panels[1:], tables.items(), strict=True):
-        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        image = axes.imshow(unit @ unit.T, **_SIGNED)
-        axes.set(title=f"Similarity of positions: {kind}", xlabel="position")
-        row.colorbar(image, ax=axes, label="cosine", ticks=[-1, 0, 1])
-    for axes in panels:
-        axes.axhline(learning.trained - 0.5, color="0.2", linestyle="--", linewidth=1)
-    for axes in panels[1:]:
-        axes.axvline(learning.trained - 0.5, color="0.2", linestyle="--", linewidth=1)
-
-
-def _draw_answers(row: SubFigure, learning: Learning) -> None:
-    """The probability of the right answer by the places of both marks."""
-    panels = row.subplots(1, len(learning.right))
-    for axes, (kind, right) in zip(panels, learning.right.items(), strict=True):
-        shares = learning.shares(kind)
-        image = heat(axes, np.ma.masked_where(np.eye(len(right), dtype=bool), right), 1.0, "PuOr")
-        for line in (axes.axhline, axes.axvline):
-            line(learning.trained - 0.5, color="0.2", linestyle="--", linewidth=1)
-        inside, outside = shares["both_trained"], shares["none_trained"]
-        axes.set(
-            title=f"Positions: {kind}\n{inside:.0%} right, beyond both lines {outside:.0%}",
-            xlabel="place of the second kind of mark",
-        )
-    panels[0].set_ylabel("place of the first kind of mark")
-    label = "probability of the right answer"
-    row.colorbar(image, ax=list(panels), pad=0.01, ticks=[0, 0.5, 1], label=label)
 
 
 def _draw_curves(axes: Axes, result: PositionsResult) -> None:
@@ -307,7 +220,7 @@ def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> AxesImage
         bits.text(column, row, str(bit), ha="center", va="center", fontsize=7)
     bits.set(title="Binary counter", xlabel="period", ylabel="number")
     bits.set_xticks(range(_BITS), [str(2 ** (bit + 1)) for bit in range(_BITS)])
-    image = waves.imshow(result.encoding[:_COUNT, : 2 * _BITS : 2], **_SIGNED)
+    image = waves.imshow(result.encoding[:_COUNT, : 2 * _BITS : 2], **SIGNED)
     waves.set(title="First sines above", xlabel="wavelength")
     waves.set_xticks(range(_BITS), [f"{length:.0f}" for length in result.wavelengths[:_BITS]])
     for panel in (bits, waves):

@@ -26,6 +26,7 @@ from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import (
     AdditiveConfig,
     ConcatConfig,
+    CosineConfig,
     DotConfig,
     GaussianConfig,
     GeneralConfig,
@@ -33,7 +34,7 @@ from nmt.models.attention.scores import (
 )
 from nmt.models.initialisation import initialise
 
-Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian"]
+Kind = Literal["dot", "scaled_dot", "additive", "general", "concat", "gaussian", "cosine"]
 CONFIGS = {
     "dot": DotConfig(),
     "scaled_dot": ScaledDotConfig(),
@@ -41,6 +42,7 @@ CONFIGS = {
     "general": GeneralConfig(),
     "concat": ConcatConfig(),
     "gaussian": GaussianConfig(),
+    "cosine": CosineConfig(),
 }
 
 

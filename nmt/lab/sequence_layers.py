@@ -72,8 +72,8 @@ class SequenceLayer(nn.Module):
 
         One sequential step. Where no output needs another output, it is the forward pass.
         """
-        outputs: Tensor = self(x)
-        return outputs
+        y: Tensor = self(x)
+        return y
 
     def above(self) -> "SequenceLayer":
         """The next layer of a stack. It has the same connections unless a subclass says other."""

@@ -39,28 +39,28 @@ def test_the_list_imports_nothing_heavy() -> None:
 
 
 def test_a_run_says_its_numbers_and_where_they_are() -> None:
-    result = nmt_lab("positions")
+    result = nmt_lab("masks")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[-2:] == ["lab/positions.json", "lab/positions.png"]
-    assert "wavelengths from 6.3 to 35,333 positions" in result.stdout
-    found = json.loads(Path("lab/positions.json").read_text())
-    assert found["experiment"] == "positions"
-    assert found["options"]["size"] == 32
+    assert result.stdout.splitlines()[-2:] == ["lab/masks.json", "lab/masks.png"]
+    assert "padding: one length         48 of 64" in result.stdout
+    found = json.loads(Path("lab/masks.json").read_text())
+    assert found["experiment"] == "masks"
+    assert found["options"]["size"] == 8
     assert {"nmt", "torch", "numpy"} <= set(found["versions"])
-    assert Path("lab/positions.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("lab/masks.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_json_is_the_files_text_and_nothing_else() -> None:
-    result = nmt_lab("positions", "--json", "--seed", "7", "--set", "size=8", "--out", "here/there")
-    assert result.stdout == Path("here/there/positions.json").read_text()
+    result = nmt_lab("masks", "--json", "--seed", "7", "--set", "size=4", "--out", "here/there")
+    assert result.stdout == Path("here/there/masks.json").read_text()
     assert json.loads(result.stdout)["options"]["seed"] == 7
-    assert json.loads(result.stdout)["options"]["size"] == 8
+    assert json.loads(result.stdout)["options"]["size"] == 4
 
 
 def test_options_are_listed_with_defaults_and_meaning() -> None:
-    lines = nmt_lab("positions", "--options").stdout.splitlines()
+    lines = nmt_lab("masks", "--options").stdout.splitlines()
     assert lines[0].split() == ["seed", "1", "seed", "of", "all", "chance"]
-    assert any(line.split()[:3] == ["length", "64", "positions"] for line in lines)
+    assert any(line.split()[:3] == ["padding", "2", "places"] for line in lines)
     assert not Path("lab").exists()
 
 
@@ -82,12 +82,12 @@ def test_options_are_listed_with_defaults_and_meaning() -> None:
         (["positions", "--seed", "-1"], "--seed -1: seed: got -1, allowed: >= 0"),
         (["positions", "--out", "file"], "cannot write into file: it is a file"),
         (["positions", "--out", "file/x"], "cannot write into file/x: Not a directory"),
-        (["positions", "--out", "full"], "cannot write full/positions.png: it is a folder"),
+        (["masks", "--out", "full"], "cannot write full/masks.png: it is a folder"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(arguments: list[str], message: str) -> None:
     Path("file").write_text("mine")
-    Path("full/positions.png").mkdir(parents=True)
+    Path("full/masks.png").mkdir(parents=True)
     result = nmt_lab(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""

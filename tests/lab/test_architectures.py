@@ -58,7 +58,7 @@ def test_class_names_and_config_keys_are_those_of_the_code() -> None:
 def test_the_three_attentions_are_numbered_where_they_stand() -> None:
     drawn = [each.get_text() for each in texts(block_diagrams.transformer())]
     assert [drawn.count(number) for number in "123"] == [2, 2, 2]  # the place, and its meaning
-    assert sum(text.endswith(": MultiHead") for text in drawn) == 3
+    assert sum(text.startswith(("own: ", "source: ")) for text in drawn) == 3
     assert sum(text.endswith(": FeedForward") for text in drawn) == 2
 
 

@@ -21,7 +21,7 @@ from nmt.lab.perform import perform
 
 @pytest.fixture(scope="module")
 def result() -> CuesResult:
-    return run(CuesOptions(updates=300, tests=1500))
+    return run(CuesOptions(updates=400, tests=1500))
 
 
 def test_without_the_task_no_layer_is_above_the_ceiling(result: CuesResult) -> None:
@@ -39,7 +39,7 @@ def test_a_constant_query_picks_by_salience_and_a_query_by_the_task(result: Cues
     untold = result.untold["attention"].influence
     assert untold.shape == (1, 5)
     assert untold[0].argmax() == SALIENT
-    assert untold[0, SALIENT] > 0.5
+    assert untold[0, SALIENT] > 3 * np.delete(untold[0], SALIENT).max()
     told = result.told["attention"].influence
     np.testing.assert_allclose(told, np.eye(5), atol=0.05)
 

@@ -5,8 +5,9 @@ import pytest
 from pydantic import ValidationError
 
 from nmt.lab.figure import house_style
+from nmt.lab.first_mark import LEARNED, NONE, SINUSOIDAL
 from nmt.lab.place_codes import place_codes
-from nmt.lab.positions import LEARNED, NONE, SINUSOIDAL, PositionsOptions, draw, run
+from nmt.lab.positions import PositionsOptions, draw, run
 from nmt.models.transformer.positions import sinusoids
 
 QUICK = {"updates": 3, "batch": 5, "trained_length": 5, "width": 8, "positions": 9}

@@ -97,9 +97,11 @@ def test_every_source_piece_matters(model: Seq2Seq) -> None:
 
 
 def test_rows_that_pad_the_vocabulary_have_no_probability(model: Seq2Seq) -> None:
-    logits = _run(model, _sources(), _prefixes()).logits
-    assert logits.shape[-1] == 64
-    assert (logits.float().softmax(-1)[..., TGT_VOCAB:] == 0).all()
+    output = _run(model, _sources(), _prefixes())
+    assert output.logits.shape[-1] == TGT_VOCAB
+    table = output.vocabulary.table_logits(output.features)
+    assert table.shape[-1] == 64
+    assert (table.float().softmax(-1)[..., TGT_VOCAB:] == 0).all()
 
 
 def test_select_takes_rows_of_a_state(model: Seq2Seq) -> None:
