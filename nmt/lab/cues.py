@@ -274,7 +274,7 @@ def influence(network: nn.Module, told: bool, n_items: int) -> Float[Tensor, "ta
         answers = network(items.flatten(0, 1), task.expand(n_items * _DIGITS)).softmax(dim=1)
         answers = answers.view(n_items, _DIGITS, _DIGITS)
         changes = (answers[:, 1:] - answers[:, :1]).abs().sum(dim=2).mean(dim=1) / 2
-        rows.append(changes / changes.sum())
+        rows.append(changes / changes.sum().clamp(min=1e-9))  # 0 where the answer never changes
     return torch.stack(rows)
 
 

@@ -21,6 +21,7 @@ from nmt.decoding.search import SearchConfig
 from nmt.lab.captioner import (
     CaptionBatch,
     Captioner,
+    DecoderOptions,
     FeatureEncoder,
     Features,
     annotate,
@@ -40,25 +41,18 @@ from nmt.lab.curve_stories import (
     places_of,
     split,
 )
-from nmt.lab.experiment import Experiment, Options, Result, seeded
+from nmt.lab.experiment import Experiment, Result, seeded
 from nmt.lab.figure import BLUE, GREY, heat, new_figure
 from nmt.lab.numbers import columns
-from nmt.models.attention.kinds import AttentionConfig
-from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 
 _DRAWN = 3
 
 
-class CurvesOptions(Options):
+class CurvesOptions(DecoderOptions):
     """The sizes and the training of the model that tells curves."""
 
-    attention: AttentionConfig = Field(
-        default=AdditiveConfig(size=48), description="the decoder's, any of a translation model's"
-    )
-    hidden: int = Field(default=64, ge=8, description="units of the decoder")
-    annotation: int = Field(default=64, ge=8, description="numbers that describe one place")
     embedding: int = Field(default=16, ge=1, description="size of a word's embedding")
     updates: int = Field(default=800, ge=1, description="updates of Adam, on new curves each")
     batch: int = Field(default=32, ge=1, description="curves of an update")

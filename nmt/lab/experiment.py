@@ -20,7 +20,7 @@ from nmt.settings.base import Config
 class Options(Config):
     """The settings of `--set KEY=VALUE`; each experiment adds its own."""
 
-    seed: int = Field(default=1, ge=0, lt=2**63, description="seed of all chance")
+    seed: int = Field(default=1, ge=0, lt=2**48, description="seed of all chance")
 
 
 _Items = TypeVar("_Items", bound=tuple[object, ...])

@@ -6,6 +6,7 @@ were seen are keys, their y values. Average pooling is the case without a query:
 same at every place. The width is learned as in d2l.ai, section 11.2.
 """
 
+import math
 from dataclasses import dataclass
 from statistics import median
 
@@ -21,6 +22,7 @@ from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, new_figure
 from nmt.lab.kernels import Kernel, attend, kernel_weights
 from nmt.lab.numbers import columns
 from nmt.models.attention.scores import GaussianAttention, GaussianConfig
+from nmt.training.step import DivergedError
 
 _END = 5.0
 _PLACES = 100
@@ -34,7 +36,7 @@ class KernelOptions(Options):
     """The number of points, the fixed kernel, and how the width is learned."""
 
     seed: int = Field(
-        default=16, ge=0, lt=2**63, description="seed of all chance: of the draw shown"
+        default=16, ge=0, lt=2**48, description="seed of all chance: of the draw shown"
     )
     draws: int = Field(
         default=20, gt=0, le=1000, description="the range of errors is over the seeds 1 to this"
@@ -217,7 +219,8 @@ def learn_width(
 ) -> Learning:
     """The widths found by SGD on the leave-one-out loss.
 
-    If a point could attend to itself, the narrowest kernel would be the best.
+    If a point could attend to itself, the narrowest kernel would be the best. Raises DivergedError
+    where w is then not a positive number.
     """
     attention = GaussianConfig(width=options.width).build(1, 1).double()
     assert isinstance(attention, GaussianAttention)
@@ -238,6 +241,10 @@ def learn_width(
             optimizer.step()
         widths.append(attention.width.item())
         losses.append(loss_of(everyone).item())
+    if not 0 < widths[-1] < math.inf:
+        raise DivergedError(
+            f"SGD diverged to the width {widths[-1]:g}; take a smaller lr, or less noise"
+        )
     return Learning(tuple(widths), tuple(losses))
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from nmt.models.attention.base import Attention, AttentionOutput, AttentionState
+from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import GaussianConfig
 
 Kernel = Literal["gaussian", "boxcar", "epanechnikov", "constant"]
@@ -22,11 +22,7 @@ def attend(
     keys for all rows. `keep` True = may be attended; None: every key.
     """
     rows = keys.expand(len(queries), *keys.shape[-2:])
-    kept = torch.ones(rows.shape[:2], dtype=torch.bool) if keep is None else keep
-    none = torch.zeros(len(queries), dtype=torch.long)
-    state = AttentionState(attention.project(rows), rows, kept, none, None)
-    look: AttentionOutput = attention(queries.unsqueeze(1), state)
-    return look.weights.squeeze(1)
+    return attention.attend(queries.unsqueeze(1), rows, rows, keep).weights.squeeze(1)
 
 
 def kernel_weights(

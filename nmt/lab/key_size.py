@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from nmt.lab.costs import KEPT, TRAINING, Costs, Work, cost_rows, measure, one_thread
@@ -28,6 +28,7 @@ from nmt.lab.numbers import columns
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
 from nmt.models.initialisation import initialise
+from nmt.settings.base import conflict_error
 
 _VALUE_SIZE = 16
 _TEST_MEMORIES = 256
@@ -55,6 +56,13 @@ class KeySizeOptions(Options):
     repetitions: int = Field(default=5, gt=0, description="a time is the median of so many")
 
     _none_missing = field_validator("kinds", "sizes")(some)
+
+    @model_validator(mode="after")
+    def _names_suffice(self) -> "KeySizeOptions":
+        if self.items > self.names:
+            problem = f"got {self.items}, allowed: at most names ({self.names})"
+            raise conflict_error([("items", problem)])
+        return self
 
 
 class Retrieval(nn.Module):

@@ -17,7 +17,7 @@ from torch import Tensor
 from nmt.lab.experiment import Experiment, Options, Result
 from nmt.lab.figure import GREY, heat, new_figure
 from nmt.lab.numbers import columns
-from nmt.ops.masks import causal_keep, keep_from_lengths, masked_softmax, softmax_where
+from nmt.ops.masks import causal_keep, keep_from_lengths, masked_softmax, softmax_where, window_keep
 
 BEFORE = "no mask"
 PADDING = "padding: one length"
@@ -39,8 +39,8 @@ class MasksOptions(Options):
     @field_validator("sentence")
     @classmethod
     def _is_short(cls, sentence: str) -> str:
-        if not 1 <= len(sentence.split()) <= 12:
-            raise ValueError(f"got '{sentence}', allowed: 1 to 12 words")
+        if not 2 <= len(sentence.split()) <= 12:
+            raise ValueError(f"got '{sentence}', allowed: 2 to 12 words")
         return sentence
 
 
@@ -125,11 +125,9 @@ def keeps(options: MasksOptions, chance: torch.Generator) -> dict[str, Bool[Tens
     """The masks by name, for one sentence: True may be attended."""
     n_words = len(options.sentence.split())
     size = n_words + options.padding
-    places = torch.arange(size)
+    cpu = torch.device("cpu")
     padding = keep_from_lengths(torch.tensor([n_words]), size).expand(size, -1)
-    causal = causal_keep(0, size, torch.device("cpu"))
-    window = keep_from_lengths(places + options.reach + 1, size)
-    window = window & ~keep_from_lengths(places - options.reach, size)
+    causal, window = causal_keep(0, size, cpu), window_keep(size, options.reach, cpu)
     return {
         BEFORE: torch.ones(size, size, dtype=torch.bool),
         PADDING: padding,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import nmt
-from nmt.errors import DataError
+from nmt.errors import DataError, NMTError
 from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import house_style, write_png
 from nmt.lab.numbers import columns, readable_json
@@ -30,21 +30,26 @@ class Report:
 def perform(name: str, overrides: Overrides, folder: Path) -> Report:
     """Run the experiment with `overrides` (`key=value`) and write its two files into `folder`.
 
-    Raises ConfigError for an unknown name or option, DataError where `folder` cannot be written.
+    Raises ConfigError for an unknown name or option, DataError where `folder` cannot be written,
+    NMTError for results that are not finite.
     """
     experiment = find(name)
     options = load_overrides(overrides, experiment.options)
     _prepare(folder)
     result = experiment.run(options)
-    text = readable_json(
-        {
-            "experiment": name,
-            "about": EXPERIMENTS[name],
-            "options": options.model_dump(mode="json"),
-            "versions": _versions(),
-            "numbers": result.numbers(),
-        }
-    )
+    content = {
+        "experiment": name,
+        "about": EXPERIMENTS[name],
+        "options": options.model_dump(mode="json"),
+        "versions": _versions(),
+        "numbers": result.numbers(),
+    }
+    try:
+        text = readable_json(content)
+    except ValueError:
+        raise NMTError(
+            f"{name}: got NaN or infinity with these options, such as a large lr"
+        ) from None
     paths = folder / f"{name}.json", folder / f"{name}.png"
     write_lines([text], paths[0])
     with house_style():

@@ -70,5 +70,5 @@ def test_a_query_without_a_place_gets_zeros_here_and_even_weights_by_a_large_num
 
 
 def test_a_long_sentence_is_a_line(tmp_path) -> None:
-    with pytest.raises(ConfigError, match="allowed: 1 to 12 words"):
+    with pytest.raises(ConfigError, match="allowed: 2 to 12 words"):
         perform("masks", [f"sentence={'word ' * 13}"], tmp_path)

@@ -296,6 +296,9 @@ def test_forms_of_the_caption_file(album: Path) -> None:
     rows = [f'{name},"{caption}"' for name, caption in pairs]
     (album / "captions.csv").write_text("\n".join(["image,caption", *rows]))
     assert read_captions(images, album / "captions.csv") == plain
+    (album / "captions.csv").write_text(f'image,caption\nred.png,"{"x" * 200_000}"')
+    with pytest.raises(DataError, match=r"captions.csv:2: field larger than field limit"):
+        read_captions(images, album / "captions.csv")
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,12 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
 def _csv_rows(lines: Iterable[str], path: Path) -> Iterator[tuple[int, str, str]]:
     """The rows below the header of a CSV."""
     reader = csv.reader(lines)
-    for row in reader:
-        number = reader.line_num + 1
-        if row and len(row) != 2:
-            raise DataError(f"{path}:{number}: got {len(row)} columns, allowed: {_CSV_HEADER}")
-        if row:
-            yield number, row[0], row[1]
+    try:
+        for row in reader:
+            number = reader.line_num + 1
+            if row and len(row) != 2:
+                raise DataError(f"{path}:{number}: got {len(row)} columns, allowed: {_CSV_HEADER}")
+            if row:
+                yield number, row[0], row[1]
+    except csv.Error as error:
+        raise DataError(f"{path}:{reader.line_num + 1}: {error}") from None

@@ -5,9 +5,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt.lab.experiment import Options
-from nmt.models.attention.kinds import AttentionConfig
-from nmt.models.attention.scores import AdditiveConfig
+from nmt.lab.captioner import DecoderOptions
 from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.rnn_config import BahdanauConfig, RecurrentConfig
 from nmt.settings.base import UserPath, conflict_error
@@ -19,15 +17,11 @@ RANDOM_WEIGHTS = "random"
 """In place of a file of weights."""
 
 
-class CaptionsOptions(Options):
+class CaptionsOptions(DecoderOptions):
     """The captioner's sizes, training and test; and the images and captions of one's own."""
 
-    attention: AttentionConfig = Field(
-        default=AdditiveConfig(size=48), description="the decoder's, any of a translation model's"
-    )
     cell: CellKind = Field(default="gru", description="the decoder's recurrent cell")
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
-    annotation: int = Field(default=64, ge=8, description="numbers that describe one place")
     embedding: int = Field(default=48, ge=1, description="size of a word's embedding")
     updates: int = Field(default=2000, ge=1, description="updates of Adam")
     pictures: int = Field(
@@ -75,14 +69,6 @@ class CaptionsOptions(Options):
     image: UserPath | None = Field(
         default=None, description="image file that the kept model captions; nothing is trained"
     )
-
-    @model_validator(mode="after")
-    def _attention_fits(self) -> "CaptionsOptions":
-        conflicts = list(self.attention.conflicts(self.hidden, self.annotation))
-        if conflicts:
-            here = "; here the sizes are called hidden and annotation"
-            raise conflict_error([(f"attention.{key}", why + here) for key, why in conflicts])
-        return self
 
     @model_validator(mode="after")
     def _sources_fit(self) -> "CaptionsOptions":
