@@ -1,5 +1,7 @@
 """The errors a user may cause; each message is one line: what, got, allowed, where."""
 
+from collections.abc import Iterable
+
 
 class NMTError(Exception):
     """Base of every error that is the user's to mend; the command line exits with 2."""
@@ -21,3 +23,14 @@ def counted(number: int | float, noun: str) -> str:
     """`1 step`, `2 steps`, `1,500 steps`, `0.5 minutes`."""
     shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
     return f"{shown} {noun if number == 1 else f'{noun}s'}"
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """`; did you mean 'test'?` for the end of a message; empty if no known name is similar enough.
+
+    `cutoff` is the least similarity, 0 to 1.
+    """
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean '{near[0]}'?" if near else ""

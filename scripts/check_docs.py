@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image
 from pydantic import Field, RootModel
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, did_you_mean
 from nmt.settings.base import Config
 from nmt.settings.config_file import load_file
 
@@ -110,8 +110,7 @@ def read_list(path: Path) -> dict[str, Entry]:
 def _chosen(entries: Mapping[str, Entry], names: Sequence[str], slow: bool) -> list[str]:
     for name in names:
         if name not in entries:
-            near = difflib.get_close_matches(name, entries, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = did_you_mean(name, entries)
             raise ConfigError(f"got '{name}', allowed: {', '.join(entries)}{hint}")
     return list(names) or [name for name, entry in entries.items() if slow or not entry.slow]
 

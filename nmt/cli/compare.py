@@ -66,6 +66,7 @@ def compare(
     from nmt.evaluation.comparison import compare_systems
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import METRICS
+    from nmt.runs.find import find_run
 
     names = tuple(dict.fromkeys(metric or ("bleu", "chrf")))
     for name in names:
@@ -79,6 +80,13 @@ def compare(
     runs = [run for run in map(_run_of, systems) if run is not None]
     if not (runs or ref):
         raise ConfigError("compare: give --ref, or a run, whose test set is then translated")
+    if runs and ref and not src:
+        raise ConfigError("--ref: a run needs its source to translate; give --src")
+    flags = {"--set": set_, "--device": device, "--int8": int8}
+    if not runs and (unused := [flag for flag, value in flags.items() if value]):
+        raise ConfigError(f"{unused[0]}: all translations are given, so it does not apply")
+    for folder, _ in runs:
+        find_run(folder)
     given = EvalRequest(
         scoring=Scoring(lang or "", names),
         split=split,

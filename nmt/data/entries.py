@@ -4,7 +4,6 @@ The built-in catalogue is catalog.yaml beside this file. The user's own catalog.
 folder adds entries, or replaces those of the same name.
 """
 
-import difflib
 import functools
 import os
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from nmt.data.sources import SplitConfig
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, did_you_mean
 from nmt.settings.base import Config, Conflict, conflict_error
 from nmt.settings.config_file import load_file
 
@@ -131,8 +130,7 @@ def find_entry(name: str, folder: Path) -> CorpusEntry:
     entries = load_catalog(folder)
     if name not in entries:
         near = [other for other in entries if name and other.startswith(name)]
-        near = near or difflib.get_close_matches(name, entries, n=1, cutoff=0.5)
-        meant = f"; did you mean '{near[0]}'?" if near else ""
+        meant = did_you_mean(name, near or entries, 0.0 if near else 0.5)
         raise ConfigError(
             f"corpus: got '{name}', allowed: {', '.join(sorted(entries))} "
             f"(or an entry of your own in {folder / USER_CATALOG}){meant}"

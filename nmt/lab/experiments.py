@@ -1,10 +1,9 @@
 """All experiments by name, each with a line of description. Imports nothing heavy."""
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from nmt.lab.experiment import Experiment
@@ -31,9 +30,9 @@ EXPERIMENTS = {
 def check_name(name: str) -> None:
     """Raise ConfigError, with the nearest name, unless there is an experiment `name`."""
     if name not in EXPERIMENTS:
-        near = difflib.get_close_matches(name.replace("_", "-").lower(), EXPERIMENTS, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"allowed: {', '.join(EXPERIMENTS)}"
-        raise ConfigError(f"no experiment '{name}'; {hint}")
+        near = did_you_mean(name.replace("_", "-").lower(), EXPERIMENTS)
+        hint = near or f"; allowed: {', '.join(EXPERIMENTS)}"
+        raise ConfigError(f"no experiment '{name}'{hint}")
 
 
 def find(name: str) -> "Experiment[Any, Any]":

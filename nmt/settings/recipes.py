@@ -1,9 +1,8 @@
 """The recipes: the configs that come with nmt, each loaded by its name, such as `family/dot`."""
 
-import difflib
 from pathlib import Path
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, did_you_mean
 
 
 def recipes() -> dict[str, Path]:
@@ -33,8 +32,7 @@ def config_path(path: Path) -> Path:
     if not names:
         return path
     problem = "a folder" if path.is_dir() else "no such file"
-    near = [] if below else difflib.get_close_matches(path.as_posix().lower(), names, n=1)
-    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    hint = "" if below else did_you_mean(path.as_posix().lower(), names)
     raise ConfigError(
-        f"{path}: {problem}, and no recipe that comes with nmt{hint}: {', '.join(names)}"
+        f"{path}: {problem}, and no recipe that comes with nmt: {', '.join(names)}{hint}"
     )

@@ -1,6 +1,5 @@
 """The models to compare, and their existing runs."""
 
-import difflib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.config import RunConfig, load_config
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, did_you_mean
 from nmt.runs.directory import RunDirectory
 from nmt.training.loop import train
 
@@ -39,8 +38,7 @@ def read_members(folder: Path, only: Sequence[str]) -> list[Member]:
         raise ConfigError(f"{folder}: no recipes (*.yaml) in this folder")
     for name in only:
         if name not in paths:
-            near = difflib.get_close_matches(name, paths, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = did_you_mean(name, paths)
             raise ConfigError(f"--only: got '{name}', allowed: {', '.join(paths)}{hint}")
     members = [
         Member(name, path, load_config(path))

@@ -111,6 +111,17 @@ def test_scores_are_those_of_eval(nmt_compare: Compare, tiny_run: Path) -> None:
         ),
         (["runs/tiny", "runs/tiny@best2"], CheckpointError, "best2"),
         (["right.fr", "absent.fr", "--ref", "ref.fr"], DataError, "absent.fr"),
+        (
+            ["right.fr", "other.fr", "--ref", "ref.fr", "--set", "search.beam=3"],
+            ConfigError,
+            "--set: all translations are given, so it does not apply",
+        ),
+        (
+            ["runs/tiny", "right.fr", "--ref", "ref.fr"],
+            ConfigError,
+            "--ref: a run needs its source to translate; give --src",
+        ),
+        (["runs/tiny", "runs"], CheckpointError, "runs"),
     ],
 )
 def test_wrong_uses_are_named(

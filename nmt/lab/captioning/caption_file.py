@@ -1,14 +1,13 @@
 """Captions of image files: `image<TAB>caption` a line, or Flickr8k's `image,caption`."""
 
 import csv
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.data.text_files import stream_lines
-from nmt.errors import DataError, counted
+from nmt.errors import DataError, counted, did_you_mean
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 _CSV_HEADER = "image,caption"
@@ -36,8 +35,7 @@ def read_captions(images: Path, captions: Path) -> list[CaptionedImage]:
     for number, name, caption in _rows(captions):
         where = f"{captions}:{number}"
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = did_you_mean(name, known)
             raise DataError(f"{where}: no image '{name}' in {images}{hint}")
         if not caption.strip():
             raise DataError(f"{where}: '{name}' has an empty caption")
