@@ -59,6 +59,6 @@ def test_additive_scores_keep_a_layer_for_every_pair(result: KeySizeResult) -> N
 def test_undivided_dot_products_learn_less_where_d_is_large() -> None:
     found = run(KeySizeOptions(sizes=(16, 512), draws=2, repetitions=1)).learned
     loss = {kind: each.loss.mean(axis=1) for kind, each in found.items()}
-    assert loss["dot"][1] > 2 * loss["dot"][0]
+    assert loss["dot"][1] > 1.2 * loss["dot"][0]
     for one, other in itertools.permutations(("scaled_dot", "additive")):
         assert loss[one][1] < loss["dot"][1] / 2, (one, other)
