@@ -204,7 +204,8 @@ def test_a_recipe_of_a_family_is_named_with_its_folder(
     monkeypatch.chdir(tmp_path)
     assert load_config(Path("family/dot")).name == "family-dot"
     with pytest.raises(
-        ConfigError, match=r"^family/dto: no such file, .*'family/dot'\?\): family/additive, "
+        ConfigError,
+        match=r"^family/dto: no such file, .*: family/additive, .* mean 'family/dot'\?$",
     ):
         load_config(Path("family/dto"))
     with pytest.raises(ConfigError, match=r"^family/dot\.yaml: .*; the recipe .* is 'family/dot'$"):
