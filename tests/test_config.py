@@ -193,7 +193,7 @@ def test_a_bare_name_is_a_recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.chdir(tmp_path)
     assert load_config(Path("starter"), ["train.epochs=1"]).data.corpus == "starter"
     with pytest.raises(
-        ConfigError, match=r"^startre: no such file, and no recipe .* mean 'starter'\?\): multi30k"
+        ConfigError, match=r"^startre: no such file, and no recipe .*: multi30k.* mean 'starter'\?$"
     ):
         load_config(Path("startre"))
 
