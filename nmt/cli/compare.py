@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.cli.command import say
+from nmt.cli.command import Json, say
 from nmt.cli.config_option import SetSearch
 from nmt.cli.search_flags import Device, Int8, check_search_keys
 from nmt.errors import ConfigError, DataError
@@ -50,7 +50,7 @@ def compare(
     ] = 5,
     device: Device = None,
     int8: Int8 = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
+    as_json: Json = False,
     set_: SetSearch = None,
 ) -> None:
     """Compare runs, or translations made elsewhere, with the first of them.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from nmt.errors import DataError
-from nmt.evaluation.evaluate import Bucket, Evaluation, Range, Scoring, bleu_by
+from nmt.evaluation.evaluate import Bucket, Evaluation, Limits, Range, Scoring, bleu_by
 from nmt.evaluation.significance import Comparison, compare
 from nmt.types import EvalExample, SentencePair
 
@@ -55,9 +55,9 @@ class Change:
 class System:
     """A system's evaluation, and its Comparison with the first by each metric; the first has none.
 
-    `by_rarest_word` is BLEU by the training frequency of
-    the rarest source word of a sentence; it and `f1_by_frequency` are empty where frequencies are
-    unknown. `changes` has the largest gains, then the largest losses.
+    `by_rarest_word` is BLEU by the training frequency of the rarest source word of a sentence. It
+    and `f1_by_frequency` are empty where frequencies are unknown. `changes` has the largest gains,
+    then the largest losses.
     """
 
     name: str
@@ -147,13 +147,10 @@ def _system(
 
 
 def _compared(first: Evaluation, other: Evaluation, scoring: Scoring) -> dict[str, Comparison]:
-    hyps, lang, tokenize = (
-        (first.hyp_texts, other.hyp_texts),
-        scoring.tgt_lang,
-        scoring.tokenisation,
-    )
+    texts = first.hyp_texts, other.hyp_texts, _texts(first)
     return {
-        metric: compare(metric, *hyps, _texts(first), lang, tokenize) for metric in scoring.metrics
+        metric: compare(metric, *texts, scoring.tgt_lang, scoring.tokenisation)
+        for metric in scoring.metrics
     }
 
 
@@ -178,22 +175,21 @@ def _f1_by_frequency(
 ) -> tuple[WordBucket, ...]:
     if frequencies is None:
         return ()
-    n_hyp, n_ref, n_right = Counter[int](), Counter[int](), Counter[int]()
+    n_hyp, n_ref, n_right = Counter[Limits](), Counter[Limits](), Counter[Limits]()
     for hyp, example in zip(hyps, examples, strict=True):
         made = Counter(words(hyp))
         refs = [Counter(words(ref)) for ref in example.ref_texts]
         ref = max(refs, key=lambda counts: (made & counts).total())
         for total, counts in ((n_hyp, made), (n_ref, ref), (n_right, made & ref)):
             for word, count in counts.items():
-                total[sum(frequencies.tgt[word] > edge for edge in FREQUENCIES)] += count
+                total[Range.limits(frequencies.tgt[word], FREQUENCIES)] += count
     return tuple(
         WordBucket(
-            lowest=FREQUENCIES[bucket - 1] + 1 if bucket else 0,
-            highest=FREQUENCIES[bucket] if bucket < len(FREQUENCIES) else None,
-            n_words=n_ref[bucket],
-            f1=200 * n_right[bucket] / (n_hyp[bucket] + n_ref[bucket]),
+            *limits,
+            n_words=n_ref[limits],
+            f1=200 * n_right[limits] / (n_hyp[limits] + n_ref[limits]),
         )
-        for bucket in sorted(n_ref | n_hyp)
+        for limits in sorted(n_ref | n_hyp, key=lambda limits: limits[0])
     )
 
 

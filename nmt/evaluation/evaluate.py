@@ -1,6 +1,7 @@
 """Evaluation: a translator and examples in, translations and their scores out."""
 
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -23,12 +24,26 @@ class Translates(Protocol):
         """One translation for each text, in the same order."""
 
 
+Limits = tuple[int, int | None]
+"""The lowest and the highest number of a range; None is no upper limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """The whole numbers `lowest` to `highest`; None is no upper limit."""
 
     lowest: int
     highest: int | None
+
+    @staticmethod
+    def limits(value: int, edges: Sequence[int]) -> Limits:
+        """`lowest` and `highest` of the range that has `value`.
+
+        `edges` are the highest values of all ranges but the last.
+        """
+        place = bisect_left(edges, value)
+        lowest = edges[place - 1] + 1 if place else 0
+        return lowest, edges[place] if place < len(edges) else None
 
     @property
     def label(self) -> str:
@@ -180,17 +195,16 @@ def bleu_by(
 
     `edges` are the highest values of all buckets but the last. Empty buckets are left out.
     """
-    buckets: dict[int, list[int]] = {}
+    members_of: dict[Limits, list[int]] = {}
     for index, value in enumerate(values):
-        buckets.setdefault(sum(value > edge for edge in edges), []).append(index)
+        members_of.setdefault(Range.limits(value, edges), []).append(index)
     return tuple(
         Bucket(
-            lowest=edges[bucket - 1] + 1 if bucket else 0,
-            highest=edges[bucket] if bucket < len(edges) else None,
+            *limits,
             n_sentences=len(members),
             bleu=corpus_bleu(
                 [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members], tokenize
             ),
         )
-        for bucket, members in sorted(buckets.items())
+        for limits, members in sorted(members_of.items(), key=lambda item: item[0][0])
     )

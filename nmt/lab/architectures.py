@@ -16,7 +16,7 @@ from matplotlib.patches import FancyArrowPatch
 from pydantic import Field, field_validator
 
 from nmt.lab.block_diagrams import multi_head, transformer
-from nmt.lab.experiment import Experiment, Options, Result, seeded
+from nmt.lab.experiment import Experiment, Options, Result, odd, seeded
 from nmt.lab.figure import GREY, ORANGE, new_figure
 from nmt.lab.numbers import columns
 from nmt.lab.paths import Paths, connections, sequential_steps, shortest_paths
@@ -41,12 +41,7 @@ class ArchitecturesOptions(Options):
     positions: int = Field(default=8, ge=3, le=16, description="n: positions of the sequence")
     kernel: int = Field(default=3, ge=3, le=9, description="k: positions a convolution sees; odd")
 
-    @field_validator("kernel")
-    @classmethod
-    def _has_a_middle(cls, value: int) -> int:
-        if value % 2 == 0:
-            raise ValueError(f"got {value}, allowed: an odd number")
-        return value
+    _has_a_middle = field_validator("kernel")(odd)
 
 
 @dataclass(frozen=True)

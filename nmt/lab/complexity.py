@@ -22,7 +22,7 @@ from nmt.lab.costs import (
     measure,
     one_thread,
 )
-from nmt.lab.experiment import Experiment, Options, Result, seeded
+from nmt.lab.experiment import Experiment, Options, Result, odd, seeded
 from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PURPLE, new_figure
 from nmt.lab.growth import SLOPE_NOTE, Amounts, Curve, crossing, draw_growth
 from nmt.lab.numbers import columns
@@ -85,12 +85,7 @@ class ComplexityOptions(Options):
             raise ValueError(f"got {value}, allowed: {SHORTEST} times a power of 2")
         return value
 
-    @field_validator("kernel")
-    @classmethod
-    def _has_a_middle(cls, value: int) -> int:
-        if value % 2 == 0:
-            raise ValueError(f"got {value}, allowed: an odd number")
-        return value
+    _has_a_middle = field_validator("kernel")(odd)
 
     @property
     def lengths(self) -> list[int]:

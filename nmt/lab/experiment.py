@@ -33,6 +33,13 @@ def some(items: _Items) -> _Items:
     return items
 
 
+def odd(value: int) -> int:
+    """A validator: the number must be odd, such as the width of a window with a middle."""
+    if value % 2 == 0:
+        raise ValueError(f"got {value}, allowed: an odd number")
+    return value
+
+
 class Result(abc.ABC):
     """The result of a run: a frozen value of numbers, equal for equal options.
 

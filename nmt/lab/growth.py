@@ -36,7 +36,7 @@ def crossing(sizes: Sequence[int], costs: Amounts, others: Amounts) -> float | N
 
 
 SLOPE_NOTE = "The number at the right end of a curve is its slope over the three largest sizes."
-"""What a figure with draw_growth says below it."""
+"""The note below a figure that draw_growth draws."""
 
 
 class Curve(NamedTuple):

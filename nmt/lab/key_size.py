@@ -111,7 +111,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class KeySizeResult(Result):
-    """What every kind learned, and what its scores cost."""
+    """The accuracy and loss that each kind learned, and the cost of its scores."""
 
     options: KeySizeOptions
     learned: dict[Kind, Learned]

@@ -24,7 +24,7 @@ class Paths:
     """The shortest paths from every input j to every output i of a stack of layers.
 
     `hops[h][i, p]` says whether hop h + 1 leads from position p to i; the first goes from inputs to
-    outputs. `lengths[i, j]` is the number of hops, 0 where no number of them leads from j to i.
+    outputs. `lengths[i, j]` is the number of hops from j to i, 0 where they are not connected.
     `within` says whether later hops are steps inside the same layer rather than further layers.
     """
 

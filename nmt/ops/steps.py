@@ -1,4 +1,4 @@
-"""What the fused operations compute between their matrix products, at each step.
+"""Interface of the pointwise steps between matrix products; implemented by torch and by C++.
 
 `fused/torch_steps.py` implements it by torch's operations, `native/` in C++. Tensors have units
 before rows at a step, (H, B) and not (B, H): a CPU multiplies a weight by few columns faster than

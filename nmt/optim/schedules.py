@@ -17,7 +17,7 @@ class ConstantConfig(Config):
     warmup: int = Field(default=0, ge=0, description="updates of linear rise from 0")
 
     def factor(self, step: int, total_steps: int | None) -> float:
-        """What the learning rate is multiplied by at update `step`; the first update is 0."""
+        """The factor of the learning rate at update `step`; the first update is 0."""
         return _warmup(step, self.warmup)
 
 
@@ -28,7 +28,7 @@ class InverseSqrtConfig(Config):
     warmup: int = Field(default=4000, gt=0, description="updates of linear rise from 0")
 
     def factor(self, step: int, total_steps: int | None) -> float:
-        """What the learning rate is multiplied by at update `step`; the first update is 0."""
+        """The factor of the learning rate at update `step`; the first update is 0."""
         return min(_warmup(step, self.warmup), math.sqrt(self.warmup / (step + 1)))
 
 
@@ -40,7 +40,7 @@ class CosineConfig(Config):
     floor: float = Field(default=0.0, ge=0, le=1, description="share of lr at the end")
 
     def factor(self, step: int, total_steps: int | None) -> float:
-        """What the learning rate is multiplied by at update `step` of `total_steps`."""
+        """The factor of the learning rate at update `step` of `total_steps`."""
         assert total_steps is not None
         done = (step - self.warmup) / max(1, total_steps - self.warmup)
         cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, max(0.0, done))))

@@ -1,4 +1,4 @@
-"""What the experiment on cues says is so."""
+"""The statements of docs/lab/cues.md, as laws on small settings."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the experiment on masks says is so."""
+"""The statements of docs/lab/masks.md, as laws on small settings."""
 
 import pytest
 import torch

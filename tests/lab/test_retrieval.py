@@ -1,4 +1,4 @@
-"""What the experiment on retrieval says is so."""
+"""The statements of docs/lab/retrieval.md, as laws on small settings."""
 
 import numpy as np
 import pytest
