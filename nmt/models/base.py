@@ -58,7 +58,7 @@ class State(BatchFirst):
     """
 
 
-class Surrogate(abc.ABC):
+class AuxiliaryLoss(abc.ABC):
     """A term that a model asks the training loss to add to the cross-entropy.
 
     Sampled attention needs one because its choices cannot be differentiated: it learns from how
@@ -100,7 +100,7 @@ class DecoderOutput:
 
     `features` are what the vocabulary layer reads. `weights` are the mean of the model's shown
     heads, `heads` are all that attend to the source. Both are None unless `with_weights` was set,
-    because the fastest code computes none. `surrogate` is there in training mode only,
+    because the fastest code computes none. `auxiliary_loss` is there in training mode only,
     and only for models whose attention samples or has a penalty.
     """
 
@@ -108,7 +108,7 @@ class DecoderOutput:
     vocabulary: Vocabulary
     weights: Float[Tensor, "B T S"] | None = None
     heads: Float[Tensor, "B N T S"] | None = None
-    surrogate: Surrogate | None = None
+    auxiliary_loss: AuxiliaryLoss | None = None
 
     @property
     def logits(self) -> Float[Tensor, "B T V"]:

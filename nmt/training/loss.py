@@ -13,7 +13,7 @@ class LossSum(NamedTuple):
     """Summed over a batch: the loss to train on, the plain cross-entropy, and the tokens.
 
     `loss_sum` and `nll_sum` are scalars in nats; they are equal without label smoothing and
-    without a surrogate.
+    without an auxiliary loss.
     """
 
     loss_sum: Float[Tensor, ""]
@@ -27,7 +27,7 @@ def cross_entropy(
     """-sum log p(target), over the positions of `tgt_out` that are not padding.
 
     With smoothing e the target distribution is (1 - e) one-hot + e uniform over the vocabulary
-    (arXiv 1512.00567, section 7). The output's surrogate adds its term to `loss_sum` and not to
+    (arXiv 1512.00567, section 7). The output's auxiliary loss is added to `loss_sum` and not to
     `nll_sum`. Where autocast is on, the logits are in its dtype; the sums never are.
     """
     keep = tgt_out != PAD_ID
@@ -35,6 +35,6 @@ def cross_entropy(
     loss_sum, nlls = output.vocabulary.cross_entropy(
         output.features[keep], targets, label_smoothing
     )
-    if output.surrogate is not None:
-        loss_sum = loss_sum + output.surrogate.loss_sum(keep, -nlls)
+    if output.auxiliary_loss is not None:
+        loss_sum = loss_sum + output.auxiliary_loss.loss_sum(keep, -nlls)
     return LossSum(loss_sum, nlls.sum(), targets.numel())

@@ -131,10 +131,10 @@ def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
     query, state = _queries(looking), looking.begin(memory)
     look = looking(query, state)
     total = look.context.square().sum()
-    surrogate = looking.surrogate([look])
-    if surrogate is not None:
+    auxiliary_loss = looking.auxiliary_loss([look])
+    if auxiliary_loss is not None:
         keep = torch.ones(B, Q, dtype=torch.bool)
-        total = total + surrogate.loss_sum(keep, torch.randn(B * Q))
+        total = total + auxiliary_loss.loss_sum(keep, torch.randn(B * Q))
     total.backward()
     for name, parameter in [("values", memory.values), *looking.named_parameters()]:
         assert parameter.grad is not None, name

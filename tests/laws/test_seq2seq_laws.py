@@ -173,9 +173,9 @@ def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:
     output = _run(model.train(), _sources(), _prefixes())
     log_likelihoods = output.logits[..., :TGT_VOCAB].log_softmax(-1)[..., 5]
     total = log_likelihoods.sum()
-    if output.surrogate is not None:
+    if output.auxiliary_loss is not None:
         keep = torch.ones_like(log_likelihoods, dtype=torch.bool)
-        total = total + output.surrogate.loss_sum(keep, log_likelihoods.detach().flatten())
+        total = total + output.auxiliary_loss.loss_sum(keep, log_likelihoods.detach().flatten())
     total.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from nmt.models.attention.coverage import Coverage
 from nmt.models.attention.span import Span, Window
 from nmt.models.attention.weighting import Choice, DoublyStochastic, SoftWeighting, Weighting
-from nmt.models.base import BatchFirst, Memory, Surrogate
+from nmt.models.base import AuxiliaryLoss, BatchFirst, Memory
 from nmt.models.beams import Beams, only, select_sentences
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, operations
@@ -306,7 +306,7 @@ class Attention(nn.Module, abc.ABC):
             choice = choice.view(n_rows, n_queries)
         return context.view(n_rows, n_queries, -1), heads, choice
 
-    def surrogate(self, outputs: Sequence[AttentionOutput]) -> Surrogate | None:
+    def auxiliary_loss(self, outputs: Sequence[AttentionOutput]) -> AuxiliaryLoss | None:
         """The term that the training loss must add for T steps, if there is one.
 
         Either that of drawn positions or the doubly stochastic penalty; None in evaluation mode.
@@ -316,7 +316,7 @@ class Attention(nn.Module, abc.ABC):
             return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.apart().keep)
         choices = [output.choice for output in outputs if output.choice is not None]
         together = Choice.together(choices)
-        return None if together is None else self.weighting.surrogate(together)
+        return None if together is None else self.weighting.auxiliary_loss(together)
 
 
 def _additive_step(

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.models.base import Surrogate
+from nmt.models.base import AuxiliaryLoss
 from nmt.models.beams import Beams
 from nmt.ops.masks import keep_like, softmax_where
 from nmt.settings.base import Config
@@ -84,7 +84,7 @@ class Weighting(nn.Module, abc.ABC):
         """The sentences that take Weighted.expected at all their steps; None where none may."""
         return None
 
-    def surrogate(self, choice: Choice) -> Surrogate | None:
+    def auxiliary_loss(self, choice: Choice) -> AuxiliaryLoss | None:
         """The term that the training loss must add for these choices, if there is one."""
         return None
 
@@ -190,7 +190,7 @@ class HardWeighting(Weighting):
         self.register_buffer("baseline", torch.zeros(()))  # saved: a resumed run needs it
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting. The choice has no gradient here; the surrogate gives it one."""
+        """See Weighting. The choice has no gradient here; the auxiliary loss gives it one."""
         kept = keep_like(keep, scores)
         if not self.training:
             return Weighted(one_hot_where(scores, kept))
@@ -207,12 +207,12 @@ class HardWeighting(Weighting):
             return None
         return torch.rand(len(keep), device=keep.device) < self.config.soft_share
 
-    def surrogate(self, choice: Choice) -> Surrogate:
+    def auxiliary_loss(self, choice: Choice) -> AuxiliaryLoss:
         """The REINFORCE term of these choices."""
         return Reinforce(self, choice)
 
 
-class Reinforce(Surrogate):
+class Reinforce(AuxiliaryLoss):
     """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position drawn at step t.
 
     Added to -log p(y | s), whose gradient goes through everything but the draws, its gradient is an
@@ -233,7 +233,7 @@ class Reinforce(Surrogate):
     def loss_sum(
         self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
     ) -> Float[Tensor, ""]:
-        """See Surrogate. It updates the baseline: call it once per batch."""
+        """See AuxiliaryLoss. It updates the baseline: call it once per batch."""
         config, baseline = self.weighting.config, self.weighting.baseline
         pieces = keep.to(baseline.dtype)
         likelihoods = pieces.masked_scatter(keep, log_likelihoods.to(baseline.dtype))
@@ -250,7 +250,7 @@ class Reinforce(Surrogate):
         return -((terms + config.entropy * self.choice.entropies) * pieces).sum()
 
 
-class DoublyStochastic(Surrogate):
+class DoublyStochastic(AuxiliaryLoss):
     """strength * sum over source positions i of (1 - sum over target steps t of weights_ti)^2.
 
     Equation 14 of arXiv 1502.03044: every position should be attended to as much as every other in
@@ -269,7 +269,7 @@ class DoublyStochastic(Surrogate):
     def loss_sum(
         self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
     ) -> Float[Tensor, ""]:
-        """See Surrogate."""
+        """See AuxiliaryLoss."""
         sums = (self.weights * keep.unsqueeze(2)).sum(dim=1)
         return self.strength * ((1 - sums).square() * self.keep).sum()
 

@@ -138,10 +138,10 @@ class RNNDecoder(nn.Module):
         features = self._features(hidden, embedded, contexts).transpose(0, 1)
         heads = weights.transpose(0, 1).unsqueeze(1)
         attended = AttentionOutput(contexts.transpose(0, 1), heads, memory, choice=None)
-        surrogate = self.attention.surrogate([attended])
+        auxiliary_loss = self.attention.auxiliary_loss([attended])
         if not with_weights:
-            return DecoderOutput(features, self.output, surrogate=surrogate)
-        return DecoderOutput(features, self.output, attended.weights, heads, surrogate)
+            return DecoderOutput(features, self.output, auxiliary_loss=auxiliary_loss)
+        return DecoderOutput(features, self.output, attended.weights, heads, auxiliary_loss)
 
     def _loop(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
@@ -156,12 +156,12 @@ class RNNDecoder(nn.Module):
             outputs.append(attended)
         contexts = torch.cat([attended.context for attended in outputs], dim=1)
         features = self._features(torch.stack(tops, dim=1), embedded, contexts)
-        surrogate = self.attention.surrogate(outputs)
+        auxiliary_loss = self.attention.auxiliary_loss(outputs)
         if not with_weights:
-            return DecoderOutput(features, self.output, surrogate=surrogate)
+            return DecoderOutput(features, self.output, auxiliary_loss=auxiliary_loss)
         heads = torch.cat([attended.heads for attended in outputs], dim=2)
         weights = torch.cat([attended.weights for attended in outputs], dim=1)
-        return DecoderOutput(features, self.output, weights, heads, surrogate)
+        return DecoderOutput(features, self.output, weights, heads, auxiliary_loss)
 
     def _advance(
         self, input_gates: Float[Tensor, "B G"], state: RNNState

@@ -40,9 +40,9 @@ class _Lookup(torch.nn.Module):
         logits = self.answer(look.context.squeeze(1))
         nlls = torch.nn.functional.cross_entropy(logits, right, reduction="none")
         total = nlls.sum()
-        surrogate = self.attention.surrogate([look])
-        if surrogate is not None:
-            total = total + surrogate.loss_sum(torch.ones(B, 1).bool(), -nlls.detach())
+        auxiliary_loss = self.attention.auxiliary_loss([look])
+        if auxiliary_loss is not None:
+            total = total + auxiliary_loss.loss_sum(torch.ones(B, 1).bool(), -nlls.detach())
         return total / B, (logits.argmax(-1) == right).float().mean()
 
 

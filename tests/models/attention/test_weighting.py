@@ -163,7 +163,7 @@ def test_the_baseline_moves_once_a_batch_and_is_saved(credit: str, expected: flo
 
 
 @pytest.mark.parametrize("credit", CREDITS)
-def test_the_loss_adds_the_surrogate_over_the_steps_that_count(credit: str) -> None:
+def test_the_loss_adds_the_auxiliary_term_over_the_steps_that_count(credit: str) -> None:
     torch.manual_seed(0)
     features, tgt_out = torch.randn(2, 3, 7), torch.tensor([[5, 6, 7], [8, PAD_ID, PAD_ID]])
     vocabulary = VocabLinear(7, 9)
@@ -174,7 +174,7 @@ def test_the_loss_adds_the_surrogate_over_the_steps_that_count(credit: str) -> N
     choice = Choice(-torch.rand(2, 3), torch.rand(2, 3))
     output = DecoderOutput(features, vocabulary)
     plain = cross_entropy(output, tgt_out)
-    loss = cross_entropy(replace(output, surrogate=Reinforce(hard, choice)), tgt_out)
+    loss = cross_entropy(replace(output, auxiliary_loss=Reinforce(hard, choice)), tgt_out)
     log_probs = output.logits.log_softmax(-1).gather(-1, tgt_out.unsqueeze(-1)).squeeze(-1)
     expected = torch.zeros(())
     for row, length in enumerate((3, 1)):
@@ -220,10 +220,10 @@ def test_the_mean_gradient_of_all_draws_is_that_of_the_lower_bound(
         drawn.extend(path)
         baseline.fill_(-2.0)
         output = model(src, keep, tgt_in)
-        assert isinstance(output.surrogate, Reinforce)
-        log_p = output.surrogate.choice.log_probs.sum()
+        assert isinstance(output.auxiliary_loss, Reinforce)
+        log_p = output.auxiliary_loss.choice.log_probs.sum()
         loss = cross_entropy(output, tgt_out)
-        log_likelihood = -cross_entropy(replace(output, surrogate=None), tgt_out).loss_sum
+        log_likelihood = -cross_entropy(replace(output, auxiliary_loss=None), tgt_out).loss_sum
         mean = mean + log_p.exp().detach() * loss.loss_sum
         bound = bound + log_p.exp() * log_likelihood
         likelihoods.append(log_p + log_likelihood)
@@ -263,8 +263,11 @@ def test_the_doubly_stochastic_penalty_is_the_papers_without_padding(backend: st
         for i in range(n_src):
             penalty = penalty + (1 - weights[row, :n_tgt, i].sum()) ** 2
     torch.testing.assert_close(loss.loss_sum - loss.nll_sum, 0.3 * penalty)
-    penalty.backward()
-    assert model.decoder.attention.w_v.weight.grad.abs().sum() > 0
+    found = torch.autograd.grad(loss.loss_sum, list(model.parameters()))
+    reference = _penalty_model("reference").train()
+    expected = torch.autograd.grad(_loss(reference, BATCH).loss_sum, list(reference.parameters()))
+    torch.testing.assert_close(found, expected)
+    assert torch.autograd.grad(penalty, model.decoder.attention.w_v.weight)[0].abs().sum() > 0
 
 
 def test_the_penalty_of_a_batch_is_the_sum_over_its_sentences_and_training_only() -> None:
