@@ -1,0 +1,135 @@
+"""BLEU of translations when people type otherwise than the corpus does.
+
+    .venv/bin/python scripts/disturb.py --run runs/multi30k --split valid
+
+translates the sources of a split as they stand and in five disturbed forms, and scores each against
+the unaltered references: tokenised lower-cased BLEU, cased BLEU, chrF. The capitals of a disturbed
+source tell nothing about those of the reference, so the first measure says most.
+
+    capitals   THE WHOLE SENTENCE IN CAPITALS.
+    lower      the whole sentence in lower case.
+    no-stop    The full stop at the end is missing
+    slip       Two neighbouring letters of one wrod are exchanged.
+    typed      lower case, no full stop and a slpi
+
+The choices for line N depend on --seed, the form and N only. --write FOLDER keeps the sources.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nmt.data.corpora import read_examples, resolve_split
+from nmt.errors import NMTError
+from nmt.evaluation.evaluate import Scoring, evaluate
+from nmt.inference.translator import Translator
+from nmt.runs.trained_run import TrainedRun
+from nmt.types import EvalExample
+
+MEASURES = {"multi30k": "BLEU lc tok", "bleu": "BLEU", "chrf": "chrF"}
+
+MIN_LETTERS = 4
+"""Letters of a word in which a slip is made; in shorter ones it often makes another word."""
+
+
+def without_stop(text: str) -> str:
+    """`text` without the marks that end a sentence."""
+    return text.rstrip(" .!?…")
+
+
+def with_slip(text: str, rng: random.Random) -> str:
+    """`text` with two neighbouring, different letters of one word exchanged, if a word has any."""
+    words = text.split(" ")
+    places = [
+        (number, [i for i in range(len(word) - 1) if word[i].lower() != word[i + 1].lower()])
+        for number, word in enumerate(words)
+        if word.isalpha() and len(word) >= MIN_LETTERS
+    ]
+    places = [(number, pairs) for number, pairs in places if pairs]
+    if not places:
+        return text
+    number, pairs = rng.choice(places)
+    i, word = rng.choice(pairs), words[number]
+    words[number] = word[:i] + word[i + 1] + word[i] + word[i + 2 :]
+    return " ".join(words)
+
+
+FORMS: dict[str, Callable[[str, random.Random], str]] = {
+    "as it is": lambda text, _: text,
+    "capitals": lambda text, _: text.upper(),
+    "lower": lambda text, _: text.lower(),
+    "no-stop": lambda text, _: without_stop(text),
+    "slip": with_slip,
+    "typed": lambda text, rng: with_slip(without_stop(text.lower()), rng),
+}
+
+
+def disturbed(texts: Sequence[str], form: str, seed: int) -> list[str]:
+    """The texts in one of the FORMS."""
+    change = FORMS[form]
+    return [change(text, random.Random(f"{seed}/{form}/{n}")) for n, text in enumerate(texts, 1)]
+
+
+def scores(
+    translator: Translator, examples: Sequence[EvalExample], scoring: Scoring, form: str, seed: int
+) -> dict[str, float]:
+    """The scores by key of MEASURES of the sources in that form."""
+    texts = disturbed([example.src_text for example in examples], form, seed)
+    changed = [replace(e, src_text=text) for e, text in zip(examples, texts, strict=True)]
+    found = evaluate(translator, changed, scoring).scores
+    return {key: found[key].score for key in MEASURES}
+
+
+def parse() -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--run", type=Path, required=True, help="a run directory")
+    parser.add_argument("--checkpoint", default="best", help="best, last or step-N")
+    parser.add_argument("--split", default="valid", help="a split of the run's corpus")
+    parser.add_argument("--form", choices=FORMS, nargs="+", default=list(FORMS))
+    parser.add_argument("--seed", type=int, default=1, help="seed of the slips")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="keep the disturbed sources")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return parser.parse_args()
+
+
+def measure(given: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """The scores of each form; the sources are written where they are asked for."""
+    run = TrainedRun.open(given.run)
+    split = resolve_split(run.config.data, given.split)
+    assert split is not None, f"{given.run}: no split {given.split}"
+    examples = read_examples(split, run.config.data)
+    translator = Translator.load(run, checkpoint=given.checkpoint)
+    scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
+    if given.write:
+        given.write.mkdir(parents=True, exist_ok=True)
+        for form in given.form:
+            lines = disturbed([example.src_text for example in examples], form, given.seed)
+            path = given.write / f"{form.replace(' ', '-')}.{run.config.data.src_lang}"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return {form: scores(translator, examples, scoring, form, given.seed) for form in given.form}
+
+
+def main() -> int:
+    """Print the table; return 2 where the user's input was wrong."""
+    given = parse()
+    try:
+        found = measure(given)
+    except NMTError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if given.json:
+        print(json.dumps(found))
+        return 0
+    print(f"| source | {' | '.join(MEASURES.values())} |\n|---|{'---|' * len(MEASURES)}")
+    for form, values in found.items():
+        print(f"| {form} | {' | '.join(f'{values[key]:.2f}' for key in MEASURES)} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
