@@ -62,10 +62,10 @@ class CNN(nn.Module):
         return grid.flatten(2).transpose(1, 2)
 
     @property
-    def size(self) -> int:
-        """D, the numbers of one place."""
+    def shape(self) -> tuple[int, int]:
+        """(S, D): the places of an image, and the numbers of each."""
         features: Tensor = self([np.zeros((self.side, self.side, 3), np.uint8)])
-        return features.shape[2]
+        return features.shape[1], features.shape[2]
 
     def fingerprint(self) -> str:
         """A checksum of all that the features of an image depend on."""

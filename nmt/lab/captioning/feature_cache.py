@@ -30,9 +30,10 @@ class FeatureCache:
     def __init__(self, folder: Path, cnn: CNN, images: Sequence[Path]) -> None:
         """Compute the features that `folder` lacks. Raises DataError for an unreadable image."""
         key = cnn.fingerprint()
+        self._shape = cnn.shape
         self.files = [folder / f"{_checksum(image, key)}.safetensors" for image in images]
         folder.mkdir(parents=True, exist_ok=True)
-        missing = [i for i, file in enumerate(self.files) if _read(file) is None]
+        missing = [i for i, file in enumerate(self.files) if self._read(file) is None]
         self.n_computed = len(missing)
         starts = range(0, len(missing), _TOGETHER)
         for start in tqdm(starts, unit="batch", desc="features", leave=False, disable=None):
@@ -51,10 +52,18 @@ class FeatureCache:
         return Features(values, torch.ones(values.shape[:2], dtype=torch.bool))
 
     def _of(self, row: int) -> Float[Tensor, "S D"]:
-        values = _read(self.files[row])
+        values = self._read(self.files[row])
         if values is None:
             raise DataError(f"{self.files[row]}: gone, or damaged, while it was needed")
         return values.float()
+
+    def _read(self, file: Path) -> Float[Tensor, "S D"] | None:
+        """The features in a file of the cache; None where it is missing or damaged."""
+        try:
+            found = safetensors.torch.load(read_bytes(file, _MAX_BYTES, DataError)).get(_NAME)
+        except (FileNotFoundError, DataError, safetensors.SafetensorError):
+            return None
+        return found if found is not None and found.shape == self._shape else None
 
 
 def _checksum(image: Path, key: str) -> str:
@@ -63,12 +72,3 @@ def _checksum(image: Path, key: str) -> str:
         return hashlib.sha256(f"{key} {digest(image)}".encode()).hexdigest()
     except OSError as error:
         raise DataError(f"{image}: cannot be read: {error.strerror}") from None
-
-
-def _read(file: Path) -> Tensor | None:
-    """The features in a file of the cache; None where it is missing or damaged."""
-    try:
-        found = safetensors.torch.load(read_bytes(file, _MAX_BYTES, DataError))
-    except (FileNotFoundError, DataError, safetensors.SafetensorError):
-        return None
-    return found.get(_NAME)

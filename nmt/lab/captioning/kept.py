@@ -44,7 +44,7 @@ class ImageCaptioner:
     @classmethod
     def new(cls, options: CaptionsOptions, tokenizer: Tokenizer, cnn: CNN) -> "ImageCaptioner":
         """An untrained one, its first weights drawn by torch's global generator."""
-        encoder = FeatureEncoder(cnn.size, options.annotation, options.dropout, normalise=True)
+        encoder = FeatureEncoder(cnn.shape[1], options.annotation, options.dropout, normalise=True)
         vocab_size = len(tokenizer.vocab)
         model = Captioner(encoder, options.decoder, options.annotation, vocab_size)
         return cls(options, tokenizer, cnn, model)
