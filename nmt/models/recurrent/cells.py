@@ -75,8 +75,8 @@ class Cell(nn.Module, abc.ABC):
         if self.context_gates is not None:
             reset_gates(self.n_gates, self.context_gates.weight, nn.init.xavier_uniform_)
         reset_gates(self.n_gates, self.hidden_gates.weight, nn.init.orthogonal_)
-        layers = (self.input_gates, self.hidden_gates)
-        reset_gate_biases(type(self), *(each.bias for each in layers if each.bias is not None))
+        parameters = [*self.input_gates.parameters(), *self.hidden_gates.parameters()]
+        reset_gate_biases(type(self), *(each for each in parameters if each.dim() == 1))
 
 
 class GRUCell(Cell):

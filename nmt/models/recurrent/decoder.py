@@ -224,6 +224,7 @@ class RNNDecoder(nn.Module):
         """The next states of every layer, given that of the first one."""
         states = [bottom]
         for i, layer in enumerate(self.upper, start=1):
+            assert isinstance(layer, Cell)
             gates = layer.input_gates(self.layer_dropout(states[-1][0]))
             states.append(layer(gates, state.layer(i)))
         hidden, cells = zip(*states, strict=True)

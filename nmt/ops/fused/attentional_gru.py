@@ -39,7 +39,7 @@ class AttentionalGRU(torch.autograd.Function):
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
             saved_queries = weights.new_empty(n_steps, n_rows, n_keys)
             saved = weights.new_empty(n_steps, 4 * size, n_rows)
-            W_t = query_states = saved_inner = None
+            W_t, query_states, saved_inner = None, states[:-1], saved
             if transition:
                 W_t, bias_t = n_first(transition[0]).to(compute), _bias(transition[1], accumulate)
                 query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
@@ -47,18 +47,18 @@ class AttentionalGRU(torch.autograd.Function):
             current = transpose(hidden.to(accumulate))
             factor = current.to(compute)
             for t in range(n_steps):
-                parts = x[t].t(), None
+                x_t = x[t].t()
                 if W_t is not None:
                     h = steps.product(W_t, factor)
                     current, factor = steps.gru_gates(
-                        *parts, h, bias_t, current, saved_inner[t], query_states[t]
+                        x_t, None, h, bias_t, current, saved_inner[t], query_states[t]
                     )
                 query_and_h = steps.product(W_s, factor)
                 attention.attend(query_and_h[:n_keys], saved_queries[t], weights[t], contexts[t])
                 read = steps.product(W_c_factor, contexts[t].t())
-                parts = (parts[0], read) if W_t is None else (read, None)
+                x_t, context = (x_t, read) if W_t is None else (read, None)
                 current, factor = steps.gru_gates(
-                    *parts, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
+                    x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
                 )
         memory = keys, values, keep, W_c_factor, W_s, v
         decoded = states, contexts, weights, saved_queries, saved
@@ -94,7 +94,6 @@ class AttentionalGRU(torch.autograd.Function):
         grad_direct: Tensor = saved.new_zeros(size, n_rows)
         grad_bias = saved.new_zeros(4 * size)
         grad_product: Tensor | None = None
-        query_states = states[:-1] if W_t is None else query_states
         if W_t is not None:
             W_t_transposed, grad_bias_t = steps.transpose(W_t), torch.zeros_like(grad_bias)
             grad_inner = states.new_empty(4 * size, n_rows)  # of the transition's gates, in order

@@ -36,8 +36,7 @@ class AttentionalGRU(torch.autograd.Function):
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = states.new_empty(n_steps, n_rows, keys.shape[1])
             saved = x.new_empty(n_steps, n_rows, 4 * state.shape[1])
-            W_t = saved_inner = None
-            query_states = states[:-1]
+            W_t, query_states, saved_inner = None, states[:-1], saved
             if transition:
                 W_t, b_t = (tensor.to(compute) for tensor in transition)
                 query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
@@ -76,7 +75,7 @@ class AttentionalGRU(torch.autograd.Function):
         compute, accumulate, dtypes = ctx.dtypes
         n_steps, n_gates = len(queries), len(W_c)
         grad_read = queries.new_empty(*queries.shape[:2], n_gates)
-        grad_x, grad_h = grad_read, None
+        grad_x = grad_h = grad_read
         if W_t is not None:
             grad_x, grad_h = torch.empty_like(grad_read), torch.empty_like(grad_read)
         grad_s = queries.new_empty(*queries.shape[:2], len(W_s))
@@ -122,7 +121,7 @@ class AttentionalGRU(torch.autograd.Function):
         grad_b_h = all_s[:, :n_gates].sum(0, dtype=accumulate)
         grad_W_h, grad_W_q = grad_W_s[:n_gates], grad_W_s[n_gates:]
         grad_transition: tuple[Tensor, ...] = ()
-        if grad_h is not None:
+        if W_t is not None:
             all_h = grad_h.flatten(0, 1)
             grad_W_t = torch.mm(all_h.t(), states[:-1].flatten(0, 1).to(compute))
             grad_transition = grad_W_t, all_h.sum(0, dtype=accumulate)
