@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from nmt.ops.contract import Operations
+from nmt.ops.contract import Operations, Transition
 from nmt.ops.reference import ReferenceOperations
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -58,10 +58,9 @@ def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[tuple[str, Mapp
     keep = (torch.arange(S) < torch.tensor([[S], [2], [0]])).to(device)
     memory = {"keys": draw(B, S, K), "values": draw(B, S, M), "keep": keep}
     weights = {"W_c": draw(3 * H, M), "W_h": draw(3 * H, H), "b_h": draw(3 * H), "W_q": draw(K, H)}
-    yield (
-        "attentional_gru",
-        {"gates": draw(T, B, 3 * H), "hidden": draw(B, H), **memory, **weights, "v": draw(K)},
-    )
+    decoder = {"gates": draw(T, B, 3 * H), "hidden": draw(B, H), **memory, **weights, "v": draw(K)}
+    yield "attentional_gru", decoder
+    yield "attentional_gru", {**decoder, "transition": Transition(draw(3 * H, H), draw(3 * H))}
     query = {"query": draw(4, K), "sentences": ids(2, 0, 0, 1)}
     yield "additive_attention_step", {**query, **memory, "v": draw(K)}
     layer: dict[str, object] = {"x": draw(B, H), "weight": draw(V, H), "bias": draw(V)}

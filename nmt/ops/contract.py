@@ -7,9 +7,17 @@ All operations but those of the search are differentiable in every floating-poin
 
 import abc
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor
+
+
+class Transition(NamedTuple):
+    """The weights of a GRU step before the attention, those of its input left out."""
+
+    W_h: Float[Tensor, "G H"]
+    b_h: Float[Tensor, " G"]
 
 
 class Operations(abc.ABC):
@@ -60,11 +68,18 @@ class Operations(abc.ABC):
         b_h: Float[Tensor, " G"],
         W_q: Float[Tensor, "K H"],
         v: Float[Tensor, " K"],
+        transition: Transition | None = None,
     ) -> tuple[Float[Tensor, "T B H"], Float[Tensor, "T B M"], Float[Tensor, "T B S"]]:
         """A GRU decoder with additive attention over all its steps (arXiv 1409.0473, A.1.2, A.2.2).
 
             context = additive attention of the query W_q h
             h' = GRU(gates_t + W_c context, W_h h + b_h)
+
+        With a transition, the conditional GRU (arXiv 1703.04357, section 2):
+
+            s = GRU(gates_t, transition.W_h h + transition.b_h)
+            context = additive attention of the query W_q s
+            h' = GRU(W_c context, W_h s + b_h)
 
         `gates` are the embeddings' part of the input's gates. Returns the states after each step,
         the contexts and the attention weights. Under autocast the states are in its dtype.

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor, nn
 
-from nmt.ops.contract import Operations
+from nmt.ops.contract import Operations, Transition
 from nmt.ops.directions import in_directions
 from nmt.ops.masks import softmax_where
 from nmt.ops.precision import compute_dtype
@@ -91,14 +91,18 @@ class ReferenceOperations(Operations):
         b_h: Float[Tensor, " G"],
         W_q: Float[Tensor, "K H"],
         v: Float[Tensor, " K"],
+        transition: Transition | None = None,
     ) -> tuple[Float[Tensor, "T B H"], Float[Tensor, "T B M"], Float[Tensor, "T B S"]]:
         """See Operations."""
         sentences = torch.arange(len(hidden), device=hidden.device)
         steps: list[tuple[Tensor, Tensor, Tensor]] = []
         for x in gates.to(compute_dtype(gates)):
+            if transition is not None:
+                hidden = gru_cell(x, nn.functional.linear(hidden, *transition), hidden)
             query = nn.functional.linear(hidden, W_q)
             context, weights = self.additive_attention_step(query, sentences, keys, values, keep, v)
-            x = x + nn.functional.linear(context, W_c)
+            read = nn.functional.linear(context, W_c)
+            x = x + read if transition is None else read
             hidden = gru_cell(x, nn.functional.linear(hidden, W_h, b_h), hidden)
             steps.append((hidden, context, weights))
         states, contexts, weights_of_steps = (torch.stack(own) for own in zip(*steps, strict=True))

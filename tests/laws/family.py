@@ -102,6 +102,7 @@ def is_placed(name: str) -> bool:
 
 _SMALL = {"kind": "rnn", "embedding": 5, "hidden": 7, "dropout": 0.0}
 _LSTM = {"kind": "bahdanau", "cell": "lstm"}
+_CONDITIONAL = {"kind": "conditional"}
 _SMALL_TRANSFORMER = {
     "kind": "transformer",
     "size": 14,
@@ -120,6 +121,14 @@ MODELS = {
         "layers": 2,
         "decoder": {"kind": "luong", "readout": {"kind": "deep", "size": 13}},
         "attention": {"kind": "general", "span": {"kind": "local_p", "window": 1}},
+    },
+    "rnn-conditional": {**_SMALL, "decoder": _CONDITIONAL},
+    "rnn-conditional-two-layers-gate": {
+        **_SMALL,
+        "layers": 2,
+        "decoder": {**_CONDITIONAL, "readout": {"kind": "deep", "size": 5, "activation": "tanh"}},
+        "attention": {"kind": "additive", "gate": True, "coverage": {"kind": "sum"}},
+        "tie_embeddings": "all",
     },
     "rnn-dot": {**_SMALL, "hidden": 14, "encoder": {"hidden": 7}, "attention": {"kind": "dot"}},
     "rnn-multi-head": {
@@ -219,6 +228,12 @@ MODELS = {
         },
         "attention": {"kind": "additive", "weights": {"kind": "hard"}},
         "tie_embeddings": "all",
+    },
+    "lstm-conditional-copy-local": {
+        **_SMALL,
+        "encoder": {"cell": "lstm", "bidirectional": False},
+        "decoder": {**_CONDITIONAL, "cell": "lstm", "initial_state": "copy"},
+        "attention": {"kind": "general", "span": {"kind": "local_p", "window": 1}},
     },
     "lstm-multi-head": {
         **_SMALL,

@@ -26,6 +26,7 @@ CONFIGS = {
             "tie_embeddings": "all",
         }
     ),
+    "rnn-conditional": RNNConfig.model_validate({**RNN, "decoder": {"kind": "conditional"}}),
     "lstm": RNNConfig.model_validate(
         {
             **RNN,

@@ -12,6 +12,7 @@ from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.base import Memory
 from nmt.models.recurrent.cells import GRUCell
 from nmt.ops.backend import BackendName
+from nmt.ops.contract import Operations, Transition
 from nmt.ops.precision import compute_dtype, dtypes_of
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
@@ -19,15 +20,21 @@ T, B, S, K, M, H = 4, 3, 5, 6, 7, 2
 KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]]).bool()
 
 Operation = Callable[..., tuple[Tensor, Tensor, Tensor]]
+BOTH = pytest.mark.parametrize("conditional", [False, True], ids=["bahdanau", "conditional"])
 
 
 def _by(backend: BackendName) -> Operation:
     """A backend's operation in the dtype of its arguments, inside or outside of autocast."""
 
     def operation(*args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return operations_of(backend, compute_dtype(args[0])).attentional_gru(*args)
+        return _apply(operations_of(backend, compute_dtype(args[0])), *args)
 
     return operation
+
+
+def _apply(operations: Operations, *args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    transition = Transition(*args[10:]) if args[10:] else None
+    return operations.attentional_gru(*args[:10], transition)
 
 
 def _by_triton(*args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -35,7 +42,7 @@ def _by_triton(*args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     operations = TritonOperations(dtypes_of(compute_dtype(args[0])))
-    outputs = operations.attentional_gru(*(arg.to(device) for arg in args))
+    outputs = _apply(operations, *(arg.to(device) for arg in args))
     return tuple(out.to(args[0].device) for out in outputs)
 
 
@@ -57,8 +64,8 @@ OPERATIONS = [
 ]
 
 
-def _inputs(dtype: torch.dtype) -> dict[str, Tensor]:
-    """Of the operation, in its order."""
+def _inputs(dtype: torch.dtype, conditional: bool = False) -> dict[str, Tensor]:
+    """Of the operation, in its order; the weights of a transition are the last two."""
     torch.manual_seed(0)
     sizes = {
         "gates": (T, B, 3 * H),
@@ -72,6 +79,8 @@ def _inputs(dtype: torch.dtype) -> dict[str, Tensor]:
         "W_q": (K, H),
         "v": (K,),
     }
+    if conditional:
+        sizes |= {"W_t": (3 * H, H), "b_t": (3 * H,)}
     drawn = {name: torch.randn(size, dtype=dtype) for name, size in sizes.items()}
     return {name: x.requires_grad_() for name, x in drawn.items()} | {"keep": KEEP}
 
@@ -87,9 +96,10 @@ def _loop(
     b_h: Tensor,
     W_q: Tensor,
     v: Tensor,
+    *transition: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same by the plain modules, step by step."""
-    cell = GRUCell(1, H, backend="reference")
+    cell, first = GRUCell(1, H, backend="reference"), GRUCell(1, H, backend="reference")
     attention = AdditiveAttention(H, M, K, "reference")
     memory = attention.begin(Memory(values.detach().float(), keep, torch.zeros(B, 1, M)))
     looking = type(memory)(keys, values, keep, memory.queries, None)
@@ -97,9 +107,13 @@ def _loop(
         "hidden_gates.weight": W_h,
         "hidden_gates.bias": b_h,
     }
+    of_first = dict(zip(of_cell, transition, strict=False))
     of_attention = {"W_q.weight": W_q, "w_v.weight": v.unsqueeze(0)}
     states, contexts, weights = [], [], []
     for x in gates:
+        if transition:
+            state, _ = torch.func.functional_call(first, of_first, (x, (state, None)))
+            x = torch.zeros_like(x)
         look = torch.func.functional_call(attention, of_attention, (state.unsqueeze(1), looking))
         context = look.context.squeeze(1)
         gates_of_both = x + context @ W_c.t()
@@ -119,11 +133,13 @@ def _outputs_and_gradients(operation: Operation, inputs: dict[str, Tensor]) -> l
     return [*outputs, *torch.autograd.grad(total, learned)]
 
 
+@BOTH
 @pytest.mark.parametrize("operation", ON_CPU)
-def test_gradients_are_those_of_finite_differences(operation: Operation) -> None:
-    assert torch.autograd.gradcheck(operation, list(_inputs(torch.float64).values()))
+def test_gradients_are_those_of_finite_differences(operation: Operation, conditional: bool) -> None:
+    assert torch.autograd.gradcheck(operation, list(_inputs(torch.float64, conditional).values()))
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("operation", "dtype", "tolerance"),
     [
@@ -145,17 +161,20 @@ def test_gradients_are_those_of_finite_differences(operation: Operation) -> None
         ),
     ],
 )
-def test_equals_the_loop(operation: Operation, dtype: torch.dtype, tolerance: float) -> None:
-    inputs = _inputs(dtype)
+def test_equals_the_loop(
+    operation: Operation, dtype: torch.dtype, tolerance: float, conditional: bool
+) -> None:
+    inputs = _inputs(dtype, conditional)
     reference, own = (_outputs_and_gradients(made, inputs) for made in (_loop, operation))
     for expected, found in zip(reference, own, strict=True):
         assert found.dtype == expected.dtype
         torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
+@BOTH
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_bf16_products_are_near_the_loop_in_fp32(operation: Operation) -> None:
-    inputs = _inputs(torch.float32)
+def test_bf16_products_are_near_the_loop_in_fp32(operation: Operation, conditional: bool) -> None:
+    inputs = _inputs(torch.float32, conditional)
     reference = _outputs_and_gradients(_loop, inputs)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         own = _outputs_and_gradients(operation, inputs)
@@ -178,10 +197,13 @@ def test_a_row_that_may_look_nowhere_has_no_context(operation: Operation) -> Non
     assert (weights[:, 1] == 0).all()
 
 
+@BOTH
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("asked", [(0,), (1,), (2,), (0, 2)])
-def test_only_what_is_used_is_gone_through(operation: Operation, asked: tuple[int, ...]) -> None:
-    inputs = _inputs(torch.float32)
+def test_only_what_is_used_is_gone_through(
+    operation: Operation, asked: tuple[int, ...], conditional: bool
+) -> None:
+    inputs = _inputs(torch.float32, conditional)
     learned = [x for name, x in inputs.items() if name not in ("keep", "b_h")]
     both = [
         torch.autograd.grad(sum(made(*inputs.values())[i].square().sum() for i in asked), learned)

@@ -53,10 +53,11 @@ class Cell(nn.Module, abc.ABC):
         hidden_size: int,
         context_size: int | None = None,
         backend: BackendName = "auto",
+        input_bias: bool = True,
     ) -> None:
         super().__init__()
         size = self.n_gates * hidden_size
-        self.input_gates = Linear(input_size, size, backend=backend)
+        self.input_gates = Linear(input_size, size, input_bias, backend)
         self.context_gates = (
             None
             if context_size is None
@@ -74,7 +75,8 @@ class Cell(nn.Module, abc.ABC):
         if self.context_gates is not None:
             reset_gates(self.n_gates, self.context_gates.weight, nn.init.xavier_uniform_)
         reset_gates(self.n_gates, self.hidden_gates.weight, nn.init.orthogonal_)
-        reset_gate_biases(type(self), self.input_gates.bias, self.hidden_gates.bias)
+        parameters = [*self.input_gates.parameters(), *self.hidden_gates.parameters()]
+        reset_gate_biases(type(self), *(each for each in parameters if each.dim() == 1))
 
 
 class GRUCell(Cell):

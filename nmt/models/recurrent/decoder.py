@@ -8,12 +8,13 @@ from torch import Tensor, nn
 
 from nmt.models.attention.base import AdditiveScore, AttentionOutput, AttentionState
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
-from nmt.models.recurrent.cells import CELLS, CellState, GRUCell
+from nmt.models.recurrent.cells import CELLS, Cell, CellState, GRUCell
 from nmt.models.recurrent.initial_state import InitialState, LayerStates
-from nmt.models.recurrent.rnn_config import LuongConfig, RecurrentConfig
+from nmt.models.recurrent.rnn_config import ConditionalConfig, LuongConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, operations
+from nmt.ops.contract import Transition
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class RNNState(State):
     """The states of every layer, and what attention remembers.
 
     `cell` are the cell states of LSTMs, None for GRUs. `feed` is Luong's h~ of the last step,
-    zeros at first; None in Bahdanau's decoder. With `context_is_gates`, attention sums annotations
+    zeros at first; None in other decoders. With `context_is_gates`, attention sums annotations
     that the cell's weight was applied to, so that its context is added to the gates as it is.
     """
 
@@ -31,18 +32,24 @@ class RNNState(State):
     feed: Float[Tensor, "B H"] | None
     context_is_gates: bool = False
 
+    def layer(self, i: int) -> CellState:
+        """The state of layer i."""
+        return self.hidden[:, i], None if self.cell is None else self.cell[:, i]
+
 
 class RNNDecoder(nn.Module):
     """GRUs or LSTMs that attend to a memory at every step; the methods are those of Seq2Seq.
 
     With x_t the embedding of the last piece and s_t the top layer's hidden state:
 
-        bahdanau  c_t = attend(s_(t-1));  s_t = cell([x_t; c_t], s_(t-1));  reads s_t
-        luong     s_t = cell([x_t; h~_(t-1)], s_(t-1));  c_t = attend(s_t);
-                  h~_t = tanh(W_c [c_t; s_t]);  reads h~_t
+        bahdanau     c_t = attend(s_(t-1));  s_t = cell([x_t; c_t], s_(t-1));  reads s_t
+        conditional  s'_t = transition(x_t, s_(t-1));  c_t = attend(s'_t);
+                     s_t = cell(c_t, s'_t);  reads s_t
+        luong        s_t = cell([x_t; h~_(t-1)], s_(t-1));  c_t = attend(s_t);
+                     h~_t = tanh(W_c [c_t; s_t]);  reads h~_t
 
-    (arXiv 1409.0473, appendix A.2.2; arXiv 1508.04025, equation 5 and section 3.3). From the
-    second on, a layer's input is the hidden state of the layer below.
+    (arXiv 1409.0473, appendix A.2.2; arXiv 1703.04357, section 2; arXiv 1508.04025, equation 5
+    and section 3.3). From the second on, a layer's input is the hidden state of the layer below.
     """
 
     def __init__(self, config: RecurrentConfig, memory_size: int, vocab_size: int) -> None:
@@ -58,8 +65,13 @@ class RNNDecoder(nn.Module):
         )
         self.attention = config.attention.build(hidden, memory_size, config.backend)
         self.feeds = isinstance(section, LuongConfig)
-        context_size = hidden if self.feeds else memory_size
-        self.cell = cell(embedding, hidden, context_size, config.backend)
+        self.transition: Cell | None = None
+        if isinstance(section, ConditionalConfig):
+            self.transition = cell(embedding, hidden, backend=config.backend)
+            self.cell = cell(memory_size, hidden, backend=config.backend, input_bias=False)
+        else:
+            context_size = hidden if self.feeds else memory_size
+            self.cell = cell(embedding, hidden, context_size, config.backend)
         self.upper = nn.ModuleList(
             cell(hidden, hidden, backend=config.backend) for _ in range(layers - 1)
         )
@@ -96,7 +108,7 @@ class RNNDecoder(nn.Module):
     def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
         """Advance by one piece, given the piece before it."""
         embedded = self.dropout(self.embedding(last_ids))
-        top, attended, state = self._advance(self.cell.input_gates(embedded), state)
+        top, attended, state = self._advance(self._input_gates(embedded), state)
         features = self._features(top, embedded, attended.context.squeeze(1))
         return StepOutput(features, self.output, attended.weights.squeeze(1), state)
 
@@ -122,18 +134,21 @@ class RNNDecoder(nn.Module):
         """All steps as one operation."""
         embedded = self.dropout(self.embedding(tgt_in.t()))
         cell, memory = self.cell, state.attention.apart()
-        assert cell.context_gates is not None
+        before = None if self.transition is None else self.transition.hidden_gates
+        W_c = self._context_layer.weight
+        assert isinstance(W_c, Tensor)
         hidden, contexts, weights = own.attentional_gru(
-            cell.input_gates(embedded),
+            self._input_gates(embedded),
             state.hidden[:, 0],
             memory.keys,
             memory.values,
             memory.keep,
-            cell.context_gates.weight,
+            W_c,
             cell.hidden_gates.weight,
             cell.hidden_gates.bias,
             score.query_weight,
             score.score_vector,
+            None if before is None else Transition(before.weight, before.bias),
         )
         features = self._features(hidden, embedded, contexts).transpose(0, 1)
         heads = weights.transpose(0, 1).unsqueeze(1)
@@ -150,7 +165,7 @@ class RNNDecoder(nn.Module):
         embedded = self.dropout(self.embedding(tgt_in))
         tops: list[Tensor] = []
         outputs: list[AttentionOutput] = []
-        for gates in self.cell.input_gates(embedded).unbind(dim=1):
+        for gates in self._input_gates(embedded).unbind(dim=1):
             top, attended, state = self._advance(gates, state)
             tops.append(top)
             outputs.append(attended)
@@ -167,33 +182,51 @@ class RNNDecoder(nn.Module):
         self, input_gates: Float[Tensor, "B G"], state: RNNState
     ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
         """One step: what the readout reads, the attention's output, and the state after it."""
-        if state.feed is None:  # Bahdanau
-            attended: AttentionOutput = self.attention(state.hidden[:, -1:], state.attention)
-            context = attended.context.squeeze(1)
-            gates = context if state.context_is_gates else self._context_gates(context)
-            hidden, cell = self._layers(input_gates + gates, state)
-            after = RNNState(hidden, cell, attended.state, None, state.context_is_gates)
-            return hidden[:, -1], attended, after
-        hidden, cell = self._layers(input_gates + self._context_gates(state.feed), state)
-        attended = self.attention(hidden[:, -1:], state.attention)
-        both = torch.cat([attended.context.squeeze(1), hidden[:, -1]], dim=-1)
-        feed = torch.tanh(self.W_c(both))
-        return feed, attended, RNNState(hidden, cell, attended.state, feed)
+        bottom, query = state.layer(0), state.hidden[:, -1:]
+        if state.feed is not None:  # Luong
+            gates = input_gates + self._context_gates(state.feed)
+            hidden, cell = self._layers(self.cell(gates, bottom), state)
+            attended: AttentionOutput = self.attention(hidden[:, -1:], state.attention)
+            both = torch.cat([attended.context.squeeze(1), hidden[:, -1]], dim=-1)
+            feed = torch.tanh(self.W_c(both))
+            return feed, attended, RNNState(hidden, cell, attended.state, feed)
+        if self.transition is not None:
+            bottom = self.transition(input_gates, bottom)
+            query = bottom[0].unsqueeze(1)
+        attended = self.attention(query, state.attention)
+        context = attended.context.squeeze(1)
+        gates = context if state.context_is_gates else self._context_gates(context)
+        if self.transition is None:
+            gates = input_gates + gates
+        hidden, cell = self._layers(self.cell(gates, bottom), state)
+        after = RNNState(hidden, cell, attended.state, None, state.context_is_gates)
+        return hidden[:, -1], attended, after
+
+    def _input_gates(self, embedded: Float[Tensor, "*L D"]) -> Float[Tensor, "*L G"]:
+        """The last piece's term in the pre-activations of the cell that reads it."""
+        gates: Tensor = (self.transition or self.cell).input_gates(embedded)
+        return gates
 
     def _context_gates(self, context: Float[Tensor, "*L M"]) -> Float[Tensor, "*L G"]:
         """The context's term in the pre-activations of the first layer's gates."""
-        assert self.cell.context_gates is not None
-        gates: Tensor = self.cell.context_gates(context)
+        gates: Tensor = self._context_layer(context)
         return gates
 
-    def _layers(self, gates: Float[Tensor, "B G"], state: RNNState) -> LayerStates:
-        """The next states of every layer; `gates` are the first one's, from its input alone."""
-        states: list[CellState] = []
-        for i, layer in enumerate([self.cell, *self.upper]):
-            if i > 0:
-                gates = layer.input_gates(self.layer_dropout(states[-1][0]))
-            cell = None if state.cell is None else state.cell[:, i]
-            states.append(layer(gates, (state.hidden[:, i], cell)))
+    @property
+    def _context_layer(self) -> nn.Module:
+        """The linear layer of `_context_gates`."""
+        cell = self.cell
+        layer = cell.context_gates if self.transition is None else cell.input_gates
+        assert layer is not None
+        return layer
+
+    def _layers(self, bottom: CellState, state: RNNState) -> LayerStates:
+        """The next states of every layer, given that of the first one."""
+        states = [bottom]
+        for i, layer in enumerate(self.upper, start=1):
+            assert isinstance(layer, Cell)
+            gates = layer.input_gates(self.layer_dropout(states[-1][0]))
+            states.append(layer(gates, state.layer(i)))
         hidden, cells = zip(*states, strict=True)
         cell = None if state.cell is None else torch.stack(cells, dim=1)
         return torch.stack(hidden, dim=1), cell

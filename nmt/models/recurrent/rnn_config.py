@@ -24,7 +24,7 @@ class EncoderConfig(Config):
 
 
 class _DecoderConfig(Config):
-    """The settings that both kinds of decoder share."""
+    """The settings that all kinds of decoder share."""
 
     kind: str  # declared here to be the first key in the generated documents
     cell: CellKind = Field(default="gru", description="the recurrent cell of each layer")
@@ -54,6 +54,21 @@ class LuongConfig(_DecoderConfig):
     kind: Literal["luong"] = "luong"
 
 
+class ConditionalConfig(_DecoderConfig):
+    """The conditional GRU (or LSTM): one cell before the attention, another after it.
+
+    The first reads the last piece, and its new state is the query; the second reads the context
+    alone (arXiv 1703.04357, section 2).
+    """
+
+    kind: Literal["conditional"] = "conditional"
+
+
+DecoderConfig = Annotated[
+    BahdanauConfig | LuongConfig | ConditionalConfig, Field(discriminator="kind")
+]
+
+
 class RecurrentConfig(Config):
     """The recurrent decoder with attention, and the sizes that an encoder shares with it."""
 
@@ -79,7 +94,7 @@ class RecurrentConfig(Config):
     attention: AttentionConfig = Field(
         default=AdditiveConfig(), description="how a decoder step scores the annotations"
     )
-    decoder: Annotated[BahdanauConfig | LuongConfig, Field(discriminator="kind")] = Field(
+    decoder: DecoderConfig = Field(
         default=BahdanauConfig(), description="the cell, its first state, and what it reads"
     )
     tie_embeddings: Literal["none", "target", "all"] = Field(

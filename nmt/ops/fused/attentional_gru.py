@@ -18,38 +18,55 @@ from nmt.ops.steps import Steps
 
 
 class AttentionalGRU(torch.autograd.Function):
-    """See Operations.attentional_gru; the first argument computes the steps."""
+    """See Operations.attentional_gru; the first argument computes the steps.
+
+    The tensors of a transition, if there is one, are the last two. `query_states` are the states
+    after it, from which the queries are computed.
+    """
 
     @staticmethod
     def forward(ctx: Any, steps: Steps, *inputs: Tensor) -> Any:
-        gates, hidden, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
+        gates, hidden, keys, values, keep, W_c, W_h, b_h, W_q, v, *transition = inputs
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         (n_steps, n_rows), size, n_keys = gates.shape[:2], hidden.shape[1], len(W_q)
         with torch.autocast(gates.device.type, enabled=False):
             x, W_c_factor = gates.to(compute), W_c.to(compute)
             W_s = torch.cat([W_q, n_first(W_h)]).to(compute)
-            bias = torch.cat([n_first(b_h), b_h.new_zeros(size)]).to(accumulate)
+            bias = _bias(b_h, accumulate)
             attention = steps.additive_attention(keys, values, keep, v)
             states = x.new_empty(n_steps + 1, n_rows, size)
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
             saved_queries = weights.new_empty(n_steps, n_rows, n_keys)
             saved = weights.new_empty(n_steps, 4 * size, n_rows)
+            W_t, query_states, saved_inner = None, states[:-1], saved
+            if transition:
+                W_t, bias_t = n_first(transition[0]).to(compute), _bias(transition[1], accumulate)
+                query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
             states[0] = hidden
             current = transpose(hidden.to(accumulate))
             factor = current.to(compute)
             for t in range(n_steps):
+                x_t = x[t].t()
+                if W_t is not None:
+                    h = steps.product(W_t, factor)
+                    current, factor = steps.gru_gates(
+                        x_t, None, h, bias_t, current, saved_inner[t], query_states[t]
+                    )
                 query_and_h = steps.product(W_s, factor)
                 attention.attend(query_and_h[:n_keys], saved_queries[t], weights[t], contexts[t])
                 read = steps.product(W_c_factor, contexts[t].t())
+                x_t, context = (x_t, read) if W_t is None else (read, None)
                 current, factor = steps.gru_gates(
-                    x[t].t(), read, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
+                    x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
                 )
-        ctx.save_for_backward(
-            keys, values, keep, W_c_factor, W_s, v, states, contexts, weights, saved_queries, saved
-        )  # no tensor on ctx itself, which outlives the backward pass
+        memory = keys, values, keep, W_c_factor, W_s, v
+        decoded = states, contexts, weights, saved_queries, saved
+        # No tensor on ctx itself, which outlives the backward pass.
+        ctx.save_for_backward(*memory, *decoded, W_t, query_states, saved_inner)
         ctx.steps = steps
-        ctx.dtypes = tuple(tensor.dtype for tensor in (gates, hidden, W_c, W_h, b_h, W_q))
+        learned = gates, hidden, W_c, W_h, b_h, W_q, *transition
+        ctx.dtypes = tuple(tensor.dtype for tensor in learned)
         ctx.set_materialize_grads(False)
         return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
@@ -57,9 +74,10 @@ class AttentionalGRU(torch.autograd.Function):
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        keys, values, keep, W_c, W_s, v, states, contexts, weights, saved_queries, saved = (
-            ctx.saved_tensors
-        )
+        (
+            keys, values, keep, W_c, W_s, v, states, contexts, weights, saved_queries, saved,
+            W_t, query_states, saved_inner,
+        ) = ctx.saved_tensors  # fmt: skip
         steps: Steps = ctx.steps
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         n_steps, n_rows, size = states[1:].shape
@@ -76,9 +94,13 @@ class AttentionalGRU(torch.autograd.Function):
         grad_direct: Tensor = saved.new_zeros(size, n_rows)
         grad_bias = saved.new_zeros(4 * size)
         grad_product: Tensor | None = None
+        if W_t is not None:
+            W_t_transposed, grad_bias_t = steps.transpose(W_t), torch.zeros_like(grad_bias)
+            grad_inner = states.new_empty(4 * size, n_rows)  # of the transition's gates, in order
+            grad_inner_steps = states.new_empty(4 * size, n_steps, n_rows)
         for t in reversed(range(n_steps)):
             grad_direct = steps.gru_gates_backward(
-                grad_direct, grad_product, grad_states[t], saved[t], states[t],
+                grad_direct, grad_product, grad_states[t], saved[t], query_states[t],
                 grad_step[n_keys:], grad_steps[n_keys:, t], grad_bias,
             )  # fmt: skip
             grad_read = steps.product(W_c_transposed, grad_step[-3 * size :])
@@ -87,16 +109,28 @@ class AttentionalGRU(torch.autograd.Function):
                 grad_context_sums[t], grad_step[:n_keys], grad_steps[:n_keys, t],
             )  # fmt: skip
             grad_product = steps.product(W_s_transposed, grad_step[:n_s])
+            if W_t is not None:
+                grad_direct = steps.gru_gates_backward(
+                    grad_direct, grad_product, None, saved_inner[t], states[t],
+                    grad_inner, grad_inner_steps[:, t], grad_bias_t,
+                )  # fmt: skip
+                grad_product = steps.product(W_t_transposed, grad_inner[: 3 * size])
         assert grad_product is not None
-        grad_x, grad_s = grad_steps[-3 * size :], grad_steps[:n_s].flatten(1)
-        grad_W_s = product(grad_s, states[:-1].flatten(0, 1))
+        grad_read, grad_s = grad_steps[-3 * size :], grad_steps[:n_s].flatten(1)
+        grad_W_s = product(grad_s, query_states.flatten(0, 1))
+        grad_x, grad_transition = grad_read, []
+        if W_t is not None:
+            grad_x, grad_h = grad_inner_steps[size:], grad_inner_steps[: 3 * size].flatten(1)
+            grad_W_t = product(grad_h, states[:-1].flatten(0, 1))
+            grad_transition = [n_last(grad_W_t), n_last(grad_bias_t[: 3 * size])]
         gradients = (
             grad_x.permute(1, 2, 0),
             (grad_direct + grad_product).t(),
-            product(grad_x.flatten(1), contexts.flatten(0, 1)),
+            product(grad_read.flatten(1), contexts.flatten(0, 1)),
             n_last(grad_W_s[n_keys:]),
             n_last(grad_bias[: 3 * size]),
             grad_W_s[:n_keys],
+            *grad_transition,
         )
         grad_gates, grad_hidden, *grad_parameters = (
             gradient.to(dtype) for gradient, dtype in zip(gradients, ctx.dtypes, strict=True)
@@ -104,4 +138,10 @@ class AttentionalGRU(torch.autograd.Function):
         grad_values = torch.bmm(weights.permute(1, 2, 0), grad_context_sums.transpose(0, 1))
         grad_memory = attention.grad_keys().to(keys.dtype), grad_values.to(values.dtype), None
         grad_v = attention.grad_v().to(v.dtype)
-        return None, grad_gates, grad_hidden, *grad_memory, *grad_parameters, grad_v
+        grad_parameters.insert(4, grad_v)  # in the order of the inputs
+        return None, grad_gates, grad_hidden, *grad_memory, *grad_parameters
+
+
+def _bias(b_h: Tensor, dtype: torch.dtype) -> Tensor:
+    """The bias of [h_n; r; z; x_n], given that of the state's [r; z; n]."""
+    return torch.cat([n_first(b_h), b_h.new_zeros(len(b_h) // 3)]).to(dtype)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor
 
+from nmt.ops.contract import Transition
 from nmt.ops.fused.attentional_gru import AttentionalGRU
 from nmt.ops.fused.gru import gru_layer
 from nmt.ops.fused.linear import linear
@@ -59,10 +60,11 @@ class FusedOperations(ReferenceOperations):
         b_h: Float[Tensor, " G"],
         W_q: Float[Tensor, "K H"],
         v: Float[Tensor, " K"],
+        transition: Transition | None = None,
     ) -> tuple[Float[Tensor, "T B H"], Float[Tensor, "T B M"], Float[Tensor, "T B S"]]:
         """See Operations."""
         outputs = self._apply_attentional_gru(
-            gates, hidden, keys, values, keep, W_c, W_h, b_h, W_q, v
+            gates, hidden, keys, values, keep, W_c, W_h, b_h, W_q, v, *(transition or ())
         )
         return cast(tuple[Tensor, Tensor, Tensor], outputs)
 

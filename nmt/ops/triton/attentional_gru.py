@@ -17,11 +17,11 @@ from nmt.ops.triton.gru import gates_backward, gates_forward
 
 
 class AttentionalGRU(torch.autograd.Function):
-    """See Operations.attentional_gru."""
+    """See Operations.attentional_gru; the tensors of a transition are the last two."""
 
     @staticmethod
     def forward(ctx: Any, dtypes: Dtypes, *inputs: Tensor) -> Any:
-        gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v = inputs
+        gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v, *transition = inputs
         compute, accumulate = dtypes
         with torch.autocast(gates.device.type, enabled=False):
             W_s = torch.cat([W_h, W_q]).to(compute)
@@ -36,18 +36,29 @@ class AttentionalGRU(torch.autograd.Function):
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = states.new_empty(n_steps, n_rows, keys.shape[1])
             saved = x.new_empty(n_steps, n_rows, 4 * state.shape[1])
+            W_t, query_states, saved_inner = None, states[:-1], saved
+            if transition:
+                W_t, b_t = (tensor.to(compute) for tensor in transition)
+                query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
             for t in range(n_steps):
-                gates_and_query = torch.addmm(b_s, states[t].to(compute), W_s.t())
+                if W_t is not None:
+                    h_gates = torch.addmm(b_t, states[t].to(compute), W_t.t())
+                    gates_forward(x[t], h_gates, states[t], out=(query_states[t], saved_inner[t]))
+                gates_and_query = torch.addmm(b_s, query_states[t].to(compute), W_s.t())
                 queries[t] = gates_and_query[:, n_gates:]
                 output = contexts[t], weights[t]
                 attend(queries[t], low_keys, low_values, keep, low_v, out=output)
-                read = torch.addmm(x[t], contexts[t], W_c_low.t())
+                if W_t is None:
+                    read = torch.addmm(x[t], contexts[t], W_c_low.t())
+                else:
+                    read = torch.mm(contexts[t], W_c_low.t())
                 h_gates = gates_and_query[:, :n_gates]
-                gates_forward(read, h_gates, states[t], out=(states[t + 1], saved[t]))
-        memory = (low_keys, low_values, low_v, W_c_low, W_s)
-        ctx.save_for_backward(*memory, states, queries, contexts, weights, saved)
-        inputs = (gates, state, keys, values, W_c, W_h, b_h, W_q, v)
-        ctx.dtypes = compute, accumulate, tuple(tensor.dtype for tensor in inputs)
+                gates_forward(read, h_gates, query_states[t], out=(states[t + 1], saved[t]))
+        memory = (low_keys, low_values, low_v, W_c_low, W_s, W_t)
+        steps = (states, query_states, queries, contexts, weights, saved, saved_inner)
+        ctx.save_for_backward(*memory, *steps)
+        learned = (gates, state, keys, values, W_c, W_h, b_h, W_q, v, *transition)
+        ctx.dtypes = compute, accumulate, tuple(tensor.dtype for tensor in learned)
         ctx.set_materialize_grads(False)
         outputs = states[1:].to(compute, copy=True)
         return outputs, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
@@ -57,10 +68,16 @@ class AttentionalGRU(torch.autograd.Function):
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         grad_states, grad_contexts, grad_weights = grads
-        keys, values, v, W_c, W_s, states, queries, contexts, weights, saved = ctx.saved_tensors
+        (
+            keys, values, v, W_c, W_s, W_t, states, query_states, queries, contexts, weights, saved,
+            saved_inner,
+        ) = ctx.saved_tensors  # fmt: skip
         compute, accumulate, dtypes = ctx.dtypes
         n_steps, n_gates = len(queries), len(W_c)
-        grad_x = queries.new_empty(*queries.shape[:2], n_gates)
+        grad_read = queries.new_empty(*queries.shape[:2], n_gates)
+        grad_x = grad_h = grad_read
+        if W_t is not None:
+            grad_x, grad_h = torch.empty_like(grad_read), torch.empty_like(grad_read)
         grad_s = queries.new_empty(*queries.shape[:2], len(W_s))
         grad_context_sums = torch.empty_like(contexts)
         grad_scores = torch.empty_like(weights)
@@ -69,9 +86,9 @@ class AttentionalGRU(torch.autograd.Function):
             if grad_states is not None:
                 current = current + grad_states[t]
             grad_direct = torch.empty_like(current)
-            gate_grads = grad_x[t], grad_s[t, :, :n_gates], grad_direct
-            gates_backward(current, saved[t], states[t], out=gate_grads)
-            grad_context = torch.mm(grad_x[t], W_c, out=grad_context_sums[t])
+            gate_grads = grad_read[t], grad_s[t, :, :n_gates], grad_direct
+            gates_backward(current, saved[t], query_states[t], out=gate_grads)
+            grad_context = torch.mm(grad_read[t], W_c, out=grad_context_sums[t])
             if grad_contexts is not None:
                 grad_context += grad_contexts[t]
             grad_weight = None if grad_weights is None else grad_weights[t].to(accumulate)
@@ -87,17 +104,27 @@ class AttentionalGRU(torch.autograd.Function):
                 out=grad_query_and_scores,
             )
             current = grad_direct + torch.mm(grad_s[t], W_s).to(accumulate)
+            if W_t is not None:
+                grad_direct = torch.empty_like(current)
+                gate_grads = grad_x[t], grad_h[t], grad_direct
+                gates_backward(current, saved_inner[t], states[t], out=gate_grads)
+                current = grad_direct + torch.mm(grad_h[t], W_t).to(accumulate)
         grad_keys, grad_v = keys_backward(
             grad_scores.transpose(0, 1), queries.transpose(0, 1), keys, v
         )
         grad_values = torch.bmm(
             weights.permute(1, 2, 0).to(compute), grad_context_sums.transpose(0, 1)
         )
-        all_x, all_s = grad_x.flatten(0, 1), grad_s.flatten(0, 1)
-        grad_W_c = torch.mm(all_x.t(), contexts.flatten(0, 1))
-        grad_W_s = torch.mm(all_s.t(), states[:-1].flatten(0, 1).to(compute))
+        all_s = grad_s.flatten(0, 1)
+        grad_W_c = torch.mm(grad_read.flatten(0, 1).t(), contexts.flatten(0, 1))
+        grad_W_s = torch.mm(all_s.t(), query_states.flatten(0, 1).to(compute))
         grad_b_h = all_s[:, :n_gates].sum(0, dtype=accumulate)
         grad_W_h, grad_W_q = grad_W_s[:n_gates], grad_W_s[n_gates:]
+        grad_transition: tuple[Tensor, ...] = ()
+        if W_t is not None:
+            all_h = grad_h.flatten(0, 1)
+            grad_W_t = torch.mm(all_h.t(), states[:-1].flatten(0, 1).to(compute))
+            grad_transition = grad_W_t, all_h.sum(0, dtype=accumulate)
         gradients = (
             grad_x,
             current,
@@ -108,6 +135,7 @@ class AttentionalGRU(torch.autograd.Function):
             grad_b_h,
             grad_W_q,
             grad_v,
+            *grad_transition,
         )
         cast = [grad.to(dtype) for grad, dtype in zip(gradients, dtypes, strict=True)]
         return None, *cast[:4], None, *cast[4:]

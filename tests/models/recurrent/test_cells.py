@@ -83,3 +83,6 @@ def test_an_lstm_remembers_at_first_and_a_gru_has_no_bias() -> None:
     forget = torch.tensor([0.0, 1, 0, 0]).repeat_interleave(5)
     assert torch.equal(lstm.input_gates.bias, forget)
     assert gru.input_gates.bias.abs().max() == 0
+    without = LSTMCell(3, 5, input_bias=False)
+    initialise(without)
+    assert torch.equal(without.hidden_gates.bias, forget)

@@ -65,6 +65,8 @@ def test_a_search_projects_the_annotations_once_where_nothing_else_reads_them() 
         ({"attention": {"kind": "multi_head", "heads": 11}}, False),
         ({"decoder": {"kind": "bahdanau", "readout": {"kind": "deep"}}}, False),
         ({"decoder": {"kind": "luong"}}, False),
+        ({"decoder": {"kind": "conditional"}}, True),
+        ({"decoder": {"kind": "conditional", "readout": {"kind": "deep"}}}, False),
     ):
         config = RNNConfig.model_validate({"embedding": 5, "hidden": 11, **setting})
         model = build_model(config, 13, 13)
@@ -141,6 +143,14 @@ def test_tied_embeddings_are_one_table() -> None:
                 "encoder": {"bidirectional": False},
             },
             "needs an encoder of the same cell: got 'gru'",
+        ),
+        (
+            {"decoder": {"kind": "conditional", "initial_state": "copy"}},
+            "needs encoder states of the decoder's size: got 14",
+        ),
+        (
+            {"decoder": {"kind": "conditional"}, "tie_embeddings": "target"},
+            "needs a readout as wide as the embedding: got 7 and 5",
         ),
         ({"tie_embeddings": "target"}, "needs a readout as wide as the embedding: got 7 and 5"),
         ({"hidden": 0}, "greater than 0"),
