@@ -18,19 +18,21 @@ from nmt.ops.precision import compute_dtype
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.training.log import RunLog
+from nmt.training.progress import Validated
 from nmt.training.resume import check_run_folder, has_checkpoint, open_run, restore_checkpoints
 from nmt.training.rng import seed_all
 from nmt.training.state import TrainingState
 from nmt.training.summary import summary
 from nmt.training.trainer import Trainer
 from nmt.training.training_data import TrainingData
-from nmt.types import FilePath
+from nmt.types import FilePath, ValidMetric
 
 
 @dataclass(frozen=True)
 class Outcome:
     """How training ended: `reason` is None where it was interrupted and can be resumed.
 
+    `best` is the validation of the best checkpoint by `metric`; None without any.
     `last` is the training loss in nats per target token and the speed in tokens per second, of the
     last record in metrics.jsonl; of all updates where there were too few for one; None where this
     call made no update.
@@ -39,8 +41,8 @@ class Outcome:
     run: Path
     step: int
     reason: str | None
-    best_bleu: float | None
-    best_step: int | None
+    metric: ValidMetric
+    best: Validated | None
     last: tuple[float, float] | None = None
 
     def describe(self) -> str:
@@ -50,8 +52,8 @@ class Outcome:
                 f"stopped: saved at step {self.step:,}; the same command again continues this run"
             )
         text = f"finished at step {self.step:,}: {self.reason}"
-        if self.best_bleu is not None:
-            text += f"; best BLEU {self.best_bleu:.2f} at step {self.best_step:,}"
+        if self.best is not None:
+            text += f"; best {self.best.describe(self.metric)} at step {self.best.step:,}"
         if self.last is not None:
             loss, speed = self.last
             text += f"; last training loss {loss:.3f}, {speed:,.0f} tokens/s"
@@ -103,9 +105,9 @@ def train(
             log.say("\n".join(lines))
             trainer = Trainer(config, state, data, run, log)
             reason = _fit(trainer, interrupted)
-            best = progress.best_bleu, progress.best_step
+            best = progress.best[0] if progress.best else None
             last = trainer.last_loss_and_speed
-            outcome = Outcome(run.path, progress.step, reason, *best, last)
+            outcome = Outcome(run.path, progress.step, reason, config.valid.metric, best, last)
             log.say(outcome.describe())
             return outcome
 

@@ -68,7 +68,8 @@ def _reference_lines(validator: Validator | None) -> list[str]:
 
 
 def _memory_gib(n_parameters: int, config: RunConfig) -> float:
-    """fp32 weights and gradients, and what the optimiser keeps of each parameter."""
+    """fp32 weights, their averages and gradients, and what the optimiser keeps of each."""
     optimizer = config.train.optimizer
     moments = {"sgd": 1 if getattr(optimizer, "momentum", 0) else 0}.get(optimizer.kind, 2)
-    return (2 + moments) * 4 * n_parameters / 2**30
+    averages = 0 if config.train.ema is None else 1
+    return (2 + moments + averages) * 4 * n_parameters / 2**30
