@@ -186,7 +186,7 @@ class CheckpointFolder:
         return damaged
 
     def find(self, which: str) -> Path:
-        """The folder of `best`, `last`, `step-000123`, `123` or a name; CheckpointError if absent."""
+        """The folder of a label, `step-000123`, `123` or a name; CheckpointError if absent."""
         step = self._step_of(which)
         is_named = _OWN_NAME.fullmatch(which) is not None
         while step is not None or is_named:
