@@ -71,8 +71,10 @@ class TrainConfig(Config):
         lt=1,
         description="probability spread evenly over all pieces in the training target",
     )
-    precision: Precision = Field(
-        default="fp32", description="number format of the forward pass (weights stay fp32)"
+    precision: Precision | Literal["auto"] = Field(
+        default="fp32",
+        description="number format of the forward pass (weights stay fp32); auto: bf16 where the "
+        "device is fast in it, else fp32; a run keeps what it began with",
     )
     device: str = Field(
         default="auto",

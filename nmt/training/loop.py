@@ -9,15 +9,16 @@ import torch
 
 from nmt.config import RunConfig
 from nmt.data.corpora import resolve_split, split_files
-from nmt.device import autocast, describe_device, resolve_device
+from nmt.device import Precision, autocast, describe_device, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
-from nmt.ops.backend import why
+from nmt.ops.backend import BackendName, why
 from nmt.ops.precision import compute_dtype
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.training.log import RunLog
+from nmt.training.precision import choose_precision
 from nmt.training.progress import Validated
 from nmt.training.resume import check_run_folder, has_checkpoint, open_run, restore_checkpoints
 from nmt.training.rng import seed_all
@@ -84,9 +85,13 @@ def train(
     folder = Path(folder)
     check_run_folder(folder)
     with run_lock(folder) as no_lock:
-        hardware = {"device": describe_device(device), "backend": _backend(config, device)}
+        precision, words = choose_precision(config, RunDirectory(folder), device)
+        backend = _backend(config.model.backend, precision, device)
+        hardware = {"device": describe_device(device), "precision": words, "backend": backend}
         opened = open_run(folder, config, command, data_files, hardware, allow_change)
         run = opened.run
+        chosen = config.train.model_copy(update={"precision": precision})
+        config = config.model_copy(update={"train": chosen})
         with RunLog(run.path, config.train.tensorboard, quiet) as log:
             if no_lock:
                 log.say(no_lock)
@@ -152,11 +157,11 @@ def _check_deterministic(config: RunConfig) -> None:
         )
 
 
-def _backend(config: RunConfig, device: torch.device) -> str:
+def _backend(backend: BackendName, precision: Precision, device: torch.device) -> str:
     """The implementation of the operations and why it was chosen; see nmt.ops.backend."""
-    with autocast(device, config.train.precision):
+    with autocast(device, precision):
         dtype = compute_dtype(torch.empty(0, device=device))
-    return why(config.model.backend, device, dtype)
+    return why(backend, device, dtype)
 
 
 def _data_files(config: RunConfig) -> list[Path]:

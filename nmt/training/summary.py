@@ -18,7 +18,7 @@ def summary(
     hardware: Mapping[str, str],
     seconds: float,
 ) -> str:
-    """A line for each fact. `hardware` has the descriptions of device and backend.
+    """A line for each fact. `hardware` has the descriptions of device, precision and backend.
 
     `seconds` is the time of preparation.
     """
@@ -33,7 +33,7 @@ def summary(
         f"{' (joint)' if tokenizers.joint else ''}",
         *(f"              {note}" for note in vocabulary_notes(tokenizers, batcher.corpus)),
         f"model         {config.model.kind}, {n_parameters:,} parameters",
-        f"device        {hardware['device']}, {train.precision}",
+        f"device        {hardware['device']}, {hardware['precision']}",
         f"backend       {hardware['backend']}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each"

@@ -47,6 +47,7 @@ class Trainer:
         saved_step = state.progress.step or None
         self.checkpointer = Checkpointer(state, run.checkpoint_folder, log, saved_step)
         self._reporter = Reporter(state, log, train, data.batcher)
+        assert train.precision != "auto"  # train() has chosen
         plateau = train.schedule if isinstance(train.schedule, PlateauConfig) else None
         self._restores_best = plateau is not None and plateau.restore_best
         self._needs_chrf = "chrf" in (config.valid.metric, plateau and plateau.metric)
