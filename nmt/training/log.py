@@ -189,7 +189,7 @@ def read_metrics(path: Path) -> Iterator[MetricsLine]:
 def validation_ranks(run: Path, metric: ValidMetric) -> dict[int, tuple[float, float]]:
     """The rank of each validated step by `metric`, from metrics.jsonl: the higher, the better.
 
-    The lower loss decides between equal scores. Raises CheckpointError if the file is missing.
+    The lower loss decides between equal scores. Raises CheckpointError if the file cannot be read.
     """
     path = run / "metrics.jsonl"
     stay_inside(path, run, CheckpointError)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from training.test_resume import _assert_same, _train, corpus
-from training.toy import last_checkpoint
+from training.toy import last_checkpoint, toy_state
 
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.state_schema import WEIGHTS
 
@@ -87,3 +87,22 @@ def test_an_error_in_a_validation_leaves_the_weights(
         _train(corpus, train=EMA)
     _train(corpus, train=EMA)
     _assert_same(corpus / "whole", corpus / "run")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(None, "missing"), (torch.ones(2), "got F32"), (float("nan"), "are NaN")]
+)
+def test_weights_that_do_not_fit_are_refused(value: object, words: str) -> None:
+    state = toy_state(ema={})
+    assert state.averages is not None
+    state.averages.update_parameters(state.model)
+    tensors, values = state.state_dict()
+    state.load_state_dict(tensors, values)
+    name = next(name for name in tensors if name.startswith(WEIGHTS))
+    if value is None:
+        del tensors[name]
+    else:
+        is_shape = isinstance(value, torch.Tensor)
+        tensors[name] = value if is_shape else torch.full_like(tensors[name], value)
+    with pytest.raises(CheckpointError, match=rf"{name}.*{words}"):
+        state.load_state_dict(tensors, values)
