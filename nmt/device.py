@@ -56,7 +56,8 @@ def fast_bf16(device: torch.device) -> str | None:
         return "tensor cores of Ampere or later" if has_tensor_cores else None
     if device.type != "cpu":
         return None
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 may lack it
+    read = getattr(torch.cpu, "get_capabilities", dict)  # torch 2.10 may lack it
+    capabilities: dict[str, object] = read()
     names = {"amx_bf16": "AMX-BF16", "avx512_bf16": "AVX512-BF16"}
     return next((name for key, name in names.items() if capabilities.get(key)), None)
 

@@ -12,8 +12,8 @@ from nmt.settings.base import Config
 
 
 class EMAConfig(Config):
-    """Averages of the weights over the updates (Polyak & Juditsky 1992). They begin as the weights w
-    after the first; then average = d * average + (1 - d) * w, where
+    """Averages of the weights over the updates (Polyak & Juditsky 1992). They begin as the weights
+    w after the first; then average = d * average + (1 - d) * w, where
     d = min(decay, (1 + n) / (10 + n)) after n earlier updates. Validation, the choice of the best
     and all users of a checkpoint have the averages.
     """
