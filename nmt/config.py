@@ -15,6 +15,7 @@ from nmt.decoding.search import SearchConfig
 from nmt.device import Precision
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
+from nmt.optim.averages import EMAConfig
 from nmt.optim.optimizers import MAX_LR, AdamConfig, OptimizerConfig
 from nmt.optim.schedules import ConstantConfig, ScheduleConfig
 from nmt.settings.base import Config, Conflict, conflict_error
@@ -24,7 +25,7 @@ from nmt.settings.yaml_text import dump_yaml
 from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
 from nmt.text.tokenizer import TokenizerConfig
 from nmt.text.vocabulary import RESERVED
-from nmt.types import FilePath
+from nmt.types import FilePath, ValidMetric
 
 
 class TrainConfig(Config):
@@ -58,6 +59,9 @@ class TrainConfig(Config):
     schedule: ScheduleConfig = Field(
         default=ConstantConfig(), description="how the learning rate changes over the updates"
     )
+    ema: EMAConfig | None = Field(
+        default=None, description="averages of the weights, which are used for them; null: none"
+    )
     clip_norm: float | None = Field(
         default=1.0, gt=0, description="largest norm of the gradient of an update; null: any"
     )
@@ -67,8 +71,10 @@ class TrainConfig(Config):
         lt=1,
         description="probability spread evenly over all pieces in the training target",
     )
-    precision: Precision = Field(
-        default="fp32", description="number format of the forward pass (weights stay fp32)"
+    precision: Precision | Literal["auto"] = Field(
+        default="fp32",
+        description="number format of the forward pass (weights stay fp32); auto: bf16 where the "
+        "device is fast in it, else fp32; a run keeps what it began with",
     )
     device: str = Field(
         default="auto",
@@ -88,7 +94,10 @@ class TrainConfig(Config):
         "is none (docs/reliability.md)",
     )
     keep_last: int = Field(
-        default=2, gt=0, description="newest checkpoints kept, besides the best one"
+        default=2, gt=0, description="newest checkpoints kept, besides the best ones"
+    )
+    keep_best: int = Field(
+        default=1, gt=0, description="checkpoints kept that are best by valid.metric"
     )
     tensorboard: bool = Field(
         default=False, description="write TensorBoard events too (pip install 'nmt[tensorboard]')"
@@ -100,19 +109,22 @@ BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-
 
 
 class ValidConfig(Config):
-    """Validation during training; the best checkpoint is that of the highest BLEU."""
+    """Validation during training, whose `metric` chooses the best checkpoint."""
 
+    metric: ValidMetric = Field(
+        default="bleu",
+        description="what the best checkpoint is best in: BLEU, chrF2 (both by sacreBLEU), or the "
+        "loss; among equals the one with the lower loss",
+    )
     every: int | None = Field(
         default=None, gt=0, description="updates between validations; null: once an epoch"
     )
-    beam: int = Field(
-        default=1, gt=0, le=10_000, description="beam of the decoding that BLEU scores"
-    )
+    beam: int = Field(default=1, gt=0, le=10_000, description="beam of the decoding that is scored")
     max_examples: int | None = Field(
         default=None,
         gt=0,
-        description="decode only so many sentences for BLEU, evenly spaced; null: all, as for the "
-        "loss",
+        description="decode only so many sentences for BLEU and chrF2, evenly spaced; null: all, "
+        "as for the loss",
     )
     bleu_tokenize: BleuTokenisation | None = Field(
         default=None,
@@ -123,7 +135,8 @@ class ValidConfig(Config):
     patience: int | None = Field(
         default=None,
         gt=0,
-        description="validations in a row without a better BLEU that end the training; null: never",
+        description="validations in a row without a better `metric` that end the training; null: "
+        "never",
     )
 
 

@@ -49,6 +49,19 @@ def resolve_device(name: str | torch.device) -> torch.device:
     return torch.device(name)
 
 
+def fast_bf16(device: torch.device) -> str | None:
+    """The name of the unit of `device` that multiplies bf16 faster than fp32; None without one."""
+    if device.type == "cuda":
+        has_tensor_cores = torch.cuda.get_device_capability(device) >= (8, 0)
+        return "tensor cores of Ampere or later" if has_tensor_cores else None
+    if device.type != "cpu":
+        return None
+    read = getattr(torch.cpu, "get_capabilities", dict)  # torch 2.10 may lack it
+    capabilities: dict[str, object] = read()
+    names = {"amx_bf16": "AMX-BF16", "avx512_bf16": "AVX512-BF16"}
+    return next((name for key, name in names.items() if capabilities.get(key)), None)
+
+
 def autocast(
     device: torch.device, precision: Precision
 ) -> contextlib.AbstractContextManager[object]:

@@ -20,6 +20,10 @@ AttentionKind = Literal["encoder", "decoder", "cross"]
 """An attention of a model: self-attention of its encoder or decoder, or target over source."""
 
 
+ValidMetric = Literal["bleu", "chrf", "loss"]
+"""A measurement of a validation that chooses between checkpoints."""
+
+
 @dataclass(frozen=True, slots=True)
 class SentencePair:
     """A source line and its target line, exactly as the file has them (without `\\n`)."""

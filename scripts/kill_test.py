@@ -73,6 +73,7 @@ class Options(argparse.Namespace):
     signal: str
     seed: int
     quick: bool
+    set: list[str]
     keep: str | None
     chance = random.Random()
 
@@ -107,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--signal", choices=["KILL", "TERM", "INT"], default="KILL", help="what is sent [KILL]")
     add("--seed", type=int, default=1, help="of the moments [1]")
     add("--quick", action="store_true", help="leave out the imports of each start")
+    add("--set", action="append", default=[], help="KEY=VALUE for each training; repeatable")
     add("--keep", help="a new folder to work in, which stays")
     return parser
 
@@ -115,7 +117,7 @@ def _test(work: Path, options: Options) -> list[Killed]:
     write_corpus(work)
     (work / "killed.yaml").write_text(CONFIG.format(steps=options.steps), encoding="utf-8")
     began = time.monotonic()
-    _start(work, "whole", options.quick).join()
+    _start(work, "whole", options).join()
     seconds = time.monotonic() - began
     print(f"uninterrupted: {options.steps} updates in {seconds:.1f} s", flush=True)
     runs: list[Killed] = []
@@ -139,21 +141,22 @@ def write_corpus(folder: Path) -> None:
         (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
-def _start(work: Path, name: str, is_quick: bool = False) -> BaseProcess:
+def _start(work: Path, name: str, options: Options) -> BaseProcess:
     """`nmt train` as one types it, in a process of its own; quick: without its imports."""
-    process = multiprocessing.get_context("fork").Process(target=_be, args=(work, name, is_quick))
+    process = multiprocessing.get_context("fork").Process(target=_be, args=(work, name, options))
     process.start()
     return process
 
 
-def _be(work: Path, name: str, is_quick: bool) -> None:
+def _be(work: Path, name: str, options: Options) -> None:
     """Become the command. Its output goes to NAME.out."""
     log = os.open(work / f"{name}.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     for stream in (1, 2):
         os.dup2(log, stream)
     os.chdir(work)
-    arguments = ["train", "--config", "killed.yaml", "--run", name]
-    if is_quick:
+    keys = [text for key in options.set for text in ("--set", key)]
+    arguments = ["train", "--config", "killed.yaml", "--run", name, *keys]
+    if options.quick:
         sys.argv = ["nmt", *arguments]
         app.main()
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -165,7 +168,7 @@ def _kill_and_continue(run: Killed, kills: int, seconds: float, options: Options
     work = run.folder.parent
     number = signal.Signals[f"SIG{options.signal}"]
     while True:
-        process = _start(work, run.folder.name, options.quick)
+        process = _start(work, run.folder.name, options)
         if run.n_kills == kills:
             process.join()
             break

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 import nmt
 from nmt.cli import (
     attention,
+    average,
     bench,
     compare,
     config,
@@ -155,6 +156,7 @@ app.command("eval")(evaluate.evaluate)
 app.command()(compare.compare)
 app.command()(attention.attention)
 app.command()(curve.curve)
+app.command()(average.average)
 app.command()(lab.lab)
 app.command()(bench.bench)
 app.command()(doctor.doctor)

@@ -21,5 +21,5 @@ def curve(run: Run = None, out: Out = Path("curve.png")) -> None:
     from nmt.attention_maps.heatmap import write_map
     from nmt.training.curve import draw_curve
 
-    write_map(draw_curve(trained.path), out)
+    write_map(draw_curve(trained.path, trained.config.valid.metric), out)
     typer.echo(out)

@@ -18,7 +18,9 @@ _USUAL_BEAMS = "5 to 12"
 _WIDE_BEAM = 100  # from here on a search may take minutes without any output
 
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
-Checkpoint = Annotated[str | None, Option(help="best, last or step-NNNNNN.", show_default="best")]
+Checkpoint = Annotated[
+    str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
+]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
 Beam = Annotated[
     int | None, Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")

@@ -30,17 +30,25 @@ def clip_gradients(parameters: Parameters, max_norm: float) -> Tensor:
 
 
 class AdamConfig(Config):
-    """Adam (arXiv 1412.6980)."""
+    """Adam (arXiv 1412.6980); `weight_decay` is the classic L2 penalty, which the moments see."""
 
     kind: Literal["adam"] = "adam"
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean gradient")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the mean square")
     eps: float = Field(default=1e-8, gt=0, description="added to the root of the mean square")
+    weight_decay: float = Field(
+        default=0.0, ge=0, description="share of all weights, biases too, added to the gradient"
+    )
 
     def build(self, parameters: Parameters, lr: float) -> torch.optim.Optimizer:
         """torch.optim.Adam."""
         return torch.optim.Adam(
-            parameters, lr, betas=(self.beta1, self.beta2), eps=self.eps, fused=True
+            parameters,
+            lr,
+            betas=(self.beta1, self.beta2),
+            eps=self.eps,
+            weight_decay=self.weight_decay,
+            fused=True,
         )
 
 
@@ -51,7 +59,7 @@ class AdamWConfig(Config):
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean gradient")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the mean square")
     eps: float = Field(default=1e-8, gt=0, description="added to the root of the mean square")
-    weight_decay: float = Field(default=0.01, ge=0, description="share of lr taken off weights")
+    weight_decay: float = Field(default=0.01, ge=0, description="share of lr taken off all weights")
 
     def build(self, parameters: Parameters, lr: float) -> torch.optim.Optimizer:
         """torch.optim.AdamW."""

@@ -1,6 +1,7 @@
 """Learning-rate schedules by config: a factor for each update, or a drop after validations."""
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
@@ -8,6 +9,7 @@ from pydantic import Field
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 from nmt.settings.base import Config
+from nmt.types import ValidMetric
 
 
 class ConstantConfig(Config):
@@ -22,14 +24,17 @@ class ConstantConfig(Config):
 
 
 class InverseSqrtConfig(Config):
-    """Linear warm-up, then lr * sqrt(warmup / step) (arXiv 1706.03762, section 5.3)."""
+    """Linear warm-up, then lr * sqrt(warmup / step) (arXiv 1706.03762, section 5.3), but not less
+    than lr * floor.
+    """
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     warmup: int = Field(default=4000, gt=0, description="updates of linear rise from 0")
+    floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr after it")
 
     def factor(self, step: int, total_steps: int | None) -> float:
         """The factor of the learning rate at update `step`; the first update is 0."""
-        return min(_warmup(step, self.warmup), math.sqrt(self.warmup / (step + 1)))
+        return min(_warmup(step, self.warmup), max(self.floor, math.sqrt(self.warmup / (step + 1))))
 
 
 class CosineConfig(Config):
@@ -48,11 +53,18 @@ class CosineConfig(Config):
 
 
 class PlateauConfig(Config):
-    """lr times `factor` after `patience` validations without a lower loss."""
+    """lr times `decay` after more than `patience` validations without a better `metric`."""
 
     kind: Literal["plateau"] = "plateau"
     decay: float = Field(default=0.5, gt=0, lt=1, description="what lr is multiplied by")
     patience: int = Field(default=1, ge=0, description="validations to wait")
+    metric: ValidMetric = Field(default="loss", description="measurement of the validations")
+    floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr")
+    restore_best: bool = Field(
+        default=False,
+        description="when lr falls, weights and optimiser go back to the best checkpoint "
+        "(arXiv 1706.09733)",
+    )
 
 
 ScheduleConfig = Annotated[
@@ -82,9 +94,15 @@ class Schedule:
         self, config: ScheduleConfig, optimizer: torch.optim.Optimizer, total_steps: int | None
     ) -> None:
         self._scheduler: LRScheduler | ReduceLROnPlateau
+        self._metric: ValidMetric = "loss"
         if isinstance(config, PlateauConfig):
+            self._metric = config.metric
             self._scheduler = ReduceLROnPlateau(
-                optimizer, factor=config.decay, patience=config.patience
+                optimizer,
+                mode="min" if config.metric == "loss" else "max",
+                factor=config.decay,
+                patience=config.patience,
+                min_lr=[config.floor * group["lr"] for group in optimizer.param_groups],
             )
         else:
             factor = config.factor
@@ -95,10 +113,14 @@ class Schedule:
         if isinstance(self._scheduler, LambdaLR):
             self._scheduler.step()
 
-    def after_validation(self, loss: float) -> None:
-        """Call once after every validation with its loss."""
-        if isinstance(self._scheduler, ReduceLROnPlateau):
-            self._scheduler.step(loss)
+    def after_validation(self, measured: Mapping[str, float]) -> bool:
+        """Call once after every validation. Returns whether the learning rate fell."""
+        if not isinstance(self._scheduler, ReduceLROnPlateau):
+            return False
+        groups = self._scheduler.optimizer.param_groups
+        before = [group["lr"] for group in groups]
+        self._scheduler.step(measured[self._metric])
+        return before != [group["lr"] for group in groups]
 
     def state_dict(self) -> dict[str, object]:
         """The counters and settings as plain numbers, ready for JSON."""

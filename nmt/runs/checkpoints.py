@@ -1,6 +1,7 @@
 """Checkpoints on disk: each appears complete or not at all, and none is a pickle.
 
-A checkpoint is a folder `step-000123` of three files (runs/checkpoint_files.py). The file
+A checkpoint is a folder `step-000123` of three files (runs/checkpoint_files.py), or one of another
+name, such as `average`, which no training continues from or deletes. The file
 labels.json beside it says which one is `best` and which `last`. A damaged checkpoint that a
 resumed training finds is renamed to `damaged-step-000123`, so that its user may save parts of it.
 """
@@ -32,6 +33,7 @@ from nmt.runs.tree import STEP_NAME
 from nmt.storage.atomic import ASIDE, flush, remove
 
 _NUMBER = re.compile(r"([0-9]{1,18})")
+_OWN_NAME = re.compile(r"(?!step-|damaged-|(?:best|last)$)[a-z][a-z0-9-]{0,63}")
 _REPLACED, _DOOMED, _DAMAGED = ".old-", ".del-", "damaged-"
 
 _Read = TypeVar("_Read")
@@ -90,7 +92,31 @@ class CheckpointFolder:
         replaced. Raises OSError, which names the file; the temporary folder is then removed if
         the disk allows it.
         """
-        final = self.folder_of(step)
+        return self._write(self.folder_of(step), step, model_tensors, state_tensors, state)
+
+    def save_named(
+        self, name: str, step: int, model_tensors: Tensors, state: Mapping[str, object]
+    ) -> Path:
+        """Write weights as the checkpoint `name`, as `save` does; raises CheckpointError for a name
+        that is not allowed.
+
+        `step` is the last one that they come from. Such a checkpoint is read by its name alone.
+        """
+        if not _OWN_NAME.fullmatch(name):
+            raise CheckpointError(
+                f"{self.path}: got {name!r} as a checkpoint's name, allowed: a-z, 0-9 and '-', a "
+                "letter first, at most 64; none of best, last, step-, damaged-"
+            )
+        return self._write(self.path / name, step, model_tensors, {}, state)
+
+    def _write(
+        self,
+        final: Path,
+        step: int,
+        model_tensors: Tensors,
+        state_tensors: Tensors,
+        state: Mapping[str, object],
+    ) -> Path:
         aside = self.path / f"{ASIDE}{final.name}"
         try:
             if aside.exists():
@@ -160,10 +186,11 @@ class CheckpointFolder:
         return damaged
 
     def find(self, which: str) -> Path:
-        """The folder of `best`, `last`, `step-000123` or `123`; CheckpointError if absent."""
+        """The folder of a label, `step-000123`, `123` or a name; CheckpointError if absent."""
         step = self._step_of(which)
-        while step is not None:
-            folder = self.folder_of(step)
+        is_named = _OWN_NAME.fullmatch(which) is not None
+        while step is not None or is_named:
+            folder = self.path / which if step is None else self.folder_of(step)
             for candidate in (folder, self.path / f"{_REPLACED}{folder.name}"):
                 if candidate.is_symlink():
                     raise CheckpointError(f"{candidate}: a symbolic link, expected a folder")
@@ -193,7 +220,8 @@ class CheckpointFolder:
             reason = " (no validation has chosen one that is here)" if which == "best" else ""
         labels = [label for label, step in self.labels().items() if step in steps]
         names = [self.folder_of(step).name for step in steps]
-        there = f"there are: {', '.join([*labels, *names])}; choose one with"
+        others = sorted(p.name for p in self.path.iterdir() if _OWN_NAME.fullmatch(p.name))
+        there = f"there are: {', '.join([*labels, *names, *others])}; choose one with"
         return CheckpointError(
             f"{self.path}: no checkpoint {which!r}{reason}, "
             + (f"{there} `checkpoint={names[-1]}`" if names else "and no other is here")
@@ -262,7 +290,8 @@ class CheckpointFolder:
 def _content(folder: Path) -> StateFile:
     """The content of state.json. Raises DamagedCheckpointError if it is of another step."""
     content = read_state(folder / JSON)
-    if folder.name.removeprefix(_REPLACED) != f"step-{content.step:06d}":
+    name = folder.name.removeprefix(_REPLACED)
+    if not _OWN_NAME.fullmatch(name) and name != f"step-{content.step:06d}":
         raise DamagedCheckpointError(f"{folder / JSON}: damaged: it says step {content.step}")
     return content
 

@@ -30,6 +30,7 @@ _SAFE = (
     "train.log_every",
     "train.save_every",
     "train.keep_last",
+    "train.keep_best",
     "train.tensorboard",
     "valid.samples",
     "valid.patience",
@@ -41,6 +42,7 @@ _ASK = (
     "train.lr",
     "train.optimizer",
     "train.schedule",
+    "train.ema",
     "train.batch_by",
     "train.batch_size",
     "train.accumulate",
@@ -85,7 +87,7 @@ def _verdict(key: str, new: RunConfig) -> Verdict:
     if _is_under(key, _SAFE):
         return Verdict.SAFE
     section, _, last = key.rpartition(".")
-    if last == "kind":
+    if last in ("kind", "metric"):
         return Verdict.NEVER
     is_dropout = section.startswith("model") and last.endswith("dropout")
     return Verdict.ASK if is_dropout or _is_under(key, _ASK) else Verdict.NEVER

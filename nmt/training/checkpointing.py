@@ -33,15 +33,15 @@ class Checkpointer:
         refuse_bad_weights(state.model, progress.step, self.saved_step)
         tensors, values = state.state_dict()
         self._log.sync()
-        self._folder.save(progress.step, state.model.state_dict(), tensors, values)
+        self._folder.save(progress.step, state.final_model.state_dict(), tensors, values)
         is_best = progress.best_step is None or progress.best_step == progress.step
         labels = ("best", "last") if is_best else ("last",)
         self._folder.point(dict.fromkeys(labels, progress.step))
-        self._folder.prune(progress.kept_steps)
+        self._folder.prune(progress.kept)
         self.saved_step = progress.step
 
     def save_scheduled(self, keep_last: int) -> None:
-        """Write a checkpoint that stays while it is among the `keep_last` newest, or the best."""
+        """Write a checkpoint that stays while it is among the `keep_last` newest or the best."""
         progress = self._state.progress
         if not progress.has_scheduled_checkpoint:
             progress.kept_steps = [*progress.kept_steps, progress.step][-keep_last:]

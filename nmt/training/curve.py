@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from nmt.errors import CheckpointError
 from nmt.storage.bounded import stay_inside
 from nmt.training.log import MetricsLine, read_metrics
+from nmt.training.progress import SCORE_NAMES
+from nmt.types import ValidMetric
 
 _TRAINING, _VALIDATION = "#2a6fbb", "#d9772b"
 _PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000)
@@ -21,9 +23,11 @@ _TICK_GAP = 0.06  # of the height, between two perplexities
 _HEIGHT_INCHES, _PANEL_INCHES = 3.4, 4.6
 
 
-def draw_curve(run: Path) -> Figure:
+def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
     """Training and validation loss in nats per target token, and the BLEU of the validations.
 
+    Where `metric`, which chooses the best checkpoint, is chrF2, it is drawn instead of BLEU; where
+    it is the loss, the lowest one is marked.
     Perplexity is the right-hand scale of the loss. Without validations there is no second panel.
     Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
     """
@@ -31,24 +35,27 @@ def draw_curve(run: Path) -> Figure:
     stay_inside(metrics, run, CheckpointError)
     lines = list(read_metrics(metrics))
     training, validation = (_points(lines, kind, "loss") for kind in ("train", "valid"))
-    bleu = _points(lines, "valid", "bleu")
+    shown: ValidMetric = "bleu" if metric == "loss" else metric
+    scores = _points(lines, "valid", shown)
     if not len(training):
         raise CheckpointError(f"{metrics}: no training loss yet; train the run further")
-    n_panels = 2 if len(bleu) else 1
+    n_panels = 2 if len(scores) else 1
     figure = Figure(figsize=(_PANEL_INCHES * n_panels, _HEIGHT_INCHES), layout="constrained")
     FigureCanvasAgg(figure)
     first, *others = np.ravel(figure.subplots(1, n_panels, squeeze=False))
     first.plot(*training.T, color=_TRAINING, linewidth=1.3, label="training")
     if len(validation):
         first.plot(*validation.T, ".-", color=_VALIDATION, linewidth=1.3, label="validation")
+        if metric == "loss":
+            first.plot(*validation[validation[:, 1].argmin()], "o", color=_VALIDATION)
     first.set(title="Loss in nats per target token; right: perplexity", ylim=(0, None))
     first.legend(frameon=False)
     _add_perplexity(first)
     for axes in others:
-        best = bleu[bleu[:, 1].argmax()]
-        axes.plot(*bleu.T, ".-", color=_VALIDATION, linewidth=1.3)
+        best = scores[scores[:, 1].argmax()]
+        axes.plot(*scores.T, ".-", color=_VALIDATION, linewidth=1.3)
         axes.plot(*best, "o", color=_VALIDATION)
-        axes.set(title=f"BLEU of validations, best {best[1]:.2f}", ylim=(0, None))
+        axes.set(title=f"{SCORE_NAMES[shown]} of validations, best {best[1]:.2f}", ylim=(0, None))
     for axes in (first, *others):
         axes.set(xlabel="updates", xlim=(0, None))
         axes.spines["top"].set_visible(False)

@@ -15,9 +15,10 @@ from tqdm import tqdm
 
 from nmt.errors import CheckpointError
 from nmt.storage.atomic import appending, named_errors, write_text
-from nmt.storage.bounded import read_bytes
+from nmt.storage.bounded import read_bytes, stay_inside
 from nmt.storage.output import give_up
 from nmt.storage.terminal import escape_controls
+from nmt.types import ValidMetric
 
 _MAX_METRICS_BYTES = 256 << 20
 """Enough for more than a million records."""
@@ -183,6 +184,24 @@ def read_metrics(path: Path) -> Iterator[MetricsLine]:
             continue
         if isinstance(step, int) and 0 <= step <= _MAX_STEP:
             yield MetricsLine(text, step, kind, record)
+
+
+def validation_ranks(run: Path, metric: ValidMetric) -> dict[int, tuple[float, float]]:
+    """The rank of each validated step by `metric`, from metrics.jsonl: the higher, the better.
+
+    The lower loss decides between equal scores. Raises CheckpointError if the file cannot be read.
+    """
+    path = run / "metrics.jsonl"
+    stay_inside(path, run, CheckpointError)
+    ranks = {}
+    try:
+        for line in read_metrics(path):
+            score, loss = line.record.get(metric), line.record.get("loss")
+            if line.kind == "valid" and isinstance(score, float) and isinstance(loss, float):
+                ranks[line.step] = (-loss if metric == "loss" else score, -loss)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file") from None
+    return ranks
 
 
 def _truncate_metrics(path: Path, step: int, validated: bool) -> int:

@@ -9,28 +9,31 @@ import torch
 
 from nmt.config import RunConfig
 from nmt.data.corpora import resolve_split, split_files
-from nmt.device import autocast, describe_device, resolve_device
+from nmt.device import Precision, autocast, describe_device, resolve_device
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
-from nmt.ops.backend import why
+from nmt.ops.backend import BackendName, why
 from nmt.ops.precision import compute_dtype
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.training.log import RunLog
+from nmt.training.precision import choose_precision
+from nmt.training.progress import Validated
 from nmt.training.resume import check_run_folder, has_checkpoint, open_run, restore_checkpoints
 from nmt.training.rng import seed_all
 from nmt.training.state import TrainingState
 from nmt.training.summary import summary
 from nmt.training.trainer import Trainer
 from nmt.training.training_data import TrainingData
-from nmt.types import FilePath
+from nmt.types import FilePath, ValidMetric
 
 
 @dataclass(frozen=True)
 class Outcome:
     """How training ended: `reason` is None where it was interrupted and can be resumed.
 
+    `best` is the validation of the best checkpoint by `metric`; None without any.
     `last` is the training loss in nats per target token and the speed in tokens per second, of the
     last record in metrics.jsonl; of all updates where there were too few for one; None where this
     call made no update.
@@ -39,8 +42,8 @@ class Outcome:
     run: Path
     step: int
     reason: str | None
-    best_bleu: float | None
-    best_step: int | None
+    metric: ValidMetric
+    best: Validated | None
     last: tuple[float, float] | None = None
 
     def describe(self) -> str:
@@ -50,8 +53,8 @@ class Outcome:
                 f"stopped: saved at step {self.step:,}; the same command again continues this run"
             )
         text = f"finished at step {self.step:,}: {self.reason}"
-        if self.best_bleu is not None:
-            text += f"; best BLEU {self.best_bleu:.2f} at step {self.best_step:,}"
+        if self.best is not None:
+            text += f"; best {self.best.describe(self.metric)} at step {self.best.step:,}"
         if self.last is not None:
             loss, speed = self.last
             text += f"; last training loss {loss:.3f}, {speed:,.0f} tokens/s"
@@ -82,9 +85,13 @@ def train(
     folder = Path(folder)
     check_run_folder(folder)
     with run_lock(folder) as no_lock:
-        hardware = {"device": describe_device(device), "backend": _backend(config, device)}
+        precision, words = choose_precision(config, RunDirectory(folder), device)
+        backend = _backend(config.model.backend, precision, device)
+        hardware = {"device": describe_device(device), "precision": words, "backend": backend}
         opened = open_run(folder, config, command, data_files, hardware, allow_change)
         run = opened.run
+        chosen = config.train.model_copy(update={"precision": precision})
+        config = config.model_copy(update={"train": chosen})
         with RunLog(run.path, config.train.tensorboard, quiet) as log:
             if no_lock:
                 log.say(no_lock)
@@ -103,9 +110,9 @@ def train(
             log.say("\n".join(lines))
             trainer = Trainer(config, state, data, run, log)
             reason = _fit(trainer, interrupted)
-            best = progress.best_bleu, progress.best_step
+            best = progress.best[0] if progress.best else None
             last = trainer.last_loss_and_speed
-            outcome = Outcome(run.path, progress.step, reason, *best, last)
+            outcome = Outcome(run.path, progress.step, reason, config.valid.metric, best, last)
             log.say(outcome.describe())
             return outcome
 
@@ -150,11 +157,11 @@ def _check_deterministic(config: RunConfig) -> None:
         )
 
 
-def _backend(config: RunConfig, device: torch.device) -> str:
+def _backend(backend: BackendName, precision: Precision, device: torch.device) -> str:
     """The implementation of the operations and why it was chosen; see nmt.ops.backend."""
-    with autocast(device, config.train.precision):
+    with autocast(device, precision):
         dtype = compute_dtype(torch.empty(0, device=device))
-    return why(config.model.backend, device, dtype)
+    return why(backend, device, dtype)
 
 
 def _data_files(config: RunConfig) -> list[Path]:

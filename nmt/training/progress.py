@@ -1,8 +1,9 @@
 """The progress of a run: its counters, its next batches, and whether it is over."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field, Strict
@@ -11,6 +12,7 @@ from nmt.config import RunConfig, TrainConfig
 from nmt.data.batch_plan import Plan, Rows, Unit
 from nmt.data.batching import Batcher
 from nmt.errors import counted
+from nmt.types import ValidMetric
 
 Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]
 Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
@@ -18,6 +20,30 @@ Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 Batching = tuple[Annotated[Count, Field(gt=0)], Unit]
 """The size of a batch and its unit."""
+
+
+SCORE_NAMES: dict[ValidMetric, str] = {
+    "bleu": "BLEU",
+    "chrf": "chrF2",
+    "loss": "validation loss",
+}
+
+
+class Validated(NamedTuple):
+    """A validated step. The higher `score` is better: where valid.metric is the loss, minus it."""
+
+    step: Count
+    score: Annotated[float, Strict(), Field(le=101)]
+    loss: Annotated[float, Strict()]
+
+    def is_better(self, other: "Validated") -> bool:
+        """By score; by loss between equal scores (a BLEU of 0 in the first minutes)."""
+        return (self.score, -self.loss) > (other.score, -other.loss)
+
+    def describe(self, metric: ValidMetric) -> str:
+        """The metric's name and its value, as it is measured."""
+        value = f"{-self.score:.3f}" if metric == "loss" else f"{self.score:.2f}"
+        return f"{SCORE_NAMES[metric]} {value}"
 
 
 @dataclass
@@ -31,10 +57,13 @@ class Progress:
     `window_*` are sums over the updates since the last line of the log. `seconds` count training
     and validation. `n_records` counts the lines of metrics.jsonl.
 
-    `validated_step` is the last step that was validated. `kept_steps` are the steps of scheduled
-    checkpoints. A checkpoint written only because the run was stopped is not among them, so that
-    the resumed run leaves the same checkpoints as an unbroken one. A checkpoint whose fields do
-    not have these types is refused (state_schema.py).
+    `validated_step` is the last step that was validated. `best` are the best validations so far, of
+    train.keep_best checkpoints, best first. `restore_step` is that of the checkpoint to which the
+    next update goes back, if the rate has just fallen (restore_best).
+
+    `kept_steps` are the steps of scheduled checkpoints. A checkpoint written only because the run
+    was stopped is not among them, so that the resumed run leaves the same checkpoints as an
+    unbroken one. A checkpoint whose fields do not have these types is refused (state_schema.py).
     """
 
     step: Count = 0
@@ -45,13 +74,22 @@ class Progress:
     seconds: Annotated[Finite, Field(ge=0)] = 0.0
     window_nll_sum: Finite = 0.0
     window_tokens: Count = 0
-    best_bleu: Annotated[Finite, Field(ge=0, le=101)] | None = None
-    best_loss: Annotated[float, Strict()] | None = None
-    best_step: Count | None = None
+    best: list[Validated] = field(default_factory=list)
+    restore_step: Count | None = None
     bad_validations: Count = 0
     validated_step: Count | None = None
     n_records: Count = 0
     kept_steps: list[Count] = field(default_factory=list)
+
+    @property
+    def best_step(self) -> int | None:
+        """The step of the best validation so far."""
+        return self.best[0].step if self.best else None
+
+    @property
+    def kept(self) -> set[int]:
+        """The steps of all checkpoints that stay."""
+        return {*self.kept_steps, *(validated.step for validated in self.best)}
 
     @property
     def is_validated(self) -> bool:
@@ -77,22 +115,20 @@ class Progress:
         if self.batch == n_batches_in_epoch:
             self.epoch, self.batch, self.earlier = self.epoch + 1, 0, []
 
-    def count_validation(self, bleu: float, loss: float) -> bool:
-        """Count a validation of this step. Returns whether it is the best so far.
+    def count_validation(
+        self, measured: Mapping[str, float], metric: ValidMetric, keep_best: int = 1
+    ) -> bool:
+        """Count a validation of this step. Returns whether it is the best so far by `metric`.
 
-        BLEU decides, and the loss between equal BLEUs (0 in the first minutes).
+        The `keep_best` best validations are remembered.
         """
         self.validated_step = self.step
-        if self.best_bleu is None or self.best_loss is None:
-            is_best = True
-        else:
-            is_best = (bleu, -loss) > (self.best_bleu, -self.best_loss)
-        if is_best:
-            self.best_bleu, self.best_loss = bleu, loss
-            self.best_step, self.bad_validations = self.step, 0
-        else:
-            self.bad_validations += 1
-        return is_best
+        score = -measured["loss"] if metric == "loss" else measured[metric]
+        new = Validated(self.step, score, measured["loss"])
+        place = sum(not new.is_better(old) for old in self.best)
+        self.best = [*self.best[:place], new, *self.best[place:]][:keep_best]
+        self.bad_validations = self.bad_validations + 1 if place else 0
+        return place == 0
 
 
 def epoch_plan(batcher: Batcher, progress: Progress) -> Plan:
@@ -128,5 +164,5 @@ def end_reason(config: RunConfig, progress: Progress) -> str | None:
         are = "is" if train.max_minutes == 1 else "are"
         return f"{counted(train.max_minutes, 'minute')} {are} over"
     if valid.patience is not None and progress.bad_validations >= valid.patience:
-        return f"no better BLEU in {counted(valid.patience, 'validation')}"
+        return f"no better {SCORE_NAMES[valid.metric]} in {counted(valid.patience, 'validation')}"
     return None

@@ -2,12 +2,12 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nmt.config import TrainConfig
 from nmt.data.batching import Batch, Batcher
 from nmt.device import MemoryUse, release_freed_memory
-from nmt.training.log import Record, RunLog
+from nmt.training.log import RunLog
 from nmt.training.progress import Progress
 from nmt.training.state import TrainingState
 from nmt.training.step import StepResult
@@ -110,7 +110,7 @@ class Reporter:
             self._say_memory()
         if self._state.progress.step % self._train.log_every == 0:
             loss, speed = self._last = self._meter.loss, self._meter.tokens_per_second
-            measured: Record = {
+            measured = {
                 "loss": loss,
                 "grad_norm": result.grad_norm,
                 "tokens_per_second": speed,
@@ -118,7 +118,7 @@ class Reporter:
             self._meter.reset_window()  # first: a record that cannot be written is still counted
             self._record("train", measured)
 
-    def after_validation(self, measured: Record, text: str, seconds: float) -> None:
+    def after_validation(self, measured: Mapping[str, float], text: str, seconds: float) -> None:
         """Write the record and the lines of a validation that took so many seconds."""
         self._meter.exclude(seconds)
         self._record("valid", measured)
@@ -140,7 +140,7 @@ class Reporter:
             peak = memory.expected_peak(self._batcher.max_positions, self._n_largest)
             self._log.say(f"about {peak / 2**30:.2f} GiB of memory with the largest batch")
 
-    def _record(self, kind: str, measured: Record) -> None:
+    def _record(self, kind: str, measured: Mapping[str, float]) -> None:
         progress = self._state.progress
         progress.n_records += 1
         self._log.record(

@@ -136,7 +136,7 @@ def restore_checkpoints(
     for step, fault in faults.items():
         aside = folder.set_aside(step)
         lines.append(f"{fault}: set aside as {aside.name}, going on from step {progress.step:,}")
-    folder.prune(progress.kept_steps)
+    folder.prune(progress.kept)
     return lines
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 
 from nmt.config import TrainConfig
 from nmt.data.batching import Batcher
@@ -16,7 +17,7 @@ from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.trained_run import check_fit
 from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.training.state_schema import SavedValues, check_tensors, read_values
+from nmt.training.state_schema import WEIGHTS, SavedValues, check_tensors, read_values
 
 Json = dict[Any, Any]
 
@@ -27,6 +28,7 @@ class TrainingState:
 
     The random generators belong to it too. They are global, so they are read when the state is
     saved and set when it is loaded. `lr` is the configured learning rate, before the schedule.
+    `averages` are those of the weights with train.ema, in a model of their own.
     `is_consistent` is False while an update or a validation has changed some parts and not yet
     others; such a state must not be saved.
     """
@@ -38,6 +40,7 @@ class TrainingState:
     lr: float
     device: torch.device
     progress: Progress
+    averages: AveragedModel | None = None
     is_consistent: bool = True
 
     @classmethod
@@ -50,10 +53,16 @@ class TrainingState:
         schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher))
         scaler = torch.amp.GradScaler(device.type, enabled=train.precision == "fp16")
         progress = Progress(batching=(batcher.size, batcher.unit))
-        return cls(model, optimizer, schedule, scaler, train.lr, device, progress)
+        averages = None if train.ema is None else train.ema.build(model)
+        return cls(model, optimizer, schedule, scaler, train.lr, device, progress, averages)
+
+    @property
+    def final_model(self) -> Seq2Seq:
+        """The model that is validated and saved: that of the averages where there are any."""
+        return self.model if self.averages is None else cast(Seq2Seq, self.averages.module)
 
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
-        """All but the weights: tensors by name, and plain values for JSON."""
+        """All but the weights of `final_model`: tensors by name, and plain values for JSON."""
         optimizer = self.optimizer.state_dict()
         tensors = {
             f"optimizer.{index}.{name}": torch.as_tensor(value)
@@ -61,6 +70,8 @@ class TrainingState:
             for name, value in values.items()
             if value is not None
         }
+        if self.averages is not None:
+            tensors |= {f"{WEIGHTS}{n}": p.detach() for n, p in self.model.named_parameters()}
         rng_tensors, rng_values = pack_rng(self.device)
         values: Json = {
             "progress": asdict(self.progress),
@@ -68,6 +79,7 @@ class TrainingState:
             "scaler": self.scaler.state_dict(),
             "param_groups": optimizer["param_groups"],
             "lr": self.lr,
+            "n_averaged": None if self.averages is None else int(self.averages.n_averaged),
             "rng": rng_values,
         }
         return {**tensors, **rng_tensors}, values
@@ -81,9 +93,8 @@ class TrainingState:
         them. Raises CheckpointError, which names `where`, for anything that `state_dict` would not
         have given of this run; then nothing is changed, except perhaps random generators.
         """
+        saved = self._checked(tensors, values, where)
         try:
-            saved = read_values(values)
-            check_tensors(tensors, saved, self.optimizer, self.device)
             unpack_rng(tensors, values["rng"], self.device)
         except (CheckpointError, RuntimeError) as error:
             raise CheckpointError(f"{where} does not fit this run: {error}") from None
@@ -91,6 +102,8 @@ class TrainingState:
         self.schedule.load_state_dict(values["schedule"], self.lr / saved.lr)
         if values["scaler"]:  # empty if the precision was not fp16
             self.scaler.load_state_dict(values["scaler"])
+        if self.averages is not None:
+            self.averages.n_averaged.fill_(saved.n_averaged or 0)
         self.progress = saved.progress
 
     def load_checkpoint(self, saved: CheckpointState, where: str) -> None:
@@ -100,8 +113,49 @@ class TrainingState:
         self.load_state_dict(saved.state_tensors, saved.state, f"{where}: training state")
         if self.progress.step != saved.step:
             raise CheckpointError(f"{where}: training state is of step {self.progress.step}")
-        self.model.load_state_dict(saved.model_tensors)
+        self._load_weights(saved)
         self.progress.set_batching(batching)
+
+    def go_back(self, saved: CheckpointState, where: str) -> None:
+        """Take the weights, their averages and the optimiser's state of an earlier checkpoint.
+
+        Learning rate, schedule, counters and random generators go on. Raises CheckpointError, with
+        nothing changed, if it does not fit.
+        """
+        check_fit(self.model, saved.model_tensors, where)
+        values = self._checked(saved.state_tensors, saved.state, where)
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        self._load_optimizer(saved.state_tensors, values)
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        self._load_weights(saved)
+        if self.averages is not None:
+            self.averages.n_averaged.fill_(values.n_averaged or 0)
+
+    def _checked(self, tensors: Mapping[str, Tensor], values: Json, where: str) -> SavedValues:
+        """The values that fit this run; raises CheckpointError, which names `where`, if not."""
+        try:
+            saved = read_values(values)
+            check_tensors(tensors, saved, self.model, self.optimizer, self.device)
+        except (CheckpointError, RuntimeError) as error:
+            raise CheckpointError(f"{where} does not fit this run: {error}") from None
+        return saved
+
+    def _load_weights(self, saved: CheckpointState) -> None:
+        """Take the weights of a checkpoint, and their averages.
+
+        Averages of a run that had none begin with the next update. A run whose config has none any
+        more goes on with its weights as they were trained.
+        """
+        if self.averages is not None:
+            self.averages.module.load_state_dict(saved.model_tensors)
+        self.model.load_state_dict(saved.model_tensors)
+        trained = {
+            name.removeprefix(WEIGHTS): tensor
+            for name, tensor in saved.state_tensors.items()
+            if name.startswith(WEIGHTS)
+        }
+        self.model.load_state_dict(trained, strict=False)
 
     def _load_optimizer(self, tensors: Mapping[str, Tensor], saved: SavedValues) -> None:
         state: dict[int, dict[str, Tensor]] = {}

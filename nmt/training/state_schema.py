@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
-from pydantic import BaseModel, Field, Strict, ValidationError, field_validator
-from torch import Tensor
+from pydantic import BaseModel, Field, Strict, ValidationError
+from torch import Tensor, nn
 
 from nmt.errors import CheckpointError
 from nmt.optim.optimizers import MAX_LR
@@ -23,6 +23,9 @@ Positive = Annotated[Finite, Field(gt=0)]
 
 _SQUARES = ("exp_avg_sq", "square_avg", "acc_delta")
 """Means of squares, whose root is taken: they must not be negative."""
+
+WEIGHTS = "weights."
+"""Begins the names of the weights as they are trained, where the model's are their averages."""
 
 _RNG_OF_DEVICES = {"rng.cuda", "rng.mps"}
 
@@ -67,15 +70,8 @@ class SavedValues(BaseModel):
     scaler: _Scaler | Annotated[dict[str, Any], Field(max_length=0)]
     param_groups: list[_Group]
     lr: Annotated[Positive, Field(le=MAX_LR)]
+    n_averaged: Annotated[Count, Field(gt=0)] | None = None
     rng: _Rng
-
-    @field_validator("progress")
-    @classmethod
-    def _best_is_complete(cls, progress: Progress) -> Progress:
-        best = (progress.best_bleu, progress.best_loss, progress.best_step)
-        if len({value is None for value in best}) > 1:
-            raise ValueError("best_bleu, best_loss and best_step: some are there, not all")
-        return progress
 
 
 def read_values(values: Mapping[str, object]) -> SavedValues:
@@ -89,10 +85,11 @@ def read_values(values: Mapping[str, object]) -> SavedValues:
 def check_tensors(
     tensors: Mapping[str, Tensor],
     saved: SavedValues,
+    model: nn.Module,
     optimizer: torch.optim.Optimizer,
     device: torch.device,
 ) -> None:
-    """Raise CheckpointError unless the tensors are what `optimizer` and the generators save."""
+    """Raise CheckpointError unless the tensors are what a state of these parts saves."""
     groups = optimizer.state_dict()["param_groups"]
     if [group["params"] for group in groups] != [group.params for group in saved.param_groups]:
         raise CheckpointError("'param_groups': not those of the model's parameters")
@@ -103,6 +100,9 @@ def check_tensors(
     has_begun = saved.progress.step > 0 and not isinstance(saved.scaler, _Scaler)
     may_be_empty = not has_begun or "momentum" in groups[0]
     expected = {} if may_be_empty and not moments else _optimizer_specs(optimizer)
+    if saved.n_averaged is not None:
+        weights = {f"{WEIGHTS}{name}": p for name, p in model.named_parameters()}
+        expected |= specs_of(weights)
     # The generator of a GPU is saved only where the run was on one; the device may have changed.
     rng = specs_of(pack_rng(device)[0])
     of_other_devices = {n: tensors[n] for n in (_RNG_OF_DEVICES & tensors.keys()) - rng.keys()}
@@ -112,6 +112,9 @@ def check_tensors(
     if len({tensor.data_ptr() for tensor in tensors.values()}) < len(tensors):
         raise CheckpointError("two of its tensors share their memory")
     check_finite(moments, "optimiser", CheckpointError)
+    check_finite(
+        {n: t for n, t in tensors.items() if n.startswith(WEIGHTS)}, "weights", CheckpointError
+    )
     for name, tensor in moments.items():
         _check_range(name, tensor, saved.progress.step)
     check_rng(tensors)

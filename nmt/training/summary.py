@@ -18,7 +18,7 @@ def summary(
     hardware: Mapping[str, str],
     seconds: float,
 ) -> str:
-    """A line for each fact. `hardware` has the descriptions of device and backend.
+    """A line for each fact. `hardware` has the descriptions of device, precision and backend.
 
     `seconds` is the time of preparation.
     """
@@ -33,7 +33,7 @@ def summary(
         f"{' (joint)' if tokenizers.joint else ''}",
         *(f"              {note}" for note in vocabulary_notes(tokenizers, batcher.corpus)),
         f"model         {config.model.kind}, {n_parameters:,} parameters",
-        f"device        {hardware['device']}, {train.precision}",
+        f"device        {hardware['device']}, {hardware['precision']}",
         f"backend       {hardware['backend']}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each"
@@ -68,7 +68,8 @@ def _reference_lines(validator: Validator | None) -> list[str]:
 
 
 def _memory_gib(n_parameters: int, config: RunConfig) -> float:
-    """fp32 weights and gradients, and what the optimiser keeps of each parameter."""
+    """fp32 weights, their averages and gradients, and what the optimiser keeps of each."""
     optimizer = config.train.optimizer
     moments = {"sgd": 1 if getattr(optimizer, "momentum", 0) else 0}.get(optimizer.kind, 2)
-    return (2 + moments) * 4 * n_parameters / 2**30
+    averages = 0 if config.train.ema is None else 1
+    return (2 + moments + averages) * 4 * n_parameters / 2**30

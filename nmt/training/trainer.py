@@ -8,6 +8,7 @@ from nmt.config import RunConfig
 from nmt.data.batching import Batch
 from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
+from nmt.optim.schedules import PlateauConfig
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointer
 from nmt.training.guards import (
@@ -46,6 +47,10 @@ class Trainer:
         saved_step = state.progress.step or None
         self.checkpointer = Checkpointer(state, run.checkpoint_folder, log, saved_step)
         self._reporter = Reporter(state, log, train, data.batcher)
+        assert train.precision != "auto"  # train() has chosen
+        plateau = train.schedule if isinstance(train.schedule, PlateauConfig) else None
+        self._restores_best = plateau is not None and plateau.restore_best
+        self._needs_chrf = "chrf" in (config.valid.metric, plateau and plateau.metric)
         self._watch = DivergenceWatch(data.tgt_vocab_size)
         self._settings = StepSettings(
             precision=train.precision,
@@ -105,6 +110,7 @@ class Trainer:
         self.log.open_bar(progress.epoch, n_batches, progress.batch)
         batches = map(batcher.corpus.batch, plan[progress.batch :])  # made when needed
         for group in _groups(batches, self.config.train.accumulate):
+            self._go_back_if_due()
             self.checkpointer.begin_update()
             result = self._update(group)
             progress.count_update(len(group), n_batches)
@@ -123,9 +129,33 @@ class Trainer:
                 state.model, state.optimizer, group, self._settings, self._begin_change
             )
         state.schedule.after_update()
+        if state.averages is not None:
+            state.averages.update_parameters(state.model)
         self._watch.update(result.loss)
         self._reporter.count_update(group, result)
         return result
+
+    def _go_back_if_due(self) -> None:
+        """Take the best checkpoint's weights and optimiser state, if the rate has just fallen.
+
+        This precedes the next update, so that the checkpoint of this step is what was validated.
+        """
+        state, step = self.state, self.state.progress.restore_step
+        if step is None:
+            return
+        try:
+            saved = self.run.checkpoint_folder.load(str(step))
+            self._begin_change()
+            state.go_back(saved, f"{self.run.path}: step {step}")
+        except CheckpointError as error:
+            if not state.is_consistent:
+                raise
+            self.log.say(f"{error}; going on with the weights of step {state.progress.step:,}")
+        else:
+            self.log.say(
+                f"the learning rate fell: weights and optimiser are those of step {step:,}"
+            )
+        state.progress.restore_step, state.is_consistent = None, True
 
     def _begin_change(self) -> None:
         self.state.is_consistent = False
@@ -157,11 +187,14 @@ class Trainer:
         if result is None:
             return False
         self._begin_change()
-        state.schedule.after_validation(result.loss)
-        is_best = progress.count_validation(result.bleu, result.loss)
+        measured, metric = result.measured(), self.config.valid.metric
+        is_best = progress.count_validation(measured, metric, self.config.train.keep_best)
+        has_fallen = state.schedule.after_validation(measured)
+        if has_fallen and self._restores_best and not is_best:
+            progress.restore_step = progress.best_step
         state.is_consistent = True
         text = f"{result.describe()}{'  (best so far)' if is_best else ''}\n{result.samples_text()}"
-        self._reporter.after_validation(result.measured(), text, time.monotonic() - started)
+        self._reporter.after_validation(measured, text, time.monotonic() - started)
         if report := self._watch.report(result.loss):
             self.log.say(report)
         return True
@@ -170,7 +203,8 @@ class Trainer:
         assert self.data.validator is not None
         release_freed_memory()  # a search and an update have no sizes of blocks in common
         try:
-            result = self.data.validator.run(self.state.model, self.state.device, interrupted)
+            model, device = self.state.final_model, self.state.device
+            result = self.data.validator.run(model, device, interrupted, self._needs_chrf)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise

@@ -11,6 +11,7 @@ from nmt.config import ValidConfig
 from nmt.data.batching import EncodedCorpus
 from nmt.decoding.search import SearchConfig
 from nmt.evaluation.evaluate import Scoring, bleu_of
+from nmt.evaluation.metrics import score
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
@@ -34,25 +35,28 @@ class Sample:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """`loss` is in nats per target token, eos included; `bleu` is 0 to 100."""
+    """`loss` is in nats per target token, eos included; `bleu` and `chrf` are 0 to 100."""
 
     loss: float
     bleu: float
     samples: tuple[Sample, ...]
+    chrf: float | None = None
 
     @property
     def perplexity(self) -> float:
         """exp(loss)."""
         return math.exp(min(self.loss, 700.0))
 
-    def measured(self) -> dict[str, float | int | str | None]:
-        """The numbers by name, for the log."""
-        return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu}
+    def measured(self) -> dict[str, float]:
+        """The numbers by name."""
+        chrf = {} if self.chrf is None else {"chrf": self.chrf}
+        return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, **chrf}
 
     def describe(self) -> str:
         """The numbers in a line."""
         perplexity = f"{self.perplexity:{'.2f' if self.perplexity < 1e6 else '.2e'}}"
-        return f"valid loss {self.loss:.3f}  perplexity {perplexity}  BLEU {self.bleu:.2f}"
+        chrf = "" if self.chrf is None else f"  chrF2 {self.chrf:.2f}"
+        return f"valid loss {self.loss:.3f}  perplexity {perplexity}  BLEU {self.bleu:.2f}{chrf}"
 
     def samples_text(self) -> str:
         """Source, translation and reference of every sample, a line each."""
@@ -77,8 +81,11 @@ class Validator:
         model: Seq2Seq,
         device: torch.device,
         interrupted: Callable[[], bool] = lambda: False,
+        with_chrf: bool = False,
     ) -> ValidationResult | None:
-        """Measure `model`. Returns None if `interrupted()` is True between two batches.
+        """Measure `model`; chrF only if `with_chrf`, because it takes time.
+
+        Returns None if `interrupted()` is True between two batches.
 
         Leaves the model in training mode, and the random generators as they were.
         """
@@ -91,6 +98,7 @@ class Validator:
             chosen = evenly(self.examples, self.config.max_examples)
             interruptible = _InterruptibleTranslator(translator, interrupted)
             bleu, hyp_texts = bleu_of(interruptible, chosen, self.scoring)
+            chrf = self._chrf(hyp_texts, chosen) if with_chrf else None
         except _InterruptedError:
             return None
         finally:
@@ -102,7 +110,11 @@ class Validator:
                 list(zip(chosen, hyp_texts, strict=True)), self.config.samples
             )
         ]
-        return ValidationResult(loss, bleu, tuple(samples))
+        return ValidationResult(loss, bleu, tuple(samples), chrf)
+
+    def _chrf(self, hyp_texts: Sequence[str], examples: Sequence[EvalExample]) -> float:
+        refs = self.scoring.comparable(hyp_texts, examples).refs
+        return score("chrf", hyp_texts, refs, n_bootstrap=0).score
 
     @property
     def scoring(self) -> Scoring:

@@ -42,6 +42,24 @@ def test_inverse_sqrt_peaks_at_the_end_of_the_warmup() -> None:
     assert lrs[15] == pytest.approx(2.0 * math.sqrt(4 / 16))
 
 
+def test_no_schedule_falls_below_its_floor() -> None:
+    lrs = _lrs(InverseSqrtConfig(warmup=4, floor=0.4), 99)
+    assert lrs[:4] == [0.5, 1.0, 1.5, 2.0]
+    assert min(lrs[4:]) == lrs[-1] == 0.8
+    optimizer = _optimizer()
+    schedule = Schedule(PlateauConfig(decay=0.5, patience=0, floor=0.4), optimizer, None)
+    fell = [schedule.after_validation({"loss": 1.0}) for _ in range(5)]
+    assert fell == [False, True, True, False, False]
+    assert optimizer.param_groups[0]["lr"] == 0.8
+
+
+def test_a_plateau_of_bleu_is_one_without_a_higher_bleu() -> None:
+    optimizer = _optimizer()
+    schedule = Schedule(PlateauConfig(patience=0, metric="bleu"), optimizer, None)
+    for bleu, has_fallen in [(0.0, False), (3.0, False), (3.0, True), (4.0, False), (2.0, True)]:
+        assert schedule.after_validation({"bleu": bleu, "loss": -bleu}) is has_fallen
+
+
 def test_cosine_ends_at_its_floor() -> None:
     lrs = _lrs(CosineConfig(floor=0.1), 11, total=10)
     assert lrs[0] == 2.0
@@ -55,12 +73,18 @@ def test_plateau_halves_after_patience() -> None:
     schedule = Schedule(PlateauConfig(decay=0.5, patience=1), optimizer, None)
     for loss, lr in [(3.0, 2.0), (2.0, 2.0), (2.5, 2.0), (2.5, 1.0), (1.0, 1.0)]:
         schedule.after_update()
-        schedule.after_validation(loss)
+        schedule.after_validation({"loss": loss})
         assert optimizer.param_groups[0]["lr"] == lr
 
 
 @pytest.mark.parametrize(
-    "config", [ConstantConfig(warmup=9), InverseSqrtConfig(warmup=3), PlateauConfig(patience=0)]
+    "config",
+    [
+        ConstantConfig(warmup=9),
+        InverseSqrtConfig(warmup=3),
+        PlateauConfig(patience=0),
+        PlateauConfig(patience=0, metric="bleu", floor=0.2),
+    ],
 )
 def test_a_schedule_continues_from_its_json(config: ScheduleConfig) -> None:
     def advance(schedule: Schedule, optimizer: torch.optim.Optimizer, first: int) -> list[float]:
@@ -68,7 +92,7 @@ def test_a_schedule_continues_from_its_json(config: ScheduleConfig) -> None:
         for step in range(first, first + 5):
             optimizer.step()
             schedule.after_update()
-            schedule.after_validation(float(step % 3))
+            schedule.after_validation({"loss": float(step % 3), "bleu": float(step % 2)})
             lrs.append(optimizer.param_groups[0]["lr"])
         return lrs
 

@@ -19,6 +19,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the script leaves: a run in one go and one that was killed three times."""
     folder = tmp_path_factory.mktemp("killed")
     command = [sys.executable, str(SCRIPT), "--kills", "3", "--steps", "24", "--quick"]
+    command += ["--set", "train.ema={decay: 0.9}"]
     result = subprocess.run(
         [*command, "--keep", str(folder)], capture_output=True, text=True, check=False
     )

@@ -30,6 +30,15 @@ def test_the_points_are_those_of_the_records(tmp_path: Path) -> None:
         assert np.exp(tick) == pytest.approx(float(label.get_text()))
 
 
+def test_the_metric_that_chooses_the_best_is_drawn(tmp_path: Path) -> None:
+    _write(tmp_path, *TRAIN, {**VALID[0], "chrf": 33.5}, {**VALID[0], "step": 150, "loss": 2.0})
+    _, chrf, _ = draw_curve(tmp_path, "chrf").axes
+    assert chrf.get_title() == "chrF2 of validations, best 33.50"
+    loss, bleu, _ = draw_curve(tmp_path, "loss").axes
+    assert bleu.get_title() == "BLEU of validations, best 7.25"
+    np.testing.assert_array_equal(loss.lines[2].get_xydata(), [(150, 2.0)])
+
+
 def test_without_validation_there_is_no_bleu(tmp_path: Path) -> None:
     _write(tmp_path, *TRAIN)
     assert len(draw_curve(tmp_path).axes) == 2

@@ -13,7 +13,7 @@ from training.toy import copy_begun, last_checkpoint, toy_config, toy_state, wri
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.training.loop import train
-from nmt.training.progress import Progress
+from nmt.training.progress import Progress, Validated
 from nmt.training.state import TrainingState
 
 Tensors = dict[str, torch.Tensor]
@@ -140,6 +140,7 @@ def saved() -> tuple[Tensors, Any]:
         used.optimizer.step()
         used.schedule.after_update()
     used.progress = Progress(step=4, epoch=1, batch=1, batching=(32, "sentences"))
+    used.progress.best = [Validated(1, 9.5, 1.5)]
     tensors, values = used.state_dict()
     return {n: t.clone() for n, t in tensors.items()}, json.loads(json.dumps(values))
 
@@ -202,7 +203,11 @@ PLACES: dict[tuple[object, ...], str] = {
     ("progress", "batching"): "None, absent",
     ("progress", "earlier"): "[], absent",
     ("progress", "kept_steps"): "[], [1], absent",
-    ("progress", "best_step"): "None, absent",
+    ("progress", "best"): "[], absent",
+    ("progress", "best", 0): "absent",
+    ("progress", "best", 0, 0): "",
+    ("progress", "best", 0, 1): "0.5, -1",
+    ("progress", "restore_step"): "None, absent",
     ("progress", "bad_validations"): "absent",
     ("progress", "validated_step"): "None, absent",
     ("progress", "window_tokens"): "absent",
@@ -270,11 +275,8 @@ def test_what_each_optimiser_and_schedule_saves_is_taken(
     assert state["progress"]["step"] == 3  # type: ignore[index]
 
 
-@pytest.mark.parametrize("name", ["best_bleu", "best_loss", "best_step"])
-def test_the_best_validation_is_there_with_all_its_numbers_or_not_at_all(name: str) -> None:
+@pytest.mark.parametrize("n", [0, 1, 2, 4])
+def test_a_validation_is_there_with_all_its_numbers(n: int) -> None:
     tensors, values = saved()
-    best: dict[str, object] = {"best_bleu": 9.5, "best_loss": 1.5, "best_step": 1}
-    values["progress"] |= best
-    new_state().load_state_dict(tensors, values)
-    values["progress"][name] = None
+    values["progress"]["best"] = [[1, 9.5, 1.5, 7.0][:n]]
     refused_state(tensors, values)

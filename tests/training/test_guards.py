@@ -132,7 +132,7 @@ def test_a_validation_without_memory_leaves_its_step_saved(
         ):
             _train(corpus, train={"epochs": 1})
     outcome = _train(corpus, train={"epochs": 1}, search={"batch_size": 16})
-    assert (outcome.step, outcome.best_bleu) == (whole.step, whole.best_bleu)
+    assert (outcome.step, outcome.best) == (whole.step, whole.best)
     one, two = (last_checkpoint(corpus / name) for name in ("whole", "run"))
     assert all(torch.equal(t, two.model_tensors[n]) for n, t in one.model_tensors.items())
 

@@ -190,17 +190,18 @@ def test_the_first_limit_ends_the_run(corpus: Path, limits: dict[str, Any], word
 def test_patience_ends_the_run(corpus: Path) -> None:
     outcome = _train(corpus, train={"epochs": 50, "lr": 1e-9}, valid={"patience": 2, "every": 3})
     assert outcome.reason == "no better BLEU in 2 validations"
-    assert outcome.best_step is not None
-    assert outcome.step == outcome.best_step + 2 * 3
+    assert outcome.best is not None
+    assert outcome.step == outcome.best.step + 2 * 3
 
 
 def test_best_and_last_are_kept_and_no_more_than_asked(corpus: Path) -> None:
     outcome = _train(corpus, train={"epochs": 6, "keep_last": 1}, valid={"every": 5})
     run = RunDirectory(corpus / "run")
     steps = run.checkpoint_folder.steps()
-    assert set(steps) == {outcome.step, outcome.best_step}
+    assert outcome.best is not None
+    assert set(steps) == {outcome.step, outcome.best.step}
     best = max(_records(run.path, "valid"), key=lambda r: (r["bleu"], -r["loss"]))
-    assert outcome.best_step == best["step"]
+    assert outcome.best.step == best["step"]
 
 
 def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
@@ -270,7 +271,7 @@ def test_an_extra_that_bleu_lacks_is_named_before_a_run_is_made(
         _train(corpus, data=data)
     assert not (corpus / "run").exists()
     outcome = _train(corpus, data=data, valid={"bleu_tokenize": "char"})
-    assert outcome.best_bleu is not None
+    assert outcome.best is not None
 
 
 def test_a_vocabulary_smaller_than_usual_or_without_many_words_is_told(corpus: Path) -> None:

@@ -241,8 +241,9 @@ def test_labels_that_a_killed_save_did_not_set_are_set(corpus: Path) -> None:
     checkpoints = RunDirectory(corpus / "run").checkpoint_folder
     (checkpoints.path / "labels.json").unlink()
     assert _train(corpus, train={"epochs": 1}).step == outcome.step
-    assert checkpoints.labels() == {"best": outcome.best_step, "last": outcome.step}
-    assert checkpoints.load_weights("best")[0] == outcome.best_step
+    assert outcome.best is not None
+    assert checkpoints.labels() == {"best": outcome.best.step, "last": outcome.step}
+    assert checkpoints.load_weights("best")[0] == outcome.best.step
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_validation_takes_several_references(corpus: Path) -> None:
         (corpus / name).write_text(text, encoding="utf-8")
     valid = {"src": str(corpus / "src"), "tgt": [str(corpus / "one"), str(corpus / "two")]}
     outcome = _train(corpus, data={"valid": valid})
-    assert outcome.best_bleu is not None
+    assert outcome.best is not None
 
 
 @pytest.mark.parametrize(
@@ -391,14 +392,14 @@ def test_the_newest_checkpoint_damaged_the_one_before_goes_on(corpus: Path) -> N
 def test_a_best_checkpoint_that_is_gone_is_said(corpus: Path) -> None:
     sections: dict[str, Any] = {"train": {"epochs": 3, "lr": 1e-9}}
     outcome = _train(corpus, **sections)
-    assert outcome.best_step is not None
+    assert outcome.best is not None
     folder = RunDirectory(corpus / "run").checkpoint_folder
-    if outcome.best_step == outcome.step:
+    if outcome.best.step == outcome.step:
         pytest.skip("the last one is the best")
-    folder.set_aside(outcome.best_step)
+    folder.set_aside(outcome.best.step)
     _train(corpus, **sections)
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
-    assert f"the best checkpoint, of step {outcome.best_step}, is gone" in log
+    assert f"the best checkpoint, of step {outcome.best.step}, is gone" in log
     assert folder.labels() == {"last": outcome.step}
 
 
