@@ -165,7 +165,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":
-        checks = (_training_end, _data, _vocabulary_size, _model)
+        checks = (_training_end, _data, _vocabulary_size, _resampling, _model)
         conflicts = [conflict for check in checks for conflict in check(self)]
         if conflicts:
             raise conflict_error(conflicts)
@@ -245,6 +245,17 @@ def _vocabulary_size(config: RunConfig) -> Iterator[Conflict]:
         if beam > size:
             allowed = f"at most the vocabulary's size, {key} ({size})"
             yield f"{section}.beam", f"got {beam}, allowed: {allowed}"
+
+
+def _resampling(config: RunConfig) -> Iterator[Conflict]:
+    if isinstance(config.tokenizer, SentencePieceConfig):
+        return
+    for key, is_on in (
+        ("data.noise", config.data.noise.is_on),
+        ("data.sampling", bool(config.data.sampling.src or config.data.sampling.tgt)),
+    ):
+        if is_on:
+            yield key, f"needs tokenizer.kind: sentencepiece, got {config.tokenizer.kind}"
 
 
 def _model(config: RunConfig) -> Iterator[Conflict]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nmt.data.batch_plan import Lengths, Plan, Rows, Unit, plan_batches
 from nmt.data.id_rows import IdRows
+from nmt.data.resampling import Resampling
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.types import SentencePair
@@ -20,18 +21,26 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True)
 class EncodedCorpus:
-    """Parallel ids, without bos and eos; `dropped` counts pairs left out, by reason."""
+    """Parallel ids, without bos and eos; `dropped` counts pairs left out, by reason.
+
+    With `resampling`, the batches of an epoch have ids of their own.
+    """
 
     src_ids: Sequence[Ids]
     tgt_ids: Sequence[Ids]
     dropped: dict[str, int] = field(default_factory=dict)
+    resampling: Resampling | None = None
 
     def __len__(self) -> int:
         return len(self.src_ids)
 
-    def batch(self, rows: Sequence[int]) -> "Batch":
-        """The batch of these rows."""
-        return make_batch([self.src_ids[i] for i in rows], [self.tgt_ids[i] for i in rows])
+    def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
+        """The batch of these rows, as they are in this epoch; plain without one."""
+        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in rows]
+        if self.resampling is not None and epoch is not None:
+            draw = self.resampling.pair
+            pairs = [draw(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
+        return make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,7 @@ class Batcher:
 
     @property
     def max_positions(self) -> int:
-        """An upper bound of `n_positions` of its batches."""
+        """An upper bound of `n_positions` of its batches, but for those with sampled pieces."""
         longest = sum(int(lengths.max(initial=0)) for lengths in self._lengths)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest

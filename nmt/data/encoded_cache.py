@@ -31,8 +31,8 @@ from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import digest, flush, remove, write_json
 from nmt.storage.bounded import read_json
+from nmt.text import case_markup, sentencepiece_tokenizer, word_tokenizer
 from nmt.text import normalisation as text
-from nmt.text import sentencepiece_tokenizer, word_tokenizer
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.types import SentencePair
 
@@ -251,7 +251,7 @@ def _remove_leftovers(cache: Path) -> None:
 
 def _text_rules() -> str:
     """A checksum of the code that cuts text into pieces."""
-    modules = (text, word_tokenizer, sentencepiece_tokenizer)
+    modules = (text, case_markup, word_tokenizer, sentencepiece_tokenizer)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     return _sha256(b"\0".join([*sources, sentencepiece.__version__.encode()]))
 

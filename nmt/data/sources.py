@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from nmt.data.text_files import shown_name, stream_lines
 from nmt.errors import DataError
 from nmt.settings.base import Config, UserPath
+from nmt.text.noise import NoiseConfig
+from nmt.text.subword_sampling import SubwordSamplingConfig
 from nmt.types import EvalExample, SentencePair
 
 
@@ -96,6 +98,12 @@ class DataConfig(Config):
         default=None,
         description="folder for the encoded training set, which is written once and then read "
         "batch by batch, for corpora larger than memory; null: keep it in memory",
+    )
+    noise: NoiseConfig = Field(
+        default=NoiseConfig(), description="other casing, punctuation and typing slips in training"
+    )
+    sampling: SubwordSamplingConfig = Field(
+        default=SubwordSamplingConfig(), description="other pieces of the same words in training"
     )
     folder: UserPath = Field(
         default=Path("data"),

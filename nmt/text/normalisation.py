@@ -42,6 +42,7 @@ def _character_table() -> dict[int, str | None]:
     table.update(dict.fromkeys(map(ord, _HYPHENS), "-"))
     table.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))  # lone surrogates: not UTF-8
     table[0x2581] = "_"  # SentencePiece keeps ▁ to itself, as its mark of a space
+    table.update({0x21E7: "↑", 0x21EA: "↑", 0x21E9: "↓"})  # the marks of case_markup.py
     return table
 
 
@@ -123,8 +124,9 @@ def normalise(text: str, lang: str) -> str:
 
     Every Unicode space (tabs and line separators too) becomes one space, runs are collapsed and
     the ends stripped; typographic apostrophes and hyphens become `'` and `-`; control and
-    zero-width characters go; a lone surrogate becomes U+FFFD and U+2581 `_`. French also gets a
-    space before `? ! ; :` and inside « » where it has none. Never raises.
+    zero-width characters go; a lone surrogate becomes U+FFFD, U+2581 `_`, and the marks of
+    case ⇧ ⇪ ⇩ become ↑ ↑ ↓. French also gets a space before `? ! ; :` and inside « » where it has
+    none. Never raises.
     """
     text = composed(text.translate(_TABLE))
     text = " ".join(text.split())

@@ -11,6 +11,7 @@ from pydantic import Field
 from nmt.errors import ConfigError, DataError
 from nmt.settings.base import Config
 from nmt.text import normalisation
+from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
 from nmt.text.sentencepiece_model import check_model
 from nmt.text.vocabulary import (
     BOS_ID,
@@ -30,6 +31,9 @@ DEFAULT_SIZE = 8000
 _TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
 
 SPACE_MARK = "▁"  # U+2581, before the first piece of a word
+_OPENING = (SPACE_MARK, CAPITAL, UPPER)
+_NO_LETTERS = (SPACE_MARK, *MARKS)
+_WORD = re.compile(f"[{''.join(MARKS)}]|{SPACE_MARK}[^{SPACE_MARK}{''.join(MARKS)}]+")
 
 
 class SentencePieceConfig(Config):
@@ -50,6 +54,12 @@ class SentencePieceConfig(Config):
         "many as the text allows where these are fewer",
     )
     joint: bool = Field(default=False, description="one vocabulary for both languages")
+    case: Literal["keep", "markup"] = Field(
+        default="keep",
+        description="keep: capitals as they are; markup: words in lower case, with pieces that "
+        "mark a capital (⇧) and the begin (⇪) and end (⇩) of capitals, from which decoding "
+        "restores them, so that MAN, Man and man share their pieces",
+    )
     character_coverage: float = Field(
         default=1.0,
         gt=0,
@@ -65,6 +75,15 @@ class SentencePieceConfig(Config):
     def suffix(self) -> str:
         """Ending of the file that holds the trained model."""
         return ".model"
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The pieces that mark case."""
+        return MARKS if self.case == "markup" else ()
+
+    def marked(self, normalised: str) -> str:
+        """The text that SentencePiece is given."""
+        return mark_case(normalised) if self.case == "markup" else normalised
 
     def train(self, texts: Sequence[str], name: str, seed: int) -> bytes:
         """A SentencePiece model of `texts`, which are normalised; the same for the same input.
@@ -88,6 +107,7 @@ class SentencePieceConfig(Config):
     def _train(self, texts: Sequence[str], vocab_size: int, seed: int) -> bytes:
         """A model of `vocab_size` pieces. Raises SentencePiece's RuntimeError."""
         sentencepiece.set_random_generator_seed(seed)
+        texts = [self.marked(text) for text in texts]
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(texts),
@@ -105,6 +125,9 @@ class SentencePieceConfig(Config):
             unk_surface=RESERVED[UNK_ID],
             # Longer lines would be skipped without a message. SentencePiece refuses less than 10.
             max_sentence_length=max(10, 4 * max(map(len, texts)) + 1),
+            # With marks the first word has its space already, after its mark.
+            add_dummy_prefix=self.case == "keep",
+            user_defined_symbols=list(self.marks),
             num_threads=8,  # fixed: sums, hence pieces, depend on it
             minloglevel=2,
         )
@@ -142,26 +165,46 @@ class SentencePieceTokenizer:
         self.lang = lang
         check_model(model_bytes)
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+            self.processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         except RuntimeError as error:
             raise DataError("not a SentencePiece model") from error
         try:
-            pieces = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+            pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
         except UnicodeDecodeError:
             raise DataError("a piece of the SentencePiece model is not UTF-8") from None
         self.vocab = Vocab(tuple(pieces))
+        missing = [mark for mark in config.marks if mark not in pieces]
+        if missing:
+            raise DataError(f"tokenizer.case: markup, but the model lacks the piece {missing[0]}")
 
     def encode(self, text: str) -> Encoded:
         """`text` as pieces; an unknown character keeps its surface there and has UNK_ID."""
-        normalised = normalisation.normalise(text, self.lang)
-        ids: list[int] = self._processor.encode(normalised, out_type=int)
-        pieces: list[str] = self._processor.encode(normalised, out_type=str)
+        marked = self._marked(text)
+        ids: list[int] = self.processor.encode(marked, out_type=int)
+        pieces: list[str] = self.processor.encode(marked, out_type=str)
         return self._encoded(pieces, ids)
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """The ids of each text, as `encode` gives them, in one call."""
-        normalised = [normalisation.normalise(text, self.lang) for text in texts]
-        return [tuple(ids) for ids in self._processor.encode(normalised, out_type=int)]
+        marked = [self._marked(text) for text in texts]
+        return [tuple(ids) for ids in self.processor.encode(marked, out_type=int)]
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """The parts of a text that no piece crosses: words that begin with ▁, and marks of case.
+
+        `ids` are the text's, without unknown pieces and bytes.
+        """
+        return _WORD.findall("".join(map(self.vocab.piece_of, ids)))
+
+    def word_ids(self, word: str) -> tuple[int, ...]:
+        """The ids of a word as `words` gives it."""
+        return tuple(self.processor.encode(self.word_text(word), out_type=int))
+
+    def word_text(self, word: str) -> str:
+        """What the processor is given to get the pieces of a word as `words` gives it."""
+        if self.config.case == "markup":
+            return word.replace(SPACE_MARK, " ")
+        return word.removeprefix(SPACE_MARK)
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The pieces and words of `ids`, which a model wrote; pad, bos and eos are left out."""
@@ -176,9 +219,15 @@ class SentencePieceTokenizer:
         if surfaces:
             text = self._with_surfaces(real_ids, surfaces)
         else:
-            text = self._processor.decode(real_ids)
-        text = " ".join(text.split())
+            text = self.processor.decode(real_ids)
+        words = text.split()
+        if self.config.case == "markup":
+            words = [word for word in restore_case(words) if word]
+        text = " ".join(words)
         return normalisation.restore(text, self.lang) if restore else text
+
+    def _marked(self, text: str) -> str:
+        return self.config.marked(normalisation.normalise(text, self.lang))
 
     def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
         """Decode the ids between two surfaces together, so that bytes of one character join."""
@@ -191,35 +240,37 @@ class SentencePieceTokenizer:
     def _decode_part(self, ids: Sequence[int]) -> str:
         """A part of a text, with the space before its first word, which the processor drops."""
         begins = bool(ids) and self.vocab.piece_of(ids[0]).startswith(SPACE_MARK)
-        return " " * begins + str(self._processor.decode(list(ids)))
+        return " " * begins + str(self.processor.decode(list(ids)))
 
     def _encoded(self, pieces: Sequence[str], ids: Sequence[int]) -> Encoded:
         spans = word_spans(pieces)
-        words = tuple(self._surface(pieces[a:b], ids[a:b]) for a, b in spans)
-        return Encoded(tuple(pieces), tuple(ids), words, spans)
+        words = [self._surface(pieces[a:b], ids[a:b]) for a, b in spans]
+        if self.config.case == "markup":
+            words = list(restore_case(words))
+        return Encoded(tuple(pieces), tuple(ids), tuple(words), spans)
 
     def _surface(self, pieces: Sequence[str], ids: Sequence[int]) -> str:
         # Bytes of one character mean something only together; the processor joins them.
-        if self.config.byte_fallback and any(self._processor.is_byte(list(ids))):
-            return str(self._processor.decode(list(ids))).strip()
+        if self.config.byte_fallback and any(self.processor.is_byte(list(ids))):
+            return str(self.processor.decode(list(ids))).strip()
         return "".join(pieces).replace(SPACE_MARK, "")
 
 
 def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """The pieces of each word: a word begins at a piece that begins with ▁.
+    """The pieces of each word: a word begins at a piece that begins with ▁, or at its mark ⇧ or ⇪.
 
-    The spans cover all pieces without gaps. A ▁ that stands alone belongs to the piece after
-    it; at the end, where none follows, to the word before.
+    The spans cover all pieces without gaps. A ▁ or mark that stands alone belongs to the piece
+    after it; at the end, where none follows, to the word before; a ⇩ always to the word before.
     """
     if not pieces:
         return ()
-    with_letters = [i for i, piece in enumerate(pieces) if piece != SPACE_MARK]
+    with_letters = [i for i, piece in enumerate(pieces) if piece not in _NO_LETTERS]
     last = with_letters[-1] if with_letters else -1
     starts = [0]
     has_letters = False
     for i, piece in enumerate(pieces):
-        if has_letters and i <= last and piece.startswith(SPACE_MARK):
+        if has_letters and i <= last and piece.startswith(_OPENING):
             starts.append(i)
             has_letters = False
-        has_letters = has_letters or piece != SPACE_MARK
+        has_letters = has_letters or piece not in _NO_LETTERS
     return tuple(zip(starts, [*starts[1:], len(pieces)], strict=True))

@@ -39,6 +39,8 @@ _SAFE = (
 """Keys that change no update: where the run ends, what is logged and kept, on which device."""
 
 _ASK = (
+    "data.noise",
+    "data.sampling",
     "train.lr",
     "train.optimizer",
     "train.schedule",

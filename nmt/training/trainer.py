@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 from nmt.config import RunConfig
@@ -108,7 +109,8 @@ class Trainer:
                 f"{progress.batch} of an epoch that has {n_batches}"
             )
         self.log.open_bar(progress.epoch, n_batches, progress.batch)
-        batches = map(batcher.corpus.batch, plan[progress.batch :])  # made when needed
+        batch_of = partial(batcher.corpus.batch, epoch=progress.epoch)
+        batches = map(batch_of, plan[progress.batch :])  # made when needed
         for group in _groups(batches, self.config.train.accumulate):
             self._go_back_if_due()
             self.checkpointer.begin_update()

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from nmt.config import RunConfig
 from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.data.corpora import read_examples, resolve_split, split_files, split_part, stream_split
 from nmt.data.encoded_cache import DataSet, cached_corpus
+from nmt.data.resampling import Resampling
 from nmt.data.sources import SplitConfig, pairs_of
 from nmt.errors import ConfigError, DataError
 from nmt.runs.directory import RunDirectory
@@ -45,6 +46,7 @@ class TrainingData:
         """
         train = config.train
         tokenizers, corpus = _tokenizers_and_corpus(config, run, say)
+        corpus = replace(corpus, resampling=Resampling.of(config.data, tokenizers, config.seed))
         validator = _validator(config, tokenizers)
         batcher = Batcher(corpus, train.batch_size, train.batch_by, config.seed)
         return cls(tokenizers, batcher, validator)

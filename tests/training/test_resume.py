@@ -77,6 +77,26 @@ def test_what_attention_draws_goes_on_bit_for_bit(corpus: Path, options: dict[st
         assert one.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_noise_and_sampled_pieces_go_on_bit_for_bit(corpus: Path, model_type: str) -> None:
+    sections: dict[str, Any] = {
+        "model": {"embedding": 8, "hidden": 8},
+        "tokenizer": {"kind": "sentencepiece", "model_type": model_type, "case": "markup"},
+        "data": {
+            "noise": {"upper": 0.3, "slip": 0.5, "punctuation": 0.5},
+            "sampling": {"src": 0.5, "tgt": 0.5},
+        },
+    }
+    _train(corpus, stop_after=5, **sections)
+    _train(corpus, **sections)
+    (corpus / "run").rename(corpus / "resumed")
+    _train(corpus, **sections)
+    resumed, unbroken = (last_checkpoint(corpus / name) for name in ("resumed", "run"))
+    assert resumed.step == unbroken.step == 8
+    for name, weight in unbroken.model_tensors.items():
+        assert torch.equal(weight, resumed.model_tensors[name])
+
+
 @pytest.mark.parametrize("text", ["{}", '{"data": [1]}', "[]"])
 def test_a_damaged_card_is_said(corpus: Path, text: str) -> None:
     _train(corpus, stop_after=3)

@@ -1,0 +1,79 @@
+import random
+import unicodedata
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from nmt.text.noise import NoiseConfig, disturb
+
+TEXT = 'A man\'s dog says "hello" to the children.'
+ALL = NoiseConfig(lower=0.2, upper=0.2, title=0.2, punctuation=0.5, quotes=0.5, slip=0.5)
+
+
+def drawn(n: int = 400, text: str = TEXT, **probabilities: float) -> Counter[str]:
+    config = NoiseConfig.model_validate(probabilities)
+    return Counter(disturb(text, config, random.Random(i)) for i in range(n))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("lower", 'a man\'s dog says "hello" to the children.'),
+        ("upper", 'A MAN\'S DOG SAYS "HELLO" TO THE CHILDREN.'),
+        ("title", 'A Man\'s Dog Says "Hello" To The Children.'),
+    ],
+)
+def test_a_casing_is_drawn_with_its_probability(kind: str, expected: str) -> None:
+    counts = drawn(**{kind: 0.25})
+    assert set(counts) == {TEXT, expected}
+    assert abs(counts[expected] / 400 - 0.25) < 0.08  # 3.7 standard deviations
+
+
+def test_casings_exclude_each_other() -> None:
+    assert TEXT not in drawn(lower=0.5, upper=0.25, title=0.25)
+    with pytest.raises(ValidationError, match=r"exclude each other: got a sum of 1\.2"):
+        NoiseConfig(lower=0.6, upper=0.6)
+
+
+def test_final_punctuation_is_removed_changed_or_added() -> None:
+    counts = drawn(punctuation=1.0)
+    assert {text[: len(TEXT) - 1] for text in counts} == {TEXT[:-1]}
+    ends = Counter({text[len(TEXT) - 1 :]: n for text, n in counts.items()})
+    assert set(ends) == {"", "!", "?", "...", "…"}
+    assert abs(ends[""] / 400 - 0.5) < 0.1
+    assert {text.removeprefix("a") for text in drawn(text="a", punctuation=1)} == {*".!?…", "..."}
+
+
+def test_quotes_and_apostrophes_are_exchanged() -> None:
+    plain = TEXT.replace('"', "").replace("'", "")
+    for text in drawn(quotes=1.0):
+        kept = "".join(char for char in text if char.isalnum() or char in " .")
+        assert kept.replace(" ", "") == plain.replace(" ", "")
+
+
+def test_a_slip_is_one_edit_of_one_word() -> None:
+    """Exchanged, left out, doubled, replaced: each kind is drawn."""
+    kinds = Counter[str]()
+    for text, n in drawn(text="a man in children", slip=1.0).items():
+        words = text.split()
+        assert words[0] == "a"
+        assert words[2] == "in"
+        assert (words[1] == "man") + (words[3] == "children") >= 1
+        old, new = ("man", words[1]) if words[1] != "man" else ("children", words[3])
+        lengths = {-1: "left out", 1: "doubled"}
+        same = "exchanged" if sorted(old) == sorted(new) else "replaced"
+        kinds[lengths.get(len(new) - len(old), same)] += n
+    assert set(kinds) == {"left out", "doubled", "exchanged", "replaced"}
+    assert min(kinds.values()) > 60  # of 100 expected; a replacement may give the same letter
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(), seed=st.integers(0, 1000))
+def test_any_text_stays_a_text_and_the_same_draw_the_same(text: str, seed: int) -> None:
+    found = disturb(text, ALL, random.Random(seed))
+    assert found == disturb(text, ALL, random.Random(seed))
+    assert bool(found.strip()) or not any(unicodedata.category(c)[0] in "LN" for c in text)
+    assert disturb(text, NoiseConfig(), random.Random(seed)) == text

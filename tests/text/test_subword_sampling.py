@@ -1,0 +1,144 @@
+import itertools
+import math
+import random
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig, SentencePieceTokenizer
+from nmt.text.subword_sampling import SubwordSamplingConfig, build_sampler
+
+TEXTS = [
+    f"{the} {a} and the other {b} {c} in the {d} of the USA"
+    for the in ("the", "A", "no")
+    for a, b in itertools.permutations(("mother", "brother", "cat", "dog", "father"), 2)
+    for c in ("sleeps", "sees others", "bothers nobody")
+    for d in ("theatre", "house", "north")
+]
+N = 4000
+
+
+@cache
+def trained(model_type: str, case: str) -> SentencePieceTokenizer:
+    size = 60 if model_type == "bpe" else None  # None: as many as the text allows
+    values = {"model_type": model_type, "case": case, "vocab_size": size}
+    config = SentencePieceConfig.model_validate(values)
+    return config.build(config.train(TEXTS, "en", seed=1), "en")
+
+
+def counted(tokenizer: SentencePieceTokenizer, text: str, **config: float) -> Counter[str]:
+    chosen = SubwordSamplingConfig.model_validate(config)
+    sampler = build_sampler(chosen, tokenizer, chosen.src)
+    ids = tokenizer.encode(text).ids
+    found = (sampler.sample(ids, random.Random(i)) for i in range(N))
+    return Counter(" ".join(map(tokenizer.vocab.piece_of, row)) for row in found)
+
+
+def assert_drawn_from(counts: Counter[str], expected: dict[str, float]) -> None:
+    """Pearson's chi-square of N draws: below its mean by four standard deviations above it."""
+    assert math.isclose(sum(expected.values()), 1)
+    assert set(counts) <= set(expected)
+    statistic = sum((counts[key] - N * p) ** 2 / (N * p) for key, p in expected.items())
+    freedom = len(expected) - 1
+    assert statistic < freedom + 4 * math.sqrt(2 * freedom)
+
+
+each_model = pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+each_case = pytest.mark.parametrize("case", ["keep", "markup"])
+
+
+@each_model
+@each_case
+def test_without_a_rate_the_pieces_are_the_processors(model_type: str, case: str) -> None:
+    tokenizer = trained(model_type, case)
+    sampler = build_sampler(SubwordSamplingConfig(), tokenizer, 0.0)
+    for text in [*TEXTS[::30], "THE CAT AND THE USA see A dog", "nobodysheephousethethe", ""]:
+        ids = tokenizer.encode(text).ids
+        assert sampler.sample(ids, random.Random(1)) == ids
+
+
+@each_model
+@each_case
+def test_sampled_pieces_spell_the_same_text(model_type: str, case: str) -> None:
+    tokenizer = trained(model_type, case)
+    sampler = build_sampler(SubwordSamplingConfig(), tokenizer, 0.5)
+    for i, text in enumerate([*TEXTS[::30], "A man in the USA"]):
+        ids = tokenizer.encode(text).ids
+        other = sampler.sample(ids, random.Random(i))
+        assert other == sampler.sample(ids, random.Random(i))
+        assert tokenizer.decode(other) == text
+    assert len({sampler.sample(ids, random.Random(i)) for i in range(20)}) > 10
+
+
+@each_model
+def test_a_text_with_an_unknown_piece_keeps_its_pieces(model_type: str) -> None:
+    tokenizer = trained(model_type, "keep")
+    ids = tokenizer.encode("the 日本 cat").ids
+    sampler = build_sampler(SubwordSamplingConfig(), tokenizer, 1.0)
+    assert sampler.sample(ids, random.Random(1)) == ids
+
+
+def _dropout(
+    pieces: tuple[str, ...], scores: dict[str, float], rate: float
+) -> dict[tuple[str, ...], float]:
+    """The distribution of algorithm 1 by recursion over every choice of dropped merges."""
+    merges = [i for i in range(len(pieces) - 1) if pieces[i] + pieces[i + 1] in scores]
+    found: Counter[tuple[str, ...]] = Counter()
+    for dropped in itertools.product([True, False], repeat=len(merges)):
+        p = math.prod(rate if drop else 1 - rate for drop in dropped)
+        kept = [i for i, drop in zip(merges, dropped, strict=True) if not drop]
+        if not kept:
+            found[pieces] += p
+            continue
+        best = max(kept, key=lambda i: (scores[pieces[i] + pieces[i + 1]], -i))
+        joined = (*pieces[:best], pieces[best] + pieces[best + 1], *pieces[best + 2 :])
+        for end, q in _dropout(joined, scores, rate).items():
+            found[end] += p * q
+    return dict(found)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_bpe_dropout_is_algorithm_1(rate: float) -> None:
+    tokenizer = trained("bpe", "keep")
+    pieces = tokenizer.vocab.pieces[4:]
+    scores = {p: tokenizer.processor.get_score(i) for i, p in enumerate(pieces, start=4)}
+    word = _dropout(tuple("▁the"), scores, rate)
+    assert len(word) > 3
+    expected: Counter[str] = Counter()
+    for (one, p), (other, q) in itertools.product(word.items(), repeat=2):
+        expected[" ".join(one + other)] += p * q  # the draws go on from word to word
+    assert_drawn_from(counted(tokenizer, "the the", src=rate), dict(expected))
+
+
+def test_all_merges_dropped_leave_letters() -> None:
+    assert list(counted(trained("bpe", "keep"), "the cat", src=1.0)) == ["▁ t h e ▁ c a t"]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_unigram_sampling_is_the_papers_distribution(alpha: float) -> None:
+    tokenizer = trained("unigram", "keep")
+    pieces = tokenizer.vocab.pieces[4:]
+    log_probs = {p: tokenizer.processor.get_score(i) for i, p in enumerate(pieces, start=4)}
+    weights: dict[str, float] = {}
+    word = "▁other"
+    for cuts in itertools.product([False, True], repeat=len(word) - 1):
+        spaced = word[0] + "".join(" " * cut + c for cut, c in zip(cuts, word[1:], strict=True))
+        if all(piece in log_probs for piece in spaced.split()):
+            weights[spaced] = math.exp(alpha * sum(log_probs[p] for p in spaced.split()))
+    assert len(weights) > 3
+    expected = {key: weight / sum(weights.values()) for key, weight in weights.items()}
+    counts = counted(tokenizer, "other", src=1.0, alpha=alpha, n_best=512)
+    assert_drawn_from(counts, expected)
+    best = max(expected, key=lambda key: log_probs_of(key, log_probs))
+    half = {key: p / 2 + (key == best) / 2 for key, p in expected.items()}
+    assert_drawn_from(counted(tokenizer, "other", src=0.5, alpha=alpha, n_best=512), half)
+
+
+def log_probs_of(spaced: str, log_probs: dict[str, float]) -> float:
+    return sum(log_probs[piece] for piece in spaced.split())
+
+
+def test_only_the_n_best_are_drawn() -> None:
+    counts = counted(trained("unigram", "keep"), "other", src=1.0, alpha=0.0, n_best=2)
+    assert len(counts) == 2
