@@ -1,6 +1,7 @@
 """The recurrent decoder with attention, over any memory: of words, or of places in a picture."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from nmt.models.attention.base import AdditiveScore, AttentionOutput, AttentionState
 from nmt.models.base import DecoderOutput, Memory, State, StepOutput
+from nmt.models.dropout import Drop
 from nmt.models.recurrent.cells import CELLS, CellState, GRUCell
 from nmt.models.recurrent.initial_state import InitialState, LayerStates
 from nmt.models.recurrent.rnn_config import LuongConfig, RecurrentConfig
@@ -32,6 +34,13 @@ class RNNState(State):
     context_is_gates: bool = False
 
 
+class _Drops(NamedTuple):
+    """The dropout of states where the gates read them, and of each upper layer's input."""
+
+    state: Drop
+    below: list[Drop]
+
+
 class RNNDecoder(nn.Module):
     """GRUs or LSTMs that attend to a memory at every step; the methods are those of Seq2Seq.
 
@@ -42,16 +51,20 @@ class RNNDecoder(nn.Module):
                   h~_t = tanh(W_c [c_t; s_t]);  reads h~_t
 
     (arXiv 1409.0473, appendix A.2.2; arXiv 1508.04025, equation 5 and section 3.3). From the
-    second on, a layer's input is the hidden state of the layer below.
+    second on, a layer's input is the hidden state of the layer below. With residual sums it is
+    the output of that layer, and s_t in the attention and the readout is the top layer's output.
     """
 
     def __init__(self, config: RecurrentConfig, memory_size: int, vocab_size: int) -> None:
         super().__init__()
         embedding, hidden, layers = config.embedding, config.hidden, config.layers
         section, cell = config.decoder, CELLS[config.decoder.cell]
-        self.embedding = PieceEmbedding(vocab_size, embedding)
-        self.dropout = nn.Dropout(config.dropout)
-        self.layer_dropout = nn.Dropout(config.dropout_between_layers)
+        self.embedding = PieceEmbedding(vocab_size, embedding, config.tgt_word_dropout)
+        self.embedding_dropout = config.dropout_at("embedding")
+        self.layer_dropout = config.dropout_at("layer")
+        self.readout_dropout = config.dropout_at("readout")
+        self.state_dropout = config.dropout_of_states()
+        self.layer_norm, self.residual = config.layer_norm, config.residual
         self.backend: BackendName = config.backend
         self.initial = InitialState(
             section.initial_state, memory_size, hidden, layers, has_cell=section.cell == "lstm"
@@ -59,9 +72,9 @@ class RNNDecoder(nn.Module):
         self.attention = config.attention.build(hidden, memory_size, config.backend)
         self.feeds = isinstance(section, LuongConfig)
         context_size = hidden if self.feeds else memory_size
-        self.cell = cell(embedding, hidden, context_size, config.backend)
+        self.cell = cell(embedding, hidden, context_size, config.backend, config.layer_norm)
         self.upper = nn.ModuleList(
-            cell(hidden, hidden, backend=config.backend) for _ in range(layers - 1)
+            cell(hidden, hidden, None, config.backend, config.layer_norm) for _ in range(layers - 1)
         )
         if self.feeds:
             self.W_c = nn.Linear(memory_size + hidden, hidden, bias=False)
@@ -87,7 +100,8 @@ class RNNDecoder(nn.Module):
         annotations: one product for each annotation is then less work than one for each step.
         """
         state = self.init_state(memory)
-        sums = not self.feeds and not self.readout.reads_context and self.attention.sums_annotations
+        is_linear = not self.feeds and not self.layer_norm
+        sums = is_linear and not self.readout.reads_context and self.attention.sums_annotations
         values = state.attention.values
         values = self._context_gates(values) if sums else values.contiguous()
         attention = replace(state.attention, values=values)
@@ -95,8 +109,9 @@ class RNNDecoder(nn.Module):
 
     def step(self, last_ids: Int[Tensor, " B"], state: RNNState) -> StepOutput:
         """Advance by one piece, given the piece before it."""
-        embedded = self.dropout(self.embedding(last_ids))
-        top, attended, state = self._advance(self.cell.input_gates(embedded), state)
+        embedded = self.embedding_dropout(self.embedding(last_ids))
+        gates = self.cell.input_gates(embedded)
+        top, attended, state = self._advance(gates, state, self._drops(state))
         features = self._features(top, embedded, attended.context.squeeze(1))
         return StepOutput(features, self.output, attended.weights.squeeze(1), state)
 
@@ -106,7 +121,8 @@ class RNNDecoder(nn.Module):
         """All T steps; what does not depend on the state is done for all of them at once."""
         own = operations(self.backend, state.hidden)
         is_one_gru = isinstance(self.cell, GRUCell) and not self.feeds and len(self.upper) == 0
-        score = self.attention.as_additive() if is_one_gru else None
+        is_plain = not self.layer_norm and not (self.training and self.state_dropout.p > 0)
+        score = self.attention.as_additive() if is_one_gru and is_plain else None
         if score is None or not own.serves_attentional_gru:
             return self._loop(tgt_in, state, with_weights)
         return self._fused(own, score, tgt_in, state, with_weights)
@@ -120,7 +136,7 @@ class RNNDecoder(nn.Module):
         with_weights: bool,
     ) -> DecoderOutput:
         """All steps as one operation."""
-        embedded = self.dropout(self.embedding(tgt_in.t()))
+        embedded = self.embedding_dropout(self.embedding(tgt_in.t()), 0)
         cell, memory = self.cell, state.attention.apart()
         assert cell.context_gates is not None
         hidden, contexts, weights = own.attentional_gru(
@@ -135,7 +151,7 @@ class RNNDecoder(nn.Module):
             score.query_weight,
             score.score_vector,
         )
-        features = self._features(hidden, embedded, contexts).transpose(0, 1)
+        features = self._features(hidden, embedded, contexts, 0).transpose(0, 1)
         heads = weights.transpose(0, 1).unsqueeze(1)
         attended = AttentionOutput(contexts.transpose(0, 1), heads, memory, choice=None)
         auxiliary_loss = self.attention.auxiliary_loss([attended])
@@ -147,15 +163,16 @@ class RNNDecoder(nn.Module):
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool
     ) -> DecoderOutput:
         """One step after another."""
-        embedded = self.dropout(self.embedding(tgt_in))
+        embedded = self.embedding_dropout(self.embedding(tgt_in), 1)
         tops: list[Tensor] = []
         outputs: list[AttentionOutput] = []
+        drops = self._drops(state)
         for gates in self.cell.input_gates(embedded).unbind(dim=1):
-            top, attended, state = self._advance(gates, state)
+            top, attended, state = self._advance(gates, state, drops)
             tops.append(top)
             outputs.append(attended)
         contexts = torch.cat([attended.context for attended in outputs], dim=1)
-        features = self._features(torch.stack(tops, dim=1), embedded, contexts)
+        features = self._features(torch.stack(tops, dim=1), embedded, contexts, 1)
         auxiliary_loss = self.attention.auxiliary_loss(outputs)
         if not with_weights:
             return DecoderOutput(features, self.output, auxiliary_loss=auxiliary_loss)
@@ -163,20 +180,31 @@ class RNNDecoder(nn.Module):
         weights = torch.cat([attended.weights for attended in outputs], dim=1)
         return DecoderOutput(features, self.output, weights, heads, auxiliary_loss)
 
+    def _drops(self, state: RNNState) -> _Drops:
+        """The dropout of the steps after `state`."""
+        first = state.hidden[:, 0]
+        below = [self.layer_dropout.over_steps(first) for _ in self.upper]
+        return _Drops(self.state_dropout.over_steps(state.hidden), below)
+
+    def _top(self, hidden: Float[Tensor, "B L H"]) -> Float[Tensor, "B H"]:
+        """The output of the top layer: with residual sums that of all layers' hidden states."""
+        return hidden.sum(dim=1) if self.residual else hidden[:, -1]
+
     def _advance(
-        self, input_gates: Float[Tensor, "B G"], state: RNNState
+        self, input_gates: Float[Tensor, "B G"], state: RNNState, drops: _Drops
     ) -> tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]:
         """One step: what the readout reads, the attention's output, and the state after it."""
         if state.feed is None:  # Bahdanau
-            attended: AttentionOutput = self.attention(state.hidden[:, -1:], state.attention)
+            query = self._top(state.hidden).unsqueeze(1)
+            attended: AttentionOutput = self.attention(query, state.attention)
             context = attended.context.squeeze(1)
             gates = context if state.context_is_gates else self._context_gates(context)
-            hidden, cell = self._layers(input_gates + gates, state)
+            hidden, cell = self._layers(input_gates + gates, state, drops)
             after = RNNState(hidden, cell, attended.state, None, state.context_is_gates)
-            return hidden[:, -1], attended, after
-        hidden, cell = self._layers(input_gates + self._context_gates(state.feed), state)
-        attended = self.attention(hidden[:, -1:], state.attention)
-        both = torch.cat([attended.context.squeeze(1), hidden[:, -1]], dim=-1)
+            return self._top(hidden), attended, after
+        hidden, cell = self._layers(input_gates + self._context_gates(state.feed), state, drops)
+        attended = self.attention(self._top(hidden).unsqueeze(1), state.attention)
+        both = torch.cat([attended.context.squeeze(1), self._top(hidden)], dim=-1)
         feed = torch.tanh(self.W_c(both))
         return feed, attended, RNNState(hidden, cell, attended.state, feed)
 
@@ -186,14 +214,16 @@ class RNNDecoder(nn.Module):
         gates: Tensor = self.cell.context_gates(context)
         return gates
 
-    def _layers(self, gates: Float[Tensor, "B G"], state: RNNState) -> LayerStates:
+    def _layers(self, gates: Float[Tensor, "B G"], state: RNNState, drops: _Drops) -> LayerStates:
         """The next states of every layer; `gates` are the first one's, from its input alone."""
         states: list[CellState] = []
+        read = drops.state(state.hidden)
         for i, layer in enumerate([self.cell, *self.upper]):
             if i > 0:
-                gates = layer.input_gates(self.layer_dropout(states[-1][0]))
+                below = states[-1][0] if i == 1 or not self.residual else below + states[-1][0]
+                gates = layer.input_gates(drops.below[i - 1](below))
             cell = None if state.cell is None else state.cell[:, i]
-            states.append(layer(gates, (state.hidden[:, i], cell)))
+            states.append(layer(gates, (state.hidden[:, i], cell), read[:, i]))
         hidden, cells = zip(*states, strict=True)
         cell = None if state.cell is None else torch.stack(cells, dim=1)
         return torch.stack(hidden, dim=1), cell
@@ -203,7 +233,8 @@ class RNNDecoder(nn.Module):
         hidden: Float[Tensor, "*L H"],
         embedded: Float[Tensor, "*L D"],
         context: Float[Tensor, "*L M"],
+        steps_dim: int | None = None,
     ) -> Float[Tensor, "*L R"]:
-        """The input of the vocabulary layer, for one step or for all."""
-        features: Tensor = self.dropout(self.readout(hidden, embedded, context))
+        """The input of the vocabulary layer, for one step or for all, along `steps_dim`."""
+        features: Tensor = self.readout_dropout(self.readout(hidden, embedded, context), steps_dim)
         return features
