@@ -109,8 +109,8 @@ def _read_layer(
         x, lengths, [partial(_states_of, each, options) for each in layer]
     )
     n_states = 1 + CELLS[layer[0].kind].has_cell_state
-    by_state = states.unflatten(2, (len(layer), n_states, -1))
-    last = final.unflatten(1, (len(layer), n_states, -1))
+    by_state = states.reshape(*states.shape[:2], len(layer), n_states, -1)
+    last = final.view(len(final), len(layer), n_states, -1)
     return by_state[:, :, :, 0].flatten(2), [part.flatten(1) for part in last.unbind(2)]
 
 
@@ -119,7 +119,8 @@ def _states_of(
 ) -> Float[Tensor, "N X"]:
     """The states after each step, an LSTM's cell state beside them; see ops.directions.Reader."""
     cell = CELLS[direction.kind]
-    gates = direction.input_gates(x).unflatten(0, (n_steps, -1))
+    gates = direction.input_gates(x)
+    gates = gates.view(n_steps, -1, gates.shape[1])
     zeros = gates.new_zeros(gates.shape[1], gates.shape[2] // cell.n_gates)
     drop = None if options is None else options.state_dropout.over_steps(zeros)
     state: CellState = (zeros, zeros if cell.has_cell_state else None)

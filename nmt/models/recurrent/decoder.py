@@ -218,15 +218,17 @@ class RNNDecoder(nn.Module):
         """The next states of every layer; `gates` are the first one's, from its input alone."""
         states: list[CellState] = []
         read = drops.state(state.hidden)
+        below: Tensor | None = None
         for i, layer in enumerate([self.cell, *self.upper]):
             if i > 0:
-                below = states[-1][0] if i == 1 or not self.residual else below + states[-1][0]
+                hidden = states[-1][0]
+                below = below + hidden if self.residual and below is not None else hidden
                 gates = layer.input_gates(drops.below[i - 1](below))
             cell = None if state.cell is None else state.cell[:, i]
             states.append(layer(gates, (state.hidden[:, i], cell), read[:, i]))
-        hidden, cells = zip(*states, strict=True)
+        hiddens, cells = zip(*states, strict=True)
         cell = None if state.cell is None else torch.stack(cells, dim=1)
-        return torch.stack(hidden, dim=1), cell
+        return torch.stack(hiddens, dim=1), cell
 
     def _features(
         self,
