@@ -9,6 +9,7 @@ import abc
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -47,6 +48,14 @@ class Memory(BatchFirst):
     keep: Bool[Tensor, "B S"]
     final: Float[Tensor, "B L M"]
     final_cell: Float[Tensor, "B L M"] | None = None
+
+
+def mean_annotation(
+    values: Float[Tensor, "B S M"], keep: Bool[Tensor, "B S"]
+) -> Float[Tensor, "B 1 M"]:
+    """The mean of each sentence's annotations, padding not counted; 0 where there are none."""
+    shares = keep / keep.sum(dim=1, keepdim=True).clamp(min=1)
+    return torch.bmm(shares.unsqueeze(1).to(values.dtype), values)
 
 
 @dataclass(frozen=True)

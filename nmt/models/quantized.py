@@ -6,18 +6,17 @@ inputs at each call. Embeddings and the arithmetic of attention stay in fp32.
 
 import copy
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import torch
-from jaxtyping import Float, Int, Int32
+from jaxtyping import Float, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq
-from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, LSTMCell
-from nmt.models.recurrent.encoder import EncoderStates, PaddedLayers
+from nmt.models.recurrent.cell_layers import CellLayers
+from nmt.models.recurrent.cells import CELLS, Cell, CellKind
+from nmt.models.recurrent.encoder import PaddedLayers
 from nmt.models.vocabulary import VocabLinear, Vocabulary
 from nmt.ops.backend import BackendName, operations
-from nmt.ops.directions import in_directions
 
 _MIN_OUTPUTS = 64
 """With fewer outputs, quantizing a layer's input costs more than the product saves."""
@@ -111,44 +110,13 @@ def int8_cell(kind: CellKind, weights: Sequence[Tensor], backend: BackendName = 
     return cell
 
 
-def _states_of(cell: Cell, n_steps: int, x: Float[Tensor, "N I"]) -> Float[Tensor, "N X"]:
-    """The states after each step, an LSTM's cell state beside them; see ops.directions.Reader."""
-    gates = cell.input_gates(x).unflatten(0, (n_steps, -1))
-    zeros = gates.new_zeros(gates.shape[1], gates.shape[2] // cell.n_gates)
-    state: CellState = (zeros, zeros if isinstance(cell, LSTMCell) else None)
-    states = []
-    for x_gates in gates:
-        state = cell(x_gates, state)
-        states.append(torch.cat([part for part in state if part is not None], dim=1))
-    return torch.cat(states)
-
-
-class Int8Layers(nn.Module):
-    """PaddedLayers in int8."""
-
-    def __init__(self, exact: PaddedLayers) -> None:
-        super().__init__()
-        self.kind: CellKind = exact.kind
-        self.layers = nn.ModuleList(
-            nn.ModuleList(
-                int8_cell(self.kind, weights, exact.backend)
-                for weights in exact.weights_by_direction(i)
-            )
-            for i in range(exact.num_layers)
-        )
-
-    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
-        """See PaddedLayers.read."""
-        finals = []
-        for layer in self.layers:
-            assert isinstance(layer, nn.ModuleList)
-            cells = [cell for cell in layer if isinstance(cell, Cell)]
-            parts = (len(cells), 1 if self.kind == "gru" else 2, -1)
-            states, final = in_directions(x, lengths, [partial(_states_of, c) for c in cells])
-            x = states.reshape(*states.shape[:2], *parts)[:, :, :, 0].flatten(2)
-            finals.append(final.view(len(final), *parts).transpose(1, 2).flatten(2))
-        hidden, *cell_states = torch.stack(finals, dim=1).unbind(2)
-        return EncoderStates(x, hidden, cell_states[0] if cell_states else None)
+def int8_layers(exact: PaddedLayers) -> CellLayers:
+    """The layers of an encoder in int8."""
+    layers = (
+        [int8_cell(exact.kind, weights, exact.backend) for weights in exact.weights_by_direction(i)]
+        for i in range(exact.num_layers)
+    )
+    return CellLayers(exact.kind, layers, exact.options, exact.backend)
 
 
 def in_int8(model: Seq2Seq) -> Seq2Seq:
@@ -161,7 +129,7 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
             if isinstance(layer, VocabLinear):
                 setattr(module, name, Int8Vocabulary(layer))
             elif isinstance(layer, PaddedLayers):
-                setattr(module, name, Int8Layers(layer))
+                setattr(module, name, int8_layers(layer))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
                 setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))
     return copied

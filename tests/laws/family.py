@@ -101,6 +101,16 @@ def is_placed(name: str) -> bool:
 
 
 _SMALL = {"kind": "rnn", "embedding": 5, "hidden": 7, "dropout": 0.0}
+_DROPOUTS = {
+    "embedding_dropout": 0.3,
+    "annotation_dropout": 0.1,
+    "state_dropout": 0.2,
+    "readout_dropout": 0.2,
+    "variational_dropout": True,
+    "src_word_dropout": 0.2,
+    "tgt_word_dropout": 0.3,
+}
+"""All of them; the laws hold in evaluation, and every parameter learns in training."""
 _LSTM = {"kind": "bahdanau", "cell": "lstm"}
 _CONDITIONAL = {"kind": "conditional"}
 _SMALL_TRANSFORMER = {
@@ -240,7 +250,43 @@ MODELS = {
         "decoder": _LSTM,
         "attention": {"kind": "multi_head", "heads": 7},
     },
+    "rnn-dropouts": {**_SMALL, **_DROPOUTS},
+    "rnn-dropouts-two-layers-residual": {
+        **_SMALL,
+        **_DROPOUTS,
+        "layers": 2,
+        "residual": True,
+        "decoder": {"kind": "luong", "initial_state": "mean"},
+    },
+    "rnn-residual-three-layers": {**_SMALL, "layers": 3, "residual": True},
+    "rnn-layer-norm-mean": {
+        **_SMALL,
+        "layer_norm": True,
+        "decoder": {"kind": "bahdanau", "initial_state": "mean"},
+    },
+    "rnn-layer-norm-residual-two-layers": {
+        **_SMALL,
+        "layers": 2,
+        "layer_norm": True,
+        "residual": True,
+        "decoder": {"kind": "luong"},
+    },
+    "lstm-dropouts": {**_SMALL, **_DROPOUTS, "encoder": {"cell": "lstm"}, "decoder": _LSTM},
+    "lstm-layer-norm-residual-mean": {
+        **_SMALL,
+        **_DROPOUTS,
+        "layers": 2,
+        "layer_norm": True,
+        "residual": True,
+        "encoder": {"cell": "lstm"},
+        "decoder": {**_LSTM, "initial_state": "mean"},
+    },
     "transformer": {**_SMALL_TRANSFORMER},
+    "transformer-word-dropout": {
+        **_SMALL_TRANSFORMER,
+        "src_word_dropout": 0.2,
+        "tgt_word_dropout": 0.3,
+    },
     "transformer-one-layer-all-maps": {
         **_SMALL_TRANSFORMER,
         "layers": 1,

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from nmt.models.catalog import build_model
-from nmt.models.quantized import Int8Layers, Int8Linear, Int8Vocabulary, in_int8, int8_cell
+from nmt.models.quantized import Int8Linear, Int8Vocabulary, in_int8, int8_cell, int8_layers
+from nmt.models.recurrent.cell_layers import CellLayers
 from nmt.models.recurrent.cells import CELLS, CellKind
 from nmt.models.recurrent.encoder import PaddedGRU, PaddedLSTM
 from nmt.models.recurrent.rnn import RNNConfig
@@ -109,7 +110,7 @@ def test_layers_are_near_the_exact_ones_and_read_each_sentence_alone(
     torch.manual_seed(0)
     sizes = (41, 64, 2, 0.0, bidirectional, "fused")
     exact = (PaddedGRU if kind == "gru" else PaddedLSTM)(*sizes).eval()
-    layers = Int8Layers(exact)
+    layers = int8_layers(exact)
     x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
     values, *finals = layers.read(x, lengths)
     assert (finals[1] is None) == (kind == "gru")
@@ -147,7 +148,7 @@ def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) ->
     kinds = {type(module) for module in rounded.modules()}
     assert {Int8Linear, Int8Vocabulary} <= kinds
     assert kinds.isdisjoint({nn.GRU, PaddedGRU, nn.LSTM, PaddedLSTM})
-    assert (Int8Layers in kinds) == isinstance(CONFIGS[name], RNNConfig)
+    assert (CellLayers in kinds) == isinstance(CONFIGS[name], RNNConfig)
     if name in ("rnn-concat", "lstm"):
         upper = rounded.decoder.upper
         assert all(isinstance(cell.hidden_gates, Int8Linear) for cell in upper)

@@ -60,10 +60,22 @@ def test_the_same_corpus_may_lie_elsewhere(corpus: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"dropout": 0.3, "gate": True, "doubly_stochastic": 0.5}, {"weights": {"kind": "hard"}}],
+    [
+        {
+            "attention": {
+                "kind": "additive",
+                "dropout": 0.3,
+                "gate": True,
+                "doubly_stochastic": 0.5,
+            }
+        },
+        {"attention": {"kind": "additive", "weights": {"kind": "hard"}}},
+        {"state_dropout": 0.2, "variational_dropout": True, "src_word_dropout": 0.3},
+        {"tgt_word_dropout": 0.3, "layer_norm": True, "readout_dropout": 0.4},
+    ],
 )
-def test_what_attention_draws_goes_on_bit_for_bit(corpus: Path, options: dict[str, Any]) -> None:
-    model = {"embedding": 8, "hidden": 8, "attention": {"kind": "additive", **options}}
+def test_what_a_model_draws_goes_on_bit_for_bit(corpus: Path, options: dict[str, Any]) -> None:
+    model = {"embedding": 8, "hidden": 8, **options}
     _train(corpus, stop_after=3, model=model)
     _train(corpus, model=model)
     (corpus / "run").rename(corpus / "resumed")

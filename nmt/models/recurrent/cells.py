@@ -1,7 +1,7 @@
 """GRU and LSTM cells of the decoder: one step, from the pre-activations of the gates."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -19,7 +19,9 @@ CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 
 
 def lstm_cell(
-    gates: Float[Tensor, "B G"], cell: Float[Tensor, "B H"]
+    gates: Float[Tensor, "B G"],
+    cell: Float[Tensor, "B H"],
+    normalise: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]:
     """The next hidden and cell state of an LSTM, from the pre-activations a of its gates.
 
@@ -27,12 +29,45 @@ def lstm_cell(
     section 2, without its peepholes):
 
         i = sigmoid(a_i);  f = sigmoid(a_f);  g = tanh(a_g);  o = sigmoid(a_o)
-        c' = f c + i g;  h' = o tanh(c')
+        c' = f c + i g;  h' = o tanh(c'), or o tanh(normalise(c'))
     """
     input_gate, forget_gate, new, output_gate = gates.chunk(4, dim=-1)
     kept = torch.sigmoid(forget_gate) * cell.to(gates.dtype)  # under autocast they differ
     after = torch.addcmul(kept, torch.sigmoid(input_gate), torch.tanh(new))
-    return torch.sigmoid(output_gate) * torch.tanh(after), after
+    read = after if normalise is None else normalise(after)
+    return torch.sigmoid(output_gate) * torch.tanh(read), after
+
+
+class NormalisedGates(nn.Module):
+    """LN(W x) for each block of gates: one part of their pre-activations, with layer normalisation.
+
+    LN(a) = gain (a - mean) / std + bias over the units of a block (arXiv 1607.06450, section 3.1).
+    W x itself has no bias, because the mean takes it away.
+    """
+
+    def __init__(self, input_size: int, blocks: Sequence[int], backend: BackendName) -> None:
+        super().__init__()
+        self.linear = Linear(input_size, sum(blocks), bias=False, backend=backend)
+        self.blocks = tuple(blocks)
+        self.gain = nn.Parameter(torch.ones(sum(blocks)))
+        self.bias = nn.Parameter(torch.zeros(sum(blocks)))
+
+    @property
+    def weight(self) -> Float[Tensor, "G I"]:
+        """W."""
+        weight: Tensor = self.linear.weight
+        return weight
+
+    def reset_parameters(self) -> None:
+        """Set gains to 1 and biases to 0."""
+        nn.init.ones_(self.gain)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L G"]:
+        """See the class."""
+        blocks = self.linear(x).split(self.blocks, dim=-1)
+        normal = [nn.functional.layer_norm(block, block.shape[-1:]) for block in blocks]
+        return torch.addcmul(self.bias, self.gain, torch.cat(normal, dim=-1))
 
 
 class Cell(nn.Module, abc.ABC):
@@ -40,10 +75,14 @@ class Cell(nn.Module, abc.ABC):
 
     The input's weights are two modules: `input_gates` can be applied to all steps at once,
     `context_gates` only at each step. The gates' pre-activations are the sum of both and of
-    `hidden_gates`.
+    `hidden_gates`. With `layer_norm` each of the three is normalised by itself, and an LSTM's cell
+    state where the output gate reads it (arXiv 1607.06450, supplementary material).
     """
 
     n_gates: int
+    together: int
+    """The number of gates, from the first on, that layer normalisation takes together."""
+    has_cell_state = False
     forget_gate: int | None = None
     """The place of a forget gate among the gates, if there is one."""
 
@@ -53,21 +92,49 @@ class Cell(nn.Module, abc.ABC):
         hidden_size: int,
         context_size: int | None = None,
         backend: BackendName = "auto",
+        layer_norm: bool = False,
         input_bias: bool = True,
     ) -> None:
         super().__init__()
-        size = self.n_gates * hidden_size
-        self.input_gates = Linear(input_size, size, input_bias, backend)
-        self.context_gates = (
-            None
-            if context_size is None
-            else Linear(context_size, size, bias=False, backend=backend)
-        )
-        self.hidden_gates = Linear(hidden_size, size, backend=backend)
+        rest = self.n_gates - self.together
+        blocks = [self.together * hidden_size, *[hidden_size] * rest]
 
+        def gates(size: int, bias: bool = True) -> Linear | NormalisedGates:
+            if layer_norm:
+                return NormalisedGates(size, blocks, backend)
+            return Linear(size, sum(blocks), bias, backend)
+
+        self.input_gates = gates(input_size, input_bias)
+        self.context_gates = None if context_size is None else gates(context_size, bias=False)
+        self.hidden_gates = gates(hidden_size)
+        self.cell_norm = nn.LayerNorm(hidden_size) if layer_norm and self.has_cell_state else None
+
+    @staticmethod
     @abc.abstractmethod
-    def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
-        """The state after `state`; `gates` are the pre-activations from x and the context."""
+    def next_state(
+        gates: Float[Tensor, "B G"],
+        own: Float[Tensor, "B G"],
+        state: CellState,
+        normalise: Callable[[Tensor], Tensor] | None = None,
+    ) -> CellState:
+        """The state after `state`, from the pre-activations from the input and from the state.
+
+        `normalise` is applied to an LSTM's cell state where the output gate reads it.
+        """
+
+    def forward(
+        self,
+        gates: Float[Tensor, "B G"],
+        state: CellState,
+        read: Float[Tensor, "B H"] | None = None,
+    ) -> CellState:
+        """The state after `state`; `gates` are the pre-activations from x and the context.
+
+        `read` is what `hidden_gates` reads, such as the hidden state after dropout; None: that
+        state as it is.
+        """
+        own = self.hidden_gates(state[0] if read is None else read)
+        return self.next_state(gates, own, state, self.cell_norm)
 
     def reset_parameters(self) -> None:
         """See `reset_gates`; an LSTM's forget gate as in `reset_gate_biases`."""
@@ -75,32 +142,45 @@ class Cell(nn.Module, abc.ABC):
         if self.context_gates is not None:
             reset_gates(self.n_gates, self.context_gates.weight, nn.init.xavier_uniform_)
         reset_gates(self.n_gates, self.hidden_gates.weight, nn.init.orthogonal_)
-        parameters = [*self.input_gates.parameters(), *self.hidden_gates.parameters()]
-        reset_gate_biases(type(self), *(each for each in parameters if each.dim() == 1))
+        biases = (self.input_gates.bias, self.hidden_gates.bias)
+        reset_gate_biases(type(self), *(bias for bias in biases if bias is not None))
 
 
 class GRUCell(Cell):
     """torch.nn.GRUCell; see ops.reference.gru_cell."""
 
     n_gates = 3
+    together = 2
 
-    def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
+    @staticmethod
+    def next_state(
+        gates: Float[Tensor, "B G"],
+        own: Float[Tensor, "B G"],
+        state: CellState,
+        normalise: Callable[[Tensor], Tensor] | None = None,
+    ) -> CellState:
         """See Cell."""
-        hidden, _ = state
-        return gru_cell(gates, self.hidden_gates(hidden), hidden), None
+        return gru_cell(gates, own, state[0]), None
 
 
 class LSTMCell(Cell):
     """torch.nn.LSTMCell; see `lstm_cell`."""
 
     n_gates = 4
+    together = 4
     forget_gate = 1
+    has_cell_state = True
 
-    def forward(self, gates: Float[Tensor, "B G"], state: CellState) -> CellState:
+    @staticmethod
+    def next_state(
+        gates: Float[Tensor, "B G"],
+        own: Float[Tensor, "B G"],
+        state: CellState,
+        normalise: Callable[[Tensor], Tensor] | None = None,
+    ) -> CellState:
         """See Cell."""
-        hidden, cell = state
-        assert cell is not None
-        return lstm_cell(gates + self.hidden_gates(hidden), cell)
+        assert state[1] is not None
+        return lstm_cell(gates + own, state[1], normalise)
 
 
 CELLS: dict[CellKind, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell}

@@ -1,30 +1,22 @@
 """The recurrent encoder: layers of GRUs or LSTMs over padded sentences."""
 
-from typing import NamedTuple
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.models.base import Memory
+from nmt.models.recurrent.cell_layers import (
+    CellLayers,
+    EncoderStates,
+    LayerOptions,
+    direction_of,
+    read_layers,
+)
 from nmt.models.recurrent.cells import CELLS, CellKind, reset_gate_biases, reset_gates
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
-
-
-class EncoderStates(NamedTuple):
-    """The top layer's hidden states, 0 at padding, and the last states of every layer.
-
-    Both directions stand side by side, forward first, M = 2 H; a layer's last states are those
-    after its last word, which is the sentence's first for the backward direction. `final_cell`
-    are the cell states of LSTMs, None for GRUs.
-    """
-
-    values: Float[Tensor, "B S M"]
-    final: Float[Tensor, "B L M"]
-    final_cell: Float[Tensor, "B L M"] | None
 
 
 class PaddedLayers(nn.RNNBase):
@@ -32,12 +24,12 @@ class PaddedLayers(nn.RNNBase):
 
     Where `backend` serves it, each direction of a GRU layer is one operation
     (Operations.gru_layer), with the same numbers up to rounding. Elsewhere torch's own layers
-    run, cuDNN's on a GPU.
+    run, cuDNN's on a GPU. With `options` layers run one after another (cell_layers.py).
     """
 
     kind: CellKind
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - torch's own, and what they lack
         self,
         input_size: int,
         hidden_size: int,
@@ -45,6 +37,7 @@ class PaddedLayers(nn.RNNBase):
         dropout: float,
         bidirectional: bool,
         backend: BackendName = "auto",
+        options: LayerOptions | None = None,
     ) -> None:
         nn.RNNBase.__init__(
             self,
@@ -57,9 +50,16 @@ class PaddedLayers(nn.RNNBase):
             bidirectional=bidirectional,
         )
         self.backend: BackendName = backend
+        self.options = options
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
         """The states of sentences of these lengths, all at least 1."""
+        if self.options is not None:
+            layers = [
+                [direction_of(self.kind, own, self.backend) for own in self.weights_by_direction(i)]
+                for i in range(self.num_layers)
+            ]
+            return read_layers(layers, x, lengths, self.options, self.backend)
         own = operations(self.backend, x)
         if self.kind == "gru" and own.serves_gru_layer:
             finals = []
@@ -118,24 +118,43 @@ class PaddedLSTM(PaddedLayers, nn.LSTM):
 LAYERS: dict[CellKind, type[PaddedLayers]] = {"gru": PaddedGRU, "lstm": PaddedLSTM}
 
 
+def _layers(config: EncoderConfig, shared: RecurrentConfig) -> PaddedLayers | CellLayers:
+    """The layers of an encoder: those of cells where they are normalised."""
+    hidden = config.hidden or shared.hidden
+    options = LayerOptions(shared)
+    if not shared.layer_norm:
+        return LAYERS[config.cell](
+            shared.embedding,
+            hidden,
+            shared.layers,
+            options.dropout.p,
+            config.bidirectional,
+            shared.backend,
+            None if options.are_torchs(shared.layers) else options,
+        )
+    directions = 2 if config.bidirectional else 1
+    cell = CELLS[config.cell]
+    sizes = [shared.embedding, *[directions * hidden] * (shared.layers - 1)]
+    cells = (
+        [cell(size, hidden, None, shared.backend, layer_norm=True) for _ in range(directions)]
+        for size in sizes
+    )
+    return CellLayers(config.cell, cells, options, shared.backend)
+
+
 class RNNEncoder(nn.Module):
     """Embeds and reads the source."""
 
     def __init__(self, config: EncoderConfig, shared: RecurrentConfig, vocab_size: int) -> None:
         super().__init__()
-        self.embedding = PieceEmbedding(vocab_size, shared.embedding)
-        self.dropout = nn.Dropout(shared.dropout)
-        self.rnn = LAYERS[config.cell](
-            shared.embedding,
-            config.hidden or shared.hidden,
-            shared.layers,
-            shared.dropout_between_layers,
-            config.bidirectional,
-            shared.backend,
-        )
+        self.embedding = PieceEmbedding(vocab_size, shared.embedding, shared.src_word_dropout)
+        self.embedding_dropout = shared.dropout_at("embedding")
+        self.annotation_dropout = shared.dropout_at("annotation")
+        self.rnn = _layers(config, shared)
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         """The top layer's states as annotations, and the last states; see EncoderStates."""
-        embedded = self.dropout(self.embedding(src_ids))
+        embedded = self.embedding_dropout(self.embedding(src_ids), 1)
         states = self.rnn.read(embedded, src_keep.sum(dim=1))
-        return Memory(self.dropout(states.values), src_keep, states.final, states.final_cell)
+        values = self.annotation_dropout(states.values, 1)
+        return Memory(values, src_keep, states.final, states.final_cell)

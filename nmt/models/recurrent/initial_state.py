@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nmt.models.base import Memory
+from nmt.models.base import Memory, mean_annotation
 
-InitialStateKind = Literal["tanh", "tanh_backward", "copy", "learned"]
+InitialStateKind = Literal["tanh", "tanh_backward", "mean", "copy", "learned"]
 
 LayerStates = tuple[Float[Tensor, "B L H"], Float[Tensor, "B L H"] | None]
 """The hidden states of L layers, and their cell states where they are LSTMs."""
@@ -19,6 +19,7 @@ class InitialState(nn.Module):
 
     tanh            h_0 = tanh(W_s final + b_s) (arXiv 1409.0473, appendix A.2.2)
     tanh_backward   the same over the backward half of `final`, as in the paper
+    mean            the same over the mean of the annotations (arXiv 1703.04357)
     copy            h_0 = final (arXiv 1409.3215)
     learned         h_0 is a parameter, the same for every sentence
 
@@ -32,9 +33,10 @@ class InitialState(nn.Module):
     ) -> None:
         super().__init__()
         self.kind = kind
+        self.layers = layers
         self.has_cell = has_cell
         inputs = memory_size // (2 if kind == "tanh_backward" else 1)
-        if kind in ("tanh", "tanh_backward"):
+        if kind in ("tanh", "tanh_backward", "mean"):
             self.W_s = _per_layer(inputs, hidden, layers)
             if has_cell:
                 self.W_c = _per_layer(inputs, hidden, layers)
@@ -58,6 +60,8 @@ class InitialState(nn.Module):
             return self.hidden.expand(shape), self.cell.expand(shape) if self.has_cell else None
         if self.kind == "tanh_backward":
             final = final.chunk(2, dim=-1)[1]
+        elif self.kind == "mean":
+            final = mean_annotation(memory.values, memory.keep).expand(-1, self.layers, -1)
         return _tanh(self.W_s, final), _tanh(self.W_c, final) if self.has_cell else None
 
 

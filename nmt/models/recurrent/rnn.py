@@ -53,6 +53,8 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
             "'copy' for a decoder of cell 'lstm' needs an encoder of the same cell: got "
             f"'{config.encoder.cell}', which has no cell state to copy",
         )
+    if config.residual and config.layers == 1:
+        yield "residual", "got true with layers 1, allowed: at least 2 layers"
     width = decoder.readout.width(config.hidden)
     if config.tie_embeddings != "none" and width != config.embedding:
         yield (

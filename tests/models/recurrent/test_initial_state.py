@@ -17,7 +17,7 @@ def _memory(size: int = M) -> Memory:
 
 
 @pytest.mark.parametrize("has_cell", [True, False])
-@pytest.mark.parametrize("kind", ["tanh", "tanh_backward", "learned"])
+@pytest.mark.parametrize("kind", ["tanh", "tanh_backward", "mean", "learned"])
 def test_states_have_their_sizes_and_parameters_of_their_own(kind: str, has_cell: bool) -> None:
     initial = InitialState(kind, M, H, L, has_cell)
     initial.reset_parameters()
@@ -45,3 +45,13 @@ def test_the_backward_state_alone_is_read() -> None:
     other = Memory(memory.values, memory.keep, forward_changed)
     for own, same in zip(initial(memory), initial(other), strict=True):
         assert torch.equal(own, same)
+
+
+def test_the_mean_counts_no_padding() -> None:
+    memory, initial = _memory(), InitialState("mean", M, H, L, has_cell=True)
+    keep = torch.tensor([[True] * n + [False] * (S - n) for n in (5, 2, 1)])
+    found = initial(Memory(memory.values, keep, memory.final))
+    means = torch.stack([memory.values[i, :n].mean(dim=0) for i, n in enumerate((5, 2, 1))])
+    for i in range(L):
+        torch.testing.assert_close(found[0][:, i], torch.tanh(initial.W_s[i](means)))
+        torch.testing.assert_close(found[1][:, i], torch.tanh(initial.W_c[i](means)))

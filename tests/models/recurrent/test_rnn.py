@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from nmt.config import load_config
 from nmt.models.base import Memory
 from nmt.models.catalog import build_model
+from nmt.models.quantized import in_int8
 from nmt.models.recurrent.cells import CELLS, CellKind
 from nmt.models.recurrent.decoder import RNNState
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
@@ -116,6 +117,72 @@ def test_layer_dropout_acts_between_layers_alone(layers: int) -> None:
     assert torch.equal(*steps) == (layers == 1)
 
 
+PLACES = {
+    "embedding_dropout": (True, True),
+    "annotation_dropout": (True, False),
+    "readout_dropout": (False, True),
+    "state_dropout": (True, True),
+    "src_word_dropout": (True, False),
+    "tgt_word_dropout": (False, True),
+}
+"""Whether each acts on the annotations of a sentence, and on a step of the decoder."""
+
+
+@pytest.mark.parametrize("backend", ["reference", "fused"])
+@pytest.mark.parametrize("key", PLACES)
+def test_a_dropout_acts_at_its_place_alone(key: str, backend: str) -> None:
+    model = _model(dropout=0.0, backend=backend, **{key: 0.6}).train()
+    src, tgt_in = torch.randint(4, 29, (2, 5)), torch.randint(4, 31, (2, 3))
+    memory, other = (model.encode(src, torch.ones(2, 5, dtype=torch.bool)) for _ in range(2))
+    state = model.init_state(memory)
+    outputs = [model.teacher_forced(tgt_in, state).features for _ in range(2)]
+    changes = not torch.equal(memory.values, other.values), not torch.equal(*outputs)
+    assert changes == PLACES[key]
+    model.eval()
+    again = [model.teacher_forced(tgt_in, state).features for _ in range(2)]
+    assert torch.equal(*again)
+
+
+@pytest.mark.parametrize("backend", ["reference", "fused", "native"])
+def test_variational_masks_stay_over_the_steps_whatever_computes(backend: str) -> None:
+    model = _model(backend=backend, dropout=0.5, variational_dropout=True, hidden=64).train()
+    src, tgt_in = torch.randint(4, 29, (3, 5)), torch.randint(4, 31, (3, 7))
+    memory = model.encode(src, torch.ones(3, 5, dtype=torch.bool))
+    features = model.teacher_forced(tgt_in, model.init_state(memory)).features
+    for masks in (memory.values == 0, features == 0):
+        assert (masks == masks[:, :1]).all()
+        assert 0.2 < masks.float().mean() < 0.8
+        assert not torch.equal(masks[0], masks[1])
+
+
+def test_options_combine_and_int8_is_near_them() -> None:
+    cells = {"encoder": {"cell": "lstm"}, "decoder": {"kind": "luong", "cell": "lstm"}}
+    model = _model(layer_norm=True, residual=True, layers=2, hidden=64, **cells).eval()
+    args = torch.randint(4, 29, (2, 5)), torch.ones(2, 5).bool(), torch.randint(4, 31, (2, 3))
+    with torch.inference_mode():
+        exact, rounded = model(*args).logits, in_int8(model)(*args).logits
+    assert not torch.equal(exact, rounded)
+    torch.testing.assert_close(rounded, exact, atol=0.2, rtol=0)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_all_options_train_under_autocast(cell: CellKind) -> None:
+    model = _model(
+        **dict.fromkeys(PLACES, 0.2),
+        variational_dropout=True,
+        layer_norm=True,
+        residual=True,
+        layers=2,
+        encoder={"cell": cell},
+        decoder={"kind": "bahdanau", "cell": cell, "initial_state": "mean"},
+    )
+    keep = keep_from_lengths(torch.tensor([3, 1]), 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = model(torch.tensor([[5, 6, 3], [3, 0, 0]]), keep, torch.tensor([[2, 7], [2, 8]]))
+    output.logits[..., :29].float().logsumexp(-1).sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+
+
 def test_tied_embeddings_are_one_table() -> None:
     readout = {"kind": "deep", "size": 5, "activation": "tanh"}
     tied = _model(tie_embeddings="all", decoder={"kind": "bahdanau", "readout": readout})
@@ -153,6 +220,7 @@ def test_tied_embeddings_are_one_table() -> None:
             "needs a readout as wide as the embedding: got 7 and 5",
         ),
         ({"tie_embeddings": "target"}, "needs a readout as wide as the embedding: got 7 and 5"),
+        ({"residual": True}, "got true with layers 1, allowed: at least 2 layers"),
         ({"hidden": 0}, "greater than 0"),
         ({"dropout": 1.0}, "less than 1"),
     ],
@@ -213,7 +281,7 @@ def test_without_attention_both_halves_of_the_context_have_read_the_words() -> N
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("initial_state", ["tanh", "tanh_backward", "copy", "learned"])
+@pytest.mark.parametrize("initial_state", ["tanh", "tanh_backward", "mean", "copy", "learned"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_every_initial_state_trains_under_autocast(
     cell: CellKind, initial_state: str, layers: int, dtype: torch.dtype
