@@ -9,7 +9,16 @@ import typer
 from nmt.cli.attention_formats import WRITERS, MapOptions
 from nmt.cli.command import say
 from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import Beam, Checkpoint, Device, Run, open_run, with_search
+from nmt.cli.search_flags import (
+    Beam,
+    Checkpoint,
+    Device,
+    Runs,
+    Weights,
+    open_runs,
+    parse_weights,
+    with_search,
+)
 from nmt.cli.sentences import check_out, checked_arguments, file_lines
 from nmt.errors import ConfigError, counted
 
@@ -79,7 +88,8 @@ def attention(
             show_default="jsonl, npz: the whole beam; else 1",
         ),
     ] = None,
-    run: Run = None,
+    run: Runs = None,
+    weights: Weights = None,
     checkpoint: Checkpoint = None,
     device: Device = None,
     set_: SetSearch = None,
@@ -99,9 +109,10 @@ def attention(
         if beam is not None or n_best is not None:
             raise ConfigError("--target gives the translation: --beam and --n-best do not apply")
 
-    trained = open_run(run)
+    first_run, *others = open_runs(run)
+    shares = parse_weights(weights, 1 + len(others))
     source = None if sentences or split else file
-    trained = with_search(trained, {"beam": beam, "n_best": n_best}, set_ or ())
+    trained = with_search(first_run, {"beam": beam, "n_best": n_best}, set_ or ())
     check_out(out, trained, {"--file": source, "--target-file": target_file}, split)
     search = _search_config(trained.config.search, n_best, format)
     sources = _lines_of(sentences, file)
@@ -120,7 +131,9 @@ def attention(
     from nmt.inference.translator import Translator
 
     configure_process()
-    translator = Translator.load(trained, device or "auto", checkpoint or "best", search)
+    translator = Translator.load(
+        [trained, *others], device or "auto", checkpoint or "best", search, weights=shares
+    )
     sources = sources[:first]
     n_maps = len(sources) * (1 if forced else search.n_best)
     chosen_heads = choose_heads(heads, translator.names_by_attention)

@@ -11,7 +11,7 @@ import typer
 from nmt.cli.command import Json, say
 from nmt.cli.config_option import SetSearch
 from nmt.cli.search_flags import Device, Int8, check_search_keys
-from nmt.errors import ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.cli.eval_request import EvalRequest
@@ -85,8 +85,8 @@ def compare(
     flags = {"--set": set_, "--device": device, "--int8": int8}
     if not runs and (unused := [flag for flag, value in flags.items() if value]):
         raise ConfigError(f"{unused[0]}: all translations are given, so it does not apply")
-    for folder, _ in runs:
-        find_run(folder)
+    for folder, checkpoint in runs:
+        _check_checkpoint(find_run(folder), checkpoint)
     given = EvalRequest(
         scoring=Scoring(lang or "", names),
         split=split,
@@ -123,6 +123,17 @@ def _run_of(system: Path) -> tuple[Path, str | None] | None:
     return None
 
 
+def _check_checkpoint(folder: Path, checkpoint: str | None) -> None:
+    """Raise CheckpointError for a checkpoint that is not there, before any run translates."""
+    from nmt.runs.directory import RunDirectory
+
+    try:
+        RunDirectory(folder).checkpoint_folder.find(checkpoint or "best")
+    except CheckpointError as error:
+        named = f"{folder}@{checkpoint}: " if checkpoint else ""
+        raise CheckpointError(f"{named}{error}") from None
+
+
 def _reports(
     systems: Sequence[Path], given: "EvalRequest", first_run: Path | None
 ) -> "dict[str, EvalReport]":
@@ -133,10 +144,10 @@ def _reports(
     for system in systems:
         found = _run_of(system)
         if found is not None:
-            request = replace(given, run=found[0], checkpoint=found[1])
+            request = replace(given, runs=(found[0],), checkpoint=found[1])
         else:  # a split belongs to a run, references do not
-            run = None if given.refs else first_run
-            request = replace(given, hyp=system, run=run, overrides=(), device=None, int8=False)
+            runs = () if given.refs or first_run is None else (first_run,)
+            request = replace(given, hyp=system, runs=runs, overrides=(), device=None, int8=False)
         reports[str(system)] = report = perform(request)
         given = replace(given, scoring=report.scoring, lang=report.scoring.tgt_lang)
     return reports

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.cli.command import say
-from nmt.cli.search_flags import open_run, with_search
+from nmt.cli.search_flags import open_runs, with_search
 from nmt.cli.sentences import input_files
 from nmt.data.corpora import read_examples
 from nmt.data.sources import DataConfig
@@ -27,7 +27,7 @@ from nmt.evaluation.score_report import EvalReport, report_path
 from nmt.evaluation.significance import Comparison
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
 from nmt.inference.translator import Translator
-from nmt.runs.trained_run import TrainedRun
+from nmt.runs.trained_run import TrainedRun, load_models
 from nmt.settings.config_file import Override
 from nmt.storage.output import check_output
 from nmt.types import EvalExample
@@ -37,7 +37,8 @@ from nmt.types import EvalExample
 class EvalRequest:
     """The flags of `nmt eval`; None stands for the default.
 
-    Without `hyp` the run translates `src`, or else `split` of its data. With `hyp` the lines of
+    Several `runs` are an ensemble with `weights`, of which the first keeps the report. Without
+    `hyp` the run translates `src`, or else `split` of its data. With `hyp` the lines of
     that file are scored; with `refs` too, no run is needed. `lang`, or else the run or the name of
     the file, gives the language of `scoring`. `overrides` and then `search` set keys of the run's
     SearchConfig. `baseline` is an earlier translation of the same lines. `out` is where the caller
@@ -45,7 +46,8 @@ class EvalRequest:
     """
 
     scoring: Scoring
-    run: Path | None = None
+    runs: tuple[Path, ...] = ()
+    weights: Sequence[float] | None = None
     checkpoint: str | None = None
     split: str | None = None
     src: Path | None = None
@@ -83,7 +85,8 @@ class EvalRequest:
             "--checkpoint": self.checkpoint,
             "--device": self.device,
             "--int8": self.int8 or None,
-            "--run": self.run if self.refs else None,
+            "--run": (self.runs or None) if self.refs else None,
+            "--weights": self.weights,
         }
         return [flag for flag, value in given.items() if value is not None]
 
@@ -110,7 +113,8 @@ def perform(request: EvalRequest) -> EvalReport:
         name = _report_name(request, test_set, None)
         evaluation = _score_file(request.hyp, test_set, scoring)
         return _report(request, name, scoring, test_set, evaluation)
-    run = with_search(open_run(request.run), {**request.search, "n_best": 1}, request.overrides)
+    first, *others = open_runs(request.runs)
+    run = with_search(first, {**request.search, "n_best": 1}, request.overrides)
     config = run.config
     scoring = _scoring(request, request.lang or config.data.tgt_lang, config.valid.bleu_tokenize)
     if request.src:
@@ -123,7 +127,7 @@ def perform(request: EvalRequest) -> EvalReport:
     if request.hyp:
         evaluation = _score_file(request.hyp, test_set, scoring)
     else:
-        evaluation = _translate(request, run, test_set, scoring)
+        evaluation = _translate(request, [run, *others], test_set, scoring)
     return _report(request, name, scoring, test_set, evaluation)
 
 
@@ -179,13 +183,17 @@ def _score_file(hyp: Path, test_set: _TestSet, scoring: Scoring) -> Evaluation:
 
 
 def _translate(
-    request: EvalRequest, run: TrainedRun, test_set: _TestSet, scoring: Scoring
+    request: EvalRequest, runs: Sequence[TrainedRun], test_set: _TestSet, scoring: Scoring
 ) -> Evaluation:
     """Translate and score the test set; the model and search are noted in its `about`."""
     device = resolve_device(request.device or "auto")
     checkpoint = request.checkpoint or "best"
-    loaded = run.load_model(checkpoint, device)
-    search = run.config.search
+    loaded = load_models(runs, checkpoint, device, request.weights)
+    search = runs[0].config.search
+    if len(runs) > 1:
+        test_set.about.update(
+            ensemble=[str(run.path) for run in runs], weights=request.weights and [*request.weights]
+        )
     test_set.about.update(
         checkpoint=checkpoint,
         step=loaded.step,
@@ -244,6 +252,9 @@ def _report_name(request: EvalRequest, test_set: _TestSet, search: SearchConfig 
         parts.append(f"hyp-{request.hyp.name}")
     if request.checkpoint not in (None, "best"):
         parts.append(str(request.checkpoint))
+    parts += [f"with-{run.name}" for run in request.runs[1:]]
+    if request.weights:
+        parts.append(f"weights{','.join(f'{weight:g}' for weight in request.weights)}")
     keys = [override.key.removeprefix("search.") for override in request.overrides]
     for key in dict.fromkeys([*keys, *request.search]):
         if key != "batch_size":  # it changes no translation

@@ -23,7 +23,8 @@ def evaluate(
     multi30k_style: Annotated[
         bool, Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
     ] = False,
-    run: search_flags.Run = None,
+    run: search_flags.Runs = None,
+    weights: search_flags.Weights = None,
     checkpoint: search_flags.Checkpoint = None,
     split: Annotated[
         str | None,
@@ -97,7 +98,8 @@ def evaluate(
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
         scoring=Scoring(lang or "", metrics, n_bootstrap, tokenize, as_is),
-        run=run,
+        runs=tuple(run or ()),
+        weights=search_flags.parse_weights(weights, max(1, len(run or ()))),
         checkpoint=checkpoint,
         split=split,
         src=src,

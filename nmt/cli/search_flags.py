@@ -8,7 +8,7 @@ from typer import Option
 
 from nmt.cli.command import say
 from nmt.cli.flags import overrides_of
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from nmt.runs.trained_run import TrainedRun
@@ -18,6 +18,20 @@ _USUAL_BEAMS = "5 to 12"
 _WIDE_BEAM = 100  # from here on a search may take minutes without any output
 
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
+Runs = Annotated[
+    list[Path] | None,
+    Option(
+        "--run",
+        help="Run directory; of several, an ensemble.",
+        show_default="the newest with a model",
+    ),
+]
+Weights = Annotated[
+    str | None,
+    Option(
+        help="How much each run of an ensemble counts, such as 2,1.", show_default="all the same"
+    ),
+]
 Checkpoint = Annotated[
     str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
 ]
@@ -49,6 +63,27 @@ def open_run(run: Path | None) -> "TrainedRun":
     if run is None:
         say(f"run: {folder}")
     return TrainedRun.open(folder)
+
+
+def open_runs(runs: Sequence[Path] | None) -> "tuple[TrainedRun, ...]":
+    """The runs that --run names, or the newest one, which is named on stderr."""
+    return tuple(map(open_run, runs)) if runs else (open_run(None),)
+
+
+def parse_weights(text: str | None, n_runs: int) -> list[float] | None:
+    """The numbers of --weights. Raises ConfigError unless there is one for each run."""
+    if text is None:
+        return None
+    try:
+        weights = [float(part) for part in text.split(",")]
+    except ValueError:
+        weights = []
+    if len(weights) != n_runs:
+        raise ConfigError(
+            f"--weights: got {text}, allowed: {counted(n_runs, 'number')} between commas, "
+            "one for each --run"
+        )
+    return weights
 
 
 def check_search_keys(overrides: Sequence["Override"]) -> None:

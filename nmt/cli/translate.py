@@ -25,7 +25,8 @@ def translate(
     file: Annotated[
         Path | None, Option(help="Text to translate, one sentence a line; - is stdin.")
     ] = None,
-    run: search_flags.Run = None,
+    run: search_flags.Runs = None,
+    weights: search_flags.Weights = None,
     checkpoint: search_flags.Checkpoint = None,
     beam: search_flags.Beam = None,
     n_best: Annotated[
@@ -87,9 +88,9 @@ def translate(
         say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
     source = None if texts else file or Path("-")
     flags = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty}
-    trained = search_flags.with_search(
-        search_flags.open_run(run), {**flags, "batch_size": batch_size}, set_ or ()
-    )
+    first, *others = search_flags.open_runs(run)
+    shares = search_flags.parse_weights(weights, 1 + len(others))
+    trained = search_flags.with_search(first, {**flags, "batch_size": batch_size}, set_ or ())
     check_out(out, trained, {"--file": source, "--lexicon": lexicon})
 
     from nmt.cli.process import configure_process
@@ -97,7 +98,8 @@ def translate(
 
     configure_process()
     checkpoint = checkpoint or "best"
-    translator = Translator.load(trained, device or "auto", checkpoint, int8=int8)
+    runs = [trained, *others]
+    translator = Translator.load(runs, device or "auto", checkpoint, int8=int8, weights=shares)
     output = OutputFormat(scores, as_json, show_attention, several=translator.search.n_best > 1)
     if resume and output.is_block:
         raise ConfigError("--resume: allowed where each sentence has one line")
@@ -110,7 +112,7 @@ def translate(
         return
     job = None
     if out is not None and file is not None and file.is_file() and not output.is_block:
-        job = job_description(stream, output, file, trained, checkpoint)
+        job = job_description(stream, output, file, runs, checkpoint, weights)
     with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:
         lines = file_lines(source) if source else iter(texts)
         translations = stream.translate(islice(lines, writer.n_written, None))

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,19 +68,25 @@ class TranslationStream:
 
 
 def job_description(
-    stream: TranslationStream, output: OutputFormat, file: Path, run: "TrainedRun", checkpoint: str
+    stream: TranslationStream,
+    output: OutputFormat,
+    file: Path,
+    runs: "Sequence[TrainedRun]",
+    checkpoint: str,
+    weights: str | None,
 ) -> dict[str, object]:
     """All that the lines of output depend on, as JSON values."""
     from nmt.data.text_files import archive_of
     from nmt.runs.checkpoint_files import MODEL
     from nmt.storage.atomic import digest
 
-    model = run.directory.checkpoint_folder.find(checkpoint) / MODEL
+    folders = [run.directory.checkpoint_folder.find(checkpoint) for run in runs]
     lexicon = json.dumps(dict(stream.lexicon)) if stream.lexicon is not None else None
     return {
         "nmt": nmt.__version__,
         "input": f"{digest(archive_of(file))} {file.name}",
-        "model": digest(model),
+        "model": " ".join(digest(folder / MODEL) for folder in folders),
+        "--weights": weights,
         "search": stream.translator.search.model_dump(mode="json"),
         "format": asdict(output),
         "--int8": stream.translator.int8,

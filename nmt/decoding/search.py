@@ -16,12 +16,14 @@ candidates that are closer than that.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.decoding.back_pointers import BackPointers, Candidates, SearchStep, length_penalty
+from nmt.decoding.repetition import Repetitions, n_repetitions, without
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.ops.masks import keep_from_lengths
 from nmt.settings.base import Config, conflict_error
@@ -63,6 +65,12 @@ class SearchConfig(Config):
         le=MAX_PIECES,
         description="pieces a translation has at most, however long its source",
     )
+    max_repeats: int | None = Field(
+        default=3,
+        ge=2,
+        description="how often in a row a translation may have the same pieces, of any number; "
+        "where its source repeats more often, as often as the source; null: no bound",
+    )
     batch_size: int = Field(default=64, ge=1, description="sentences translated at a time")
     allow_unk: bool = Field(default=True, description="whether <unk> may be produced")
 
@@ -88,12 +96,14 @@ class _Rows:
     """The R unfinished hypotheses that the next step extends.
 
     `slots` are their places in the flattened (B, W) beam, `totals` their log-probabilities.
+    `repetitions` is None where these have no bound.
     """
 
     slots: Int[Tensor, " R"]
     last_ids: Int[Tensor, " R"]
     totals: Float[Tensor, " R"]
     state: State
+    repetitions: Repetitions | None
 
 
 @torch.inference_mode()
@@ -108,7 +118,8 @@ def search(
 
     Each step keeps the `beam` most probable continuations of a sentence; those that end with eos
     leave the beam as finished. Finished hypotheses come before those cut at the length bound
-    (`SearchConfig.length_bound`), and both are ordered by score, sum(log p) / lp(T). A row is
+    (`SearchConfig.length_bound`), and both are ordered by score, sum(log p) / lp(T). A piece that
+    would begin a repetition beyond `max_repeats` is left out (decoding/repetition.py). A row is
     dropped once it cannot be among the n best: its total only falls and lp only grows, so its
     score never exceeds total / lp(bound). A sentence has fewer than `n_best` hypotheses only
     where fewer sequences exist.
@@ -129,7 +140,10 @@ def search(
             on_step()
         return model.step(last_ids, state)
 
-    return search_from(step, state, first_ids, src_lengths.tolist(), config)
+    allowed = None
+    if config.max_repeats is not None:
+        allowed = n_repetitions(src_ids, keep, config.max_repeats)
+    return search_from(step, state, first_ids, src_lengths.tolist(), config, allowed)
 
 
 @torch.inference_mode()
@@ -139,19 +153,27 @@ def search_from(
     first_ids: Int[Tensor, " B"],
     src_lengths: Sequence[int],
     config: SearchConfig,
+    allowed_repeats: Int[np.ndarray, " B"] | None = None,
 ) -> list[list[Hypothesis]]:
     """`search` from B initial states, whatever memory their decoder attends to.
 
     `first_ids` are what the decoder reads before the first piece: bos in translation.
     `src_lengths` say how many of the S positions belong to each row, and bound its length.
+    `allowed_repeats` takes the place of `config.max_repeats`, unless that is None.
     """
     bounds = [config.length_bound(length) for length in src_lengths]
     device = first_ids.device
+    repetitions = None
+    if config.max_repeats is not None and bounds:
+        if allowed_repeats is None:
+            allowed_repeats = np.full(len(bounds), config.max_repeats)
+        repetitions = Repetitions.none_yet(allowed_repeats, max(bounds))
     rows = _Rows(
         slots=torch.arange(len(bounds), device=device) * config.beam,
         last_ids=first_ids,
         totals=torch.zeros(len(bounds), dtype=_total_dtype(device), device=device),
         state=state,
+        repetitions=repetitions,
     )
     steps = _search_steps(step, rows, bounds, config)
     return BackPointers(steps).n_best(src_lengths, config.n_best, config.length_penalty)
@@ -166,7 +188,7 @@ def _search_steps(
 ) -> list[SearchStep]:
     """All steps, until no row can change the n best hypotheses.
 
-    After a step only the number of remaining rows is copied to the host.
+    After a step only the remaining rows and their last pieces are copied to the host.
     """
     device, dtype = rows.totals.device, rows.totals.dtype
     penalties = [length_penalty(n, config.length_penalty) for n in range(max(bounds) + 1)]
@@ -178,7 +200,7 @@ def _search_steps(
     steps: list[SearchStep] = []
     for length in range(1, max(bounds) + 1):
         out = step(rows.last_ids, rows.state)
-        top = out.vocabulary.top_k_log_probs(out.features, config.beam, forbidden_ids)
+        top = _top_pieces(out, rows, config.beam, forbidden_ids)
         candidates = _extend(rows, *top, len(bounds), config.beam)
         exists = candidates.totals > -torch.inf
         finished = exists & (candidates.ids == EOS_ID)
@@ -192,20 +214,46 @@ def _search_steps(
             break
         # Greedy rows keep their order: if none has ended, the state need not be copied.
         unmoved = config.beam == 1 and len(slots) == len(rows.slots)
-        rows = _next_rows(candidates, slots, out.state, unmoved)
+        rows = _next_rows(candidates, slots, out.state, rows.repetitions, unmoved)
     return steps
 
 
 def _next_rows(
-    candidates: Candidates, slots: Int[Tensor, " R"], state: State, unmoved: bool
+    candidates: Candidates,
+    slots: Int[Tensor, " R"],
+    state: State,
+    repetitions: Repetitions | None,
+    unmoved: bool,
 ) -> _Rows:
     """The candidates in these slots as rows, each with its parent's state."""
+    last_ids = candidates.ids.flatten()[slots]
+    parents = candidates.parents.flatten()[slots]
+    if repetitions is not None:
+        repetitions = repetitions.after(None if unmoved else parents, last_ids)
     return _Rows(
         slots=slots,
-        last_ids=candidates.ids.flatten()[slots],
+        last_ids=last_ids,
         totals=candidates.totals.flatten()[slots],
-        state=state if unmoved else state.select(candidates.parents.flatten()[slots]),
+        state=state if unmoved else state.select(parents),
+        repetitions=repetitions,
     )
+
+
+def _top_pieces(
+    out: StepOutput, rows: _Rows, beam: int, forbidden_ids: Int[Tensor, " N"]
+) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+    """The best pieces of each row, as many as fill the beam, and their log-probabilities.
+
+    Those that would repeat too often have -infinity; there are as many more pieces.
+    """
+    if rows.repetitions is None:
+        return out.vocabulary.top_k_log_probs(out.features, beam, forbidden_ids)
+    blocked_rows, blocked_ids = rows.repetitions.blocked()
+    if len(blocked_rows) == 0:
+        return out.vocabulary.top_k_log_probs(out.features, beam, forbidden_ids)
+    n_more = int(np.bincount(blocked_rows).max())
+    log_probs, ids = out.vocabulary.top_k_log_probs(out.features, beam + n_more, forbidden_ids)
+    return without(log_probs, ids, blocked_rows, blocked_ids), ids
 
 
 def _extend(

@@ -22,7 +22,7 @@ from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
 from nmt.inference.search_batches import search_batches
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
-from nmt.runs.trained_run import TrainedRun
+from nmt.runs.trained_run import TrainedRun, load_models
 from nmt.settings.config_file import load_values
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
@@ -74,24 +74,29 @@ class Translator:
     @classmethod
     def load(
         cls,
-        run: FilePath | TrainedRun,
+        run: FilePath | TrainedRun | Sequence[FilePath | TrainedRun],
         device: str | torch.device = "auto",
         checkpoint: str = "best",
         search: SearchConfig | Mapping[str, object] | None = None,
         int8: bool = False,
+        weights: Sequence[float] | None = None,
     ) -> "Translator":
         """Load the translator of a run directory, or of a run that is open already.
 
-        `search` is a SearchConfig, or keys of it to change in the run's own. `checkpoint` is
-        `best`, `last` or `step-N`. Raises CheckpointError if the run or the checkpoint is missing
-        or damaged, and ConfigError if the machine lacks the device.
+        Several runs, with the same vocabularies, translate as an ensemble, in which `weights` say
+        how much each counts (None: the same). `search` is a SearchConfig, or keys of it to change
+        in the first run's own. `checkpoint` is `best`, `last` or `step-N`. Raises CheckpointError
+        if a run or checkpoint is missing or damaged, and ConfigError if the machine lacks the
+        device, for vocabularies that differ, or for weights that are not one for each run.
         """
         chosen = resolve_device(device)
-        run = run if isinstance(run, TrainedRun) else TrainedRun.open(run)
-        loaded = run.load_model(checkpoint, chosen)
+        several = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
+        runs = [each if isinstance(each, TrainedRun) else TrainedRun.open(each) for each in several]
+        loaded = load_models(runs, checkpoint, chosen, weights)
         search_config = _merged_search(loaded.config.search, search)
         translator = cls(loaded.model, loaded.tokenizers, chosen, search_config, int8)
-        translator.origin = f"{run.path}, checkpoint {checkpoint} (step {loaded.step:,})"
+        names = " + ".join(str(each.path) for each in runs)
+        translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 
     def __repr__(self) -> str:

@@ -1,15 +1,16 @@
 """A trained run as its readers open it: its config, tokenizers and models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from nmt.config import RunConfig
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, bare_model, meta_model
+from nmt.models.ensemble import Ensemble
 from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.directory import RunDirectory
 from nmt.settings.config_file import Overrides, with_overrides
@@ -86,6 +87,36 @@ class TrainedRun:
         model = bare_model(self.config.model, *sizes)
         model.load_state_dict(tensors)
         return LoadedModel(model.to(device).eval(), tokenizers, self.config, step)
+
+
+def load_models(
+    runs: Sequence[TrainedRun],
+    checkpoint: str | int,
+    device: torch.device,
+    weights: Sequence[float] | None = None,
+) -> LoadedModel:
+    """The model of a run, or the Ensemble of several; config and step are those of the first.
+
+    `weights` are as in Ensemble. Raises what `TrainedRun.load_model` raises, and ConfigError for
+    no run, runs whose vocabularies differ, or weights that do not fit.
+    """
+    if not runs:
+        raise ConfigError("run: got none, allowed: one, or several for an ensemble")
+    loaded = [run.load_model(checkpoint, device) for run in runs]
+    first = loaded[0]
+    for run, other in zip(runs[1:], loaded[1:], strict=True):
+        for side in ("src", "tgt"):
+            ours, theirs = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
+            if (ours.lang, ours.model_bytes) != (theirs.lang, theirs.model_bytes):
+                raise ConfigError(
+                    f"{run.path}: its {side} vocabulary is another than that of {runs[0].path}; "
+                    "an ensemble needs runs with the same tokenizers"
+                )
+    if len(loaded) == 1 and weights is None:
+        return first
+    members = [each.model for each in loaded]
+    ensemble = Ensemble(members, len(first.tokenizers.tgt.vocab), weights)
+    return replace(first, model=ensemble.to(device).eval())
 
 
 def check_fit(model: Seq2Seq, tensors: Tensors, where: str) -> None:

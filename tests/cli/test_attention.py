@@ -84,7 +84,15 @@ def stub(make_translation, tmp_path: Path, monkeypatch) -> SimpleNamespace:
     for name in ("r", "runs/newest"):
         RunDirectory.create(tmp_path / name, config)
 
-    def load(run: TrainedRun, device: str, checkpoint: str, search: SearchConfig) -> StubTranslator:
+    def load(
+        runs: list[TrainedRun],
+        device: str,
+        checkpoint: str,
+        search: SearchConfig,
+        weights: list[float] | None,
+    ) -> StubTranslator:
+        [run] = runs
+        assert weights is None
         seen.loaded.append((run.path, device, checkpoint, search))
         return StubTranslator(make_translation, search)
 

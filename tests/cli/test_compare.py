@@ -76,7 +76,7 @@ def test_scores_are_those_of_eval(nmt_compare: Compare, tiny_run: Path) -> None:
     given = ("runs/tiny", "runs/tiny@last", "--metric", "bleu", "--json")
     systems = json.loads(nmt_compare(*given).stdout)["systems"]
     for system, checkpoint in zip(systems, ("best", "last"), strict=True):
-        report = perform(EvalRequest(Scoring(""), run=tiny_run, checkpoint=checkpoint))
+        report = perform(EvalRequest(Scoring(""), runs=(tiny_run,), checkpoint=checkpoint))
         assert system["scores"] == report.as_json()["scores"]
 
 
@@ -109,7 +109,7 @@ def test_scores_are_those_of_eval(nmt_compare: Compare, tiny_run: Path) -> None:
             "short.fr has 3 lines, but ref.fr has 5; there must be one translation a line, "
             "in the same order",
         ),
-        (["runs/tiny", "runs/tiny@best2"], CheckpointError, "best2"),
+        (["runs/tiny", "runs/tiny@best2"], CheckpointError, "runs/tiny@best2: runs/tiny/"),
         (["right.fr", "absent.fr", "--ref", "ref.fr"], DataError, "absent.fr"),
         (
             ["right.fr", "other.fr", "--ref", "ref.fr", "--set", "search.beam=3"],

@@ -88,7 +88,7 @@ def assert_same(found: Hypothesis, expected: Hypothesis) -> None:
 @MODELS
 @torch.no_grad()
 def test_beam_1_is_greedy(model: Seq2Seq) -> None:
-    config = SearchConfig(beam=1, allow_unk=False)
+    config = SearchConfig(beam=1, allow_unk=False, max_repeats=None)
     allowed = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, UNK_ID)]
     for source, [found] in zip(SOURCES, run(model, config), strict=True):
         src_ids, lengths = batch([source])
@@ -157,7 +157,7 @@ def test_it_does_stop_early() -> None:
 def test_scores_log_probs_and_attention_are_those_of_forced_decoding(
     model: Seq2Seq, beam: int
 ) -> None:
-    config = SearchConfig(beam=beam, n_best=beam, length_penalty=0.8)
+    config = SearchConfig(beam=beam, n_best=beam, length_penalty=0.8, max_repeats=None)
     for source, hypotheses in zip(SOURCES, run(model, config), strict=True):
         for found in hypotheses:
             [expected] = force_decode(model, *batch([source]), [found.ids], alpha=0.8)
@@ -200,7 +200,7 @@ def test_n_best_are_sorted_and_distinct(model: Seq2Seq) -> None:
 @MODELS
 @pytest.mark.parametrize("beam", [1, 5])
 def test_a_batch_is_its_sentences(model: Seq2Seq, beam: int) -> None:
-    config = SearchConfig(beam=beam, n_best=beam)
+    config = SearchConfig(beam=beam, n_best=beam, max_repeats=None)
     together = run(model, config)
     backwards = run(model, config, SOURCES[::-1])[::-1]
     for source, *found in zip(SOURCES, together, backwards, strict=True):
@@ -225,7 +225,9 @@ def test_only_real_pieces_are_produced(model: Seq2Seq, allow_unk: bool) -> None:
 
 def test_the_length_bound_follows_each_source() -> None:
     model = ConstantModel({4: 0.6, 5: 0.4})  # never eos
-    config = SearchConfig(beam=2, max_length_factor=1.5, max_length_extra=2, max_length=9)
+    config = SearchConfig(
+        beam=2, max_length_factor=1.5, max_length_extra=2, max_length=9, max_repeats=None
+    )
     found = run(model, config)
     assert [len(best.ids) for [best] in found] == [5, 9, 3, 8, 6, 9]
     assert not any(best.finished for [best] in found)

@@ -295,7 +295,7 @@ def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> 
     outcome = train(toy_config(corpus, train={"steps": 2}), run, ["nmt", str(folder)], quiet=True)
     assert outcome.step == 2
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))
-    request = EvalRequest(Scoring(""), run=run, src=folder / "x.en", refs=(folder / "x.de",))
+    request = EvalRequest(Scoring(""), runs=(run,), src=folder / "x.en", refs=(folder / "x.de",))
     kept = perform(request).keep(run)
     assert json.loads(kept.path.read_text(encoding="utf-8"))["refs"] == [str(folder / "x.de")]
 

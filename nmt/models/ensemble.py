@@ -1,0 +1,140 @@
+"""Several models as one, by the mean of their probabilities (Sutskever et al. 2014, section 3)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from nmt.errors import ConfigError
+from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class _Memories(Memory):
+    """The annotations of each member; the fields of its own are those of the first."""
+
+    of_members: tuple[Memory, ...] = ()
+
+
+@dataclass(frozen=True)
+class EnsembleState(State):
+    """The state of each member."""
+
+    of_members: tuple[State, ...]
+
+    def select(self, rows: Int[Tensor, " R"]) -> "EnsembleState":
+        """See BatchFirst."""
+        return replace(self, of_members=tuple(state.select(rows) for state in self.of_members))
+
+
+class _LogProbabilities(Vocabulary):
+    """The vocabulary layer of features that are log-probabilities of its V pieces already."""
+
+    def __init__(self, n_pieces: int) -> None:
+        super().__init__()
+        self.n_pieces = n_pieces
+
+    def table_logits(self, features: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:
+        """The features."""
+        return features
+
+    def affine(self) -> tuple[Float[Tensor, "V V"], Float[Tensor, " V"]]:
+        """See Vocabulary."""
+        return torch.eye(self.n_pieces), torch.zeros(self.n_pieces)
+
+
+class Ensemble(Seq2Seq):
+    """p(y) = sum_i w_i p_i(y): the weighted mean of the members' probabilities of each piece.
+
+    The members may be of different architectures, and must have the same vocabularies. `weights`
+    are divided by their sum (None: all equal). Attention weights are the same mean; the heads are
+    the members, each with its own attention weights. Raises ConfigError for weights that are not
+    one positive number for each member.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Seq2Seq],
+        n_pieces: int,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        weights = [1.0] * len(members) if weights is None else list(weights)
+        if len(weights) != len(members) or not all(0 < w < float("inf") for w in weights):
+            allowed = f"a positive number for each of the {len(members)} models"
+            raise ConfigError(f"weights: got {', '.join(map(str, weights))}, allowed: {allowed}")
+        self.members = nn.ModuleList(members)
+        self.weights = tuple(weight / sum(weights) for weight in weights)
+        self.vocabulary = _LogProbabilities(n_pieces)
+
+    @property
+    def models(self) -> list[Seq2Seq]:
+        """The members."""
+        return [member for member in self.members if isinstance(member, Seq2Seq)]
+
+    @property
+    def head_names(self) -> tuple[str, ...]:
+        """`model 1`, `model 2` and so on."""
+        return tuple(f"model {number}" for number in range(1, len(self.members) + 1))
+
+    def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
+        """See Seq2Seq."""
+        found = tuple(model.encode(src_ids, src_keep) for model in self.models)
+        return _Memories(found[0].values, src_keep, found[0].final, of_members=found)
+
+    def init_state(self, memory: Memory) -> EnsembleState:
+        """See Seq2Seq."""
+        return EnsembleState(tuple(m.init_state(own) for m, own in self._parts(memory)))
+
+    def init_search_state(self, memory: Memory) -> EnsembleState:
+        """See Seq2Seq."""
+        return EnsembleState(tuple(m.init_search_state(own) for m, own in self._parts(memory)))
+
+    def _parts(self, memory: Memory) -> list[tuple[Seq2Seq, Memory]]:
+        assert isinstance(memory, _Memories)
+        return list(zip(self.models, memory.of_members, strict=True))
+
+    def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
+        """See Seq2Seq."""
+        assert isinstance(state, EnsembleState)
+        parts = zip(self.models, state.of_members, strict=True)
+        outs = [model.step(last_ids, own) for model, own in parts]
+        return StepOutput(
+            self._log_mean([out.logits for out in outs]),
+            self.vocabulary,
+            self._mean([out.weights for out in outs]),
+            EnsembleState(tuple(out.state for out in outs)),
+        )
+
+    def teacher_forced(
+        self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
+    ) -> DecoderOutput:
+        """See Seq2Seq."""
+        assert isinstance(state, EnsembleState)
+        parts = zip(self.models, state.of_members, strict=True)
+        outs = [model.teacher_forced(tgt_in, own, with_weights) for model, own in parts]
+        features = self._log_mean([out.logits for out in outs])
+        looks = [out.weights.float() for out in outs if out.weights is not None]
+        if not with_weights:
+            return DecoderOutput(features, self.vocabulary)
+        return DecoderOutput(
+            features, self.vocabulary, self._mean(looks), torch.stack(looks, dim=1)
+        )
+
+    def _log_mean(self, logits: Sequence[Float[Tensor, "*L V"]]) -> Float[Tensor, "*L V"]:
+        """log of the mean of the members' probabilities, from their logits."""
+        parts = [
+            each.float().log_softmax(dim=-1) + math.log(weight)
+            for each, weight in zip(logits, self.weights, strict=True)
+        ]
+        return torch.stack(parts).logsumexp(dim=0)
+
+    def _mean(self, values: Sequence[Float[Tensor, "*L S"]]) -> Float[Tensor, "*L S"]:
+        total = values[0].float() * self.weights[0]
+        for value, weight in zip(values[1:], self.weights[1:], strict=True):
+            total = total + value.float() * weight
+        return total
