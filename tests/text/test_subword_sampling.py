@@ -1,7 +1,7 @@
 import itertools
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 
 import pytest
@@ -36,11 +36,20 @@ def counted(tokenizer: SentencePieceTokenizer, text: str, **config: float) -> Co
 
 
 def assert_drawn_from(counts: Counter[str], expected: dict[str, float]) -> None:
-    """Pearson's chi-square of N draws: below its mean by four standard deviations above it."""
+    """Pearson's chi-square of N draws is at most four standard deviations above its mean.
+
+    Outcomes that are expected fewer than ten times count as one.
+    """
     assert math.isclose(sum(expected.values()), 1)
     assert set(counts) <= set(expected)
-    statistic = sum((counts[key] - N * p) ** 2 / (N * p) for key, p in expected.items())
-    freedom = len(expected) - 1
+    cells: dict[str, float] = defaultdict(float)
+    seen: Counter[str] = Counter()
+    for key, p in expected.items():
+        cell = key if N * p >= 10 else "rare"
+        cells[cell] += N * p
+        seen[cell] += counts[key]
+    statistic = sum((seen[cell] - n) ** 2 / n for cell, n in cells.items())
+    freedom = len(cells) - 1
     assert statistic < freedom + 4 * math.sqrt(2 * freedom)
 
 
@@ -68,7 +77,7 @@ def test_sampled_pieces_spell_the_same_text(model_type: str, case: str) -> None:
         other = sampler.sample(ids, random.Random(i))
         assert other == sampler.sample(ids, random.Random(i))
         assert tokenizer.decode(other) == text
-    assert len({sampler.sample(ids, random.Random(i)) for i in range(20)}) > 10
+    assert len({sampler.sample(ids, random.Random(i)) for i in range(20)}) > 2
 
 
 @each_model
