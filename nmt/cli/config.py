@@ -7,6 +7,7 @@ import typer
 from typer import Argument
 
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
+from nmt.cli.flags import flags_of, with_flags
 from nmt.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="List, check, show and document configs.")
@@ -33,6 +34,7 @@ def list_recipes() -> None:
 
 @app.command()
 def check(
+    ctx: typer.Context,
     files: Annotated[list[Path], Argument(help="Configs, YAML files.", show_default=False)],
 ) -> None:
     """Check configs; exit code 2 if one is wrong.
@@ -57,7 +59,8 @@ def check(
         except ConfigError as error:
             faults.extend(f"{file}: {line}" for line in str(error).split("\n"))
         else:
-            typer.echo(f"{file}: right" + "".join(f", but {line}" for line in absent))
+            right = f"{file}: right" + "".join(f", but {line}" for line in absent)
+            typer.echo(with_flags(right, flags_of(ctx.find_root().command)))
     if faults:
         raise ConfigError("\n".join(faults))
 

@@ -85,6 +85,7 @@ def test_check_does_not_blame_a_config_for_a_corpus_that_is_not_fetched(file: st
     result = nmt_config("check", file)
     assert result.exit_code == 0
     assert result.stdout.startswith("x.yaml: right, but corpus 'multi30k-en-fr' is not in data/")
+    assert result.stdout.endswith("nmt corpus fetch multi30k-en-fr [--from PATH]\n")
     assert result.stdout.count("\n") == 1
 
 
