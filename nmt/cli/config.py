@@ -7,7 +7,7 @@ import typer
 from typer import Argument
 
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
-from nmt.cli.flags import flags_of, with_flags
+from nmt.cli.flags import with_flags
 from nmt.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="List, check, show and document configs.")
@@ -34,7 +34,6 @@ def list_recipes() -> None:
 
 @app.command()
 def check(
-    ctx: typer.Context,
     files: Annotated[list[Path], Argument(help="Configs, YAML files.", show_default=False)],
 ) -> None:
     """Check configs; exit code 2 if one is wrong.
@@ -60,7 +59,7 @@ def check(
             faults.extend(f"{file}: {line}" for line in str(error).split("\n"))
         else:
             right = f"{file}: right" + "".join(f", but {line}" for line in absent)
-            typer.echo(with_flags(right, flags_of(ctx.find_root().command)))
+            typer.echo(with_flags(right, {"from_path": "--from"}))
     if faults:
         raise ConfigError("\n".join(faults))
 

@@ -142,7 +142,7 @@ class Cell(nn.Module, abc.ABC):
         if self.context_gates is not None:
             reset_gates(self.n_gates, self.context_gates.weight, nn.init.xavier_uniform_)
         reset_gates(self.n_gates, self.hidden_gates.weight, nn.init.orthogonal_)
-        biases = (self.input_gates.bias, self.hidden_gates.bias)
+        biases: list[Tensor | None] = [self.input_gates.bias, self.hidden_gates.bias]
         reset_gate_biases(type(self), *(bias for bias in biases if bias is not None))
 
 

@@ -265,6 +265,7 @@ class RNNDecoder(nn.Module):
         """
         states, below = [bottom], bottom[0]
         for i, layer in enumerate(self.upper, start=1):
+            assert isinstance(layer, Cell)
             gates = layer.input_gates(drops.below[i - 1](below))
             states.append(layer(gates, state.layer(i), read[:, i]))
             below = below + states[-1][0] if self.residual else states[-1][0]
