@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -36,5 +37,12 @@ def cross_entropy(
         output.features[keep], targets, label_smoothing
     )
     if output.auxiliary_loss is not None:
-        loss_sum = loss_sum + output.auxiliary_loss.loss_sum(keep, -nlls)
+        log_likelihoods = -nlls
+        if output.expected_features is not None:
+            with torch.no_grad():
+                expected = output.expected_features[keep]
+                log_likelihoods = (
+                    log_likelihoods + output.vocabulary.cross_entropy(expected, targets, 0.0)[1]
+                )
+        loss_sum = loss_sum + output.auxiliary_loss.loss_sum(keep, log_likelihoods)
     return LossSum(loss_sum, nlls.sum(), targets.numel())

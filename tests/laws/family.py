@@ -236,7 +236,10 @@ MODELS = {
             "initial_state": "learned",
             "readout": {"kind": "deep", "size": 5, "activation": "tanh"},
         },
-        "attention": {"kind": "additive", "weights": {"kind": "hard"}},
+        "attention": {
+            "kind": "additive",
+            "weights": {"kind": "hard", "credit": "future", "baseline": "soft"},
+        },
         "tie_embeddings": "all",
     },
     "lstm-conditional-copy-local": {

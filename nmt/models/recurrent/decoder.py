@@ -181,6 +181,23 @@ class RNNDecoder(nn.Module):
     ) -> DecoderOutput:
         """One step after another."""
         embedded = self.embedding_dropout(self.embedding(tgt_in), 1)
+        features, outputs = self._steps(embedded, state)
+        auxiliary_loss = self.attention.auxiliary_loss(outputs)
+        expected = None
+        if auxiliary_loss is not None and self.attention.weighting.compares_with_soft:
+            soft = replace(state.attention, soft=torch.ones_like(state.attention.keep[:, 0]))
+            with torch.no_grad():
+                expected, _ = self._steps(embedded, replace(state, attention=soft))
+        heads = weights = None
+        if with_weights:
+            heads = torch.cat([attended.heads for attended in outputs], dim=2)
+            weights = torch.cat([attended.weights for attended in outputs], dim=1)
+        return DecoderOutput(features, self.output, weights, heads, auxiliary_loss, expected)
+
+    def _steps(
+        self, embedded: Float[Tensor, "B T D"], state: RNNState
+    ) -> tuple[Float[Tensor, "B T R"], list[AttentionOutput]]:
+        """What the vocabulary layer reads at all steps after `state`, and the attention of each."""
         tops: list[Tensor] = []
         outputs: list[AttentionOutput] = []
         drops = self._drops(state)
@@ -189,13 +206,7 @@ class RNNDecoder(nn.Module):
             tops.append(top)
             outputs.append(attended)
         contexts = torch.cat([attended.context for attended in outputs], dim=1)
-        features = self._features(torch.stack(tops, dim=1), embedded, contexts, 1)
-        auxiliary_loss = self.attention.auxiliary_loss(outputs)
-        if not with_weights:
-            return DecoderOutput(features, self.output, auxiliary_loss=auxiliary_loss)
-        heads = torch.cat([attended.heads for attended in outputs], dim=2)
-        weights = torch.cat([attended.weights for attended in outputs], dim=1)
-        return DecoderOutput(features, self.output, weights, heads, auxiliary_loss)
+        return self._features(torch.stack(tops, dim=1), embedded, contexts, 1), outputs
 
     def _drops(self, state: RNNState) -> _Drops:
         """The dropout of the steps after `state`."""
