@@ -42,8 +42,8 @@ from nmt.cli.usage import is_usage_error
         ),
         ("corpus list --foo", "nmt corpus list: no option --foo"),
         # an option of one value given twice
-        ("eval --run a --run b", "nmt eval: --run: given 2 times, allowed: once"),
-        ("translate --run=a x --run a", "nmt translate: --run: given 2 times, allowed: once"),
+        ("eval --src a --src b", "nmt eval: --src: given 2 times, allowed: once"),
+        ("translate --file=a --file a", "nmt translate: --file: given 2 times, allowed: once"),
         ("train -c a --config b -c c", "nmt train: --config: given 3 times, allowed: once"),
         ("corpus list --data a --data b", "nmt corpus list: --data: given 2 times, allowed: once"),
         ("config show --config a -c a", "nmt config show: --config: given 2 times, allowed: once"),

@@ -44,7 +44,7 @@ def test_the_reference_has_a_row_for_what_is_awkward_to_show() -> None:
     assert "| `data` | section | its defaults |" in page
     assert "| `name` | text | required |" in page
     assert "| `clip_norm` | number (> 0), or null | `1.0` |" in page
-    assert "| `precision` | `fp32`, `bf16`, `fp16` | `fp32` |" in page
+    assert "| `precision` | `fp32`, `bf16`, `fp16`, or `auto` | `fp32` |" in page
     assert "## data.train, data.valid, data.test\n" in page
     assert "## train.optimizer, kind: sgd\n" in page
     assert page.count("Where the sentence pairs of one split come from") == 1

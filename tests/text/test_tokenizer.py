@@ -34,11 +34,11 @@ CONFIGS: dict[str, TokenizerConfig] = {
     "bpe": SentencePieceConfig(vocab_size=70, model_type="bpe"),
     "joint": SentencePieceConfig(vocab_size=90, joint=True),
     "bytes": SentencePieceConfig(vocab_size=305, byte_fallback=True),
-    "unigram-markup": SentencePieceConfig(vocab_size=60, case="markup"),
+    "unigram-markup": SentencePieceConfig(vocab_size=48, case="markup"),
     "bpe-markup-joint": SentencePieceConfig(
         vocab_size=90, model_type="bpe", joint=True, case="markup"
     ),
-    "bytes-markup": SentencePieceConfig(vocab_size=310, byte_fallback=True, case="markup"),
+    "bytes-markup": SentencePieceConfig(vocab_size=300, byte_fallback=True, case="markup"),
     "word": WordConfig(),
     "word-lower-joint": WordConfig(lower=True, joint=True),
 }

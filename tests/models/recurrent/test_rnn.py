@@ -16,6 +16,7 @@ from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.vocabulary import DeepReadout, DeepReadoutConfig, padded_rows
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.word_tokenizer import WordConfig
+from tests.ops.conftest import NEEDS_NATIVE
 
 
 def _model(**options: object) -> RNNSeq2Seq:
@@ -143,7 +144,9 @@ def test_a_dropout_acts_at_its_place_alone(key: str, backend: str) -> None:
     assert torch.equal(*again)
 
 
-@pytest.mark.parametrize("backend", ["reference", "fused", "native"])
+@pytest.mark.parametrize(
+    "backend", ["reference", "fused", pytest.param("native", marks=NEEDS_NATIVE)]
+)
 def test_variational_masks_stay_over_the_steps_whatever_computes(backend: str) -> None:
     model = _model(backend=backend, dropout=0.5, variational_dropout=True, hidden=64).train()
     src, tgt_in = torch.randint(4, 29, (3, 5)), torch.randint(4, 31, (3, 7))
