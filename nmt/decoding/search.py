@@ -167,7 +167,7 @@ def search_from(
     if config.max_repeats is not None and bounds:
         if allowed_repeats is None:
             allowed_repeats = np.full(len(bounds), config.max_repeats)
-        repetitions = Repetitions.none_yet(allowed_repeats, max(bounds))
+        repetitions = Repetitions.none_yet(allowed_repeats)
     rows = _Rows(
         slots=torch.arange(len(bounds), device=device) * config.beam,
         last_ids=first_ids,
