@@ -26,6 +26,7 @@ from nmt.cli import (
     lab,
     train,
     translate,
+    tune,
     vocab,
 )
 from nmt.cli.command import Command, say
@@ -160,10 +161,11 @@ app.command()(average.average)
 app.command()(lab.lab)
 app.command()(bench.bench)
 app.command()(doctor.doctor)
+app.add_typer(tune.app, name="tune")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.add_typer(config.app, name="config")
-for _group in (app, corpus.app, vocab.app, config.app):
+for _group in (app, tune.app, corpus.app, vocab.app, config.app):
     for _registered in _group.registered_commands:
         _registered.cls = Command
 

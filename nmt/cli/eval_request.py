@@ -1,5 +1,6 @@
 """The request that the flags of `nmt eval` make: checked, and carried out with the library."""
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.cli.command import say
+from nmt.cli.flags import flag_of
 from nmt.cli.search_flags import open_runs, with_search
 from nmt.cli.sentences import input_files
 from nmt.data.corpora import read_examples
@@ -28,9 +30,13 @@ from nmt.evaluation.significance import Comparison
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
 from nmt.inference.translator import Translator
 from nmt.runs.trained_run import TrainedRun, load_models
+from nmt.settings.base import Config
 from nmt.settings.config_file import Override
 from nmt.storage.output import check_output
 from nmt.types import EvalExample
+
+_SHORT = {"length_penalty": "alpha", "mbr.samples": "mbr"}
+"""Search keys under another name in the name of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ class EvalRequest:
     def _unused_with_hyp(self) -> list[str]:
         """The given flags that say how to translate, which have no effect with --hyp."""
         given = {
-            **{f"--{name.replace('_', '-')}": value for name, value in self.search.items()},
+            **{flag_of(name): value for name, value in self.search.items()},
             "--set": self.overrides or None,
             "--checkpoint": self.checkpoint,
             "--device": self.device,
@@ -258,5 +264,8 @@ def _report_name(request: EvalRequest, test_set: _TestSet, search: SearchConfig 
     keys = [override.key.removeprefix("search.") for override in request.overrides]
     for key in dict.fromkeys([*keys, *request.search]):
         if key != "batch_size":  # it changes no translation
-            parts.append(f"{'alpha' if key == 'length_penalty' else key}{getattr(search, key)}")
+            value: object = functools.reduce(getattr, key.split("."), search)
+            if isinstance(value, Config):
+                value = "-".join(map(str, value.model_dump().values()))
+            parts.append(f"{_SHORT.get(key, key)}{value}")
     return "-".join([*parts, "int8"] if request.int8 else parts)

@@ -58,6 +58,7 @@ def evaluate(
     ] = False,
     beam: search_flags.Beam = None,
     length_penalty: search_flags.LengthPenalty = None,
+    mbr: search_flags.MBR = None,
     batch_size: search_flags.BatchSize = None,
     device: search_flags.Device = None,
     int8: search_flags.Int8 = False,
@@ -87,7 +88,12 @@ def evaluate(
         if not out.parent.is_dir():
             raise ConfigError(f"--out: no such folder: {out.parent}")
     search_flags.check_search_keys(set_ or ())
-    search = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
+    search = {
+        "beam": beam,
+        "length_penalty": length_penalty,
+        "mbr.samples": mbr,
+        "batch_size": batch_size,
+    }
 
     from nmt.cli.eval_request import EvalRequest, perform
     from nmt.cli.process import configure_process

@@ -16,7 +16,10 @@ _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
 
 
 def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
-    """The keys of a config section that flags set, by name; a flag that is None sets none."""
+    """The keys of a config section that flags set, by name; a flag that is None sets none.
+
+    The flag of a key in a section within, such as mbr.samples, has the name of that section: --mbr.
+    """
     from nmt.settings.config_file import Override
 
     prefix = f"{section}." if section else ""
@@ -27,9 +30,14 @@ def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
     ]
 
 
+def flag_of(name: str) -> str:
+    """The flag that sets a key."""
+    return f"--{name.partition('.')[0].replace('_', '-')}"
+
+
 def _typed(name: str, value: object) -> str:
     """A flag as it is typed."""
-    flag = f"--{name.replace('_', '-')}"
+    flag = flag_of(name)
     return flag if value is True else f"{flag} {value}"
 
 

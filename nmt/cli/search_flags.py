@@ -43,6 +43,15 @@ LengthPenalty = Annotated[
     float | None,
     Option(min=0, help="0 is none; more favours long translations.", show_default="the run's"),
 ]
+MBR = Annotated[
+    int | None,
+    Option(
+        "--mbr",
+        min=1,
+        help="Draw N translations and take the one most like all of them (search.mbr).",
+        show_default="the run's",
+    ),
+]
 BatchSize = Annotated[
     int | None,
     Option(

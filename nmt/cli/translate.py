@@ -33,6 +33,7 @@ def translate(
         int | None, Option(min=1, help="Translations per sentence.", show_default="the run's")
     ] = None,
     length_penalty: search_flags.LengthPenalty = None,
+    mbr: search_flags.MBR = None,
     batch_size: search_flags.BatchSize = None,
     device: search_flags.Device = None,
     int8: search_flags.Int8 = False,
@@ -87,10 +88,16 @@ def translate(
     for text in filter(os.path.isfile, texts):  # its user may mean the text in the file
         say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
     source = None if texts else file or Path("-")
-    flags = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty}
+    flags = {
+        "beam": beam,
+        "n_best": n_best,
+        "length_penalty": length_penalty,
+        "mbr.samples": mbr,
+        "batch_size": batch_size,
+    }
     first, *others = search_flags.open_runs(run)
     shares = search_flags.parse_weights(weights, 1 + len(others))
-    trained = search_flags.with_search(first, {**flags, "batch_size": batch_size}, set_ or ())
+    trained = search_flags.with_search(first, flags, set_ or ())
     check_out(out, trained, {"--file": source, "--lexicon": lexicon})
 
     from nmt.cli.process import configure_process

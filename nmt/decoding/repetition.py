@@ -15,47 +15,50 @@ from torch import Tensor
 
 from nmt.text.vocabulary import UNK_ID
 
-_NOTHING = -1  # the id of the places before the first piece
-
 
 @dataclass(frozen=True)
 class Repetitions:
-    """The last P pieces of R hypotheses, and for each period p <= P how long they repeat.
+    """The pieces of R hypotheses so far, and how often in a row each may have the same ones.
 
-    `pieces[:, p - 1]` is the piece p places before the next one. `n_equal[:, p - 1]` counts the
-    last pieces that each equal the piece p places before: (k - 1) * p of them where the last p
-    pieces have come k times in a row. `allowed` is the highest k. The arrays are NumPy's, for
-    whose small operations a search of one sentence waits less.
+    The arrays are NumPy's, for whose small operations a search of one sentence waits less.
     """
 
-    pieces: Int[np.ndarray, "R P"]
-    n_equal: Int[np.ndarray, "R P"]
+    pieces: Int[np.ndarray, "R T"]
     allowed: Int[np.ndarray, "R 1"]
 
     @classmethod
-    def none_yet(cls, allowed: Int[np.ndarray, " R"], longest: int) -> "Repetitions":
-        """Those of R empty hypotheses, which will have at most `longest` pieces."""
-        n_periods = (longest - 1) // int(allowed.min())  # longer ones never come too often
-        pieces = np.full((len(allowed), n_periods), _NOTHING)
-        return cls(pieces, np.zeros_like(pieces), allowed[:, None])
+    def none_yet(cls, allowed: Int[np.ndarray, " R"]) -> "Repetitions":
+        """Those of R empty hypotheses."""
+        return cls(np.empty((len(allowed), 0), np.int64), allowed[:, None])
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "Repetitions":
         """Those of N hypotheses that extend rows `parents` (None: every row) by one piece each."""
-        rows = slice(None) if parents is None else parents.cpu().numpy()
-        last = ids.cpu().numpy()[:, None]
-        pieces = self.pieces[rows]
-        n_equal = (self.n_equal[rows] + 1) * (pieces == last)
-        shifted = np.concatenate([last, pieces], axis=1)[:, : pieces.shape[1]]
-        return Repetitions(shifted, n_equal, self.allowed[rows])
+        pieces, allowed, last = self.pieces, self.allowed, ids.cpu().numpy()[:, None]
+        if parents is not None:
+            rows = parents.cpu().numpy()
+            pieces, allowed = pieces[rows], allowed[rows]
+        return Repetitions(np.concatenate((pieces, last), axis=1), allowed)
 
-    def blocked(self) -> tuple[Int[np.ndarray, " N"], Int[np.ndarray, " N"]]:
+    def blocked(self) -> tuple[list[int], list[int]]:
         """Rows, and the piece that would begin a repetition more than `allowed`, of each.
 
-        A row comes as often as it has periods that have been repeated `allowed` times.
+        A row comes as often as it has periods that have been repeated `allowed` times. Its last
+        piece has then come as often, which few rows need to be looked at for.
         """
-        most = (self.allowed - 1) * np.arange(1, self.pieces.shape[1] + 1)
-        rows, columns = np.nonzero(self.n_equal == most)
-        return rows, self.pieces[rows, columns]
+        rows: list[int] = []
+        blocked: list[int] = []
+        same = self.pieces == self.pieces[:, -1:]
+        n_rows = len(same)
+        # Each row's last piece is one of these; a single row needs no sum for each.
+        if np.count_nonzero(same) - n_rows < self.allowed.min() - 1:
+            return rows, blocked
+        for row in (same.sum(axis=1, keepdims=True) >= self.allowed).nonzero()[0].tolist():
+            ids, k = self.pieces[row].tolist(), int(self.allowed[row, 0])
+            for period in range(1, len(ids) // k + 1):
+                if ids[-k * period : -period] == ids[(1 - k) * period :]:
+                    rows.append(row)
+                    blocked.append(ids[-period])
+        return rows, blocked
 
 
 def n_repetitions(
@@ -68,23 +71,29 @@ def n_repetitions(
     """
     ids = src_ids.cpu().numpy()
     known = keep.cpu().numpy() & (ids != UNK_ID)
+    ids = np.where(known, ids, -1 - np.arange(ids.shape[1]))
     most = np.full(len(ids), at_least)
+    # More repetitions than `at_least` have a piece that comes more often.
+    ordered = np.sort(ids, axis=1)
+    rows = (ordered[:, at_least:] == ordered[:, :-at_least]).any(axis=1).nonzero()[0]
+    if len(rows) == 0:
+        return most
     for period in range(1, (ids.shape[1] - 1) // at_least + 1):
-        equal = (ids[:, period:] == ids[:, :-period]) & known[:, period:]
+        equal = ids[rows, period:] == ids[rows, :-period]
         if equal.sum() > (at_least - 1) * period:
             so_far = equal.cumsum(axis=1)
             n_equal = so_far - np.maximum.accumulate(np.where(equal, 0, so_far), axis=1)
-            most = np.maximum(most, (n_equal.max(axis=1) + period - 1) // period + 1)
+            most[rows] = np.maximum(most[rows], (n_equal.max(axis=1) + period - 1) // period + 1)
     return most
 
 
 def without(
     log_probs: Float[Tensor, "R K"],
     ids: Int[Tensor, "R K"],
-    rows: Int[np.ndarray, " N"],
-    blocked: Int[np.ndarray, " N"],
+    rows: list[int],
+    blocked: list[int],
 ) -> Float[Tensor, "R K"]:
     """`log_probs` with -infinity where a row would go on with a piece that is blocked for it."""
-    places, pieces = (torch.from_numpy(each).to(ids.device) for each in (rows, blocked))
+    places, pieces = (torch.tensor(each, device=ids.device) for each in (rows, blocked))
     hits = torch.zeros_like(ids).index_add_(0, places, (ids[places] == pieces[:, None]).long())
     return log_probs.masked_fill(hits > 0, -torch.inf)

@@ -15,6 +15,7 @@ candidates that are closer than that.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +33,27 @@ from nmt.types import Hypothesis
 
 MAX_PIECES = 100_000
 """The highest bound of a translation's length, so that every search ends."""
+
+
+class MBRConfig(Config):
+    """Minimum Bayes risk: of several candidates the translation that is most like all of them."""
+
+    samples: int | None = Field(
+        default=32,
+        ge=1,
+        le=10_000,
+        description="translations drawn per sentence as candidates; null: those of the beam",
+    )
+    epsilon: float = Field(
+        default=0.02,
+        ge=0,
+        lt=1,
+        description="pieces of lower probability are not drawn; 0: all may be",
+    )
+    utility: Literal["chrf", "bleu"] = Field(
+        default="chrf", description="likeness of two translations: sacreBLEU's chrF2 or BLEU"
+    )
+    seed: int = Field(default=1, ge=0, description="seed of the samples")
 
 
 class SearchConfig(Config):
@@ -71,6 +93,9 @@ class SearchConfig(Config):
         description="how often in a row a translation may have the same pieces, of any number; "
         "where its source repeats more often, as often as the source; null: no bound",
     )
+    mbr: MBRConfig | None = Field(
+        default=None, description="choice among candidates by minimum Bayes risk; null: by score"
+    )
     batch_size: int = Field(default=64, ge=1, description="sentences translated at a time")
     allow_unk: bool = Field(default=True, description="whether <unk> may be produced")
 
@@ -89,6 +114,27 @@ class SearchConfig(Config):
 
 StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
 """`Seq2Seq.step`, or the step of a decoder over another memory than words."""
+
+
+class Draw(NamedTuple):
+    """A choice of one piece for each row, in place of the most probable ones.
+
+    `choose` gets the `n_pieces` best pieces of each row, their log-probabilities, the rows' slots
+    and the length with the new piece, and returns a column for each row.
+    """
+
+    n_pieces: int
+    choose: Callable[[Float[Tensor, "R K"], Int[Tensor, " R"], int], Int[Tensor, "R 1"]]
+
+
+class Start(NamedTuple):
+    """The first arguments of `search_from`, for B sentences."""
+
+    step: StepFunction
+    state: State
+    first_ids: Int[Tensor, " B"]
+    src_lengths: Sequence[int]
+    allowed_repeats: Int[np.ndarray, " B"] | None
 
 
 @dataclass(frozen=True)
@@ -124,15 +170,50 @@ def search(
     score never exceeds total / lp(bound). A sentence has fewer than `n_best` hypotheses only
     where fewer sequences exist.
 
-    `src_ids` end with eos, padding follows; pad and bos are never produced. The model should be in
-    eval mode. `on_step` is called before each step; an exception that it raises ends the search.
-    Raises NMTError for a sentence without a hypothesis, which happens if the model's logits are
-    NaN.
+    `src_ids` end with eos, padding follows; pad and bos are never produced. `config.mbr` is left to
+    the caller. The model should be in eval mode. `on_step` is called before each step; an
+    exception that it raises ends the search. Raises NMTError for a sentence without a hypothesis,
+    which happens if the model's logits are NaN.
+    """
+    alpha = config.length_penalty
+    return search_penalties(model, src_ids, src_lengths, config, [alpha], on_step)[0]
+
+
+@torch.inference_mode()
+def search_penalties(
+    model: Seq2Seq,
+    src_ids: Int[Tensor, "B S"],
+    src_lengths: Int[Tensor, " B"],
+    config: SearchConfig,
+    penalties: Sequence[float],
+    on_step: Callable[[], None] | None = None,
+) -> list[list[list[Hypothesis]]]:
+    """`search` with each of `penalties` in place of `config.length_penalty`, in one search.
+
+    The beam is extended by totals alone. The penalty a only decides which rows are dropped: those
+    of total t for which n finished hypotheses of total u and length T each have
+    t / lp(bound)^a <= u / lp(T)^a, or |t| >= |u| (lp(bound) / lp(T))^a. As lp only grows, this
+    also holds for every lower penalty: what the highest penalty drops, no other one needs. A
+    dropped row leaves its places to rows of lower totals, which cannot be among the n best
+    either. So the search with the highest penalty finds the n best hypotheses for all of them,
+    and the others only order its finished hypotheses anew. Rounding is as between batch sizes.
     """
     if src_ids.shape[0] == 0:
-        return []
+        return [[] for _ in penalties]
+    began = start(model, src_ids, src_lengths, config, on_step)
+    found = trace(began, config.model_copy(update={"length_penalty": max(penalties)}))
+    return [found.n_best(began.src_lengths, config.n_best, alpha) for alpha in penalties]
+
+
+def start(
+    model: Seq2Seq,
+    src_ids: Int[Tensor, "B S"],
+    src_lengths: Int[Tensor, " B"],
+    config: SearchConfig,
+    on_step: Callable[[], None] | None,
+) -> Start:
+    """Encode the sources; the arguments are those of `search`."""
     keep = keep_from_lengths(src_lengths, src_ids.shape[1])
-    first_ids = torch.full_like(src_lengths, BOS_ID)
     state = model.init_search_state(model.encode(src_ids, keep))
 
     def step(last_ids: Int[Tensor, " R"], state: State) -> StepOutput:
@@ -143,7 +224,8 @@ def search(
     allowed = None
     if config.max_repeats is not None:
         allowed = n_repetitions(src_ids, keep, config.max_repeats)
-    return search_from(step, state, first_ids, src_lengths.tolist(), config, allowed)
+    first_ids = torch.full_like(src_lengths, BOS_ID)
+    return Start(step, state, first_ids, src_lengths.tolist(), allowed)
 
 
 @torch.inference_mode()
@@ -161,13 +243,20 @@ def search_from(
     `src_lengths` say how many of the S positions belong to each row, and bound its length.
     `allowed_repeats` takes the place of `config.max_repeats`, unless that is None.
     """
+    began = Start(step, state, first_ids, src_lengths, allowed_repeats)
+    return trace(began, config).n_best(src_lengths, config.n_best, config.length_penalty)
+
+
+def trace(began: Start, config: SearchConfig, draw: Draw | None = None) -> BackPointers:
+    """All steps of a search. With `draw`, and a beam of 1, the pieces are those that it chooses."""
+    step, state, first_ids, src_lengths, allowed_repeats = began
     bounds = [config.length_bound(length) for length in src_lengths]
     device = first_ids.device
     repetitions = None
     if config.max_repeats is not None and bounds:
         if allowed_repeats is None:
             allowed_repeats = np.full(len(bounds), config.max_repeats)
-        repetitions = Repetitions.none_yet(allowed_repeats, max(bounds))
+        repetitions = Repetitions.none_yet(allowed_repeats)
     rows = _Rows(
         slots=torch.arange(len(bounds), device=device) * config.beam,
         last_ids=first_ids,
@@ -175,8 +264,7 @@ def search_from(
         state=state,
         repetitions=repetitions,
     )
-    steps = _search_steps(step, rows, bounds, config)
-    return BackPointers(steps).n_best(src_lengths, config.n_best, config.length_penalty)
+    return BackPointers(_search_steps(step, rows, bounds, config, draw))
 
 
 def _total_dtype(device: torch.device) -> torch.dtype:
@@ -184,7 +272,11 @@ def _total_dtype(device: torch.device) -> torch.dtype:
 
 
 def _search_steps(
-    step: StepFunction, rows: _Rows, bounds: Sequence[int], config: SearchConfig
+    step: StepFunction,
+    rows: _Rows,
+    bounds: Sequence[int],
+    config: SearchConfig,
+    draw: Draw | None,
 ) -> list[SearchStep]:
     """All steps, until no row can change the n best hypotheses.
 
@@ -200,8 +292,12 @@ def _search_steps(
     steps: list[SearchStep] = []
     for length in range(1, max(bounds) + 1):
         out = step(rows.last_ids, rows.state)
-        top = _top_pieces(out, rows, config.beam, forbidden_ids)
-        candidates = _extend(rows, *top, len(bounds), config.beam)
+        n_pieces = config.beam if draw is None else draw.n_pieces
+        log_probs, ids = _top_pieces(out, rows, n_pieces, forbidden_ids)
+        if draw is not None:
+            column = draw.choose(log_probs, rows.slots, length)
+            log_probs, ids = log_probs.gather(1, column), ids.gather(1, column)
+        candidates = _extend(rows, log_probs, ids, len(bounds), config.beam)
         exists = candidates.totals > -torch.inf
         finished = exists & (candidates.ids == EOS_ID)
         cut = exists & ~finished & (length_bounds == length)
@@ -240,19 +336,19 @@ def _next_rows(
 
 
 def _top_pieces(
-    out: StepOutput, rows: _Rows, beam: int, forbidden_ids: Int[Tensor, " N"]
+    out: StepOutput, rows: _Rows, n_pieces: int, forbidden_ids: Int[Tensor, " N"]
 ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """The best pieces of each row, as many as fill the beam, and their log-probabilities.
+    """The `n_pieces` best pieces of each row (a beam needs as many) and their log-probabilities.
 
     Those that would repeat too often have -infinity; there are as many more pieces.
     """
     if rows.repetitions is None:
-        return out.vocabulary.top_k_log_probs(out.features, beam, forbidden_ids)
+        return out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden_ids)
     blocked_rows, blocked_ids = rows.repetitions.blocked()
     if len(blocked_rows) == 0:
-        return out.vocabulary.top_k_log_probs(out.features, beam, forbidden_ids)
+        return out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden_ids)
     n_more = int(np.bincount(blocked_rows).max())
-    log_probs, ids = out.vocabulary.top_k_log_probs(out.features, beam + n_more, forbidden_ids)
+    log_probs, ids = out.vocabulary.top_k_log_probs(out.features, n_pieces + n_more, forbidden_ids)
     return without(log_probs, ids, blocked_rows, blocked_ids), ids
 
 

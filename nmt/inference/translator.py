@@ -2,9 +2,10 @@
 
 import reprlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,11 +14,13 @@ from torch import Tensor
 
 from nmt.data.batching import pad_ids
 from nmt.decoding.forced import force_decode
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.sampling import sample
+from nmt.decoding.search import SearchConfig, search_penalties
 from nmt.decoding.search import search as beam_search
 from nmt.decoding.self_attention import self_attention
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
+from nmt.inference.minimum_risk import Utility, expected_utilities, minimum_risk
 from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
 from nmt.inference.search_batches import search_batches
 from nmt.models.base import Seq2Seq
@@ -35,6 +38,7 @@ from nmt.types import (
     Translation,
 )
 
+_Found = TypeVar("_Found")
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
 
@@ -139,6 +143,42 @@ class Translator:
         found = self._search(sources, config)
         if with_heads:
             self._add_heads(sources, found)
+        return self._translations(texts, sources, found, restore)
+
+    def translate_penalties(
+        self,
+        texts: Iterable[str],
+        penalties: Sequence[float],
+        search: SearchConfig | Mapping[str, object] | None = None,
+    ) -> list[list[Translation]]:
+        """For each length penalty what a beam search with it gives, by one search for all of them.
+
+        See nmt.decoding.search.search_penalties. Raises ConfigError and TypeError likewise.
+        """
+        config = _merged_search(self.search, search)
+        for penalty in penalties:
+            _merged_search(config, {"length_penalty": penalty})
+        texts = _checked(texts)
+        sources = [self.tokenizers.src.encode(text) for text in texts]
+
+        def work(
+            src_ids: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], check: CheckCancelled
+        ) -> list[tuple[list[Hypothesis], ...]]:
+            found = search_penalties(self.model, src_ids, lengths, config, penalties, check)
+            return list(zip(*found, strict=True))
+
+        found = self._in_batches(sources, config.batch_size, work)
+        nothing: tuple[list[Hypothesis], ...] = ([],) * len(penalties)
+        each = zip(*(found.get(i, nothing) for i in range(len(texts))), strict=True)
+        return [self._translations(texts, sources, best, True) for best in each]
+
+    def _translations(
+        self,
+        texts: Sequence[str],
+        sources: Sequence[Encoded],
+        found: Sequence[Sequence[Hypothesis]],
+        restore: bool,
+    ) -> list[Translation]:
         return [
             Translation(text, source, tuple(self._with_text(h, restore) for h in hypotheses))
             for text, source, hypotheses in zip(texts, sources, found, strict=True)
@@ -147,18 +187,50 @@ class Translator:
     def _search(self, sources: Sequence[Encoded], config: SearchConfig) -> list[list[Hypothesis]]:
         """The n best hypotheses of each source; none for an empty one."""
 
-        def search_batch(batch: Sequence[int], check: CheckCancelled) -> list[list[Hypothesis]]:
-            src_ids, lengths = self._padded([sources[i] for i in batch])
-            return beam_search(self.model, src_ids, lengths, config, check)
+        def work(
+            src_ids: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], check: CheckCancelled
+        ) -> list[list[Hypothesis]]:
+            mbr = config.mbr
+            if mbr is None:
+                return beam_search(self.model, src_ids, lengths, config, check)
+            if mbr.samples is None:
+                widest = config.model_copy(update={"n_best": config.beam})
+                candidates = beam_search(self.model, src_ids, lengths, widest, check)
+            else:
+                candidates = sample(self.model, src_ids, lengths, config, mbr, check)
+            return [
+                self._least_risk(each, mbr.utility, check)[: config.n_best] for each in candidates
+            ]
 
-        sizes = [len(source.ids) for source in sources]
+        found = self._in_batches(sources, config.batch_size, work)
+        return [found.get(i, []) for i in range(len(sources))]
+
+    def _least_risk(
+        self, candidates: Sequence[Hypothesis], utility: Utility, check: CheckCancelled
+    ) -> list[Hypothesis]:
+        """The candidates by expected utility; see minimum_risk."""
+        check()
+        tokenizer = self.tokenizers.tgt
+        texts = [tokenizer.decode(_without_eos(each), restore=False) for each in candidates]
+        utilities = expected_utilities(texts, utility, tokenizer.lang)
+        return minimum_risk(candidates, texts, utilities)
+
+    def _in_batches(
+        self,
+        sources: Sequence[Encoded],
+        batch_size: int,
+        work: Callable[[Int[Tensor, "B S"], Int[Tensor, " B"], CheckCancelled], Sequence[_Found]],
+    ) -> dict[int, _Found]:
+        """What `work` finds for each source that is not empty, by the source's index."""
+
+        def work_on(batch: Sequence[int], check: CheckCancelled) -> Sequence[_Found]:
+            return work(*self._padded([sources[i] for i in batch]), check)
+
         workers = n_workers(self.device)
-        batches = list(search_batches(sizes, config.batch_size, workers))
-        results = parallel_map(search_batch, batches, workers)
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for i, hypotheses in zip(chain(*batches), chain(*results), strict=True):
-            found[i] = hypotheses
-        return found
+        sizes = [len(source.ids) for source in sources]
+        batches = list(search_batches(sizes, batch_size, workers))
+        results = parallel_map(work_on, batches, workers)
+        return dict(zip(chain(*batches), chain(*results), strict=True))
 
     def translate_stream(
         self, texts: Iterable[str], n_best: int | None = None, restore: bool = True
@@ -289,11 +361,15 @@ class Translator:
         return pad_ids(rows).to(self.device), lengths
 
     def _with_text(self, hypothesis: Hypothesis, restore: bool) -> TranslatedHypothesis:
-        ids = hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
+        ids = _without_eos(hypothesis)
         tokenizer = self.tokenizers.tgt
         return TranslatedHypothesis(
             tokenizer.decode(ids, restore=restore), tokenizer.encoded_from_ids(ids), hypothesis
         )
+
+
+def _without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:
+    return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
 
 
 def _merged_search(

@@ -93,7 +93,8 @@ class Validator:
         model.eval()
         try:
             loss = mean_loss(model, self.corpus, device, interrupted)
-            search = self.search.model_copy(update={"beam": self.config.beam, "n_best": 1})
+            chosen_search = {"beam": self.config.beam, "n_best": 1, "mbr": None}
+            search = self.search.model_copy(update=chosen_search)
             translator = Translator(model, self.tokenizers, device, search)
             chosen = evenly(self.examples, self.config.max_examples)
             interruptible = _InterruptibleTranslator(translator, interrupted)

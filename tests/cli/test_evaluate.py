@@ -134,6 +134,18 @@ def test_set_reaches_the_search_and_is_kept_apart(nmt_eval, tiny_run):
         nmt_eval("--length-penalty", 11)
 
 
+def test_minimum_bayes_risk_is_kept_apart(nmt_eval, tiny_run):
+    nmt_eval("--mbr", 3, "--no-bootstrap")
+    kept = json.loads((tiny_run / "eval" / "test-mbr3.json").read_text("utf-8"))
+    assert kept["search"]["mbr"]["samples"] == 3
+    nmt_eval("--set", "search.mbr={samples: null, utility: bleu}", "--no-bootstrap")
+    assert (tiny_run / "eval" / "test-mbrNone-0.02-bleu-1.json").is_file()
+    with pytest.raises(ConfigError, match="so --mbr does not apply"):
+        nmt_eval("--mbr", 3, "--hyp", tiny_run / "en")
+    with pytest.raises(ConfigError, match=r"^--mbr 10001: search.mbr.samples: got 10001"):
+        nmt_eval("--mbr", 10_001)
+
+
 def test_int8_is_kept_apart(nmt_eval, tiny_run):
     nmt_eval("--int8", "--no-bootstrap")
     assert json.loads((tiny_run / "eval" / "test-int8.json").read_text("utf-8"))["int8"] is True

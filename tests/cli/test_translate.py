@@ -24,7 +24,7 @@ from nmt.cli.command import Command
 from nmt.cli.translate import translate
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search import MBRConfig, SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.inference.translator import Translator
 from nmt.models.catalog import build_model
@@ -188,10 +188,18 @@ def test_the_flags_reach_the_search(run: Run, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Translator, "load", note)
     run("a")
     flags = ["--beam", "4", "--n-best", "2", "--length-penalty", "1.5", "--batch-size", "3"]
+    flags += ["--mbr", "7"]
     run("a", *flags, "--set", "search.max_length=2", "--set", "search.beam=2")
     assert seen == [
         SEARCH,
-        SearchConfig(beam=4, n_best=2, length_penalty=1.5, batch_size=3, max_length=2),
+        SearchConfig(
+            beam=4,
+            n_best=2,
+            length_penalty=1.5,
+            mbr=MBRConfig(samples=7),
+            batch_size=3,
+            max_length=2,
+        ),
     ]
 
 

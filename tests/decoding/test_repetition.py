@@ -57,12 +57,12 @@ def test_what_is_counted() -> None:
 @given(ids=IDS, allowed=st.integers(2, 4))
 def test_blocked_is_what_would_repeat_too_often(ids: list[int], allowed: int) -> None:
     """Step by step, for the part of the ids that is allowed."""
-    found = Repetitions.none_yet(np.array([allowed]), len(ids) + 1)
+    found = Repetitions.none_yet(np.array([allowed]))
     for n, id_ in enumerate(ids):
         rows, blocked = found.blocked()
-        assert rows.tolist() == [0] * len(blocked)
+        assert rows == [0] * len(blocked)
         expected = {x for x in range(7) if most_repeats([*ids[:n], x]) > allowed}
-        assert set(blocked.tolist()) == expected
+        assert set(blocked) == expected
         if id_ in expected:
             return
         found = found.after(None, torch.tensor([id_]))

@@ -1,0 +1,73 @@
+"""A grid of beams and length penalties, scored on a validation set."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nmt.decoding.search import SearchConfig
+from nmt.errors import ConfigError
+from nmt.evaluation.evaluate import Scoring, score_translations
+from nmt.evaluation.metrics import MetricResult
+from nmt.inference.translator import Translator
+from nmt.settings.config_file import load_values
+from nmt.types import EvalExample
+
+BEAMS = (1, 2, 4, 5, 8, 12)
+PENALTIES = (0.0, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSetting:
+    """A beam and a length penalty, with the scores by key of METRICS."""
+
+    beam: int
+    length_penalty: float
+    scores: dict[str, MetricResult]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchGrid:
+    """All settings, beam by beam, and the seconds that each beam's search took."""
+
+    settings: tuple[SearchSetting, ...]
+    seconds: dict[int, float]
+
+    def best(self, metric: str) -> SearchSetting:
+        """The highest score by `metric`; of equal ones the first, so the smallest beam."""
+        return max(self.settings, key=lambda setting: setting.scores[metric].score)
+
+
+def search_grid(
+    translator: Translator,
+    examples: Sequence[EvalExample],
+    scoring: Scoring,
+    beams: Sequence[int] = BEAMS,
+    penalties: Sequence[float] = PENALTIES,
+    on_beam: Callable[[int, float], None] = lambda beam, seconds: None,
+) -> SearchGrid:
+    """Score the translations of all examples with every beam and every length penalty.
+
+    Each beam searches once: the penalties order the same hypotheses, with the result of a search
+    each (nmt.decoding.search.search_penalties). Other search settings are the translator's.
+    `on_beam` gets each beam and its seconds. Scores have no interval. Raises ConfigError for
+    values that SearchConfig does not allow, before any search, and DataError as `evaluate` does.
+    """
+    if not (beams and penalties):
+        raise ConfigError("search_grid: got no beam or no penalty, allowed: at least one of each")
+    base = {**translator.search.model_dump(), "n_best": 1, "mbr": None}
+    beams, penalties = sorted(set(beams)), sorted(set(penalties))
+    configs = [load_values({**base, "beam": beam}, SearchConfig, "search") for beam in beams]
+    texts = [example.src_text for example in examples]
+    scores_of: dict[tuple[str, ...], dict[str, MetricResult]] = {}
+    settings, seconds = [], {}
+    for config in configs:
+        start = time.perf_counter()
+        found = translator.translate_penalties(texts, penalties, config)
+        seconds[config.beam] = time.perf_counter() - start
+        on_beam(config.beam, seconds[config.beam])
+        for penalty, translations in zip(penalties, found, strict=True):
+            hyps = tuple(translation.text for translation in translations)
+            if hyps not in scores_of:
+                scores_of[hyps] = score_translations(hyps, examples, scoring).scores
+            settings.append(SearchSetting(config.beam, penalty, scores_of[hyps]))
+    return SearchGrid(tuple(settings), seconds)

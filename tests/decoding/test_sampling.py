@@ -1,0 +1,112 @@
+"""Laws of sampling: the model's distribution, and no influence of batch, order or other samples."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from decoding.table_model import VOCAB, TableModel
+from decoding.test_search import SOURCES, assert_same, batch, rnn_model
+
+from nmt.decoding.forced import force_decode
+from nmt.decoding.sampling import sample
+from nmt.decoding.search import MBRConfig, SearchConfig
+from nmt.models.base import Seq2Seq
+from nmt.models.ensemble import Ensemble
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.types import Hypothesis
+
+CONFIG = SearchConfig(max_length=9, length_penalty=0.8)
+MODELS = pytest.mark.parametrize(
+    "model",
+    [TableModel(), rnn_model(), Ensemble([rnn_model(), TableModel(seed=1)], VOCAB)],
+    ids=["table", "rnn", "ensemble"],
+)
+
+
+def samples_of(
+    model: Seq2Seq, sources: list[list[int]] = SOURCES, **keys: object
+) -> list[list[Hypothesis]]:
+    mbr = MBRConfig(**{"samples": 5, "epsilon": 0.0, **keys})
+    return sample(model, *batch(sources), CONFIG, mbr)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.15])
+def test_samples_follow_the_distribution(epsilon: float) -> None:
+    """Pearson's chi-square over all sequences of up to 3 pieces, at about 4 standard deviations."""
+    model = TableModel()
+    model.table /= 2
+    n, bound = 10_000, 3
+    config = SearchConfig(max_length=bound, max_repeats=None)
+    [found] = sample(model, *batch([[5, 3]]), config, MBRConfig(samples=n, epsilon=epsilon))
+    expected: dict[tuple[int, ...], float] = {(): 1.0}
+    for step in range(bound):
+        for ids in [ids for ids in expected if len(ids) == step and EOS_ID not in ids]:
+            logits = model.table[8 % 5, step, ids[-1] if ids else BOS_ID][:VOCAB]
+            probs = logits.softmax(dim=0)
+            probs[[PAD_ID, BOS_ID]] = 0  # never produced
+            probs[probs < min(epsilon, float(probs.max()))] = 0
+            mass = expected.pop(ids)
+            for id_, p in enumerate((probs / probs.sum()).tolist()):
+                if p:
+                    expected[(*ids, id_)] = mass * p
+    counts = dict.fromkeys(expected, 0)
+    for one in found:
+        counts[one.ids] += 1  # KeyError for what has no probability
+    assert sum(expected.values()) == pytest.approx(1)
+    usual = [ids for ids, p in expected.items() if n * p >= 5]
+    rest = n - sum(counts[ids] for ids in usual), n * (1 - sum(expected[ids] for ids in usual))
+    cells = [(counts[ids], n * expected[ids]) for ids in usual] + [rest] * (rest[1] > 5)
+    chi_square = sum((count - mean) ** 2 / mean for count, mean in cells)
+    freedom = len(cells) - 1
+    assert freedom > 5
+    assert chi_square < freedom + 4 * math.sqrt(2 * freedom)
+
+
+@MODELS
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_neither_batch_nor_order_nor_number_changes_a_sample(
+    model: Seq2Seq, epsilon: float
+) -> None:
+    together = samples_of(model, epsilon=epsilon)
+    backwards = samples_of(model, SOURCES[::-1], epsilon=epsilon)[::-1]
+    more = samples_of(model, epsilon=epsilon, samples=8)
+    for source, *found in zip(SOURCES, together, backwards, more, strict=True):
+        [alone] = samples_of(model, [source], epsilon=epsilon)
+        for samples in found:
+            for one, expected in zip(samples, alone, strict=False):
+                assert_same(one, expected)
+    assert len(set(itertools.chain(*([h.ids for h in each] for each in together)))) > 6
+    other = samples_of(model, seed=2, epsilon=epsilon)
+    assert [[h.ids for h in each] for each in other] != [[h.ids for h in each] for each in together]
+
+
+@MODELS
+def test_scores_and_attention_are_those_of_forced_decoding(model: Seq2Seq) -> None:
+    for source, samples in zip(SOURCES, samples_of(model), strict=True):
+        src = batch([source] * len(samples))
+        forced = force_decode(model, *src, [each.ids for each in samples], alpha=0.8)
+        for found, expected in zip(samples, forced, strict=True):
+            assert_same(found, expected)
+
+
+@MODELS
+def test_epsilon_leaves_out_what_is_improbable(model: Seq2Seq) -> None:
+    epsilon = 0.2
+    src_ids, lengths = batch(SOURCES)
+    config = CONFIG.model_copy(update={"max_repeats": None})
+    allowed = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID)]
+    found = sample(model, src_ids, lengths, config, MBRConfig(samples=20, epsilon=epsilon))
+    for b, each in itertools.product(range(len(SOURCES)), range(20)):
+        one = found[b][each]
+        for t, log_prob in enumerate(one.log_probs):
+            if log_prob < math.log(epsilon) - 1e-5:
+                prefixes = [(*one.ids[:t], id_) for id_ in allowed]
+                source = batch([SOURCES[b]] * len(prefixes))
+                forced = force_decode(model, *source, prefixes, alpha=0.0)
+                assert max(h.log_probs[t] for h in forced) <= log_prob + 1e-4
+
+
+def test_no_sentences() -> None:
+    empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
+    assert sample(TableModel(), *empty, CONFIG, MBRConfig()) == []

@@ -1,0 +1,74 @@
+"""The grid of beams and penalties: each cell is a search of its own, the best is the highest."""
+
+import pytest
+from inference.test_translator import PAIRS, translator_of
+
+from nmt.errors import ConfigError
+from nmt.evaluation.evaluate import Scoring, score_translations
+from nmt.evaluation.search_grid import SearchGrid, search_grid
+from nmt.inference.translator import Translator
+from nmt.text.tokenizer import SentencePieceConfig
+from nmt.types import EvalExample
+
+SCORING = Scoring("fr", ("bleu", "chrf"), n_bootstrap=0)
+TEXTS = [pair.src_text for pair in PAIRS[:3]] + [""]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return translator_of(SentencePieceConfig(vocab_size=40))
+
+
+@pytest.fixture(scope="module")
+def examples(translator: Translator) -> list[EvalExample]:
+    """The references are what one of the settings gives, so this one is the best."""
+    found = translator.translate(TEXTS, search={"beam": 3, "length_penalty": 4.0})
+    return [EvalExample(t.src_text, (t.text or "vide",)) for t in found]
+
+
+@pytest.fixture(scope="module")
+def grid(translator: Translator, examples: list[EvalExample]) -> SearchGrid:
+    return search_grid(translator, examples, SCORING, [3, 1], [4.0, 0.0])
+
+
+def test_each_setting_has_the_scores_of_its_own_search(
+    translator: Translator, examples: list[EvalExample], grid: SearchGrid
+) -> None:
+    found = [(setting.beam, setting.length_penalty) for setting in grid.settings]
+    assert found == [(1, 0.0), (1, 4.0), (3, 0.0), (3, 4.0)]
+    assert list(grid.seconds) == [1, 3]
+    for setting in grid.settings:
+        search = {"beam": setting.beam, "length_penalty": setting.length_penalty}
+        texts = [t.text for t in translator.translate(TEXTS, search=search)]
+        assert setting.scores == score_translations(texts, examples, SCORING).scores
+
+
+def test_the_best_is_the_highest_and_of_equals_the_first(grid: SearchGrid) -> None:
+    for metric in ("bleu", "chrf"):
+        scores = [setting.scores[metric].score for setting in grid.settings]
+        assert scores.index(max(scores)) == 2
+        assert max(scores[:2]) < scores[2] == scores[3]
+        assert grid.best(metric) == grid.settings[2]
+
+
+@pytest.mark.parametrize(
+    ("beams", "penalties", "words"),
+    [
+        ([1, 0], [0.6], "search: beam: got 0"),
+        ([1], [0.6, -1.0], "search: length_penalty: got -1"),
+        ([1], [0.6, 11.0], "search: length_penalty: got 11"),
+        ([], [0.6], "got no beam or no penalty"),
+    ],
+)
+def test_what_no_search_allows_is_refused_first(
+    translator: Translator,
+    examples: list[EvalExample],
+    beams: list[int],
+    penalties: list[float],
+    words: str,
+) -> None:
+    def never(beam: int, seconds: float) -> None:
+        raise AssertionError
+
+    with pytest.raises(ConfigError, match=words):
+        search_grid(translator, examples, SCORING, beams, penalties, never)
