@@ -48,6 +48,10 @@ class OnnxTranslator:
         search, ids = self.search, self.manifest["ids"]
         bound = int(search["max_length_factor"] * len(src) + search["max_length_extra"])
         bound = max(1, min(bound, search["max_length"]))
+        if (places := self.manifest["max_positions"]) is not None:  # a table of learned positions
+            if len(src) > places:
+                raise ValueError(f"got a source of {len(src)} ids, allowed: at most {places}")
+            bound = min(bound, places)
         forbidden = [ids["pad"], ids["bos"], *([] if search["allow_unk"] else [ids["unk"]])]
         state = self.run(
             "encoder", {"src_ids": np.array([src]), "src_lengths": np.array([len(src)])}

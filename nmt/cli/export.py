@@ -1,6 +1,6 @@
 """`nmt export`: a trained run as files that other engines run."""
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What `nmt export` writes."""
 
     onnx = "onnx"

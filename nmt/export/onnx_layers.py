@@ -8,7 +8,7 @@ from nmt.models.recurrent.cell_layers import EncoderStates
 from nmt.models.recurrent.encoder import PaddedLayers
 
 _GATES = {"gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
-"""The places of ONNX's gates, [z; r; n] and [i; o; f; g], among torch's [r; z; n] and [i; f; g; o]."""
+"""Where ONNX's gates, [z; r; n] or [i; o; f; g], stand in torch's [r; z; n] or [i; f; g; o]."""
 
 OPSET = 18
 """The version of the operators of every graph: of 2022, which all engines read."""
@@ -63,16 +63,14 @@ class OnnxLayers(nn.Module):
         bias: Float[Tensor, "directions two_G"],
     ) -> Float[Tensor, "S directions B H"]:
         """The hidden states of one layer."""
-        attributes: dict[str, int | str] = {
-            "hidden_size": self.hidden,
-            "direction": "bidirectional" if self.directions == 2 else "forward",
-        }
-        if self.kind == "gru":
-            attributes["linear_before_reset"] = 1
         return torch.onnx.ops.symbolic(
             self.kind.upper(),
             [x, w_ih, w_hh, bias, lengths.to(torch.int32)],
-            attributes,
+            {
+                "hidden_size": self.hidden,
+                "direction": "bidirectional" if self.directions == 2 else "forward",
+                **({"linear_before_reset": 1} if self.kind == "gru" else {}),
+            },
             dtype=x.dtype,
             shape=[x.shape[0], self.directions, x.shape[1], self.hidden],
             version=OPSET,

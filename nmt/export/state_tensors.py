@@ -38,7 +38,8 @@ def with_tensors(value: _Value, tensors: Mapping[str, Tensor], name: str = "") -
         result = tuple(inner.values())
     elif inner:
         result = replace(result, **inner)
-    return result
+    changed: _Value = result
+    return changed
 
 
 def names_of_rows(state: State) -> frozenset[str]:
