@@ -23,6 +23,7 @@ from nmt.cli import (
     curve,
     doctor,
     evaluate,
+    export,
     lab,
     train,
     translate,
@@ -158,6 +159,7 @@ app.command()(compare.compare)
 app.command()(attention.attention)
 app.command()(curve.curve)
 app.command()(average.average)
+app.command()(export.export)
 app.command()(lab.lab)
 app.command()(bench.bench)
 app.command()(doctor.doctor)

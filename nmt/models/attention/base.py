@@ -216,7 +216,7 @@ class Attention(nn.Module, abc.ABC):
             keys=self.project(annotations),
             values=self.carry(values),
             keep=keep,
-            queries=torch.zeros(len(keep), dtype=torch.long, device=keep.device),
+            queries=torch.zeros(keep.shape[0], dtype=torch.long, device=keep.device),
             past=None if self.coverage is None else values.new_zeros(keep.shape),
             soft=self.weighting.draw_soft(keep),
         )
@@ -323,7 +323,7 @@ def _additive_step(
     own: Operations, score: AdditiveScore, query: Float[Tensor, "R 1 H"], state: AttentionState
 ) -> AttentionOutput:
     """One query a row by `additive_attention_step`; several rows may read one sentence."""
-    rows = torch.arange(len(query), device=query.device)
+    rows = torch.arange(query.shape[0], device=query.device)
     context, weights = own.additive_attention_step(
         score.project_query(query).squeeze(1),
         rows if state.beams is None else state.beams.sentences,

@@ -56,7 +56,7 @@ class InitialState(nn.Module):
         if self.kind == "copy":
             return final, memory.final_cell if self.has_cell else None
         if self.kind == "learned":
-            shape = len(final), -1, -1
+            shape = final.shape[0], -1, -1
             return self.hidden.expand(shape), self.cell.expand(shape) if self.has_cell else None
         if self.kind == "tanh_backward":
             final = final.chunk(2, dim=-1)[1]

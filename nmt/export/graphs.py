@@ -1,0 +1,234 @@
+"""The two graphs of a model: its encoder with the first state, and one step of its decoder."""
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from nmt.export.onnx_layers import OPSET, OnnxLayers
+from nmt.export.state_tensors import named_tensors, names_of_rows, with_tensors
+from nmt.models.base import Seq2Seq, State
+from nmt.models.recurrent.encoder import PaddedLayers
+from nmt.models.recurrent.rnn import RNNSeq2Seq
+from nmt.models.transformer.transformer import TransformerState
+from nmt.ops.masks import keep_from_lengths
+from nmt.text.vocabulary import BOS_ID, EOS_ID
+
+ENCODER, STEP = "encoder", "step"
+
+_SIZES = {(3, 4): "sentences", (5, 6): "source", (2, 3): "target"}
+"""The axes that differ between two examples, by their sizes in each."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a graph; an axis is a size, or the name of what it counts."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph and its inputs and outputs, in order."""
+
+    name: str
+    module: nn.Module
+    example: tuple[Tensor | tuple[Tensor, ...], ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+class EncoderGraph(nn.Module):
+    """From B sources to the tensors of the state before the first step."""
+
+    def __init__(self, model: Seq2Seq, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model, self.names = model, tuple(names)
+
+    def forward(
+        self, src_ids: Int[Tensor, "B S"], src_lengths: Int[Tensor, " B"]
+    ) -> tuple[Tensor, ...]:
+        """The tensors in the order of `names`."""
+        keep = keep_from_lengths(src_lengths, src_ids.shape[1])
+        tensors = named_tensors(self.model.init_state(self.model.encode(src_ids, keep)))
+        return tuple(tensors[name] for name in self.names)
+
+
+class StepGraph(nn.Module):
+    """One step of R rows, row i over the sentence `sentences[i]`.
+
+    `state` gives what is no tensor, `names` all tensors in order, `of_rows` those of a row.
+    """
+
+    def __init__(
+        self, model: Seq2Seq, state: State, names: Sequence[str], of_rows: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self.model, self.state = model, state
+        self.names, self.of_rows = tuple(names), tuple(of_rows)
+
+    def forward(
+        self, last_ids: Int[Tensor, " R"], sentences: Int[Tensor, " R"], tensors: tuple[Tensor, ...]
+    ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "R S"], tuple[Tensor, ...]]:
+        """Log-probabilities, weights over the source, and the tensors of rows after the step."""
+        state = with_tensors(
+            self.state,
+            {
+                name: tensor if name in self.of_rows else tensor.index_select(0, sentences)
+                for name, tensor in zip(self.names, tensors, strict=True)
+            },
+        )
+        if isinstance(state, TransformerState):  # its length is a number, which a graph would fix
+            state = replace(state, length=state.layers[0].own.keys.shape[2])
+        out = self.model.step(last_ids, state)
+        after = named_tensors(out.state)
+        log_probs = out.logits.float().log_softmax(dim=1)
+        return log_probs, out.weights, tuple(after[name] for name in self.of_rows)
+
+
+@torch.no_grad()
+def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
+    """The graphs of a model on the CPU, in evaluation mode, whose backend is `reference`."""
+    (small, _), (large, _) = (_states(model, n) for n in (0, 1))
+    larger = named_tensors(large)
+    of_rows = names_of_rows(small)
+    ports = [
+        Port(name, _dtype(tensor), _axes(tensor, larger[name], name in of_rows))
+        for name, tensor in named_tensors(small).items()
+        if _is_read(model, name)
+    ]
+    names = [port.name for port in ports]
+    of_rows_in_order = [name for name in names if name in of_rows]
+    rows = torch.tensor([0, 0, 1, 2, 2, 1, 1])
+    selected = named_tensors(small.select(rows))
+    _, (src_ids, src_lengths) = _states(model, 0)
+    own = _with_onnx_layers(model)
+    first = tuple(replace(port, shape=_at_first(port.shape)) for port in ports)
+    row, n_pieces = ("rows",), _n_pieces(model, small)
+    encoder = Graph(
+        ENCODER,
+        EncoderGraph(own, names),
+        (src_ids, src_lengths),
+        (
+            Port("src_ids", "int64", ("sentences", "source")),
+            Port("src_lengths", "int64", ("sentences",)),
+        ),
+        first,
+    )
+    step = Graph(
+        STEP,
+        StepGraph(own, small, names, of_rows_in_order),
+        (torch.full((len(rows),), EOS_ID), rows, tuple(selected[name] for name in names)),
+        (Port("last_ids", "int64", row), Port("sentences", "int64", row), *ports),
+        (
+            Port("log_probs", "float32", (*row, n_pieces)),
+            Port("weights", "float32", (*row, "source")),
+            *(_after(port) for port in ports if port.name in of_rows),
+        ),
+    )
+    return encoder, step
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Write a graph as an ONNX file. Raises torch.onnx's errors for a model that has none."""
+    inputs = iter([_dynamic(port) for port in graph.inputs])
+    shapes = tuple(
+        tuple(next(inputs) for _ in each) if isinstance(each, tuple) else next(inputs)
+        for each in graph.example
+    )
+    with _quiet():
+        program = torch.onnx.export(
+            graph.module.eval(),
+            graph.example,
+            input_names=[port.name for port in graph.inputs],
+            output_names=[port.name for port in graph.outputs],
+            dynamic_shapes=shapes,
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    for node in program.model.graph.all_nodes():
+        node.metadata_props.clear()  # the exporter's stack traces, with paths of this machine
+    program.model.metadata_props.clear()
+    program.save(path)
+
+
+def _states(model: Seq2Seq, n: int) -> tuple[State, tuple[Tensor, Tensor]]:
+    """The state of an example after some steps, and its source; see _SIZES."""
+    n_sentences, source, target = (sizes[n] for sizes in _SIZES)
+    src_ids = torch.full((n_sentences, source), EOS_ID)
+    src_lengths = torch.full((n_sentences,), source)
+    keep = keep_from_lengths(src_lengths, source)
+    state = model.init_state(model.encode(src_ids, keep))
+    for _ in range(target):
+        state = model.step(torch.full((n_sentences,), BOS_ID), state).state
+    return state, (src_ids, src_lengths)
+
+
+def _axes(small: Tensor, large: Tensor, is_of_row: bool) -> tuple[int | str, ...]:
+    """The axes of a tensor, from two examples of it."""
+    axes = [_SIZES.get(sizes, sizes[0]) for sizes in zip(small.shape, large.shape, strict=True)]
+    return tuple("rows" if is_of_row and axis == "sentences" else axis for axis in axes)
+
+
+def _at_first(shape: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """The shape before the first step: a row for each sentence, nothing of the target."""
+    axes: dict[int | str, int | str] = {"rows": "sentences", "target": 0}
+    return tuple(axes.get(axis, axis) for axis in shape)
+
+
+def _after(port: Port) -> Port:
+    """The output for the state after a step: of a target that is longer by one."""
+    axes = tuple("target + 1" if axis == "target" else axis for axis in port.shape)
+    return Port(f"next.{port.name}", port.dtype, axes)
+
+
+def _n_pieces(model: Seq2Seq, state: State) -> int:
+    ids = torch.full((next(iter(_SIZES))[0],), BOS_ID)
+    return model.step(ids, state).logits.shape[1]
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _dynamic(port: Port) -> dict[int, str]:
+    return {i: axis for i, axis in enumerate(port.shape) if isinstance(axis, str)}
+
+
+def _is_read(model: Seq2Seq, name: str) -> bool:
+    """Whether a step reads the tensor: only a window needs to know how many queries there were."""
+    if name != "attention.queries" or not isinstance(model, RNNSeq2Seq):
+        return True
+    return model.decoder.attention.span is not None
+
+
+def _with_onnx_layers(model: Seq2Seq) -> Seq2Seq:
+    """A copy whose recurrent encoder layers are operators of ONNX."""
+    model = copy.deepcopy(model)
+    if isinstance(model, RNNSeq2Seq) and isinstance(model.encoder.rnn, PaddedLayers):
+        model.encoder.rnn = OnnxLayers(model.encoder.rnn)  # type: ignore[assignment]
+    return model
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's notes, such as that torchvision is not installed."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

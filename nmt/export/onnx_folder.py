@@ -1,0 +1,202 @@
+"""A trained run as a folder of ONNX graphs, tokenizers and a manifest that says what they mean."""
+
+import contextlib
+import importlib.util
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from nmt.config import RunConfig
+from nmt.data.entries import data_folder, load_catalog
+from nmt.errors import ConfigError, DataError
+from nmt.export.graphs import STEP, Graph, Port, graphs_of, write_graph
+from nmt.export.onnx_layers import OPSET
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.models.transformer.positions import LearnedConfig
+from nmt.runs.card import CARD
+from nmt.runs.trained_run import LoadedModel, TrainedRun
+from nmt.storage.atomic import ASIDE, digest, flush, remove, write_json
+from nmt.storage.output import output_errors
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+MANIFEST = "manifest.json"
+TOKENIZER = "tokenizer"
+
+_MEANINGS = {
+    "src_ids": "ids of the source's pieces, eos last, then pad",
+    "src_lengths": "ids of each source, eos included, at least 1",
+    "last_ids": "the piece before the next one; bos at first",
+    "sentences": "which source each row reads, from 0",
+    "log_probs": "natural logarithm of the probability of each next piece",
+    "weights": "attention over the source: 1 in sum, 0 at padding",
+    "hidden": "hidden states of the decoder's layers",
+    "cell": "cell states of the decoder's LSTMs",
+    "feed": "attentional hidden state of the last step (arXiv 1508.04025, section 3.3)",
+    "attention.keys": "projected annotations, which scores compare with the query",
+    "attention.values": "annotations, of which the context is a weighted sum",
+    "attention.past": "what coverage keeps of past weights",
+    "attention.queries": "steps so far",
+    "keep": "true at the real places of the source, false at padding",
+    "own.keys": "keys of this layer's self-attention over the target so far",
+    "own.values": "values of this layer's self-attention over the target so far",
+    "source.keys": "keys of this layer's attention over the source",
+    "source.values": "values of this layer's attention over the source",
+}
+"""What a tensor means, by its name or the end of it."""
+
+
+def export_onnx(run: TrainedRun, checkpoint: str, out: Path, int8: bool = False) -> Path:
+    """Write the graphs of a checkpoint into a new folder `out`, which appears whole at the end.
+
+    `int8` adds copies whose matrices are in int8 (ONNX Runtime's dynamic quantization). Returns
+    the path of the manifest. Raises ConfigError, naming the key, for an option of the model that
+    has no graph, and for a package that is missing; DataError for a folder that is there already
+    or cannot be written; and what `TrainedRun.load_model` raises.
+    """
+    for package in ("onnx", "onnxscript", *(["onnxruntime"] if int8 else [])):
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(f"format onnx: needs {package}: pip install 'nmt[onnx]'")
+    check_exportable(run.config)
+    if out.exists() or out.is_symlink():
+        raise DataError(f"cannot write {out}: it is there already; give the name of a new folder")
+    reference = run.with_config(["model.backend=reference"])
+    loaded = reference.load_model(checkpoint, torch.device("cpu"))
+    with _new_folder(out) as folder:
+        graphs = graphs_of(loaded.model)
+        for graph in graphs:
+            _write(graph, folder, int8)
+        loaded.tokenizers.save(folder / TOKENIZER)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        for path in files:
+            flush(path)
+        content = _manifest(run, loaded, graphs, int8)
+        sums = {path.relative_to(folder).as_posix(): digest(path) for path in files}
+        write_json(folder / MANIFEST, {**content, "sha256": sums})
+    return out / MANIFEST
+
+
+def check_exportable(config: RunConfig) -> None:
+    """Raise ConfigError, naming the key, for an option of the model that has no graph."""
+    model = config.model
+    reason = ""
+    if isinstance(model, RNNConfig):
+        decoder = model.decoder
+        if model.layer_norm:
+            reason = "layer_norm: got true, allowed: false; ONNX has no recurrent layer with it"
+        elif decoder.initial_state == "copy" and decoder.cell == "lstm":
+            reason = "decoder.initial_state: got 'copy' with cell 'lstm', allowed: the others"
+        elif model.attention.kind == "location":
+            reason = "attention.kind: got 'location', whose keys depend on the source's length"
+    elif model.self_attention_window is not None:
+        got = model.self_attention_window
+        reason = f"self_attention_window: got {got}, allowed: null; the cache has no fixed length"
+    if reason:
+        raise ConfigError(f"cannot export model.{reason}")
+
+
+def _write(graph: Graph, folder: Path, int8: bool) -> None:
+    path = folder / f"{graph.name}.onnx"
+    write_graph(graph, path)
+    if not int8:
+        return
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    level = logging.root.level
+    logging.root.setLevel(logging.ERROR)  # it recommends a step that needs more packages
+    try:
+        quantize_dynamic(path, _int8_path(path), weight_type=QuantType.QInt8)
+    finally:
+        logging.root.setLevel(level)
+
+
+def _int8_path(path: Path) -> Path:
+    return path.with_suffix(".int8.onnx")
+
+
+def _manifest(
+    run: TrainedRun, loaded: LoadedModel, graphs: tuple[Graph, Graph], int8: bool
+) -> dict[str, object]:
+    config, tokenizers = loaded.config, loaded.tokenizers
+    step = next(graph for graph in graphs if graph.name == STEP)
+    positions = getattr(config.model, "positions", None)
+    return {
+        "format": 1,
+        "name": config.name,
+        "step": loaded.step,
+        "model": config.model.kind,
+        "languages": {"src": tokenizers.src.lang, "tgt": tokenizers.tgt.lang},
+        "vocabulary": {"src": len(tokenizers.src.vocab), "tgt": len(tokenizers.tgt.vocab)},
+        "ids": {"pad": PAD_ID, "unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID},
+        "max_positions": positions.max_length if isinstance(positions, LearnedConfig) else None,
+        "search": config.search.model_dump(mode="json"),
+        "tokenizer": TOKENIZER,
+        "opset": OPSET,
+        "graphs": {graph.name: _described(graph, int8) for graph in graphs},
+        "state": {
+            port.name: port.name.removeprefix("next.")
+            for port in step.outputs
+            if port.name.startswith("next.")
+        },
+        "data": _data(run),
+    }
+
+
+def _described(graph: Graph, int8: bool) -> dict[str, object]:
+    path = Path(f"{graph.name}.onnx")
+    return {
+        "file": path.name,
+        **({"int8": _int8_path(path).name} if int8 else {}),
+        "inputs": [_port(port) for port in graph.inputs],
+        "outputs": [_port(port) for port in graph.outputs],
+    }
+
+
+def _port(port: Port) -> dict[str, object]:
+    name = port.name.removeprefix("next.")
+    meaning = max((end for end in _MEANINGS if name.endswith(end)), key=len)
+    after = ", after this step" if name != port.name else ""
+    return {
+        "name": port.name,
+        "dtype": port.dtype,
+        "shape": list(port.shape),
+        "meaning": f"{_MEANINGS[meaning]}{after}",
+    }
+
+
+def _data(run: TrainedRun) -> dict[str, object]:
+    """What the run learned from, by its card, and the licence of a named corpus."""
+    data = run.config.data
+    name = data.corpus if data.train is None else data.train.corpus
+    entry = None if name is None else load_catalog(data_folder(data.folder)).get(name)
+    card = run.directory.read_json(CARD)
+    files = card.get("data", []) if isinstance(card, dict) else []
+    return {
+        "corpus": name,
+        "licence": None if entry is None else entry.licence,
+        "attribution": None if entry is None else entry.attribution,
+        "files": [
+            {"file": Path(str(file["file"])).name, "sha256": file["sha256"]} for file in files
+        ],
+    }
+
+
+@contextlib.contextmanager
+def _new_folder(out: Path) -> Iterator[Path]:
+    """A temporary folder, which becomes `out` when the block ends without an error."""
+    place = Path(os.path.realpath(out))
+    aside = place.with_name(f"{ASIDE}{place.name}")
+    with output_errors(out):
+        try:
+            if aside.exists():
+                remove(aside)
+            aside.mkdir(parents=True)
+            yield aside
+            flush(aside)
+            os.rename(aside, place)
+            flush(place.parent)
+        finally:
+            if aside.exists():
+                remove(aside)

@@ -1,0 +1,134 @@
+"""Translate the lines of stdin by an exported model: NumPy and ONNX Runtime, without PyTorch.
+
+python scripts/onnx_translate.py FOLDER [--beam 5] [--int8] < source.txt
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from nmt.text.tokenizer import Tokenizers  # SentencePiece and text rules; imports no PyTorch
+
+
+class OnnxTranslator:
+    """Greedy and beam search over the graphs in `folder`, one sentence at a time."""
+
+    def __init__(self, folder: Path, int8: bool = False, **search: Any) -> None:
+        self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        self.search = {**self.manifest["search"], **search}
+        self.tokenizers = Tokenizers.load(folder / self.manifest["tokenizer"])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self.graphs = {
+            name: onnxruntime.InferenceSession(folder / graph["int8" if int8 else "file"], options)
+            for name, graph in self.manifest["graphs"].items()
+        }
+
+    def translate(self, text: str) -> str:
+        """The best translation of a text; nothing for a text without pieces."""
+        pieces = self.tokenizers.src.encode(text).ids
+        if not pieces:
+            return ""
+        ids = self.best((*pieces, self.manifest["ids"]["eos"]))
+        return self.tokenizers.tgt.decode(ids)
+
+    def run(self, graph: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The outputs of a graph by name."""
+        names = [output["name"] for output in self.manifest["graphs"][graph]["outputs"]]
+        return dict(zip(names, self.graphs[graph].run(names, inputs), strict=True))
+
+    def best(self, src: Sequence[int]) -> tuple[int, ...]:
+        """The ids of the best translation of `src`, whose last id is eos."""
+        search, ids = self.search, self.manifest["ids"]
+        bound = int(search["max_length_factor"] * len(src) + search["max_length_extra"])
+        bound = max(1, min(bound, search["max_length"]))
+        if (places := self.manifest["max_positions"]) is not None:  # a table of learned positions
+            if len(src) > places:
+                raise ValueError(f"got a source of {len(src)} ids, allowed: at most {places}")
+            bound = min(bound, places)
+        forbidden = [ids["pad"], ids["bos"], *([] if search["allow_unk"] else [ids["unk"]])]
+        state = self.run(
+            "encoder", {"src_ids": np.array([src]), "src_lengths": np.array([len(src)])}
+        )
+        rows: list[tuple[int, ...]] = [()]
+        totals = np.zeros(1)
+        ends: list[tuple[bool, float, tuple[int, ...]]] = []  # (is cut, -score, ids)
+        for length in range(1, bound + 1):
+            last = [row[-1] if row else ids["bos"] for row in rows]
+            sentences = np.zeros(len(rows), dtype=np.int64)  # all rows read the one source
+            out = self.run("step", {"last_ids": np.array(last), "sentences": sentences, **state})
+            scores = totals[:, None] + out["log_probs"].astype(np.float64)
+            scores[:, forbidden] = -np.inf
+            for row, one in zip(rows, scores, strict=True):
+                one[list(self.blocked(row, src))] = -np.inf
+            best = np.argsort(-scores, axis=None, kind="stable")[: search["beam"]]
+            kept = []
+            for parent, piece in zip(*np.unravel_index(best, scores.shape), strict=True):
+                total, found = float(scores[parent, piece]), (*rows[parent], int(piece))
+                if total == -np.inf:
+                    continue
+                if piece == ids["eos"] or length == bound:
+                    score = total / self.penalty(length)
+                    ends.append((bool(piece != ids["eos"]), -score, found))
+                else:
+                    kept.append((int(parent), total, found))
+            finished = [-score for is_cut, score, _ in ends if not is_cut]
+            # A total only falls: what cannot come before the best finished one is left out.
+            least = max(finished, default=-np.inf) * self.penalty(bound)
+            kept = [each for each in kept if each[1] > least]
+            if not kept:
+                break
+            parents = [parent for parent, _, _ in kept]
+            totals, rows = np.array([each[1] for each in kept]), [each[2] for each in kept]
+            after = self.manifest["state"]
+            state.update({name: out[output][parents] for output, name in after.items()})
+        is_cut, _, translation = min(ends, key=lambda end: end[:2])
+        return translation if is_cut else translation[:-1]
+
+    def penalty(self, length: int) -> float:
+        """((5 + length) / 6)^alpha (arXiv 1609.08144, equation 14)."""
+        return float(((5 + length) / 6) ** self.search["length_penalty"])
+
+    def blocked(self, row: Sequence[int], src: Sequence[int]) -> Iterator[int]:
+        """The pieces that would repeat the end of `row` more often than allowed."""
+        if self.search["max_repeats"] is None:
+            return
+        allowed = max(self.search["max_repeats"], self.repeats(src))
+        for period in range(1, len(row) // allowed + 1):
+            end = row[-allowed * period :]
+            if end[period:] == end[:-period]:
+                yield end[-period]
+
+    def repeats(self, src: Sequence[int]) -> int:
+        """How often in a row the source has the same pieces; one that has begun counts."""
+        most = 1
+        for period in range(1, len(src)):
+            run = 0
+            for before, piece in zip(src, src[period:], strict=False):
+                run = run + 1 if before == piece != self.manifest["ids"]["unk"] else 0
+                most = max(most, (run + period - 1) // period + 1 if run > 0 else 1)
+        return most
+
+
+def main() -> int:
+    """Translate line by line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--beam", type=int)
+    parser.add_argument("--int8", action="store_true")
+    given = parser.parse_args()
+    search = {} if given.beam is None else {"beam": given.beam}
+    translator = OnnxTranslator(given.folder, given.int8, **search)
+    for line in sys.stdin:
+        print(translator.translate(line.rstrip("\n")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,268 @@
+"""ONNX export: the graphs equal the model, and the consumer in NumPy translates as nmt does."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from pydantic import TypeAdapter
+from training.toy import toy_config, write_reversal
+from typer.testing import CliRunner
+
+from nmt.cli.app import app
+from nmt.config import RunConfig
+from nmt.errors import ConfigError, DataError
+from nmt.export.onnx_folder import check_exportable, export_onnx
+from nmt.export.state_tensors import named_tensors, names_of_rows, with_tensors
+from nmt.inference.translator import Translator
+from nmt.models.base import State
+from nmt.models.catalog import ModelConfig, build_model
+from nmt.ops.masks import keep_from_lengths
+from nmt.runs.trained_run import TrainedRun
+from nmt.storage.atomic import ASIDE
+from nmt.training.loop import train
+
+_RNN = {"kind": "rnn", "embedding": 6, "hidden": 10, "dropout": 0.0}
+_TRANSFORMER = {
+    "kind": "transformer",
+    "size": 12,
+    "heads": 2,
+    "layers": 1,
+    "decoder_layers": 2,
+    "dropout": 0.0,
+}
+MODELS: dict[str, dict[str, Any]] = {
+    "bahdanau": _RNN,
+    "conditional-residual-two-layers": {
+        **_RNN,
+        "layers": 2,
+        "residual": True,
+        "decoder": {"kind": "conditional"},
+        "tie_embeddings": "target",
+        "embedding": 10,
+    },
+    "luong-lstm-local-coverage": {
+        **_RNN,
+        "encoder": {"cell": "lstm"},
+        "decoder": {"kind": "luong", "cell": "lstm", "initial_state": "learned"},
+        "attention": {
+            "kind": "general",
+            "span": {"kind": "local_p", "window": 2},
+            "coverage": {"kind": "sum"},
+        },
+    },
+    "transformer-tied": {**_TRANSFORMER, "tie_embeddings": "target"},
+    "transformer-learned-post": {
+        **_TRANSFORMER,
+        "norm": "post",
+        "positions": {"kind": "learned", "max_length": 1000},
+    },
+}
+QUICK = (
+    "transformer-tied",
+    "bahdanau",
+    "conditional-residual-two-layers",
+    "luong-lstm-local-coverage",
+)
+TOLERANCE = 1e-5
+"""The largest difference of a log-probability, weight or tensor of the state that is allowed."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export")
+    write_reversal(folder, n_train=120, n_test=12)
+    return folder
+
+
+@pytest.fixture(
+    scope="module",
+    params=[*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in MODELS if n not in QUICK)],
+)
+def exported(request: pytest.FixtureRequest, corpus: Path) -> tuple[TrainedRun, Path]:
+    """A run that has begun to learn, and its folder."""
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason=f"needs {package}: pip install 'nmt[onnx]'")
+    path = corpus / request.param
+    model = MODELS[request.param]
+    train(toy_config(corpus, model=model, train={"epochs": 6, "batch_size": 8}), path, quiet=True)
+    run = TrainedRun.open(path)
+    out = corpus / f"{request.param}.onnx"
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)  # its checks would fix the traced sizes
+    try:
+        is_first = request.param == QUICK[0]
+        assert export_onnx(run, "last", out, int8=is_first) == out / "manifest.json"
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", before)
+    return run, out
+
+
+@torch.inference_mode()
+def test_the_graphs_equal_the_model_for_any_sizes(exported: tuple[TrainedRun, Path]) -> None:
+    from onnx_translate import OnnxTranslator
+
+    run, folder = exported
+    consumer = OnnxTranslator(folder)
+    model = run.with_config(["model.backend=reference"]).load_model("last", torch.device("cpu"))
+    after = consumer.manifest["state"]
+    differences = []
+
+    def compare(ours: torch.Tensor, theirs: np.ndarray) -> None:
+        assert ours.shape == theirs.shape
+        if ours.numel():
+            differences.append(np.abs(ours.double().numpy() - theirs.astype(float)).max())
+
+    for sources in ([(5, 6, 7, 8, 4, 9, 3), (9, 4, 3), (4, 3)], [(3,)]):
+        lengths = torch.tensor([len(source) for source in sources])
+        width = int(lengths.max())
+        ids = torch.tensor([[*source, *[0] * (width - len(source))] for source in sources])
+        state = model.model.init_state(model.model.encode(ids, keep_from_lengths(lengths, width)))
+        feeds = consumer.run("encoder", {"src_ids": ids.numpy(), "src_lengths": lengths.numpy()})
+        for name, theirs in feeds.items():
+            compare(named_tensors(state)[name], theirs)
+        rows = torch.arange(len(sources))
+        last, which = torch.full_like(rows, 2), rows
+        for piece in (4, 5, 6):
+            out = model.model.step(last, state)
+            inputs = {"last_ids": last.numpy(), "sentences": which.numpy()}
+            found = consumer.run("step", {**inputs, **feeds})
+            compare(out.logits.log_softmax(dim=1), found["log_probs"])
+            compare(out.weights, found["weights"])
+            rows = torch.arange(len(which))[[-1, 0, -1]]  # a sentence may lose all its rows
+            rows, _ = rows.sort()
+            state = out.state.select(rows)
+            feeds.update({name: found[output][rows.numpy()] for output, name in after.items()})
+            which, last = which[rows], torch.full_like(rows, piece)
+    assert max(differences) < TOLERANCE
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_the_consumer_translates_as_nmt_does(exported: tuple[TrainedRun, Path], beam: int) -> None:
+    from onnx_translate import OnnxTranslator
+
+    run, folder = exported
+    lines = (run.path.parent / "test.tsv").read_text(encoding="utf-8").splitlines()
+    texts = [*(line.split("\t")[0] for line in lines), "a b a b a b a b a b", "x", ""]
+    ours = Translator.load(run, "cpu", "last", {"beam": beam}).translate(texts, restore=True)
+    consumer = OnnxTranslator(folder, beam=beam)
+    assert len({each.text for each in ours}) > 3
+    assert [consumer.translate(text) for text in texts] == [each.text for each in ours]
+
+
+def test_the_manifest_is_true(exported: tuple[TrainedRun, Path]) -> None:
+    import onnxruntime
+
+    run, folder = exported
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert set(manifest["sha256"]) == names - {"manifest.json"}
+    for name, checksum in manifest["sha256"].items():
+        content = (folder / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == checksum
+        assert b"/nmt/models/" not in content  # no traces of this machine
+    assert manifest["ids"] == {"pad": 0, "unk": 1, "bos": 2, "eos": 3}
+    assert manifest["languages"] == {"src": "en", "tgt": "de"}
+    assert manifest["search"] == run.config.search.model_dump(mode="json")
+    assert {file["file"] for file in manifest["data"]["files"]} >= {"train.tsv"}
+    assert manifest["data"]["licence"] is None
+    for graph in manifest["graphs"].values():
+        for file in filter(None, (graph["file"], graph.get("int8"))):
+            session = onnxruntime.InferenceSession(folder / file)
+            assert [_described(port) for port in session.get_inputs()] == [
+                (each["name"], each["dtype"], each["shape"]) for each in graph["inputs"]
+            ]
+            assert [port.name for port in session.get_outputs()] == [
+                each["name"] for each in graph["outputs"]
+            ]
+
+
+def _described(port: Any) -> tuple[str, str, list[int | str]]:
+    types = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
+    return port.name, types[port.type], port.shape
+
+
+def test_int8_copies_translate_without_pytorch(exported: tuple[TrainedRun, Path]) -> None:
+    _, folder = exported
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    if "int8" not in manifest["graphs"]["step"]:
+        pytest.skip("the int8 copies of one model are enough")
+    code = (
+        "import sys; sys.path.insert(0, 'scripts'); from pathlib import Path; "
+        "from onnx_translate import OnnxTranslator; "
+        f"print(OnnxTranslator(Path({str(folder)!r}), int8=True).translate('a b c')); "
+        "assert 'torch' not in sys.modules"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("model", "key"),
+    [
+        ({**_RNN, "layer_norm": True}, "model.layer_norm"),
+        (
+            {
+                **_RNN,
+                "encoder": {"cell": "lstm", "hidden": 5},
+                "decoder": {"kind": "bahdanau", "cell": "lstm", "initial_state": "copy"},
+            },
+            "model.decoder.initial_state",
+        ),
+        ({**_RNN, "attention": {"kind": "location"}}, "model.attention.kind"),
+        ({**_TRANSFORMER, "self_attention_window": 3}, "model.self_attention_window"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_option_without_a_graph_is_named(corpus: Path, model: dict[str, Any], key: str) -> None:
+    config: RunConfig = toy_config(corpus, model=model)
+    with pytest.raises(ConfigError, match=f"cannot export {key}: got "):
+        check_exportable(config)
+
+
+def test_nothing_is_written_over(exported: tuple[TrainedRun, Path]) -> None:
+    run, folder = exported
+    with pytest.raises(DataError, match="it is there already; give the name of a new folder"):
+        export_onnx(run, "last", folder)
+    assert not list(folder.parent.glob(f"{ASIDE}*"))
+
+
+def test_a_missing_package_is_named(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "run"
+    train(toy_config(corpus, train={"epochs": 1}), path, quiet=True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = CliRunner().invoke(app, ["export", str(path), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "needs onnx: pip install 'nmt[onnx]'" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["rnn", "transformer"])
+def test_a_state_is_its_named_tensors(kind: str) -> None:
+    fields = _RNN if kind == "rnn" else _TRANSFORMER
+    config: ModelConfig = TypeAdapter(ModelConfig).validate_python(fields)
+    model = build_model(config, 11, 11).eval()
+    ids = torch.full((2, 3), 3)
+    state: State = model.init_state(model.encode(ids, ids > 0))
+    state = model.step(torch.tensor([2, 2]), state).state
+    tensors = named_tensors(state)
+    others = {name: ~t if t.dtype == torch.bool else t + 1 for name, t in tensors.items()}
+    changed = named_tensors(with_tensors(state, others))
+    assert list(changed) == list(tensors)
+    assert all(changed[name] is others[name] for name in tensors)
+    rows = (
+        {"hidden", "attention.queries"}
+        if kind == "rnn"
+        else {f"layers.{i}.own.{part}" for i in range(2) for part in ("keys", "values")}
+    )
+    assert names_of_rows(state) == rows
