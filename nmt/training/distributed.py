@@ -285,6 +285,6 @@ def _lost_ranks() -> Iterator[None]:
         raise
     except RuntimeError as error:
         raise LostRankError(
-            "another process of this training has ended or cannot be reached; the same command goes "
-            "on from the last checkpoint"
+            "another process of this training has ended or cannot be reached; the same command "
+            "goes on from the last checkpoint"
         ) from error
