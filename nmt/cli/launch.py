@@ -47,7 +47,8 @@ def launch(processes: int) -> int:
     options += [f"--shutdown-timeout={_SECONDS_TO_SAVE}", "-m", "--", "nmt"]
     logging.disable(logging.ERROR)  # it would say at length what a line says below
     try:
-        run.run(run.parse_args([*options, *sys.argv[1:]]))
+        arguments = run.parse_args([*options, *sys.argv[1:]])  # type: ignore[no-untyped-call]
+        run.run(arguments)  # type: ignore[no-untyped-call]
     except SignalException as stop:
         return 128 + int(stop.sigval)
     except ChildFailedError as error:

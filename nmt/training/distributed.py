@@ -183,14 +183,14 @@ class Ranks:
         `fetch` brings the results of a rank from the device; it is not called for none.
         """
         done: list[_Result] = []
+        mine: list[_Fetched] | None = None
         for item in items[self.rank :: self.world]:
             if interrupted():
-                parts = self.gather(None)
                 break
             done.append(work(item))
         else:
-            parts = self.gather(fetch(done) if done else [])
-        parts = [part for part in parts if part is not None]
+            mine = fetch(done) if done else []
+        parts = [part for part in self.gather(mine) if part is not None]
         if len(parts) < self.world:
             return None
         return [parts[i % self.world][i // self.world] for i in range(len(items))]
@@ -229,7 +229,9 @@ class Ranks:
                 gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
                 flat = torch.cat([gradient.flatten() for gradient in gradients])
                 dist.all_reduce(flat)
-                for p, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+                for p, part in zip(
+                    bucket, torch.split(flat, [p.numel() for p in bucket]), strict=True
+                ):
                     p.grad = part.view_as(p)
             for buffer in buffers:
                 dist.all_reduce(buffer)
@@ -255,6 +257,11 @@ class AgreedStop:
         """See the class."""
         is_interrupted = self.interrupted()  # also in a larger world: the first call starts a watch
         return is_interrupted if self._ranks.world == 1 else self._is_agreed
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether this rank, among several, was interrupted."""
+        return self._ranks.world > 1 and self.interrupted()
 
     def agree(self, n_interrupted: Number) -> None:
         """Note how many ranks were interrupted; every rank gives the same number."""

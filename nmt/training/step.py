@@ -132,7 +132,7 @@ def train_step(
 def _fetch(nll_sums: Sequence[Tensor], n_tokens: int, grad_norm: Tensor) -> StepResult:
     """Bring the numbers of an update from the device in one transfer."""
     *sums, norm = torch.stack([*nll_sums, grad_norm]).tolist()
-    return StepResult(sum(sums), n_tokens, norm)
+    return StepResult(sum(sums, 0.0), n_tokens, norm)
 
 
 def _refuse_non_finite(result: StepResult, is_scaled: bool) -> None:

@@ -141,7 +141,7 @@ class Trainer:
             state.averages.update_parameters(state.model)
         self._watch.update(result.loss)
         n_src_tokens, n_interrupted = self._ranks.sum(
-            sum(batch.n_src_tokens for batch in group), interrupted.interrupted()
+            sum(batch.n_src_tokens for batch in group), interrupted.is_wanted
         )
         interrupted.agree(n_interrupted)
         self._reporter.count_update(group, result, int(n_src_tokens))

@@ -165,6 +165,11 @@ def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
     return [items[i * len(items) // count] for i in range(count)]
 
 
+def _fetch(numbers: list[Tensor]) -> list[float]:
+    fetched: list[float] = torch.stack(numbers).tolist()
+    return fetched
+
+
 @torch.inference_mode()
 def mean_loss(
     model: Seq2Seq,
@@ -188,7 +193,7 @@ def mean_loss(
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
     batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
     # Fetched at the end: each would wait for a GPU.
-    nll_sums = ranks.map(batches, nll_sum, interrupted, lambda sums: torch.stack(sums).tolist())
+    nll_sums = ranks.map(batches, nll_sum, interrupted, _fetch)
     if nll_sums is None:
         raise _InterruptedError
     n_tokens = sum(len(ids) + 1 for ids in corpus.tgt_ids)
