@@ -85,7 +85,7 @@ class Reporter:
         self._meter = Meter(state.progress, state.ranks)
         self._first_step = state.progress.step
         self._started = time.monotonic()
-        self._n_largest = 0
+        self._n_largest = 1  # a rank may have had no batch yet
         self._last: tuple[float, float] | None = None
 
     @property
