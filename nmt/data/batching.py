@@ -1,5 +1,6 @@
 """Batches of ids from text pairs: encoded once, bucketed by length, in a reproducible order."""
 
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -134,6 +135,16 @@ class Batcher:
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
         return max(2 * self.size, longest)
+
+    @property
+    def fingerprint(self) -> int:
+        """A checksum of the lengths of all rows; equal corpora have equal ones."""
+        src, tgt = (lengths.tobytes() for lengths in self._lengths)
+        return zlib.crc32(tgt, zlib.crc32(src))
+
+    def n_positions(self, rows: Sequence[int]) -> int:
+        """The positions of the batch of these rows, padding included, before pieces are sampled."""
+        return len(rows) * sum(int(lengths[rows].max()) for lengths in self._lengths)
 
     def plan(self, epoch: int, done: Rows | None = None) -> Plan:
         """The rows of every batch of `epoch`, each row of the corpus but `done` exactly once."""

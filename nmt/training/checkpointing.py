@@ -26,19 +26,26 @@ class Checkpointer:
     def save(self) -> None:
         """Write a checkpoint of this step, which a later one may replace.
 
-        Before the first validation the last checkpoint is the best. Raises DivergedError for
+        All ranks call it together; the first one writes. Before the first validation the last
+        checkpoint is the best. Raises DivergedError for
         weights that are NaN or infinite, OSError where the disk refuses.
         """
         state, progress = self._state, self._state.progress
         refuse_bad_weights(state.model, progress.step, self.saved_step)
         tensors, values = state.state_dict()
+        if state.ranks.is_first:
+            self._write(tensors, values)
+        state.ranks.wait()
+        self.saved_step = progress.step
+
+    def _write(self, tensors: dict[str, Tensor], values: dict[str, object]) -> None:
+        state, progress = self._state, self._state.progress
         self._log.sync()
         self._folder.save(progress.step, state.final_model.state_dict(), tensors, values)
         is_best = progress.best_step is None or progress.best_step == progress.step
         labels = ("best", "last") if is_best else ("last",)
         self._folder.point(dict.fromkeys(labels, progress.step))
         self._folder.prune(progress.kept)
-        self.saved_step = progress.step
 
     def save_scheduled(self, keep_last: int) -> None:
         """Write a checkpoint that stays while it is among the `keep_last` newest or the best."""
@@ -59,10 +66,11 @@ class Checkpointer:
         """After an error: save what was learned since the last checkpoint, if it is consistent.
 
         An update that failed before it changed a weight is taken back. The run that goes on is
-        then, bit for bit, the run that did not fail.
+        then, bit for bit, the run that did not fail. Among several ranks nothing is saved: the
+        others may be gone, and with them their generators.
         """
         state, step = self._state, self._state.progress.step
-        if not state.is_consistent or step in (0, self.saved_step):
+        if not state.is_consistent or step in (0, self.saved_step) or state.ranks.world > 1:
             return
         with contextlib.suppress(Exception):  # the first error is the one to report
             if self._rng_before_update is not None:

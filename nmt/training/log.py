@@ -161,6 +161,38 @@ class RunLog:
             self._log.flush()
 
 
+class SilentLog(RunLog):
+    """Writes nothing: the log of every rank but the first."""
+
+    def __init__(self) -> None:
+        self._quiet = True
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is open."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def record(self, record: Record) -> None:
+        """Write nothing."""
+
+    def sync(self) -> None:
+        """Flush nothing."""
+
+    def rewind(self, step: int, validated: bool = True, n_records: int = 0) -> int:
+        """Drop nothing."""
+        return n_records
+
+    def open_bar(self, epoch: int, total: int, done: int) -> None:
+        """Show nothing."""
+
+    def advance_bar(self, batches: int, loss: float, tokens_per_second: float) -> None:
+        """Show nothing."""
+
+    def close_bar(self) -> None:
+        """Remove nothing."""
+
+
 class MetricsLine(NamedTuple):
     """A line of metrics.jsonl, and what it says."""
 

@@ -1,9 +1,11 @@
 """One call trains a run: it reads the data, builds the model and leaves a run directory."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -17,7 +19,9 @@ from nmt.ops.backend import BackendName, why
 from nmt.ops.precision import compute_dtype
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
-from nmt.training.log import RunLog
+from nmt.training.changes import Change
+from nmt.training.distributed import ALONE, Ranks
+from nmt.training.log import RunLog, SilentLog
 from nmt.training.precision import choose_precision
 from nmt.training.progress import Validated
 from nmt.training.resume import check_run_folder, has_checkpoint, open_run, restore_checkpoints
@@ -61,13 +65,14 @@ class Outcome:
         return text
 
 
-def train(
+def train(  # noqa: PLR0913 - one call is a whole training
     config: RunConfig,
     folder: FilePath,
     command: Sequence[str] = (),
     interrupted: Callable[[], bool] = lambda: False,
     quiet: bool = False,
     allow_change: bool = False,
+    ranks: Ranks = ALONE,
 ) -> Outcome:
     """Train `config` in the run directory `folder`, or continue the run that is there.
 
@@ -76,58 +81,96 @@ def train(
     and training returns. `allow_change` lets a run continue with another value of certain keys
     (changes.py). Raises ConfigError, DataError or CheckpointError for what the user can mend.
 
-    Seeds the global random generators, and sets nothing else of the process.
+    All `ranks` call this at once, with the same arguments, on a file system that they share. The
+    first one writes the run directory and the log. Raises LostRankError if another one ends.
+
+    Seeds the global random generators, and sets nothing else of the process but, among several
+    ranks, torch's process group and the GPU.
     """
-    device = resolve_device(config.train.device)
+    device = ranks.device(resolve_device(config.train.device))
     _check_deterministic(config)
     data_files = _data_files(config)
     check_scoring(config)
     folder = Path(folder)
     check_run_folder(folder)
-    with run_lock(folder) as no_lock:
-        precision, words = choose_precision(config, RunDirectory(folder), device)
-        backend = _backend(config.model.backend, precision, device)
-        hardware = {"device": describe_device(device), "precision": words, "backend": backend}
-        opened = open_run(folder, config, command, data_files, hardware, allow_change)
-        run = opened.run
-        chosen = config.train.model_copy(update={"precision": precision})
-        config = config.model_copy(update={"train": chosen})
-        with RunLog(run.path, config.train.tensorboard, quiet) as log:
+    with (
+        ranks.connected(device),
+        run_lock(folder) if ranks.is_first else contextlib.nullcontext() as no_lock,
+        contextlib.ExitStack() as open_log,
+    ):
+        with ranks.first_alone():
+            run = RunDirectory(folder)
+            is_begun = has_checkpoint(run) or not ranks.is_first
+            precision, words = choose_precision(config, run, device, is_begun)
+            backend = _backend(config.model.backend, precision, device)
+            hardware = {"device": describe_device(device), "precision": words, "backend": backend}
+            if ranks.world > 1:
+                hardware["processes"] = str(ranks.world)
+            changes: Sequence[Change] = ()
+            if ranks.is_first:
+                opened = open_run(folder, config, command, data_files, hardware, allow_change)
+                run, changes = opened.run, opened.changes
+            chosen = config.train.model_copy(update={"precision": precision})
+            config = config.model_copy(update={"train": chosen})
+            tensorboard = config.train.tensorboard
+            log = RunLog(run.path, tensorboard, quiet) if ranks.is_first else SilentLog()
+            open_log.enter_context(log)
             if no_lock:
                 log.say(no_lock)
-            seed_all(config.seed)
             started = time.monotonic()
+            seed_all(config.seed)
             data = TrainingData.load(config, run, log.say)
-            state = _new_state(config, data, device)
+            state = _new_state(config, data, device, ranks)
             seconds = time.monotonic() - started
             lines = [summary(config, run, data, state.model, hardware, seconds)]
-            lines += [f"changed       {change}" for change in opened.changes]
+            lines += [f"changed       {change}" for change in changes]
             lines += _resume(state, run) if has_checkpoint(run) else []
-            progress = state.progress
-            progress.n_records = log.rewind(
-                progress.step, progress.is_validated, progress.n_records
-            )
-            log.say("\n".join(lines))
-            trainer = Trainer(config, state, data, run, log)
-            reason = _fit(trainer, interrupted)
-            best = progress.best[0] if progress.best else None
-            last = trainer.last_loss_and_speed
-            outcome = Outcome(run.path, progress.step, reason, config.valid.metric, best, last)
-            log.say(outcome.describe())
-            return outcome
+        _check_same(config, data, ranks)
+        ranks.equalise(state.model)
+        progress = state.progress
+        progress.n_records = log.rewind(progress.step, progress.is_validated, progress.n_records)
+        log.say("\n".join(lines))
+        trainer = Trainer(config, state, data, run, log)
+        reason = _fit(trainer, interrupted)
+        best = progress.best[0] if progress.best else None
+        last = trainer.last_loss_and_speed
+        outcome = Outcome(run.path, progress.step, reason, config.valid.metric, best, last)
+        log.say(outcome.describe())
+        return outcome
 
 
-def _new_state(config: RunConfig, data: TrainingData, device: torch.device) -> TrainingState:
+def _new_state(
+    config: RunConfig, data: TrainingData, device: torch.device, ranks: Ranks
+) -> TrainingState:
+    """The state before the first update: equal weights on all ranks, and other draws after them."""
     n_src, n_tgt = len(data.tokenizers.src.vocab), data.tgt_vocab_size
     model = build_model(config.model, n_src, n_tgt).to(device)
-    return TrainingState.new(model, config.train, data.batcher, device)
+    if not ranks.is_first:
+        seed_all(config.seed + ranks.rank)
+    return TrainingState.new(model, config.train, data.batcher, device, ranks)
+
+
+def _check_same(config: RunConfig, data: TrainingData, ranks: Ranks) -> None:
+    """Raise ConfigError unless all ranks have the same settings and the same training pairs."""
+    if ranks.world > 1:
+        sections = {name: getattr(config, name).model_dump_json() for name in ("model", "train")}
+        pairs = f"{data.batcher.fingerprint:08x} as the checksum of lengths"
+        ranks.check_same({"seed": config.seed, **sections, "data.train": pairs})
 
 
 def _resume(state: TrainingState, run: RunDirectory) -> list[str]:
     """Load the newest complete checkpoint. Returns lines that say so."""
     saved, faults = run.checkpoint_folder.load_newest()
     state.load_checkpoint(saved, f"{run.path}: step {saved.step}")
+    if not state.ranks.is_first:
+        return []
     lines = restore_checkpoints(run, state.progress, faults)
+    before = 1 + len(cast(list[object], saved.state.get("rng_of_others", [])))
+    if before != state.ranks.world:
+        lines.append(
+            f"processes     {before} -> {state.ranks.world}: an update has so many times "
+            "train.accumulate batches from here on, and dropout draws other units"
+        )
     return [*lines, f"resuming after step {state.progress.step:,}"]
 
 

@@ -10,23 +10,22 @@ from nmt.errors import CheckpointError
 from nmt.runs.card import CARD
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tree import check_tree
-from nmt.training.resume import has_checkpoint
 
 
 def choose_precision(
-    config: RunConfig, run: RunDirectory, device: torch.device
+    config: RunConfig, run: RunDirectory, device: torch.device, is_begun: bool
 ) -> tuple[Precision, str]:
     """The format of train.precision, and it in words with the reason, for run.json.
 
-    A run that was begun keeps its format on any machine, because it could not go on bit for bit in
-    another. Raises CheckpointError if run.json does not tell it.
+    A run that was begun (`is_begun`) keeps its format on any machine, because it could not go on
+    bit for bit in another. Raises CheckpointError if run.json does not tell it.
     """
     if config.train.precision != "auto":
         return config.train.precision, config.train.precision
     fast = fast_bf16(device)
     chosen: Precision = "bf16" if fast else "fp32"
     reason = f"{fast} of this device" if fast else "this device is not faster in bf16"
-    if has_checkpoint(run):
+    if is_begun:
         begun = _begun(run)
         if begun != chosen:
             reason += f", but the run was begun in {begun}"

@@ -145,11 +145,12 @@ def epoch_plan(batcher: Batcher, progress: Progress) -> Plan:
     return batcher.plan(progress.epoch, done)
 
 
-def total_steps(train: TrainConfig, batcher: Batcher) -> int | None:
-    """The number of updates until train.steps or train.epochs; None if neither is set."""
+def total_steps(train: TrainConfig, batcher: Batcher, world: int = 1) -> int | None:
+    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set."""
     limits = [] if train.steps is None else [train.steps]
+    group_size = train.accumulate * world
     if train.epochs is not None:
-        limits.append(train.epochs * math.ceil(len(batcher.plan(0)) / train.accumulate))
+        limits.append(train.epochs * math.ceil(len(batcher.plan(0)) / group_size))
     return min(limits, default=None)
 
 

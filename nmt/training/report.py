@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from nmt.config import TrainConfig
 from nmt.data.batching import Batch, Batcher
 from nmt.device import MemoryUse, release_freed_memory
+from nmt.training.distributed import ALONE, Ranks
 from nmt.training.log import RunLog
 from nmt.training.progress import Progress
 from nmt.training.state import TrainingState
@@ -23,12 +24,14 @@ estimated after the first release: by then most shapes of products have been see
 class Meter:
     """Loss and speed since the last line of the log, and the seconds of the run.
 
-    The sums of the loss are kept in Progress, so that they survive a resume. The seconds count
-    validations, the speed does not.
+    Tokens are those of all ranks. The sums of the loss are kept in Progress, so that they survive
+    a resume. The seconds are by the clock of the first rank; they count validations, the speed does
+    not.
     """
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, ranks: Ranks = ALONE) -> None:
         self._progress = progress
+        self._ranks = ranks
         self._run_started = time.monotonic() - progress.seconds
         self._window_started = time.monotonic()
         self._window_tokens = 0
@@ -66,7 +69,7 @@ class Meter:
         self._update_seconds()
 
     def _update_seconds(self) -> None:
-        self._progress.seconds = time.monotonic() - self._run_started
+        self._progress.seconds = self._ranks.of_first(time.monotonic() - self._run_started)
 
 
 class Reporter:
@@ -79,10 +82,10 @@ class Reporter:
         self._log = log
         self._train = train
         self._batcher = batcher
-        self._meter = Meter(state.progress)
+        self._meter = Meter(state.progress, state.ranks)
         self._first_step = state.progress.step
         self._started = time.monotonic()
-        self._n_largest = 0
+        self._n_largest = 1  # a rank may have had no batch yet
         self._last: tuple[float, float] | None = None
 
     @property
@@ -93,17 +96,18 @@ class Reporter:
         """
         return self._last or self._meter.measured()
 
-    def count_update(self, group: Sequence[Batch], result: StepResult) -> None:
-        """Count an update; it changes the progress and writes nothing."""
-        self._n_largest = max(self._n_largest, *(batch.n_positions for batch in group))
-        self._meter.add(result, sum(batch.n_src_tokens for batch in group))
+    def count_update(self, group: Sequence[Batch], result: StepResult, n_src_tokens: int) -> None:
+        """Count an update of so many source tokens; it changes the progress and writes nothing."""
+        self._n_largest = max([self._n_largest, *(batch.n_positions for batch in group)])
+        self._meter.add(result, n_src_tokens)
 
     def after_update(self, result: StepResult, n_batches: int, n_batches_in_epoch: int) -> None:
         """Move the bar by `n_batches`, and write what is due after this update."""
         self._log.advance_bar(n_batches, self._meter.loss, self._meter.tokens_per_second)
         n_updates = self._state.progress.step - self._first_step
         if n_updates == _ESTIMATE_AFTER:
-            self._say_time(math.ceil(n_batches_in_epoch / self._train.accumulate))
+            group_size = self._train.accumulate * self._state.ranks.world
+            self._say_time(math.ceil(n_batches_in_epoch / group_size))
         if n_updates % _RELEASE_EVERY == 0:
             release_freed_memory()
         if n_updates == _RELEASE_EVERY:

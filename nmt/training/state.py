@@ -15,9 +15,10 @@ from nmt.models.base import Seq2Seq
 from nmt.optim.schedules import Schedule
 from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.trained_run import check_fit
+from nmt.training.distributed import ALONE, Ranks
 from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.training.state_schema import WEIGHTS, SavedValues, check_tensors, read_values
+from nmt.training.state_schema import WEIGHTS, SavedValues, check_tensors, of_rank, read_values
 
 Json = dict[Any, Any]
 
@@ -27,7 +28,8 @@ class TrainingState:
     """The state of a training: a run that is restored from it goes on bit for bit as if unbroken.
 
     The random generators belong to it too. They are global, so they are read when the state is
-    saved and set when it is loaded. `lr` is the configured learning rate, before the schedule.
+    saved and set when it is loaded: those of all `ranks`, each of which has a state that is equal
+    but for them. `lr` is the configured learning rate, before the schedule.
     `averages` are those of the weights with train.ema, in a model of their own.
     `is_consistent` is False while an update or a validation has changed some parts and not yet
     others; such a state must not be saved.
@@ -42,19 +44,27 @@ class TrainingState:
     progress: Progress
     averages: AveragedModel | None = None
     is_consistent: bool = True
+    ranks: Ranks = ALONE
 
     @classmethod
     def new(
-        cls, model: Seq2Seq, train: TrainConfig, batcher: Batcher, device: torch.device
+        cls,
+        model: Seq2Seq,
+        train: TrainConfig,
+        batcher: Batcher,
+        device: torch.device,
+        ranks: Ranks = ALONE,
     ) -> "TrainingState":
         """The state before the first update."""
         parameters = [p for p in model.parameters() if p.requires_grad]
         optimizer = train.optimizer.build(parameters, train.lr)
-        schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher))
+        schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher, ranks.world))
         scaler = torch.amp.GradScaler(device.type, enabled=train.precision == "fp16")
         progress = Progress(batching=(batcher.size, batcher.unit))
         averages = None if train.ema is None else train.ema.build(model)
-        return cls(model, optimizer, schedule, scaler, train.lr, device, progress, averages)
+        return cls(
+            model, optimizer, schedule, scaler, train.lr, device, progress, averages, ranks=ranks
+        )
 
     @property
     def final_model(self) -> Seq2Seq:
@@ -62,7 +72,10 @@ class TrainingState:
         return self.model if self.averages is None else cast(Seq2Seq, self.averages.module)
 
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
-        """All but the weights of `final_model`: tensors by name, and plain values for JSON."""
+        """All but the weights of `final_model`: tensors by name, and plain values for JSON.
+
+        All ranks call it together, for it gathers their random generators.
+        """
         optimizer = self.optimizer.state_dict()
         tensors = {
             f"optimizer.{index}.{name}": torch.as_tensor(value)
@@ -72,7 +85,9 @@ class TrainingState:
         }
         if self.averages is not None:
             tensors |= {f"{WEIGHTS}{n}": p.detach() for n, p in self.model.named_parameters()}
-        rng_tensors, rng_values = pack_rng(self.device)
+        rngs = self.ranks.gather(pack_rng(self.device))
+        for rank, (rng_tensors, _) in enumerate(rngs):
+            tensors |= {of_rank(rank, name): tensor for name, tensor in rng_tensors.items()}
         values: Json = {
             "progress": asdict(self.progress),
             "schedule": self.schedule.state_dict(),
@@ -80,9 +95,10 @@ class TrainingState:
             "param_groups": optimizer["param_groups"],
             "lr": self.lr,
             "n_averaged": None if self.averages is None else int(self.averages.n_averaged),
-            "rng": rng_values,
+            "rng": rngs[0][1],
+            "rng_of_others": [rng_values for _, rng_values in rngs[1:]],
         }
-        return {**tensors, **rng_tensors}, values
+        return tensors, values
 
     def load_state_dict(
         self, tensors: Mapping[str, Tensor], values: Json, where: str = "training state"
@@ -95,7 +111,7 @@ class TrainingState:
         """
         saved = self._checked(tensors, values, where)
         try:
-            unpack_rng(tensors, values["rng"], self.device)
+            self._unpack_rng(tensors, [values["rng"], *values.get("rng_of_others", ())])
         except (CheckpointError, RuntimeError) as error:
             raise CheckpointError(f"{where} does not fit this run: {error}") from None
         self._load_optimizer(tensors, saved)
@@ -140,6 +156,13 @@ class TrainingState:
         except (CheckpointError, RuntimeError) as error:
             raise CheckpointError(f"{where} does not fit this run: {error}") from None
         return saved
+
+    def _unpack_rng(self, tensors: Mapping[str, Tensor], values: list[Json]) -> None:
+        """Restore the generators of this rank; a rank that had none keeps those of its seed."""
+        rank, prefix = self.ranks.rank, of_rank(self.ranks.rank, "")
+        if rank < len(values):
+            own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+            unpack_rng(own, values[rank], self.device)
 
     def _load_weights(self, saved: CheckpointState) -> None:
         """Take the weights of a checkpoint, and their averages.

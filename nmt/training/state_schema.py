@@ -27,7 +27,9 @@ _SQUARES = ("exp_avg_sq", "square_avg", "acc_delta")
 WEIGHTS = "weights."
 """Begins the names of the weights as they are trained, where the model's are their averages."""
 
-_RNG_OF_DEVICES = {"rng.cuda", "rng.mps"}
+_RNG_OF_DEVICES = ("rng.cuda", "rng.mps")
+
+_MAX_RANKS = 2**16
 
 
 class _Group(BaseModel):
@@ -72,6 +74,12 @@ class SavedValues(BaseModel):
     lr: Annotated[Positive, Field(le=MAX_LR)]
     n_averaged: Annotated[Count, Field(gt=0)] | None = None
     rng: _Rng
+    rng_of_others: Annotated[list[_Rng], Field(max_length=_MAX_RANKS)] = []
+
+
+def of_rank(rank: int, name: str) -> str:
+    """The name of a generator's tensor, that of the first rank as it is."""
+    return f"rank{rank}.{name}" if rank else name
 
 
 def read_values(values: Mapping[str, object]) -> SavedValues:
@@ -104,10 +112,14 @@ def check_tensors(
         weights = {f"{WEIGHTS}{name}": p for name, p in model.named_parameters()}
         expected |= specs_of(weights)
     # The generator of a GPU is saved only where the run was on one; the device may have changed.
-    rng = specs_of(pack_rng(device)[0])
-    of_other_devices = {n: tensors[n] for n in (_RNG_OF_DEVICES & tensors.keys()) - rng.keys()}
-    expected |= {n: spec for n, spec in rng.items() if n in tensors or n not in _RNG_OF_DEVICES}
-    if faults := spec_faults(expected | specs_of(of_other_devices), specs_of(tensors)):
+    own = specs_of(pack_rng(device)[0])
+    ranks = range(1 + len(saved.rng_of_others))
+    for rank in ranks:
+        rng = {of_rank(rank, n): spec for n, spec in own.items()}
+        of_devices = {of_rank(rank, n) for n in _RNG_OF_DEVICES}
+        expected |= {n: spec for n, spec in rng.items() if n in tensors or n not in of_devices}
+        expected |= specs_of({n: tensors[n] for n in (of_devices & tensors.keys()) - rng.keys()})
+    if faults := spec_faults(expected, specs_of(tensors)):
         raise CheckpointError(faults[0])
     if len({tensor.data_ptr() for tensor in tensors.values()}) < len(tensors):
         raise CheckpointError("two of its tensors share their memory")
@@ -117,7 +129,8 @@ def check_tensors(
     )
     for name, tensor in moments.items():
         _check_range(name, tensor, saved.progress.step)
-    check_rng(tensors)
+    for rank in ranks:
+        check_rng({n: tensors[of_rank(rank, n)] for n in ("rng.python", "rng.numpy")})
 
 
 def _optimizer_specs(optimizer: torch.optim.Optimizer) -> Specs:

@@ -6,7 +6,7 @@ the lab and scripts all change weights by `train_step`.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -18,6 +18,7 @@ from nmt.errors import NMTError
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.optimizers import clip_gradients
+from nmt.training.distributed import ALONE, Ranks
 from nmt.training.loss import LossSum, cross_entropy
 
 
@@ -40,13 +41,14 @@ class StepSettings:
 
     `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
     largest L2 norm of the gradient, None for any. `scaler` multiplies the loss, so that small fp16
-    gradients do not become 0; None multiplies by 1.
+    gradients do not become 0; None multiplies by 1. `ranks` share the update.
     """
 
     precision: Precision = "fp32"
     label_smoothing: float = 0.0
     clip_norm: float | None = None
     scaler: torch.amp.GradScaler | None = None
+    ranks: Ranks = ALONE
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,10 @@ def train_step(
     before_change: Callable[[], None] = lambda: None,
     loss_function: LossFunction = translation_loss,
 ) -> StepResult:
-    """Update the weights once, by the mean loss per token over all micro-batches.
+    """Update the weights once, by the mean loss per token over all micro-batches of all ranks.
+
+    `micro_batches` are those of this rank, perhaps none. The gradients are summed over the ranks
+    before they are clipped, so every rank takes the same step and returns the same result.
 
     The loss of each micro-batch is a sum. It is divided by the token count of the whole update, so
     the gradient does not depend on how the tokens are spread over micro-batches. Gradients are
@@ -101,7 +106,8 @@ def train_step(
     device = next(model.parameters()).device
     scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    n_tokens = sum(batch.n_tokens for batch in micro_batches)
+    ranks = settings.ranks
+    (n_tokens,) = ranks.sum(sum(batch.n_tokens for batch in micro_batches))
     nll_sums = []
     try:
         for batch in micro_batches:
@@ -109,9 +115,11 @@ def train_step(
                 loss = loss_function(model, batch, settings)
             scaler.scale(loss.loss_sum / n_tokens).backward()  # type: ignore[no-untyped-call]
             nll_sums.append(loss.nll_sum.detach())
+        ranks.sum_gradients(parameters, model)
         scaler.unscale_(optimizer)
         grad_norm = clip_gradients(parameters, settings.clip_norm or math.inf)
-        result = _fetch(nll_sums, n_tokens, grad_norm)
+        result = _fetch(nll_sums, int(n_tokens), grad_norm)
+        result = replace(result, nll_sum=ranks.sum(result.nll_sum)[0])
         _refuse_non_finite(result, scaler.is_enabled())
         before_change()
         scaler.step(optimizer)
@@ -124,7 +132,7 @@ def train_step(
 def _fetch(nll_sums: Sequence[Tensor], n_tokens: int, grad_norm: Tensor) -> StepResult:
     """Bring the numbers of an update from the device in one transfer."""
     *sums, norm = torch.stack([*nll_sums, grad_norm]).tolist()
-    return StepResult(sum(sums), n_tokens, norm)
+    return StepResult(sum(sums, 0.0), n_tokens, norm)
 
 
 def _refuse_non_finite(result: StepResult, is_scaled: bool) -> None:

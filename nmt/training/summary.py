@@ -18,12 +18,15 @@ def summary(
     hardware: Mapping[str, str],
     seconds: float,
 ) -> str:
-    """A line for each fact. `hardware` has the descriptions of device, precision and backend.
+    """A line for each fact.
 
+    `hardware` describes device, precision and backend, and has the number of processes of several.
     `seconds` is the time of preparation.
     """
     train, tokenizers, batcher = config.train, data.tokenizers, data.batcher
     n_parameters = sum(p.numel() for p in model.parameters())
+    world = int(hardware.get("processes", 1))
+    n_to_update = train.accumulate * world
     lines = [
         f"run           {run.path}",
         f"pairs         {_describe_pairs(batcher.corpus, data.validator)}",
@@ -36,8 +39,8 @@ def summary(
         f"device        {hardware['device']}, {hardware['precision']}",
         f"backend       {hardware['backend']}",
         f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
-        f"{train.batch_by} each"
-        + (f", {train.accumulate} to an update" if train.accumulate > 1 else ""),
+        f"{train.batch_by} each" + (f", {n_to_update} to an update" if n_to_update > 1 else ""),
+        *([f"processes     {world}, whose tokens a second are counted together"] * (world > 1)),
         f"memory        about {_memory_gib(n_parameters, config):.2f} GiB for weights, gradients "
         "and optimiser; the rest is known after the first batches",
         f"prepared in   {seconds:.1f} s",

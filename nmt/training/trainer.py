@@ -1,9 +1,7 @@
 """The cadence of a training: update, report, validate, save, stop."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Callable, Sequence
 
 from nmt.config import RunConfig
 from nmt.data.batching import Batch
@@ -12,6 +10,7 @@ from nmt.errors import CheckpointError
 from nmt.optim.schedules import PlateauConfig
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointer
+from nmt.training.distributed import AgreedStop
 from nmt.training.guards import (
     DivergenceWatch,
     explain_update_errors,
@@ -47,6 +46,8 @@ class Trainer:
         # A state beyond step 0 comes from its checkpoint.
         saved_step = state.progress.step or None
         self.checkpointer = Checkpointer(state, run.checkpoint_folder, log, saved_step)
+        self._ranks = state.ranks
+        self._group_size = train.accumulate * self._ranks.world
         self._reporter = Reporter(state, log, train, data.batcher)
         assert train.precision != "auto"  # train() has chosen
         plateau = train.schedule if isinstance(train.schedule, PlateauConfig) else None
@@ -58,6 +59,7 @@ class Trainer:
             label_smoothing=train.label_smoothing,
             clip_norm=train.clip_norm,
             scaler=state.scaler,
+            ranks=state.ranks,
         )
 
     def fit(self, interrupted: Callable[[], bool]) -> str | None:
@@ -69,7 +71,7 @@ class Trainer:
         last complete update is saved, if it can be.
         """
         try:
-            return self._fit(interrupted)
+            return self._fit(AgreedStop(interrupted, self._ranks))
         except BaseException as error:
             if not isinstance(error, DivergedError):
                 self.checkpointer.rescue()
@@ -84,7 +86,7 @@ class Trainer:
         """See Reporter."""
         return self._reporter.last_loss_and_speed
 
-    def _fit(self, interrupted: Callable[[], bool]) -> str | None:
+    def _fit(self, interrupted: AgreedStop) -> str | None:
         self.state.model.train()
         progress = self.state.progress
         if progress.step:
@@ -98,7 +100,7 @@ class Trainer:
             self.checkpointer.save()
         return reason
 
-    def _run_epoch(self, interrupted: Callable[[], bool]) -> None:
+    def _run_epoch(self, interrupted: AgreedStop) -> None:
         """Updates until this epoch or the run ends."""
         progress, batcher = self.state.progress, self.data.batcher
         plan = epoch_plan(batcher, progress)
@@ -109,12 +111,13 @@ class Trainer:
                 f"{progress.batch} of an epoch that has {n_batches}"
             )
         self.log.open_bar(progress.epoch, n_batches, progress.batch)
-        batch_of = partial(batcher.corpus.batch, epoch=progress.epoch)
-        batches = map(batch_of, plan[progress.batch :])  # made when needed
-        for group in _groups(batches, self.config.train.accumulate):
+        for start in range(progress.batch, n_batches, self._group_size):
+            group = plan[start : start + self._group_size]
+            mine = self._ranks.share([batcher.n_positions(rows) for rows in group])
+            batches = [batcher.corpus.batch(group[i], progress.epoch) for i in mine]
             self._go_back_if_due()
             self.checkpointer.begin_update()
-            result = self._update(group)
+            result = self._update(batches, interrupted)
             progress.count_update(len(group), n_batches)
             self.checkpointer.end_update()
             self._reporter.after_update(result, len(group), n_batches)
@@ -122,8 +125,11 @@ class Trainer:
             if self.end_reason() is not None or interrupted():
                 return
 
-    def _update(self, group: Sequence[Batch]) -> StepResult:
-        """One update over the micro-batches of `group`; the state is inconsistent afterwards."""
+    def _update(self, group: Sequence[Batch], interrupted: AgreedStop) -> StepResult:
+        """One update, to which this rank contributes `group`; the state is inconsistent afterwards.
+
+        The ranks agree whether they stop after it.
+        """
         state, train = self.state, self.config.train
         saved_step = self.checkpointer.saved_step
         with explain_update_errors(group, state.progress.step + 1, train, saved_step):
@@ -134,7 +140,11 @@ class Trainer:
         if state.averages is not None:
             state.averages.update_parameters(state.model)
         self._watch.update(result.loss)
-        self._reporter.count_update(group, result)
+        n_src_tokens, n_interrupted = self._ranks.sum(
+            sum(batch.n_src_tokens for batch in group), interrupted.is_wanted
+        )
+        interrupted.agree(n_interrupted)
+        self._reporter.count_update(group, result, int(n_src_tokens))
         return result
 
     def _go_back_if_due(self) -> None:
@@ -150,7 +160,7 @@ class Trainer:
             self._begin_change()
             state.go_back(saved, f"{self.run.path}: step {step}")
         except CheckpointError as error:
-            if not state.is_consistent:
+            if not state.is_consistent or self._ranks.world > 1:  # the others went back
                 raise
             self.log.say(f"{error}; going on with the weights of step {state.progress.step:,}")
         else:
@@ -162,7 +172,7 @@ class Trainer:
     def _begin_change(self) -> None:
         self.state.is_consistent = False
 
-    def _validate_or_save_if_due(self, interrupted: Callable[[], bool]) -> None:
+    def _validate_or_save_if_due(self, interrupted: AgreedStop) -> None:
         progress, train = self.state.progress, self.config.train
         every, save_every = self.config.valid.every, train.save_every
         if progress.batch == 0 if every is None else progress.step % every == 0:
@@ -170,14 +180,14 @@ class Trainer:
         elif save_every is not None and progress.step % save_every == 0:
             self.checkpointer.save_scheduled(train.keep_last)
 
-    def _validate_and_save(self, interrupted: Callable[[], bool]) -> bool:
+    def _validate_and_save(self, interrupted: AgreedStop) -> bool:
         """Have this step validated and saved. Returns False if it was interrupted."""
         if not self.state.progress.is_validated and not self._validate(interrupted):
             return False
         self.checkpointer.save_scheduled(self.config.train.keep_last)
         return True
 
-    def _validate(self, interrupted: Callable[[], bool]) -> bool:
+    def _validate(self, interrupted: AgreedStop) -> bool:
         """Validate, count and report. Returns False, with nothing changed, if interrupted."""
         state, progress = self.state, self.state.progress
         if self.data.validator is None:
@@ -186,6 +196,7 @@ class Trainer:
         refuse_bad_weights(state.model, progress.step, self.checkpointer.saved_step)
         started = time.monotonic()
         result = self._measure(interrupted)
+        interrupted.agree(result is None)
         if result is None:
             return False
         self._begin_change()
@@ -201,22 +212,18 @@ class Trainer:
             self.log.say(report)
         return True
 
-    def _measure(self, interrupted: Callable[[], bool]) -> ValidationResult | None:
+    def _measure(self, interrupted: AgreedStop) -> ValidationResult | None:
         assert self.data.validator is not None
         release_freed_memory()  # a search and an update have no sizes of blocks in common
         try:
             model, device = self.state.final_model, self.state.device
-            result = self.data.validator.run(model, device, interrupted, self._needs_chrf)
+            result = self.data.validator.run(
+                model, device, interrupted.interrupted, self._needs_chrf, self._ranks
+            )
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
+            if not is_out_of_memory(error) or self._ranks.world > 1:  # the others cannot save
                 raise
             self.checkpointer.save()
             raise validation_memory_error(self.state.progress.step, self.config) from error
         release_freed_memory()
         return result
-
-
-def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:
-    """The micro-batches of one update after another."""
-    while group := list(islice(batches, size)):
-        yield group

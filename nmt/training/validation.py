@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from nmt.config import ValidConfig
 from nmt.data.batching import EncodedCorpus
@@ -16,6 +18,7 @@ from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.tokenizer import Tokenizers
+from nmt.training.distributed import ALONE, Ranks
 from nmt.training.loss import cross_entropy
 from nmt.training.rng import pack_rng, unpack_rng
 from nmt.types import EvalExample, Translation
@@ -82,22 +85,24 @@ class Validator:
         device: torch.device,
         interrupted: Callable[[], bool] = lambda: False,
         with_chrf: bool = False,
+        ranks: Ranks = ALONE,
     ) -> ValidationResult | None:
         """Measure `model`; chrF only if `with_chrf`, because it takes time.
 
-        Returns None if `interrupted()` is True between two batches.
+        The ranks share the batches, and each returns the same result. Returns None if
+        `interrupted()` is True between two batches of any rank.
 
         Leaves the model in training mode, and the random generators as they were.
         """
         generators = pack_rng(device)
         model.eval()
         try:
-            loss = mean_loss(model, self.corpus, device, interrupted)
+            loss = mean_loss(model, self.corpus, device, interrupted, ranks)
             chosen_search = {"beam": self.config.beam, "n_best": 1, "mbr": None}
             search = self.search.model_copy(update=chosen_search)
             translator = Translator(model, self.tokenizers, device, search)
             chosen = evenly(self.examples, self.config.max_examples)
-            interruptible = _InterruptibleTranslator(translator, interrupted)
+            interruptible = _SharedTranslator(translator, interrupted, ranks)
             bleu, hyp_texts = bleu_of(interruptible, chosen, self.scoring)
             chrf = self._chrf(hyp_texts, chosen) if with_chrf else None
         except _InterruptedError:
@@ -128,29 +133,27 @@ class _InterruptedError(Exception):
 
 
 @dataclass(frozen=True)
-class _InterruptibleTranslator:
-    """A translator that can be interrupted between two batches."""
+class _SharedTranslator:
+    """A translator whose batches the ranks share; it can be interrupted between two of them."""
 
     translator: Translator
     interrupted: Callable[[], bool]
+    ranks: Ranks
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
         """See Translator.translate. Raises _InterruptedError if `interrupted()`."""
         size = self.translator.search.batch_size
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        found: dict[int, Translation] = {}
-        for start in range(0, len(order), size):
-            _check_interrupted(self.interrupted)
-            part = order[start : start + size]
-            found.update(
-                zip(part, self.translator.translate([texts[i] for i in part]), strict=True)
-            )
+        parts = [order[start : start + size] for start in range(0, len(order), size)]
+
+        def translate(part: Sequence[int]) -> list[Translation]:
+            return self.translator.translate([texts[i] for i in part])
+
+        translated = self.ranks.map(parts, translate, self.interrupted, list)
+        if translated is None:
+            raise _InterruptedError
+        found = dict(zip(order, chain.from_iterable(translated), strict=True))
         return [found[i] for i in range(len(texts))]
-
-
-def _check_interrupted(interrupted: Callable[[], bool]) -> None:
-    if interrupted():
-        raise _InterruptedError
 
 
 def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
@@ -163,25 +166,36 @@ def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:
     return [items[i * len(items) // count] for i in range(count)]
 
 
+def _fetch(numbers: list[Tensor]) -> list[float]:
+    fetched: list[float] = torch.stack(numbers).tolist()
+    return fetched
+
+
 @torch.inference_mode()
 def mean_loss(
     model: Seq2Seq,
     corpus: EncodedCorpus,
     device: torch.device,
     interrupted: Callable[[], bool] = lambda: False,
+    ranks: Ranks = ALONE,
 ) -> float:
     """Cross-entropy in nats per target token over the corpus, without label smoothing.
 
-    Raises _InterruptedError if `interrupted()` is True between two batches.
+    The ranks share its batches. Raises _InterruptedError if `interrupted()` is True between two
+    batches of any rank.
     """
-    nll_sums, n_tokens = [], 0
-    rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
-    for start in range(0, len(rows), _BATCH_SIZE):
-        _check_interrupted(interrupted)
-        batch = corpus.batch(rows[start : start + _BATCH_SIZE]).to(device)
+
+    def nll_sum(rows: Sequence[int]) -> Tensor:
+        batch = corpus.batch(rows).to(device)
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         output = model(batch.src_ids, keep, batch.tgt_in)
-        loss = cross_entropy(output, batch.tgt_out)
-        nll_sums.append(loss.nll_sum)  # fetched at the end: each would wait for a GPU
-        n_tokens += loss.n_tokens
-    return sum(torch.stack(nll_sums).tolist()) / max(1, n_tokens) if nll_sums else 0.0
+        return cross_entropy(output, batch.tgt_out).nll_sum
+
+    rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
+    batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
+    # Fetched at the end: each would wait for a GPU.
+    nll_sums = ranks.map(batches, nll_sum, interrupted, _fetch)
+    if nll_sums is None:
+        raise _InterruptedError
+    n_tokens = sum(len(ids) + 1 for ids in corpus.tgt_ids)
+    return sum(nll_sums) / max(1, n_tokens)

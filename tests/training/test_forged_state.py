@@ -225,6 +225,7 @@ PLACES: dict[tuple[object, ...], str] = {
     ("rng", "python_gauss"): "None, 0.5, -1, 1180591620717411303424",
     ("rng", "numpy_position"): "",
     ("rng", "numpy_gauss"): "",
+    ("rng_of_others",): "[], absent",
 }
 
 
@@ -239,6 +240,17 @@ def test_values_that_this_run_would_not_have_saved(place: tuple[object, ...]) ->
             new_state().load_state_dict(tensors, values)
         else:
             refused_state(tensors, values)
+
+
+def test_the_generators_of_other_ranks_are_checked_too() -> None:
+    tensors, values = saved()
+    values["rng_of_others"] = [dict(values["rng"])]
+    assert "rank1.rng." in refused_state(tensors, values)
+    own = {f"rank1.{n}": t.clone() for n, t in tensors.items() if n.startswith("rng.")}
+    new_state().load_state_dict({**tensors, **own}, values)
+    own["rank1.rng.numpy"][0] = -1
+    assert "32 bits" in refused_state({**tensors, **own}, values)
+    assert "rank1.rng." in refused_state({**tensors, **own}, {**values, "rng_of_others": []})
 
 
 def test_a_place_beyond_the_epoch_does_not_go_on_for_ever(folder: Path) -> None:

@@ -1,0 +1,297 @@
+"""The ranks of a distributed training: who they are, their shares of an update, and their sums.
+
+torch.distributed connects them: gloo for tensors on a CPU, NCCL for those on a GPU. Gradients are
+summed by plain all-reduces of flattened buckets after the last backward pass.
+DistributedDataParallel would average by rank, wants as many backward passes on every rank, and
+hooks into each of them; an update of ours has shares of uneven size, and some may be empty. The
+sums of a collective have an order that depends on the number of ranks only, and every rank gets the
+same bits. All ranks therefore take the same step, and their weights stay equal.
+"""
+
+import contextlib
+import datetime
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from nmt.errors import ConfigError, NMTError, counted
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+_Fetched = TypeVar("_Fetched")
+Number = int | float
+
+_TIMEOUT = datetime.timedelta(minutes=30)
+"""Of a collective: a rank that is alive but stuck ends all. A rank that died is noticed at once."""
+
+_PATIENCE = datetime.timedelta(days=7)
+"""For the first rank, which learns the vocabularies and encodes the corpus before the others."""
+
+_BUCKET = 1 << 24
+"""Numbers in a bucket of gradients: 64 MiB of fp32."""
+
+
+class LostRankError(NMTError):
+    """Another rank has ended, so this one cannot go on either."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among the `world` processes of a training.
+
+    `rank` counts from 0 over all machines, `local_rank` over those of this machine. A world of 1
+    has no process group: every method returns at once what it was given.
+    """
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Ranks":
+        """The ranks that torchrun describes in RANK, WORLD_SIZE and LOCAL_RANK; else a world of 1.
+
+        Raises ConfigError where only some of them are set, or one is not a number in range.
+        """
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        given = {name: environment[name] for name in names if name in environment}
+        if "WORLD_SIZE" not in given and "RANK" not in given:
+            return cls()
+        if len(given) < len(names) or not all(value.isdecimal() for value in given.values()):
+            raise ConfigError(
+                f"RANK, WORLD_SIZE, LOCAL_RANK: got {given}, allowed: all three, as torchrun sets "
+                "them, or none"
+            )
+        rank, world, local_rank = (int(given[name]) for name in names)
+        if rank >= world:
+            raise ConfigError(f"RANK: got {rank}, allowed: 0 to {world - 1}, below WORLD_SIZE")
+        return cls(rank, world, local_rank)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank writes the run directory and the log."""
+        return self.rank == 0
+
+    def device(self, device: torch.device) -> torch.device:
+        """The device of this rank: each has a GPU of its own.
+
+        Raises ConfigError if this machine has fewer GPUs than ranks.
+        """
+        if self.world == 1 or device.type != "cuda":
+            return device
+        if device.index is not None or self.local_rank >= torch.cuda.device_count():
+            raise ConfigError(
+                f"train.device: got {str(device)!r} for rank {self.local_rank} of this machine, "
+                f"which has {counted(torch.cuda.device_count(), 'GPU')}; allowed: 'cuda' with a "
+                "GPU for each of its processes, or 'cpu'"
+            )
+        return torch.device("cuda", self.local_rank)
+
+    @contextlib.contextmanager
+    def connected(self, device: torch.device) -> Iterator[None]:
+        """Connect the ranks in this block, as the environment of torchrun says.
+
+        Raises LostRankError if the others cannot be reached.
+        """
+        if self.world == 1:
+            yield
+            return
+        backend = "gloo"
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            backend = "cpu:gloo,cuda:nccl"
+        with _lost_ranks():
+            dist.init_process_group(backend, timeout=_TIMEOUT)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(RuntimeError):
+                dist.destroy_process_group()
+
+    @contextlib.contextmanager
+    def first_alone(self) -> Iterator[None]:
+        """In this block the first rank does the work before the others do it, with its files."""
+        if self.world == 1:
+            yield
+            return
+        with _lost_ranks():
+            patient = dist.new_group(backend="gloo", timeout=_PATIENCE)
+        if not self.is_first:
+            with _lost_ranks():
+                dist.barrier(patient)
+        yield
+        if self.is_first:
+            with _lost_ranks():
+                dist.barrier(patient)
+
+    def wait(self) -> None:
+        """Return once all ranks are here."""
+        if self.world > 1:
+            with _lost_ranks():
+                dist.barrier()
+
+    def share(self, costs: Sequence[int]) -> list[int]:
+        """Which of the items of these costs are this rank's; each item is one rank's, in order.
+
+        The dearest items are dealt first, each to the rank with the least so far.
+        """
+        loads, mine = [0] * self.world, []
+        for item in sorted(range(len(costs)), key=lambda item: (-costs[item], item)):
+            rank = loads.index(min(loads))
+            loads[rank] += max(1, costs[item])
+            if rank == self.rank:
+                mine.append(item)
+        return sorted(mine)
+
+    def sum(self, *values: Number) -> list[Number]:
+        """The sum of each value over the ranks, in fp64; whole numbers are exact below 2^53."""
+        if self.world == 1:
+            return list(values)
+        sums = torch.tensor(values, dtype=torch.float64)
+        with _lost_ranks():
+            dist.all_reduce(sums)
+        totals: list[Number] = sums.tolist()
+        return totals
+
+    def of_first(self, value: Number) -> Number:
+        """The value of the first rank."""
+        return self.sum(value if self.is_first else 0.0)[0]
+
+    def gather(self, value: _Item) -> list[_Item]:
+        """The values of all ranks, by rank."""
+        if self.world == 1:
+            return [value]
+        values: list[_Item | None] = [None] * self.world
+        with _lost_ranks():
+            dist.all_gather_object(values, value)
+        return values  # type: ignore[return-value]
+
+    def map(
+        self,
+        items: Sequence[_Item],
+        work: Callable[[_Item], _Result],
+        interrupted: Callable[[], bool],
+        fetch: Callable[[list[_Result]], list[_Fetched]],
+    ) -> list[_Fetched] | None:
+        """`work` of each item, in order, done by all ranks in turn; None if any was interrupted.
+
+        `fetch` brings the results of a rank from the device; it is not called for none.
+        """
+        done: list[_Result] = []
+        mine: list[_Fetched] | None = None
+        for item in items[self.rank :: self.world]:
+            if interrupted():
+                break
+            done.append(work(item))
+        else:
+            mine = fetch(done) if done else []
+        parts = [part for part in self.gather(mine) if part is not None]
+        if len(parts) < self.world:
+            return None
+        return [parts[i % self.world][i // self.world] for i in range(len(items))]
+
+    def check_same(self, facts: Mapping[str, object]) -> None:
+        """Raise ConfigError, on every rank, unless all ranks have the same facts."""
+        first, *others = self.gather(dict(facts))
+        for rank, other in enumerate(others, start=1):
+            for name, value in first.items():
+                if other[name] != value:
+                    raise ConfigError(
+                        f"{name}: rank {rank} has {other[name]}, rank 0 has {value}; allowed: the "
+                        "same config and the same files for all"
+                    )
+
+    def equalise(self, model: nn.Module) -> None:
+        """Give every rank the weights of the first: other processors may round them otherwise."""
+        if self.world > 1:
+            with _lost_ranks(), torch.no_grad():
+                for tensor in model.state_dict().values():
+                    dist.broadcast(tensor, 0)
+
+    def sum_gradients(self, parameters: Sequence[nn.Parameter], model: nn.Module) -> None:
+        """Sum the gradients over the ranks, and average the model's buffers of floats.
+
+        A parameter without a gradient counts as 0 where another rank has one. A buffer is such as
+        the baseline of sampled attention, which every forward pass moves.
+        """
+        if self.world == 1:
+            return
+        n_with_gradient = self.sum(*(p.grad is not None for p in parameters))
+        learned = [p for p, n in zip(parameters, n_with_gradient, strict=True) if n]
+        buffers = [b for b in model.buffers() if b.is_floating_point()]
+        with _lost_ranks(), torch.no_grad():
+            for bucket in _buckets(learned):
+                gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
+                flat = torch.cat([gradient.flatten() for gradient in gradients])
+                dist.all_reduce(flat)
+                for p, part in zip(
+                    bucket, torch.split(flat, [p.numel() for p in bucket]), strict=True
+                ):
+                    p.grad = part.view_as(p)
+            for buffer in buffers:
+                dist.all_reduce(buffer)
+                buffer /= self.world
+
+
+ALONE = Ranks()
+"""One process, without a process group."""
+
+
+class AgreedStop:
+    """Whether to stop: True once the ranks have agreed, since one of them was interrupted.
+
+    All ranks then stop after the same update. In a world of 1 it is what `interrupted` says.
+    """
+
+    def __init__(self, interrupted: Callable[[], bool], ranks: Ranks) -> None:
+        self.interrupted = interrupted
+        self._ranks = ranks
+        self._is_agreed = False
+
+    def __call__(self) -> bool:
+        """See the class."""
+        is_interrupted = self.interrupted()  # also in a larger world: the first call starts a watch
+        return is_interrupted if self._ranks.world == 1 else self._is_agreed
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether this rank, among several, was interrupted."""
+        return self._ranks.world > 1 and self.interrupted()
+
+    def agree(self, n_interrupted: Number) -> None:
+        """Note how many ranks were interrupted; every rank gives the same number."""
+        self._is_agreed = self._is_agreed or n_interrupted > 0
+
+
+def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """The parameters in order, in parts of at most `_BUCKET` numbers of one dtype, or of one."""
+    bucket: list[nn.Parameter] = []
+    size = 0
+    for parameter in parameters:
+        is_other = bool(bucket) and parameter.dtype != bucket[0].dtype
+        if bucket and (is_other or size + parameter.numel() > _BUCKET):
+            yield bucket
+            bucket, size = [], 0
+        bucket.append(parameter)
+        size += parameter.numel()
+    if bucket:
+        yield bucket
+
+
+@contextlib.contextmanager
+def _lost_ranks() -> Iterator[None]:
+    """Turn the error of a collective into one line; memory that ran out stays its own error."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise LostRankError(
+            "another process of this training has ended or cannot be reached; the same command "
+            "goes on from the last checkpoint"
+        ) from error

@@ -1,0 +1,160 @@
+"""Training in several processes as it is typed: started, stopped, killed, started again."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from training.ranks import free_port
+from training.test_distributed import assert_same_checkpoint, records
+from training.toy import toy_config, write_reversal
+
+from nmt.cli.launch import check_processes
+from nmt.config import dump_config
+from nmt.errors import ConfigError
+from nmt.training.distributed import Ranks
+
+TIMEOUT = 400
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working folder with a config of 60 updates of two processes, with dropout."""
+    write_reversal(tmp_path, n_train=160, n_test=20)
+    model = {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.3}
+    settings = {"epochs": 40, "batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
+    config = toy_config(tmp_path, model=model, train=settings, valid={"every": 30})
+    (tmp_path / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
+    return tmp_path
+
+
+def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def torchrun(folder: Path, run: str, *options: str) -> "subprocess.Popen[str]":
+    train = ("nmt", "train", "toy.yaml", "--run", run)
+    return start(
+        folder, "torch.distributed.run", *options, "--nproc-per-node=2", "-m", "--", *train
+    )
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    """Exit code, stdout and stderr, in bounded time."""
+    try:
+        out, err = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def wait_for_step(folder: Path, run: str, step: int, process: "subprocess.Popen[str]") -> None:
+    """Return once the run has a record of this step, or has ended."""
+    path = folder / run / "metrics.jsonl"
+    deadline = time.monotonic() + TIMEOUT
+    while process.poll() is None and time.monotonic() < deadline:
+        if path.exists() and f'"step": {step},' in path.read_text(encoding="utf-8"):
+            return
+        time.sleep(0.02)
+
+
+def workers(process: "subprocess.Popen[str]") -> list[int]:
+    """The processes that the launcher has started."""
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8")
+    return [int(pid) for pid in text.split()]
+
+
+def kill_one(process: "subprocess.Popen[str]", rng: random.Random) -> None:
+    for pid in rng.sample(workers(process), 1):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' /proc")
+@pytest.mark.parametrize("n_kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_killed_rank_is_started_again_and_a_stopped_run_goes_on(
+    folder: Path, n_kills: int
+) -> None:
+    """Both end in the same bits: one was killed and restarted, one stopped and continued."""
+    rng = random.Random(n_kills)
+    killed = torchrun(folder, "killed", f"--max-restarts={n_kills}")
+    for _ in range(n_kills):
+        wait_for_step(folder, "killed", rng.randint(2, 90), killed)
+        time.sleep(rng.random())
+        if killed.poll() is None and len(workers(killed)) == 2:
+            kill_one(killed, rng)
+    code, out, err = ended(killed)
+    assert code == 0, err
+    assert out == "killed\n"
+
+    command = ("nmt", "train", "toy.yaml", "--run", "stopped", "--processes", "2")
+    stopped = start(folder, *command)
+    wait_for_step(folder, "stopped", 5, stopped)
+    stopped.send_signal(signal.SIGTERM)
+    code, out, err = ended(stopped)
+    assert code == 128 + signal.SIGTERM, err
+    assert out == "stopped\n"
+    assert err.count("stopped: saved at step") == 1
+    assert "Traceback" not in err
+    code, out, err = ended(start(folder, *command))
+    assert code == 0, err
+    assert "resuming after step" in err
+    assert_same_checkpoint(folder / "killed", folder / "stopped")
+    steps = [record["step"] for record in records(folder / "stopped")]
+    assert steps == [record["step"] for record in records(folder / "killed")]
+    assert steps == sorted(set(steps))
+
+
+def test_an_error_of_all_is_said_once(folder: Path) -> None:
+    command = ("nmt", "train", "toy.yaml", "--processes", "2", "--set", "data.train.tsv=none.tsv")
+    code, out, err = ended(start(folder, *command))
+    assert code == 2
+    assert out == ""
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, err
+    assert "none.tsv" in lines[0]
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' /proc")
+def test_a_killed_rank_ends_all_with_one_line(folder: Path) -> None:
+    process = start(folder, "nmt", "train", "toy.yaml", "--run", "one", "--processes", "2")
+    wait_for_step(folder, "one", 3, process)
+    os.kill(workers(process)[1], signal.SIGKILL)
+    code, _, err = ended(process)
+    assert code == 128 + signal.SIGKILL
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert lines == [
+        "error: process 1 was ended by SIGKILL; the same command goes on from the last checkpoint"
+    ]
+
+
+@pytest.mark.slow
+def test_two_machines_are_two_groups(folder: Path) -> None:
+    """On loopback; the run is that of one machine with as many processes."""
+    place = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+    groups = [torchrun(folder, "two", *place, f"--node-rank={node}") for node in (0, 1)]
+    results = [ended(group) for group in groups]
+    assert [code for code, _, _ in results] == [0, 0], results
+    assert [out for _, out, _ in results] == ["two\n", ""]
+    command = ("nmt", "train", "toy.yaml", "--run", "one", "--processes", "4")
+    assert ended(start(folder, *command))[0] == 0
+    assert_same_checkpoint(folder / "two", folder / "one")
+
+
+def test_processes_within_torchrun_are_refused() -> None:
+    check_processes(1, Ranks(0, 2, 0))
+    check_processes(3, Ranks())
+    with pytest.raises(
+        ConfigError, match="`processes`: got 3 in one of the 2 processes that torch"
+    ):
+        check_processes(3, Ranks(0, 2, 0))

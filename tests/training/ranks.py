@@ -1,0 +1,73 @@
+"""A world of processes for a test, on loopback, forked from this one."""
+
+import multiprocessing
+import os
+import pickle
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from nmt.training.distributed import Ranks
+
+SECONDS = 240
+"""After which a test's processes are killed, and the test fails."""
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def in_world(world: int, work: Callable[[Ranks], Any], connect: bool = True) -> list[Any]:
+    """What `work` returns on each rank, or the error that it raises, by rank.
+
+    Each rank is a process of its own, whose ranks are connected unless `work` does it.
+    """
+    context = multiprocessing.get_context("fork")
+    port = str(free_port())
+    pipes = [context.Pipe(duplex=False) for _ in range(world)]
+    processes = [
+        context.Process(target=_be, args=(rank, world, port, work, connect, pipes[rank][1]))
+        for rank in range(world)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        deadline = time.monotonic() + SECONDS
+        for (receiver, sender), process in zip(pipes, processes, strict=True):
+            sender.close()
+            assert receiver.poll(max(0.0, deadline - time.monotonic())), f"{process.name} hangs"
+        return [pickle.loads(receiver.recv_bytes()) for receiver, _ in pipes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def _be(rank: int, world: int, port: str, work: Any, connect: bool, sender: Any) -> None:
+    torch.set_num_threads(1)
+    names = {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank)}
+    os.environ.update({**names, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+    ranks = Ranks.from_environment()
+    try:
+        if connect:
+            with ranks.connected(torch.device("cpu")):
+                result = work(ranks)
+        else:
+            result = work(ranks)
+    except Exception as error:
+        traceback.print_exc()
+        result = error
+    try:
+        content = pickle.dumps(result)
+    except Exception:
+        content = pickle.dumps(RuntimeError(repr(result)))
+    sender.send_bytes(content)
+    sender.close()

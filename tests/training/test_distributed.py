@@ -1,0 +1,299 @@
+"""Laws of distributed training: any number of ranks trains the same model."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training.ranks import in_world
+from training.toy import last_checkpoint, toy_config, toy_state, write_reversal
+
+from nmt.data.batching import Batch, make_batch
+from nmt.errors import ConfigError
+from nmt.training.distributed import ALONE, LostRankError, Ranks
+from nmt.training.loop import Outcome, train
+from nmt.training.step import StepSettings, train_step
+
+WORLDS = (1, 2, 3)
+
+
+def micro_batches(n: int, seed: int) -> list[Batch]:
+    """Batches of unequal sizes."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def ids() -> tuple[int, ...]:
+        length = int(torch.randint(1, 8, (), generator=generator))
+        return tuple(torch.randint(4, 10, (length,), generator=generator).tolist())
+
+    return [
+        make_batch([ids() for _ in range(size)], [ids() for _ in range(size)])
+        for size in (1 + i % 3 for i in range(n))
+    ]
+
+
+def losses_of(
+    dtype: torch.dtype, n_updates: int, **model: Any
+) -> Callable[[Ranks], list[tuple[float, float]]]:
+    """A work for `in_world`: losses and norms of updates of 6 micro-batches, the last of 2."""
+
+    def work(ranks: Ranks) -> list[tuple[float, float]]:
+        torch.manual_seed(3)
+        state = toy_state()
+        state.model.to(dtype).train()
+        optimizer = torch.optim.Adam(state.model.parameters(), 0.01, fused=True)
+        settings = StepSettings(clip_norm=1.0, label_smoothing=0.1, ranks=ranks)
+        found = []
+        for update in range(n_updates):
+            group = micro_batches(6 if update < n_updates - 1 else 2, update % 10)
+            mine = [group[i] for i in ranks.share([batch.n_positions for batch in group])]
+            result = train_step(state.model, optimizer, mine, settings)
+            assert result.n_tokens == sum(batch.n_tokens for batch in group)
+            found.append((result.loss, result.grad_norm))
+        return found
+
+    return work
+
+
+@pytest.mark.parametrize(
+    "n_updates", [7, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+@pytest.mark.parametrize(("dtype", "rel"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+def test_any_world_has_the_same_losses(dtype: torch.dtype, rel: float, n_updates: int) -> None:
+    """With the same micro-batches in all; in the last update a third rank has none."""
+    work = losses_of(dtype, n_updates)
+    (expected,) = in_world(1, work)
+    for world in WORLDS[1:]:
+        found = in_world(world, work)
+        assert found == [found[0]] * world, "every rank reports the same bits"
+        for ours, theirs in zip(found[0], expected, strict=True):
+            assert ours == pytest.approx(theirs, rel=rel)
+
+
+def test_a_world_of_one_is_a_plain_update() -> None:
+    torch.manual_seed(3)
+    plain = losses_of(torch.float32, 3)(ALONE)
+    assert in_world(1, losses_of(torch.float32, 3)) == [plain]
+
+
+def test_a_parameter_without_a_gradient_anywhere_gets_none() -> None:
+    """An optimiser would move it by its momentum; a parameter with one somewhere counts as 0."""
+
+    def work(ranks: Ranks) -> list[list[float] | None]:
+        parameters = [torch.nn.Parameter(torch.zeros(2)) for _ in range(3)]
+        module = torch.nn.ParameterList(parameters)
+        module.register_buffer("baseline", torch.tensor(float(ranks.rank)))
+        parameters[0].grad = torch.full((2,), 1.0 + ranks.rank)
+        if ranks.rank == 1:
+            parameters[2].grad = torch.tensor([5.0, 7.0])
+        ranks.sum_gradients(parameters, module)
+        gradients = [None if p.grad is None else p.grad.tolist() for p in parameters]
+        return [*gradients, [float(module.baseline)]]
+
+    assert in_world(2, work) == [[[3.0, 3.0], None, [5.0, 7.0], [0.5]]] * 2
+
+
+@pytest.mark.parametrize("costs", [[], [5], [3, 3, 3, 3], [9, 1, 1, 1, 1, 5], [0, 0, 0], [7, 2]])
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+def test_shares_are_a_partition_by_cost(costs: list[int], world: int) -> None:
+    shares = [Ranks(rank, world, rank).share(costs) for rank in range(world)]
+    assert sorted(item for share in shares for item in share) == list(range(len(costs)))
+    assert all(share == sorted(share) for share in shares)
+    loads = [sum(costs[i] for i in share) for share in shares]
+    assert max(loads) - min(loads) <= max(costs, default=0)
+    if len(costs) >= world:
+        assert all(shares), "with a batch for each, none is idle"
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, Ranks()),
+        ({"LOCAL_RANK": "0"}, Ranks()),
+        ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}, Ranks(3, 4, 1)),
+    ],
+)
+def test_the_ranks_are_those_of_torchrun(environment: dict[str, str], expected: Ranks) -> None:
+    assert Ranks.from_environment(environment) == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "RANK, WORLD_SIZE, LOCAL_RANK: got {'RANK': '0'"),
+        ({"RANK": "0", "WORLD_SIZE": "two", "LOCAL_RANK": "0"}, "allowed: all three"),
+        ({"RANK": "2", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "RANK: got 2, allowed: 0 to 1"),
+    ],
+)
+def test_a_malformed_environment_is_a_line(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Ranks.from_environment(environment)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_more_ranks_than_gpus_is_a_line() -> None:
+    ranks = Ranks(7, 9, 1000)
+    assert ranks.device(torch.device("cpu")) == torch.device("cpu")
+    with pytest.raises(ConfigError, match=r"train\.device: got 'cuda' for rank 1000 of this mach"):
+        ranks.device(torch.device("cuda"))
+
+
+def test_other_settings_of_a_rank_are_a_line_on_all() -> None:
+    def work(ranks: Ranks) -> None:
+        ranks.check_same({"seed": 1, "train": "a" if ranks.is_first else "b"})
+
+    for error in in_world(2, work):
+        assert str(error).startswith("train: rank 1 has b, rank 0 has a; allowed: the same ")
+
+
+def test_a_rank_that_ends_ends_the_others() -> None:
+    """They are told by the closed connection, and do not wait for a time-out."""
+
+    def work(ranks: Ranks) -> float:
+        if ranks.rank == 1:
+            raise MemoryError("full")
+        return math.fsum(ranks.sum(1.0))
+
+    zero, one, two = in_world(3, work)
+    assert isinstance(one, MemoryError)
+    for lost in (zero, two):
+        assert isinstance(lost, LostRankError)
+        assert str(lost).startswith("another process of this training has ended or cannot be ")
+
+
+def test_work_is_shared_in_turn_and_gathered_in_order() -> None:
+    def work(ranks: Ranks) -> list[Any]:
+        done: list[int] = []
+
+        def square(item: int) -> int:
+            done.append(item)
+            return item * item
+
+        whole = ranks.map(range(5), square, lambda: False, list)
+        return [whole, done, ranks.map(range(5), square, lambda: ranks.rank == 1, list)]
+
+    squares = [0, 1, 4, 9, 16]
+    zero, one = in_world(2, work)
+    assert zero == [squares, [0, 2, 4, 0, 2, 4], None]
+    assert one == [squares, [1, 3], None]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    write_reversal(tmp_path, n_train=150, n_test=20)
+    return tmp_path
+
+
+def run_of(
+    corpus: Path,
+    name: str,
+    interrupted: Callable[[Ranks], bool] = lambda ranks: False,
+    **train_: Any,
+) -> Callable[[Ranks], Outcome]:
+    """A work for `in_world` that trains `corpus / name`, with dropout; 5 batches an epoch."""
+    settings = {"epochs": 2, "log_every": 1, "ema": {"decay": 0.9}, **train_}
+    model = {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.3}
+    config = toy_config(corpus, train=settings, model=model, valid={"every": 2, "samples": 1})
+
+    def work(ranks: Ranks) -> Outcome:
+        return train(
+            config,
+            corpus / name,
+            interrupted=lambda: interrupted(ranks),
+            quiet=True,
+            allow_change=True,
+            ranks=ranks,
+        )
+
+    return work
+
+
+def in_run(world: int, work: Callable[[Ranks], Outcome]) -> Outcome:
+    """The outcome, which is the same on every rank."""
+    outcomes = in_world(world, work, connect=False)
+    for outcome in outcomes:
+        assert isinstance(outcome, Outcome), outcome
+    steps = {(outcome.step, outcome.reason, outcome.best) for outcome in outcomes}
+    assert len(steps) == 1
+    return outcomes[0]
+
+
+def assert_same_checkpoint(one: Path, two: Path) -> None:
+    """Every tensor of the last checkpoints, bit for bit."""
+    first, second = last_checkpoint(one), last_checkpoint(two)
+    assert first.step == second.step
+    for left, right in (
+        (first.model_tensors, second.model_tensors),
+        (first.state_tensors, second.state_tensors),
+    ):
+        assert left.keys() == right.keys()
+        for name, tensor in left.items():
+            if "rng.python" not in name:  # the type checks of the tests draw from it
+                assert torch.equal(tensor, right[name]), name
+
+
+def records(run: Path, kind: str = "train") -> list[dict[str, Any]]:
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["type"] == kind]
+
+
+def test_the_same_world_gives_the_same_bits_and_goes_on_with_them(corpus: Path) -> None:
+    """Dropout draws on each rank from a generator of its own, and all are in the checkpoint."""
+    in_run(2, run_of(corpus, "one"))
+    in_run(2, run_of(corpus, "two"))
+    in_run(2, run_of(corpus, "parts", steps=3))
+    in_run(2, run_of(corpus, "parts"))
+    for other in ("two", "parts"):
+        assert_same_checkpoint(corpus / "one", corpus / other)
+    state = last_checkpoint(corpus / "one").state_tensors
+    assert not torch.equal(state["rng.cpu"], state["rank1.rng.cpu"])
+    card = json.loads((corpus / "one" / "run.json").read_text(encoding="utf-8"))
+    assert card["hardware"]["processes"] == "2"
+    assert "processes     2, whose tokens" in (corpus / "one/train.log").read_text("utf-8")
+
+
+def test_a_validation_is_that_of_one_process(corpus: Path) -> None:
+    """And so are the losses of updates without dropout, with as many batches in each."""
+    for name, world, accumulate in (("one", 1, 2), ("two", 2, 1)):
+        config = toy_config(
+            corpus,
+            train={"epochs": 2, "log_every": 1, "accumulate": accumulate},
+            valid={"every": 2, "metric": "chrf"},
+        )
+        in_run(world, lambda ranks: train(config, corpus / name, quiet=True, ranks=ranks))  # noqa: B023
+    for kind in ("train", "valid"):
+        one, two = (records(corpus / name, kind) for name in ("one", "two"))
+        assert len(one) == len(two) > 0
+        for ours, theirs in zip(one, two, strict=True):
+            for key in ours.keys() - {"type", "seconds", "tokens_per_second"}:
+                assert ours[key] == pytest.approx(theirs[key], rel=1e-4), key
+
+
+def test_another_world_goes_on_and_says_so(corpus: Path) -> None:
+    in_run(2, run_of(corpus, "run", steps=2))
+    outcome = in_run(3, run_of(corpus, "run"))
+    assert outcome.reason == "2 epochs done"
+    assert "processes     2 -> 3: an update has so many" in (corpus / "run/train.log").read_text()
+    assert [record["step"] for record in records(corpus / "run")] == [1, 2, 3, 4, 5]
+    in_run(1, run_of(corpus, "run", epochs=3))
+    assert "rank1.rng.cpu" not in last_checkpoint(corpus / "run").state_tensors
+
+
+def test_a_stop_on_one_rank_stops_all_after_the_same_update(corpus: Path) -> None:
+    calls = 0
+
+    def second_rank(ranks: Ranks) -> bool:
+        nonlocal calls
+        calls += 1
+        return ranks.rank == 1 and calls > 5
+
+    stopped = in_run(2, run_of(corpus, "parts", second_rank))
+    assert stopped.reason is None
+    assert 0 < stopped.step < 6
+    assert last_checkpoint(corpus / "parts").step == stopped.step
+    in_run(2, run_of(corpus, "parts"))
+    in_run(2, run_of(corpus, "whole"))
+    assert_same_checkpoint(corpus / "whole", corpus / "parts")
