@@ -20,8 +20,8 @@ from nmt.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    *("train", "translate", "eval", "attention", "curve", "lab", "bench", "doctor"),
-    *("corpus", "vocab", "config"),
+    *("train", "translate", "eval", "compare", "attention", "average", "curve", "export"),
+    *("lab", "bench", "doctor", "corpus", "vocab", "config", "tune"),
 )
 
 

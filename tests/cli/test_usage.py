@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nmt.cli import config, corpus, vocab
+from nmt.cli import config, corpus, tune, vocab
 from nmt.cli.app import app
 from nmt.cli.usage import is_usage_error
 
@@ -147,8 +147,9 @@ def test_a_value_of_a_flag_is_not_blamed_on_set(flag: str, key: str, in_folder: 
 
 
 def _commands() -> list[list[str]]:
-    groups = {"corpus": corpus.app, "vocab": vocab.app, "config": config.app}
-    names = [[name] for name in (["train", "translate", "eval", "attention", "lab", "bench"])]
+    groups = {"corpus": corpus.app, "vocab": vocab.app, "config": config.app, "tune": tune.app}
+    plain = ["train", "translate", "eval", "compare", "attention", "average", "curve", "export"]
+    names = [[name] for name in (*plain, "lab", "bench", "doctor")]
     for group, typed in groups.items():
         names += [
             [group, each.name or each.callback.__name__] for each in typed.registered_commands
