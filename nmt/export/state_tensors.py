@@ -48,10 +48,11 @@ def names_of_rows(state: State) -> frozenset[str]:
     `state` is that of at least two sentences. A search with more rows than sentences tells them
     apart: `State.select` copies only what belongs to a row.
     """
-    sentences = torch.arange(len(next(iter(named_tensors(state).values()))))
+    own = named_tensors(state)
+    sentences = torch.arange(len(next(iter(own.values()))))
     rows = torch.cat([sentences[:1], sentences])
     selected = named_tensors(state.select(rows))
-    return frozenset(name for name, tensor in selected.items() if len(tensor) == len(rows))
+    return frozenset(name for name in own if len(selected[name]) == len(rows))
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
