@@ -64,12 +64,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "positions": {"kind": "learned", "max_length": 1000},
     },
 }
-QUICK = (
-    "transformer-tied",
-    "bahdanau",
-    "conditional-residual-two-layers",
-    "luong-lstm-local-coverage",
-)
+QUICK = ("transformer-tied", "bahdanau")
 TOLERANCE = 1e-5
 """The largest difference of a log-probability, weight or tensor of the state that is allowed."""
 
