@@ -20,6 +20,7 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
 
 from nmt.errors import ConfigError, NMTError, counted
 
@@ -118,19 +119,19 @@ class Ranks:
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
 
-    def _fresh_store(self) -> dist.Store:
+    def _fresh_store(self) -> Store:
         """A part of torchrun's key-value store that has no addresses of ranks that have ended.
 
         Torchrun keeps its store when it starts ranks again. So each of the others asks under a name
         that nobody had before, and the first answers with the name of this session until all know.
         """
-        store, _, _ = next(dist.rendezvous("env://", self.rank, self.world, timeout=_TIMEOUT))
+        store, _, _ = next(rendezvous("env://", self.rank, self.world, timeout=_TIMEOUT))
         session = uuid.uuid4().hex
         if not self.is_first:
             store.set(f"asked/{self.rank}", session)
-            session = store.get(f"answer/{session}").decode()
+            session = str(store.get(f"answer/{session}"), "ascii")
             store.set(f"{session}/{self.rank}", "joined")
-            return dist.PrefixStore(session, store)
+            return PrefixStore(session, store)
         others = range(1, self.world)
         deadline = time.monotonic() + _TIMEOUT.total_seconds()
         while not store.check([f"{session}/{rank}" for rank in others]):
@@ -140,7 +141,7 @@ class Ranks:
             if time.monotonic() > deadline:
                 raise RuntimeError("not all ranks have come")
             time.sleep(0.01)
-        return dist.PrefixStore(session, store)
+        return PrefixStore(session, store)
 
     @contextlib.contextmanager
     def first_alone(self) -> Iterator[None]:
