@@ -100,10 +100,10 @@ def test_every_pair_is_seen_once_an_epoch_however_the_batches_change(
     seen: list[Any] = []
     update = Trainer._update
 
-    def spied(self: Trainer, group: Any) -> Any:
+    def spied(self: Trainer, group: Any, interrupted: Any) -> Any:
         for batch in group:
             seen.extend(map(tuple, batch.src_ids.tolist()))
-        return update(self, group)
+        return update(self, group, interrupted)
 
     monkeypatch.setattr(Trainer, "_update", spied)
     for batch_size, by, stop in ((32, "sentences", 2), (7, "sentences", 3), (120, "tokens", 99)):

@@ -127,10 +127,10 @@ def test_a_run_folder_that_vanishes_is_not_made_anew(
     run = corpus / "runs" / "x"
     update = Trainer._update
 
-    def gone(self: Trainer, group: Any) -> Any:
+    def gone(self: Trainer, group: Any, interrupted: Any) -> Any:
         if self.state.progress.step == 2:
             shutil.rmtree(run)
-        return update(self, group)
+        return update(self, group, interrupted)
 
     monkeypatch.setattr(Trainer, "_update", gone)
     with pytest.raises(
