@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 
 class Format(StrEnum):
-    """What `nmt export` writes."""
+    """The formats that `nmt export` writes."""
 
     onnx = "onnx"
 

@@ -96,7 +96,7 @@ def search(
 
 
 def _numbers(flag: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number]:
-    """The numbers of a flag. Raises ConfigError where one is no number of this kind."""
+    """Parse the numbers of a flag. Raises ConfigError where one is not of this kind."""
     try:
         return [] if text is None else [kind(part) for part in text.split(",")]
     except ValueError:

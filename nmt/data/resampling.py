@@ -28,7 +28,7 @@ class Resampling:
 
     @classmethod
     def of(cls, config: DataConfig, tokenizers: Tokenizers, seed: int) -> "Resampling | None":
-        """What `config` asks for; None if it asks for nothing."""
+        """Build the noise and the samplers of `config`; None where both are off."""
         sides = (tokenizers.src, config.sampling.src), (tokenizers.tgt, config.sampling.tgt)
         samplers = [
             build_sampler(config.sampling, side, rate)

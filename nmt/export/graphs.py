@@ -66,15 +66,16 @@ class EncoderGraph(nn.Module):
 class StepGraph(nn.Module):
     """One step of R rows, row i over the sentence `sentences[i]`.
 
-    `state` gives what is no tensor, `names` all tensors in order, `of_rows` those of a row.
+    `state` holds the values that are no tensors. `names` are all tensors in order,
+    `row_names` those that a search holds for each row.
     """
 
     def __init__(
-        self, model: Seq2Seq, state: State, names: Sequence[str], of_rows: Sequence[str]
+        self, model: Seq2Seq, state: State, names: Sequence[str], row_names: Sequence[str]
     ) -> None:
         super().__init__()
         self.model, self.state = model, state
-        self.names, self.of_rows = tuple(names), tuple(of_rows)
+        self.names, self.row_names = tuple(names), tuple(row_names)
 
     def forward(
         self, last_ids: Int[Tensor, " R"], sentences: Int[Tensor, " R"], tensors: tuple[Tensor, ...]
@@ -83,7 +84,7 @@ class StepGraph(nn.Module):
         state = with_tensors(
             self.state,
             {
-                name: tensor if name in self.of_rows else tensor.index_select(0, sentences)
+                name: tensor if name in self.row_names else tensor.index_select(0, sentences)
                 for name, tensor in zip(self.names, tensors, strict=True)
             },
         )
@@ -92,25 +93,24 @@ class StepGraph(nn.Module):
         out = self.model.step(last_ids, state)
         after = named_tensors(out.state)
         log_probs = out.logits.float().log_softmax(dim=1)
-        return log_probs, out.weights, tuple(after[name] for name in self.of_rows)
+        return log_probs, out.weights, tuple(after[name] for name in self.row_names)
 
 
 @torch.no_grad()
 def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
     """The graphs of a model on the CPU, in evaluation mode, whose backend is `reference`."""
-    (small, _), (large, _) = (_states(model, n) for n in (0, 1))
+    (small, (src_ids, src_lengths)), (large, _) = (_states(model, n) for n in (0, 1))
     larger = named_tensors(large)
-    of_rows = names_of_rows(small)
+    row_names = names_of_rows(small)
     ports = [
-        Port(name, _dtype(tensor), _axes(tensor, larger[name], name in of_rows))
+        Port(name, _dtype(tensor), _axes(tensor, larger[name], name in row_names))
         for name, tensor in named_tensors(small).items()
         if _is_read(model, name)
     ]
     names = [port.name for port in ports]
-    of_rows_in_order = [name for name in names if name in of_rows]
+    row_names_in_order = [name for name in names if name in row_names]
     rows = torch.tensor([0, 0, 1, 2, 2, 1, 1])
     selected = named_tensors(small.select(rows))
-    _, (src_ids, src_lengths) = _states(model, 0)
     own = _with_onnx_layers(model)
     first = tuple(replace(port, shape=_at_first(port.shape)) for port in ports)
     row, n_pieces = ("rows",), _n_pieces(model, small)
@@ -126,13 +126,13 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
     )
     step = Graph(
         STEP,
-        StepGraph(own, small, names, of_rows_in_order),
+        StepGraph(own, small, names, row_names_in_order),
         (torch.full((len(rows),), EOS_ID), rows, tuple(selected[name] for name in names)),
         (Port("last_ids", "int64", row), Port("sentences", "int64", row), *ports),
         (
             Port("log_probs", "float32", (*row, n_pieces)),
             Port("weights", "float32", (*row, "source")),
-            *(_after(port) for port in ports if port.name in of_rows),
+            *(_after(port) for port in ports if port.name in row_names),
         ),
     )
     return encoder, step

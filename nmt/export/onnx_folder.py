@@ -45,7 +45,7 @@ _MEANINGS = {
     "source.keys": "keys of this layer's attention over the source",
     "source.values": "values of this layer's attention over the source",
 }
-"""What a tensor means, by its name or the end of it."""
+"""The meaning of each tensor, by its name or the last part of its name."""
 
 
 def export_onnx(run: TrainedRun, checkpoint: str, out: Path, int8: bool = False) -> Path:
@@ -167,7 +167,7 @@ def _port(port: Port) -> dict[str, object]:
 
 
 def _data(run: TrainedRun) -> dict[str, object]:
-    """What the run learned from, by its card, and the licence of a named corpus."""
+    """The training files in the run's card, and the licence of a named corpus."""
     data = run.config.data
     name = data.corpus if data.train is None else data.train.corpus
     entry = None if name is None else load_catalog(data_folder(data.folder)).get(name)

@@ -221,7 +221,7 @@ class Translator:
         batch_size: int,
         work: Callable[[Int[Tensor, "B S"], Int[Tensor, " B"], CheckCancelled], Sequence[_Found]],
     ) -> dict[int, _Found]:
-        """What `work` finds for each source that is not empty, by the source's index."""
+        """The results of `work` for the sources that are not empty, by the source's index."""
 
         def work_on(batch: Sequence[int], check: CheckCancelled) -> Sequence[_Found]:
             return work(*self._padded([sources[i] for i in batch]), check)

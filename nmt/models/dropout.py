@@ -42,7 +42,7 @@ class Dropout(nn.Module):
         return self.over_steps(x.narrow(steps_dim, 0, 1))(x)
 
     def over_steps(self, like: Float[Tensor, "*L D"]) -> Drop:
-        """What drops units of each step in turn, all of the shape of `like`.
+        """A dropout function for the steps of a sentence, which all have the shape of `like`.
 
         Variational dropout draws its mask here; otherwise each call draws a mask of its own.
         """

@@ -201,7 +201,7 @@ class SentencePieceTokenizer:
         return tuple(self.processor.encode(self.word_text(word), out_type=int))
 
     def word_text(self, word: str) -> str:
-        """What the processor is given to get the pieces of a word as `words` gives it."""
+        """The text that the processor cuts into the pieces of one of `words`."""
         if self.config.case == "markup":
             return word.replace(SPACE_MARK, " ")
         return word.removeprefix(SPACE_MARK)

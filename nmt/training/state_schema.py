@@ -116,9 +116,9 @@ def check_tensors(
     ranks = range(1 + len(saved.rng_of_others))
     for rank in ranks:
         rng = {of_rank(rank, n): spec for n, spec in own.items()}
-        of_devices = {of_rank(rank, n) for n in _RNG_OF_DEVICES}
-        expected |= {n: spec for n, spec in rng.items() if n in tensors or n not in of_devices}
-        expected |= specs_of({n: tensors[n] for n in (of_devices & tensors.keys()) - rng.keys()})
+        device_rng = {of_rank(rank, n) for n in _RNG_OF_DEVICES}
+        expected |= {n: spec for n, spec in rng.items() if n in tensors or n not in device_rng}
+        expected |= specs_of({n: tensors[n] for n in (device_rng & tensors.keys()) - rng.keys()})
     if faults := spec_faults(expected, specs_of(tensors)):
         raise CheckpointError(faults[0])
     if len({tensor.data_ptr() for tensor in tensors.values()}) < len(tensors):

@@ -103,21 +103,21 @@ def _loop(
     attention = AdditiveAttention(H, M, K, "reference")
     memory = attention.begin(Memory(values.detach().float(), keep, torch.zeros(B, 1, M)))
     looking = type(memory)(keys, values, keep, memory.queries, None)
-    of_cell = {
+    cell_weights = {
         "hidden_gates.weight": W_h,
         "hidden_gates.bias": b_h,
     }
-    of_first = dict(zip(of_cell, transition, strict=False))
+    transition_weights = dict(zip(cell_weights, transition, strict=False))
     of_attention = {"W_q.weight": W_q, "w_v.weight": v.unsqueeze(0)}
     states, contexts, weights = [], [], []
     for x in gates:
         if transition:
-            state, _ = torch.func.functional_call(first, of_first, (x, (state, None)))
+            state, _ = torch.func.functional_call(first, transition_weights, (x, (state, None)))
             x = torch.zeros_like(x)
         look = torch.func.functional_call(attention, of_attention, (state.unsqueeze(1), looking))
         context = look.context.squeeze(1)
         gates_of_both = x + context @ W_c.t()
-        state, _ = torch.func.functional_call(cell, of_cell, (gates_of_both, (state, None)))
+        state, _ = torch.func.functional_call(cell, cell_weights, (gates_of_both, (state, None)))
         for kept, new in ((states, state), (contexts, context), (weights, look.weights[:, 0])):
             kept.append(new)
     return torch.stack(states), torch.stack(contexts), torch.stack(weights)

@@ -26,7 +26,7 @@ def free_port() -> int:
 
 
 def in_world(world: int, work: Callable[[Ranks], Any], connect: bool = True) -> list[Any]:
-    """What `work` returns on each rank, or the error that it raises, by rank.
+    """The result of `work` on each rank, or the error that it raises, by rank.
 
     Each rank is a process of its own, whose ranks are connected unless `work` does it.
     """

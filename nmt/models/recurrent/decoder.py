@@ -197,7 +197,7 @@ class RNNDecoder(nn.Module):
     def _steps(
         self, embedded: Float[Tensor, "B T D"], state: RNNState
     ) -> tuple[Float[Tensor, "B T R"], list[AttentionOutput]]:
-        """What the vocabulary layer reads at all steps after `state`, and the attention of each."""
+        """The features and the attention of all steps after `state`."""
         tops: list[Tensor] = []
         outputs: list[AttentionOutput] = []
         drops = self._drops(state)
