@@ -196,10 +196,6 @@ class SentencePieceTokenizer:
         """
         return _WORD.findall("".join(map(self.vocab.piece_of, ids)))
 
-    def word_ids(self, word: str) -> tuple[int, ...]:
-        """The ids of a word as `words` gives it."""
-        return tuple(self.processor.encode(self.word_text(word), out_type=int))
-
     def word_text(self, word: str) -> str:
         """The text that the processor cuts into the pieces of one of `words`."""
         if self.config.case == "markup":
