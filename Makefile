@@ -15,7 +15,7 @@ CHECK_FLAGS ?=
 CONFIG      ?= configs/starter.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev wheel demo test check test-slow coverage train eval bench kill-test attack docs docs-check clean
+.PHONY: help install install-dev wheel demo test check test-slow coverage train eval bench kill-test attack docs docs-check site release-check clean
 
 # What an installation depends on; the C++ is compiled by it.
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard nmt/ops/native/*.cpp nmt/ops/native/*.h)
@@ -40,7 +40,11 @@ $(VENV)/.installed-dev: $(SOURCES) | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@ $(VENV)/.installed
 
-wheel: | $(VENV)/bin/python            ## dist/nmt-*.whl with C++ for every processor of this architecture
+$(VENV)/.installed-docs: $(SOURCES) | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	@touch $@ $(VENV)/.installed
+
+wheel: | $(VENV)/bin/python            ## dist/attention_nmt-*.whl with C++ for every processor of this architecture
 	NMT_PORTABLE_WHEEL=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 demo: $(VENV)/.installed               ## train on the embedded corpus, measure, translate, look (4 minutes)
@@ -64,7 +68,7 @@ check:         ## the same without installing
 	$(PY) -m pytest --numprocesses auto --maxprocesses 4
 
 test-slow: $(VENV)/.installed-dev      ## the tests that take minutes
-	$(PY) -m pytest -m slow
+	$(PY) -m pytest -m slow --numprocesses auto --maxprocesses 2
 
 coverage: $(VENV)/.installed-dev       ## lines that the tests run: 92 % of all, all of runs/directory.py, data/ and text/
 	$(PY) -m pytest --cov=nmt --cov-report=term:skip-covered --cov-fail-under=92
@@ -85,13 +89,20 @@ kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothi
 attack: $(VENV)/.installed             ## 3,000 forged, linked and damaged runs, bombs and escapes (15 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/attack.py
 
-docs: $(VENV)/.installed               ## regenerate the configuration reference and schema
+docs: $(VENV)/.installed               ## regenerate the references: configuration, its schema, commands
+	$(PY) scripts/command_reference.py > docs/commands.md
 	$(NMT) config docs > docs/configuration.md
 	$(NMT) config schema > docs/config.schema.json
 
 docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS=--slow: trains too
 	$(PY) scripts/check_docs.py $(CHECK_FLAGS)
 
+site: $(VENV)/.installed-docs          ## site/: the documentation, strictly; every link is checked
+	$(PY) -m mkdocs build --strict
+
+release-check: | $(VENV)/bin/python    ## build sdist and wheel, install each into an empty environment, use it (10 minutes)
+	$(PY) scripts/release_check.py
+
 clean:         ## remove .venv and caches; runs/ and data/ stay
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ From source it is compiled for this machine's processor. With NMT_PORTABLE_WHEEL
 one library for each variant in manifest.PORTABLE, for other machines. Without a compiler nmt
 installs all the same, and `nmt doctor` says why there is no native code.
 
+With NMT_NATIVE=0 nothing is compiled, for a wheel that any system takes.
 CXX names the compiler (default: c++, or else g++), and CXXFLAGS adds options. Neither torch nor
 OpenMP is needed: the libraries use the OpenMP that torch has loaded.
 """
@@ -93,6 +94,8 @@ def build(folder: Path, portable: bool = False, sources: Path = SOURCES) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="making-", dir=folder) as scratch:
         try:
+            if os.environ.get("NMT_NATIVE") == "0":
+                raise CompilationError("native code was left out (NMT_NATIVE=0)")
             command = compiler()
             for march, requires in variants(portable).items():
                 library = compile_library(command, march, sources, Path(scratch))

@@ -4,15 +4,24 @@ The names in `__all__` are the public API. Each is imported when it is first use
 `import nmt` does not import torch, which takes seconds. __init__.pyi has their types.
 """
 
-import importlib
+from importlib import import_module as _import_module
 
 __version__ = "0.1.0"
 
-__all__ = ["RunConfig", "Translator", "divide_threads", "evaluate", "load_config", "train"]
+__all__ = [
+    "RunConfig",
+    "Translator",
+    "attention",
+    "divide_threads",
+    "evaluate",
+    "load_config",
+    "train",
+]
 
 _MODULES = {
     "RunConfig": "nmt.config",
     "Translator": "nmt.inference.translator",
+    "attention": "nmt.attention_maps.record",
     "divide_threads": "nmt.inference.parallel",
     "evaluate": "nmt.evaluation.evaluate",
     "load_config": "nmt.config",
@@ -24,7 +33,7 @@ def __getattr__(name: str) -> object:
     """Import a name of the public API (PEP 562); AttributeError for any other name."""
     if name not in _MODULES:
         raise AttributeError(f"module 'nmt' has no attribute '{name}'")
-    value: object = getattr(importlib.import_module(_MODULES[name]), name)
+    value: object = getattr(_import_module(_MODULES[name]), name)
     globals()[name] = value  # the next use finds it without this function
     return value
 

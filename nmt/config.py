@@ -10,15 +10,17 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from nmt.data.guided_alignment import GuidedAlignmentConfig
 from nmt.data.sources import DataConfig
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.device import Precision
+from nmt.errors import pip_install
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.averages import EMAConfig
 from nmt.optim.optimizers import MAX_LR, AdamConfig, OptimizerConfig
 from nmt.optim.schedules import ConstantConfig, ScheduleConfig
-from nmt.settings.base import Config, Conflict, conflict_error
+from nmt.settings.base import Config, Conflict, UserPath, conflict_error
 from nmt.settings.config_file import Overrides, load_file, load_values
 from nmt.settings.recipes import config_path
 from nmt.settings.yaml_text import dump_yaml
@@ -33,6 +35,29 @@ class TrainConfig(Config):
     given; whichever is reached first ends the training.
     """
 
+    init_from: str | None = Field(
+        default=None,
+        description="run whose weights the training begins with, as RUN or RUN@CHECKPOINT (best "
+        "without one); what does not fit is named and drawn anew; null: all weights are drawn",
+    )
+    init_tokenizers: bool = Field(
+        default=True,
+        description="with `init_from`: take its tokenizers too; false: learn new ones, and take "
+        "the embeddings of the pieces that both have",
+    )
+    src_embeddings: UserPath | None = Field(
+        default=None,
+        description="text file of a piece or word and its vector a line (word2vec, GloVe), for the "
+        "first weights of the source embedding",
+    )
+    tgt_embeddings: UserPath | None = Field(
+        default=None, description="the same for the target embedding"
+    )
+    freeze: tuple[str, ...] = Field(
+        default=(),
+        description="names of weights that do not learn, with * for any characters, such as "
+        "`encoder.*`",
+    )
     epochs: int | None = Field(default=None, gt=0, description="passes over the training set")
     steps: int | None = Field(default=None, gt=0, description="updates of the weights")
     max_minutes: float | None = Field(
@@ -71,6 +96,9 @@ class TrainConfig(Config):
         lt=1,
         description="probability spread evenly over all pieces in the training target",
     )
+    guided_alignment: GuidedAlignmentConfig | None = Field(
+        default=None, description="a loss that teaches attention given word links; null: none"
+    )
     precision: Precision | Literal["auto"] = Field(
         default="fp32",
         description="number format of the forward pass (weights stay fp32); auto: bf16 where the "
@@ -100,7 +128,7 @@ class TrainConfig(Config):
         default=1, gt=0, description="checkpoints kept that are best by valid.metric"
     )
     tensorboard: bool = Field(
-        default=False, description="write TensorBoard events too (pip install 'nmt[tensorboard]')"
+        default=False, description=f"write TensorBoard events too ({pip_install('tensorboard')})"
     )
 
 
@@ -132,6 +160,11 @@ class ValidConfig(Config):
         "data.tgt_lang (zh: zh, ja: ja-mecab, ko: ko-mecab, others: 13a)",
     )
     samples: int = Field(default=3, ge=0, description="translations shown at each validation")
+    attention_health: bool = Field(
+        default=True,
+        description="measure entropy, coverage, mass on the end and diagonality of the scored "
+        "translations' attention, and say once if it collapses (docs/alignment.md)",
+    )
     patience: int | None = Field(
         default=None,
         gt=0,
@@ -165,7 +198,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "RunConfig":
-        checks = (_training_end, _data, _vocabulary_size, _resampling, _model)
+        checks = (_training_end, _data, _vocabulary_size, _resampling, _guided_alignment, _model)
         conflicts = [conflict for check in checks for conflict in check(self)]
         if conflicts:
             raise conflict_error(conflicts)
@@ -218,8 +251,8 @@ def _data(config: RunConfig) -> Iterator[Conflict]:
         return
     if data.train is None:
         yield "data", "nothing to learn from: give corpus (a named corpus) or train (files)"
-    if data.valid is None:
-        needs = "needs a validation set: give data.valid or data.corpus"
+    if data.valid is None and not (data.held_out and data.held_out.valid):
+        needs = "needs a validation set: give data.valid, data.held_out or data.corpus"
         if config.valid.patience is not None:
             yield "valid.patience", needs
         if train.schedule.kind == "plateau":
@@ -232,6 +265,8 @@ _BYTE_PIECES = len(RESERVED) + 256
 
 def _vocabulary_size(config: RunConfig) -> Iterator[Conflict]:
     tokenizer = config.tokenizer
+    if tokenizer.given is not None:
+        return
     if isinstance(tokenizer, SentencePieceConfig):
         key, size = "tokenizer.vocab_size", tokenizer.vocab_size or DEFAULT_SIZE
         if tokenizer.byte_fallback and size <= _BYTE_PIECES:
@@ -256,6 +291,23 @@ def _resampling(config: RunConfig) -> Iterator[Conflict]:
     ):
         if is_on:
             yield key, f"needs tokenizer.kind: sentencepiece, got {config.tokenizer.kind}"
+
+
+def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
+    key, data, model = "train.guided_alignment", config.data, config.model
+    if config.train.guided_alignment is None:
+        return
+    if data.cache is not None:
+        yield key, "reads the links with the pairs in memory: leave out data.cache"
+    if data.noise.is_on or data.sampling.src or data.sampling.tgt:
+        yield key, "has links for the pieces of the plain text: leave out data.noise, data.sampling"
+    if model.kind == "rnn":
+        attention = model.attention
+        if attention.kind == "none":
+            yield key, "needs attention: got model.attention.kind 'none'"
+        elif attention.weights.kind != "soft":
+            problem = "needs weights that are all above 0 and have a gradient: take 'soft'"
+            yield "model.attention.weights.kind", f"got '{attention.weights.kind}'; {key} {problem}"
 
 
 def _model(config: RunConfig) -> Iterator[Conflict]:

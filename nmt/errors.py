@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 
+DISTRIBUTION = "attention-nmt"
+"""The name that pip knows; `nmt` on the package index is somebody else's."""
+
 
 class NMTError(Exception):
     """Base of every error that is the user's to mend; the command line exits with 2."""
@@ -17,6 +20,11 @@ class DataError(NMTError):
 
 class CheckpointError(NMTError):
     """A run directory or checkpoint is missing, damaged or does not fit its config."""
+
+
+def pip_install(extra: str) -> str:
+    """The command that installs an extra, as `pip install 'attention-nmt[onnx]'`, for a message."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def counted(number: int | float, noun: str) -> str:

@@ -7,8 +7,8 @@ Data flows one way: SentencePair -> Encoded -> Batch (data/batching.py) -> model
 import os
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,15 @@ import numpy.typing as npt
 FilePath = str | os.PathLike[str]
 """The type of a path argument of any function that reads or writes a file or folder."""
 
+Ids = tuple[int, ...]
+"""The ids of a sentence's pieces, without bos and eos."""
+
 AttentionKind = Literal["encoder", "decoder", "cross"]
 """An attention of a model: self-attention of its encoder or decoder, or target over source."""
 
+
+SplitName = Literal["train", "valid", "test"]
+"""A split of a corpus that a run uses."""
 
 ValidMetric = Literal["bleu", "chrf", "loss"]
 """A measurement of a validation that chooses between checkpoints."""
@@ -79,17 +85,7 @@ class Hypothesis:
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` is a Hypothesis of the same values."""
-        if not isinstance(other, Hypothesis):
-            return NotImplemented
-        ours, theirs = (
-            (each.ids, each.log_probs, each.score, each.finished) for each in (self, other)
-        )
-        return ours == theirs and _same_arrays(self._arrays(), other._arrays())
-
-    def _arrays(self) -> dict[str, npt.NDArray[np.float32]]:
-        """All arrays that there are, by name."""
-        heads = {} if self.heads is None else {"heads": self.heads}
-        return {"attention": self.attention, **heads, **self.self_heads}
+        return same_fields(self, other) if isinstance(other, Hypothesis) else NotImplemented
 
     def __repr__(self) -> str:
         """Without the numbers of the arrays, which fill a screen."""
@@ -112,7 +108,7 @@ class TranslatedHypothesis:
 
     def __repr__(self) -> str:
         """Text, score and the shape of the weights."""
-        return f"<TranslatedHypothesis {_SHORTENED.repr(self.text)}: {_measured(self.hypothesis)}>"
+        return f"<TranslatedHypothesis {shortened(self.text)}: {_measured(self.hypothesis)}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +130,32 @@ class Translation:
 
     def __repr__(self) -> str:
         """Both texts, and the score and the shape of the weights of the best hypothesis."""
-        texts = f"{_SHORTENED.repr(self.src_text)} -> {_SHORTENED.repr(self.text)}"
+        texts = f"{shortened(self.src_text)} -> {shortened(self.text)}"
         best = f": {_measured(self.hypotheses[0].hypothesis)}" if self.hypotheses else ""
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
         return f"<Translation {texts}{best}{others}>"
 
 
-def _same_arrays(
-    ours: Mapping[str, npt.NDArray[np.float32]], theirs: Mapping[str, npt.NDArray[np.float32]]
-) -> bool:
-    return ours.keys() == theirs.keys() and all(
-        np.array_equal(array, theirs[name]) for name, array in ours.items()
-    )
+def same_fields(ours: Any, theirs: Any) -> bool:
+    """Whether two dataclasses of a kind have equal fields, arrays compared element by element."""
+    return all(_same(getattr(ours, each.name), getattr(theirs, each.name)) for each in fields(ours))
+
+
+def _same(ours: object, theirs: object) -> bool:
+    if isinstance(ours, np.ndarray) or isinstance(theirs, np.ndarray):
+        return np.array_equal(np.asarray(ours), np.asarray(theirs))
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        return ours.keys() == theirs.keys() and all(_same(ours[key], theirs[key]) for key in ours)
+    return bool(ours == theirs)
 
 
 _SHORTENED = reprlib.Repr()
 _SHORTENED.maxstring = 80
+
+
+def shortened(text: str) -> str:
+    """A text in quotes, for a repr: of a long one its ends."""
+    return _SHORTENED.repr(text)
 
 
 def _measured(hypothesis: Hypothesis) -> str:

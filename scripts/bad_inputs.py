@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from nmt.cli.app import app
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.runs.directory import RunDirectory

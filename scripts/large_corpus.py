@@ -3,7 +3,9 @@
     .venv/bin/python scripts/large_corpus.py --pairs 20000000 --folder /big/disk
 
 writes that many short pairs, starts `nmt train` with `data.cache` twice (the first encodes the data
-set, the second uses it), and prints the costs of each. The folder is removed at the end.
+set, the second uses it), and prints the costs of each. With --shards N the data set is encoded by
+`nmt corpus encode` first, in N jobs of which --jobs run at a time. The folder is removed at the
+end.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from train_memory import processor_seconds
@@ -55,6 +58,21 @@ def memory(pid: int) -> dict[str, float]:
     return {name: value / 2**20 for name, value in found.items() if value is not None}
 
 
+def encode(folder: Path, n_shards: int, n_jobs: int) -> float:
+    """Learn the vocabularies, then encode in shards; the seconds of the latter."""
+    nmt = [sys.executable, "-m", "nmt"]
+    config = folder / "large.yaml"
+    config.write_text(CONFIG.format(folder=folder, steps=1), encoding="utf-8")
+    vocabularies = folder / "run" / "tokenizer"
+    subprocess.run([*nmt, "vocab", "build", str(config), "--out", str(vocabularies)], check=True)
+    command = [*nmt, "corpus", "encode", str(config), "--run", str(folder / "run"), "--shard"]
+    started = time.monotonic()
+    with ThreadPoolExecutor(n_jobs) as jobs:
+        shards = [f"{number}/{n_shards}" for number in range(1, n_shards + 1)]
+        list(jobs.map(lambda shard: subprocess.run([*command, shard], check=True), shards))
+    return time.monotonic() - started
+
+
 def train(folder: Path, steps: int) -> dict[str, float]:
     """One start of `nmt train`: seconds until it is ready to train, and its memory at the end."""
     config = folder / "large.yaml"
@@ -83,12 +101,17 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=2_000_000)
     parser.add_argument("--folder", type=Path, required=True, help="a new folder for all of it")
     parser.add_argument("--steps", type=int, default=2_000, help="updates of each start")
+    parser.add_argument("--shards", type=int, default=0, help="0: the first start encodes")
+    parser.add_argument("--jobs", type=int, default=1, help="shards that are encoded at a time")
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     given.folder.mkdir(parents=True)
     try:
         n_bytes = write_corpus(given.folder, given.pairs)
         print(f"{given.pairs:,} pairs, {n_bytes / given.pairs:.1f} bytes of text each", flush=True)
+        if given.shards:
+            seconds = encode(given.folder, given.shards, given.jobs)
+            print(f"encoded in {given.shards} shards, {given.jobs} at a time: {seconds:.1f} s")
         for start in (1, 2):
             found = train(given.folder, start * given.steps)
             figures = ", ".join(f"{name} {value:,.1f}" for name, value in found.items())

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_config
 from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.optim.optimizers import AdadeltaConfig
 from nmt.optim.schedules import CosineConfig
@@ -80,9 +80,14 @@ def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
     )
     assert errors(tmp_path, text) == [
         "x.yaml:7: train.schedule.kind: 'plateau' needs a validation set: "
-        "give data.valid or data.corpus",
-        "x.yaml:9: valid.patience: needs a validation set: give data.valid or data.corpus",
+        "give data.valid, data.held_out or data.corpus",
+        "x.yaml:9: valid.patience: needs a validation set: "
+        "give data.valid, data.held_out or data.corpus",
     ]
+    held_out = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
+    path = tmp_path / "held.yaml"
+    path.write_text(held_out, encoding="utf-8")
+    assert load_config(path).valid.patience == 3
 
 
 def test_a_cosine_needs_to_know_its_end(tmp_path: Path) -> None:

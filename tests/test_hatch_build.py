@@ -177,6 +177,17 @@ def test_a_wheel_without_a_compiler_is_for_every_platform_unless_it_is_to_be_giv
         _initialize(hook, "standard")
 
 
+def test_a_plain_wheel_says_that_native_code_was_left_out(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NMT_NATIVE", "0")
+    data = _initialize(hook, "standard")
+    assert (data["pure_python"], data["tag"]) == (True, None)
+    (folder,) = data["force_include"]
+    assert _written(Path(folder))["why_not"] == "native code was left out (NMT_NATIVE=0)"
+    assert "NMT_NATIVE=0" in library.load(Path(folder)).why_not
+
+
 def test_an_editable_installation_compiles_into_the_tree(
     hook: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,7 @@ def _train(environment: Environment, folder: Path) -> str:
 @NEEDS_COMPILER
 def test_a_portable_wheel_brings_native_code_to_where_no_compiler_is(tmp_path: Path) -> None:
     _pip("wheel", "--no-deps", "--wheel-dir", tmp_path, ROOT, NMT_PORTABLE_WHEEL="1")
-    (wheel,) = tmp_path.glob("nmt-*.whl")
+    (wheel,) = tmp_path.glob("attention_nmt-*.whl")
     assert "-py3-none-" in wheel.name
     assert "linux_" in wheel.name
     assert wheel.name.endswith(f"_{platform.machine()}.whl")
@@ -116,7 +116,7 @@ def test_the_source_archive_compiles_for_this_processor(tmp_path: Path) -> None:
     builder.install("hatchling", "pathspec", "pluggy", "packaging", "trove-classifiers")
     command = (builder.python, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path)
     _run(*command, folder=ROOT, **builder.variables)
-    (archive,) = tmp_path.glob("nmt-*.tar.gz")
+    (archive,) = tmp_path.glob("attention_nmt-*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
     assert "hatch_build.py" in names
@@ -125,7 +125,7 @@ def test_the_source_archive_compiles_for_this_processor(tmp_path: Path) -> None:
     assert {f"nmt/ops/native/{path.name}" for path in sources} <= names
     assert not [name for name in names if name.endswith((".so", manifest.NAME))]
     _pip("wheel", "--no-deps", "--wheel-dir", tmp_path, archive)
-    (wheel,) = tmp_path.glob("nmt-*.whl")
+    (wheel,) = tmp_path.glob("attention_nmt-*.whl")
     environment = Environment(tmp_path / "environment")
     environment.install(wheel)
     assert environment.doctor()["native"]["variant"] == "native"

@@ -24,10 +24,11 @@ VERSION = 1
 AXES = ("target", "source")
 
 
-def to_json(record: AttentionRecord) -> str:
+def to_json(record: AttentionRecord, reference: str | None = None) -> str:
     """The record as one line of JSON, without the newline.
 
-    Weights have the fewest digits from which the same float32 is read back.
+    Weights have the fewest digits from which the same float32 is read back. A `reference`
+    translation is a field of its own.
     """
     header = {"format": FORMAT, "version": VERSION, "axes": AXES}
     arrays: dict[str, object] = {"weights": _rows(record.weights)}
@@ -36,7 +37,15 @@ def to_json(record: AttentionRecord) -> str:
     arrays |= _self_attention(
         record, {name: [*map(_rows, each.heads)] for name, each in record.self_attention.items()}
     )
+    if reference is not None:
+        arrays["reference"] = reference
     return _dumps({**header, **_fields(record), **arrays})
+
+
+def from_json(line: bytes, where: str) -> AttentionRecord:
+    """The record of a line. Raises DataError, which names the line by `where`, for another."""
+    fields = _loads(line, where)
+    return _record(fields, fields.get("weights"), fields.get("heads"), where)
 
 
 def write_jsonl(records: Iterable[AttentionRecord], path: FilePath) -> None:
@@ -52,9 +61,7 @@ def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
     try:
         with open(path, "rb") as stream:
             for number, line in enumerate(stream, start=1):
-                where = f"{path}:{number}"
-                fields = _loads(line, where)
-                yield _record(fields, fields.get("weights"), fields.get("heads"), where)
+                yield from_json(line, f"{path}:{number}")
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
 

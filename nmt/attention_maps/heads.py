@@ -48,6 +48,22 @@ def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
     return tuple(chosen)
 
 
+def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
+    """The indices of the heads over the source that `heads` selects; None for the model's mean.
+
+    Raises ConfigError as `choose_heads` does, and for heads of self-attention, or a mean beside
+    heads.
+    """
+    chosen = choose_heads(heads, names)
+    if chosen == (MEAN,):
+        return None
+    indices = tuple(h.index for h in chosen if h.attention == "cross" and h.index is not None)
+    if len(indices) < len(chosen):
+        allowed = "heads over the source, or mean alone"
+        raise ConfigError(f"`heads`: got '{heads}', allowed here: {allowed}")
+    return indices
+
+
 def _selected(words: list[str], names: Names) -> list[Head]:
     if words == ["mean"]:
         return [MEAN]

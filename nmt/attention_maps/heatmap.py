@@ -1,4 +1,4 @@
-"""Attention maps as a PNG: keys along the top, queries down the side; several heads in a grid.
+"""Attention maps as a picture: keys along the top, queries down the side; heads in a grid.
 
 Drawn with matplotlib's objects, never pyplot, so nothing global changes; the same map gives the
 same bytes on the same matplotlib.
@@ -18,12 +18,18 @@ from nmt.attention_maps.fonts import FAMILY, drawable, font
 from nmt.attention_maps.heads import MEAN, Head
 from nmt.attention_maps.labels import display_width, label, shorten
 from nmt.attention_maps.map_grid import EM, NAME_INCHES, NAME_POINTS, MapGrid, map_grid
-from nmt.attention_maps.words import AttentionTable, Level, attention_table
+from nmt.attention_maps.map_style import (
+    NUMBERED_CELL_INCHES,
+    PLAIN,
+    MapStyle,
+    format_of,
+    picture,
+    write_numbers,
+)
+from nmt.attention_maps.words import AttentionTable, Level, attention_table, scale_end
+from nmt.errors import ConfigError
 from nmt.storage.output import atomic_output
 from nmt.types import AttentionKind, FilePath, Translation
-
-DPI = 150
-COLOUR_MAP = "magma_r"  # perceptually uniform; pale is no attention, dark is much
 
 _CELL_INCHES = (0.34, 0.19)  # a cell's side in a short and in a long sentence
 _LONG = 60  # pieces on the longer side from which cells have their least size
@@ -55,19 +61,32 @@ def write_heatmap(
     rank: int = 0,
     level: Level = "piece",
     heads: Sequence[Head] = (MEAN,),
+    style: MapStyle = PLAIN,
 ) -> None:
-    """Write the heat map of hypothesis `rank` to the PNG file `path`, whole or not at all.
+    """Write the heat map of hypothesis `rank` to the file `path`, whole or not at all.
 
-    Several heads make a grid of maps in one picture.
+    Several heads make a grid of maps in one picture. The suffix gives the format, see `write_map`.
     """
-    title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
+    write_map(draw_translation(translation, rank, level, heads, style), path)
+
+
+def draw_translation(
+    translation: Translation,
+    rank: int = 0,
+    level: Level = "piece",
+    heads: Sequence[Head] = (MEAN,),
+    style: MapStyle = PLAIN,
+) -> Figure:
+    """The figure of `write_heatmap`."""
+    title = style.title
+    if title is None:
+        title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
     tables = [attention_table(translation, rank, level, head) for head in heads]
     if len(heads) == 1:
         [head], [table] = heads, tables
         rows, columns = _AXIS_NAMES[head.attention]
-        named = title if head == MEAN else f"{title}\n{head.name}"
-        write_map(draw_heatmap(table, named, rows, columns), path)
-        return
+        named = title if head == MEAN else "\n".join(filter(None, (title, head.name)))
+        return draw_heatmap(table, named, rows, columns, style)
     kinds = dict.fromkeys(head.attention for head in heads)
     grids = [
         map_grid(
@@ -80,20 +99,32 @@ def write_heatmap(
         )
         for kind in kinds
     ]
-    write_map(draw_grids(grids, title), path)
+    return draw_grids(grids, title, style)
 
 
-def write_map(figure: Figure, path: FilePath) -> None:
-    """Write a figure of draw_heatmap or draw_grids to a PNG file, with all its labels."""
-    with atomic_output(Path(path)) as stream:
-        # Without the version in it the file depends on the map alone.
-        figure.savefig(
-            stream, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight"
-        )
+class MapFigure(Figure):
+    """A figure that a notebook shows as it is, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        return picture(self, "png")
+
+
+def write_map(figure: Figure, path: FilePath, format: str | None = None) -> None:
+    """Write a figure to a file, with all its labels.
+
+    `format` is png, svg or pdf, by default what the suffix says, else png.
+    """
+    path = Path(path)
+    with atomic_output(path) as stream:
+        stream.write(picture(figure, format or format_of(path)))
 
 
 def draw_heatmap(
-    table: AttentionTable, title: str = "", rows: str = "target", columns: str = "source"
+    table: AttentionTable,
+    title: str = "",
+    rows: str = "target",
+    columns: str = "source",
+    style: MapStyle = PLAIN,
 ) -> Figure:
     """The figure: square cells, a label for every row and column, a colour bar, a title.
 
@@ -105,52 +136,69 @@ def draw_heatmap(
     n_pieces = max(table.weights.shape)
     share = min(max((n_pieces - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
     cell = _CELL_INCHES[0] + share * (_CELL_INCHES[1] - _CELL_INCHES[0])
-    figure = _draw([MapGrid([[(table, columns)]])], min(cell, _MOST_INCHES / n_pieces), title)
+    cell = _numbered(min(cell, _MOST_INCHES / n_pieces), n_pieces, style)
+    figure = _draw([MapGrid([[(table, columns)]])], cell, title, style)
     figure.axes[0].set_ylabel(rows, fontproperties=font(NAME_POINTS), color="0.4")
     return figure
 
 
-def draw_grids(grids: Sequence[MapGrid], title: str = "") -> Figure:
+def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAIN) -> Figure:
     """Small maps of one sentence, each above its name; grids stand one below the other.
 
-    All maps of a grid have the same colour scale. Column labels stand above its first line of maps,
+    All maps of a grid have one scale of colours. Column labels stand above its first line of maps,
     row labels left of the first map of each line.
     """
     downwards, across = zip(*(grid.cells for grid in grids), strict=True)
     n_pieces = max(sum(downwards), *across)
     greatest, least = _GRID_CELL_INCHES
     cell = min(greatest, max(least, _GRID_INCHES / n_pieces), _MOST_INCHES / n_pieces)
-    return _draw(grids, cell, title)
+    return _draw(grids, _numbered(cell, n_pieces, style), title, style)
 
 
-def _draw(grids: Sequence[MapGrid], cell: float, title: str) -> Figure:
+def _numbered(cell: float, n_pieces: int, style: MapStyle) -> float:
+    """The side of a cell, in which its number can be read. Raises ConfigError without room."""
+    if not style.numbers:
+        return cell
+    most = int(_MOST_INCHES / NUMBERED_CELL_INCHES)
+    if n_pieces > most:
+        raise ConfigError(
+            f"`numbers`: got maps of {n_pieces} cells on a side, allowed: at most {most}"
+        )
+    return max(cell, NUMBERED_CELL_INCHES)
+
+
+def _draw(grids: Sequence[MapGrid], cell: float, title: str, style: MapStyle) -> Figure:
     """The grids, each with labels, a heading, and a colour bar right of its first line."""
     widths, heights = zip(*(grid.size(cell) for grid in grids), strict=True)
     rooms = tuple(NAME_INCHES + _room_above(grid, cell) for grid in grids[1:])
     tops = [sum(heights[:i] + rooms[:i], 0.0) for i in range(len(grids))]
     width, height = max(widths), tops[-1] + heights[-1]
-    figure = Figure(figsize=(width, height))
+    figure = MapFigure(figsize=(width, height))
     FigureCanvasAgg(figure)
     for grid, top in zip(grids, tops, strict=True):
         first = len(figure.axes)
-        _draw_grid(figure, grid, top, cell)
+        _draw_grid(figure, grid, top, cell, style)
         lines = [grid.heading] if first else [title, grid.heading]
         _write_title(figure.axes[first], "\n".join(filter(None, lines)), width)
     return figure
 
 
-def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float) -> None:
+def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: MapStyle) -> None:
     """The maps of a grid whose first line begins `top` inches below the figure's upper edge."""
     width, height = figure.get_size_inches()
     rows, columns = grid.first.weights.shape
     map_width, map_height = columns * cell / width, rows * cell / height
-    scale_end = _scale_end(grid)
+    end = style.scale
+    if end is None:
+        end = scale_end(max(float(table.weights.max(initial=0.0)) for table, _ in grid.maps))
     for row, line in enumerate(grid.lines):
         bottom = 1 - (top + row * grid.step_y(cell)) / height - map_height
         for column, (table, name) in enumerate(line):
             left = column * grid.step_x(cell) / width
             axes = figure.add_axes((left, bottom, map_width, map_height))
-            image = _draw_map(axes, table, scale_end)
+            image = _draw_map(axes, table, end, style.colours)
+            if style.numbers:
+                write_numbers(axes, table, image, cell)
             _label_columns(axes, table.columns if row == 0 else (), cell)
             _label_rows(axes, table.rows if column == 0 else (), cell)
             _caption(axes, name)
@@ -165,15 +213,9 @@ def _room_above(grid: MapGrid, cell: float) -> float:
     return longest * points * _LABEL_EM / 72 + _HEADING_INCHES
 
 
-def _scale_end(grid: MapGrid) -> float:
-    """The end of the colour bar: the greatest weight, rounded up to a tenth."""
-    greatest = max(float(table.weights.max(initial=0.0)) for table, _ in grid.maps)
-    return min(max(math.ceil(greatest * 10) / 10, 0.1), 1.0)
-
-
-def _draw_map(axes: Axes, table: AttentionTable, scale_end: float) -> AxesImage:
+def _draw_map(axes: Axes, table: AttentionTable, end: float, colours: str) -> AxesImage:
     """The coloured cells, with pale lines between them."""
-    image = axes.imshow(table.weights, cmap=COLOUR_MAP, vmin=0.0, vmax=scale_end, aspect="auto")
+    image = axes.imshow(table.weights, cmap=colours, vmin=0.0, vmax=end, aspect="auto")
     n_target, n_source = table.weights.shape
     # Two collections of lines; a grid by minor ticks would draw each line on its own.
     axes.vlines(np.arange(n_source) - 0.5, -0.5, n_target - 0.5, colors="0.9", linewidths=0.5)

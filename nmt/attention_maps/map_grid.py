@@ -56,13 +56,13 @@ class MapGrid:
         return width, (len(self.lines) - 1) * self.step_y(cell) + n_rows * cell
 
 
-def map_grid(maps: Sequence[NamedMap], heading: str = "") -> MapGrid:
-    """The named maps of one attention: a layer a line, or else about a square."""
+def map_grid(maps: Sequence[NamedMap], heading: str = "", across: int | None = None) -> MapGrid:
+    """The named maps of one attention: `across` a line, or else a layer, or else about a square."""
     layers = itertools.groupby(maps, lambda each: each[1].rpartition(" head ")[0])
     lines = [list(line) for _, line in layers]
-    if 1 < len(lines) < len(maps):
+    if across is None and 1 < len(lines) < len(maps):
         # The longest first, so that every column has its labels.
         return MapGrid(sorted(lines, key=len, reverse=True), heading)
-    n_across = math.ceil(len(maps) / math.isqrt(len(maps)))
+    n_across = across or math.ceil(len(maps) / math.isqrt(len(maps)))
     lines = [list(maps[first : first + n_across]) for first in range(0, len(maps), n_across)]
     return MapGrid(lines, heading)

@@ -1,6 +1,6 @@
 """AttentionRecord: the attention weights of a hypothesis, and the labels of rows and columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,7 +8,7 @@ from jaxtyping import Float32
 
 from nmt.attention_maps.heads import Head
 from nmt.attention_maps.words import Level, attention_table, axes
-from nmt.types import Encoded, Translation
+from nmt.types import Encoded, Translation, same_fields, shortened
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,16 @@ class SelfAttentionRecord:
 
     labels: tuple[str, ...]
     head_names: tuple[str, ...]
-    heads: Float32[np.ndarray, "N L L"]
+    heads: Float32[np.ndarray, "N L L"] = field(hash=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether `other` has the same values."""
+        is_one = isinstance(other, SelfAttentionRecord)
+        return same_fields(self, other) if is_one else NotImplemented
+
+    def __repr__(self) -> str:
+        """Without the numbers of the array."""
+        return f"<SelfAttentionRecord of {len(self.labels)} labels, heads {self.heads.shape}>"
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ class AttentionRecord:
     `weights[t, s]` is the share of row t's attention that column s gets. Rows and columns are
     `target.pieces` and `source.pieces` at level "piece", `target.words` and `source.words` at
     level "word". `source` ends with eos, and so does `target` if `finished`. `log_probs` has an
-    entry per target piece at both levels. `sentence` counts from 0; `rank` 0 is the best.
+    entry per target piece at both levels. `sentence` and `rank` count from 1; rank 1 is the best.
     `weights` are the mean over the model's heads. `heads` are the weights of the heads named in
     `head_names`, in that order. `self_attention` has those of the encoder or the decoder by this
     name.
@@ -44,73 +53,101 @@ class AttentionRecord:
     source: Encoded
     target_text: str
     target: Encoded
-    weights: Float32[np.ndarray, "T S"]
+    weights: Float32[np.ndarray, "T S"] = field(hash=False)
     log_probs: tuple[float, ...]
     score: float
     finished: bool
     head_names: tuple[str, ...] = ()
-    heads: Float32[np.ndarray, "N T S"] | None = None
-    self_attention: Mapping[str, SelfAttentionRecord] = field(default_factory=dict)
+    heads: Float32[np.ndarray, "N T S"] | None = field(default=None, hash=False)
+    self_attention: Mapping[str, SelfAttentionRecord] = field(default_factory=dict, hash=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether `other` is a record of the same values, arrays element by element."""
+        return same_fields(self, other) if isinstance(other, AttentionRecord) else NotImplemented
+
+    def __repr__(self) -> str:
+        """The numbers of sentence and rank, both texts, and the shape of the weights."""
+        texts = f"{shortened(self.source_text)} -> {shortened(self.target_text)}"
+        shape = f"by {self.level} {self.weights.shape}"
+        return f"<AttentionRecord {self.sentence}, rank {self.rank}: {texts}, {shape}>"
 
     def key(self, of: str = "weights") -> str:
         """The name of an array in an npz file, such as `weights_SENTENCE_RANK`."""
         return f"{of}_{self.sentence:06d}_{self.rank}"
 
 
+def attention(
+    translations: Translation | Iterable[Translation],
+    level: Level = "piece",
+    heads: Sequence[Head] = (),
+    forced: bool = False,
+) -> Iterator[AttentionRecord]:
+    """A record of each hypothesis of one translation or of several, as `nmt attention` has them.
+
+    `nmt.attention_maps.dump` and `page` write them to files. Rows and columns stand for pieces or
+    words, as `level` says. Beside the mean over all heads a record has each of `heads`, which
+    `choose_heads` finds by name. `forced` notes that the translations were given.
+    """
+    several = [translations] if isinstance(translations, Translation) else translations
+    for number, translation in enumerate(several, start=1):
+        yield from records(translation, number, level, forced, heads)
+
+
 def records(
     translation: Translation,
-    sentence: int = 0,
+    sentence: int = 1,
     level: Level = "piece",
     forced: bool = False,
     heads: Sequence[Head] = (),
 ) -> list[AttentionRecord]:
     """A record per hypothesis, best first; none for an empty source.
 
-    Each has the mean over all heads, and the weights of each of `heads`.
+    `sentence` is the number of the source, from 1. Each has the mean over all heads, and the
+    weights of each of `heads`.
     """
     single = [head for head in heads if head.index is not None]
     cross = [head for head in single if head.attention == "cross"]
     found = []
-    for rank, hypothesis in enumerate(translation.hypotheses):
-        target, source = axes(translation, rank)
+    for index, hypothesis in enumerate(translation.hypotheses):
+        target, source = axes(translation, index)
         found.append(
             AttentionRecord(
                 sentence=sentence,
-                rank=rank,
+                rank=index + 1,
                 forced=forced,
                 level=level,
                 source_text=translation.src_text,
                 source=source,
                 target_text=hypothesis.text,
                 target=target,
-                weights=attention_table(translation, rank, level).weights,
+                weights=attention_table(translation, index, level).weights,
                 log_probs=hypothesis.hypothesis.log_probs,
                 score=hypothesis.hypothesis.score,
                 finished=hypothesis.hypothesis.finished,
                 head_names=tuple(head.name for head in cross),
-                heads=_stacked(translation, rank, level, cross) if cross else None,
-                self_attention=_self_attention(translation, rank, level, single),
+                heads=_stacked(translation, index, level, cross) if cross else None,
+                self_attention=_self_attention(translation, index, level, single),
             )
         )
     return found
 
 
 def _self_attention(
-    translation: Translation, rank: int, level: Level, heads: Sequence[Head]
+    translation: Translation, index: int, level: Level, heads: Sequence[Head]
 ) -> dict[str, SelfAttentionRecord]:
     found = {}
     for attention in ("encoder", "decoder"):
         chosen = [head for head in heads if head.attention == attention]
         if chosen:
             found[attention] = SelfAttentionRecord(
-                attention_table(translation, rank, level, chosen[0]).columns,
+                attention_table(translation, index, level, chosen[0]).columns,
                 tuple(head.name for head in chosen),
-                _stacked(translation, rank, level, chosen),
+                _stacked(translation, index, level, chosen),
             )
     return found
 
 
 def _stacked(
-    translation: Translation, rank: int, level: Level, heads: Sequence[Head]
+    translation: Translation, index: int, level: Level, heads: Sequence[Head]
 ) -> Float32[np.ndarray, "N Q S"]:
-    return np.stack([attention_table(translation, rank, level, head).weights for head in heads])
+    return np.stack([attention_table(translation, index, level, head).weights for head in heads])

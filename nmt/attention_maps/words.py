@@ -5,7 +5,8 @@ averages over the rows of a word, each of which spends a unit of attention. So e
 to 1. bos and eos are words of their own.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from jaxtyping import Float, Float32
 
 from nmt.attention_maps.heads import MEAN, Head
 from nmt.text.vocabulary import BOS_ID, EOS_ID
-from nmt.types import AttentionKind, Encoded, Translation
+from nmt.types import AttentionKind, Encoded, Translation, same_fields, shortened
 
 BOS_LABEL = "<s>"
 EOS_LABEL = "</s>"
@@ -27,10 +28,19 @@ class AttentionTable:
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    weights: Float32[np.ndarray, "Q S"]
+    weights: Float32[np.ndarray, "Q S"] = field(hash=False)
 
     def __post_init__(self) -> None:
         assert self.weights.shape == (len(self.rows), len(self.columns))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether `other` is a table of the same labels and weights."""
+        return same_fields(self, other) if isinstance(other, AttentionTable) else NotImplemented
+
+    def __repr__(self) -> str:
+        """The labels and the shape of the weights."""
+        rows, columns = (shortened(" ".join(each)) for each in (self.rows, self.columns))
+        return f"<AttentionTable {self.weights.shape}: {rows} over {columns}>"
 
 
 def with_eos(encoded: Encoded) -> Encoded:
@@ -90,6 +100,11 @@ def attention_table(
         return AttentionTable(rows.pieces, columns.pieces, weights)
     merged = merge_words(weights, rows.word_spans, columns.word_spans)
     return AttentionTable(rows.words, columns.words, merged)
+
+
+def scale_end(greatest: float) -> float:
+    """The weight of the darkest colour of a map: its greatest weight, rounded up to a tenth."""
+    return min(max(math.ceil(greatest * 10) / 10, 0.1), 1.0)
 
 
 def axes(

@@ -10,7 +10,8 @@ from nmt.bench.load import Watch
 from nmt.bench.material import Material, fixed_shape
 from nmt.bench.speed_report import Row, Section
 from nmt.bench.timing import Timed, Work, in_turn, speedup
-from nmt.decoding.search import SearchConfig, search
+from nmt.decoding.search import search
+from nmt.decoding.search_config import SearchConfig
 from nmt.device import autocast
 from nmt.models.base import Seq2Seq
 from nmt.models.vocabulary import Vocabulary

@@ -7,7 +7,7 @@ import torch
 
 from nmt.bench.flops import Amount
 from nmt.bench.sizes import Sizes
-from nmt.data.batching import Batch, Batcher, EncodedCorpus, encode_pairs, make_batch
+from nmt.data.batching import Batch, Batcher, encode_pairs, make_batch
 from nmt.data.corpora import read_split, readable_splits
 from nmt.data.entries import data_folder
 from nmt.data.sources import DataConfig, SplitConfig
@@ -69,17 +69,22 @@ def real_lengths(sizes: Sizes, data: Path, n_batches: int, seed: int = 1) -> Mat
     pieces = SentencePieceConfig(model_type="bpe", vocab_size=min(sizes.vocabulary, most))
     tokenizers = train_tokenizers(pieces, pairs, config.src_lang, config.tgt_lang, seed)
     encoded = encode_pairs(pairs, tokenizers, config.max_pieces)
-    batches = _spread(encoded, Batcher(encoded, sizes.batch, "sentences", seed), n_batches)
+    batches = spread_batches(Batcher(encoded, sizes.batch, "sentences", seed), n_batches)
     title = f"{corpus}, {len(batches)} batches of {sizes.batch}"
     return Material(title, batches, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
 
 
-def _spread(corpus: EncodedCorpus, batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
-    """At most `n_batches` full batches of the first epoch, evenly spaced by number of pieces."""
+def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
+    """At most `n_batches` full batches of the first epoch, evenly spaced by number of pieces.
+
+    A corpus of less than a batch gives its only one.
+    """
+    corpus = batcher.corpus
 
     def n_pieces(rows: list[int]) -> int:
         return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)
 
-    full = sorted((rows for rows in batcher.plan(0) if len(rows) == batcher.size), key=n_pieces)
+    plan = list(batcher.plan(0))
+    full = sorted((rows for rows in plan if len(rows) == batcher.size), key=n_pieces) or plan
     n = min(n_batches, len(full))
     return tuple(corpus.batch(full[(2 * i + 1) * len(full) // (2 * n)]) for i in range(n))

@@ -57,6 +57,8 @@ def measure_start(run: Path, rounds: int) -> Section:
 
 
 def _call(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        command, capture_output=True, encoding="utf-8", check=False
+    )
     if done.returncode:
         raise NMTError(f"{' '.join(command)}: {done.stderr.strip()}")

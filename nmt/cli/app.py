@@ -14,9 +14,11 @@ from typer.core import TyperGroup
 
 import nmt
 from nmt.cli import (
+    align,
     attention,
     average,
     bench,
+    card,
     compare,
     config,
     corpus,
@@ -24,13 +26,19 @@ from nmt.cli import (
     doctor,
     evaluate,
     export,
+    init,
     lab,
+    lexicon,
+    report,
+    runs,
+    score,
+    serve,
     train,
     translate,
     tune,
     vocab,
 )
-from nmt.cli.command import Command, say
+from nmt.cli.command import Command, complain
 from nmt.cli.process import configure_garbage_collector
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
@@ -77,7 +85,7 @@ def _errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
         if with_traceback:
             traceback.print_exc()
         for line in lines:
-            say(f"error: {line}")
+            complain(f"error: {line}")
         if isinstance(error, OSError) and error.filename is None:
             give_up(sys.stdout)  # its disk is full: Python would fail a second time at exit
         raise typer.Exit(2) from error
@@ -117,7 +125,6 @@ app = typer.Typer(
     name="nmt",
     cls=Group,
     no_args_is_help=True,
-    add_completion=False,
     # rich takes longer to import than everything else here; plain help is as clear.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -152,22 +159,30 @@ def _options(
     """Train, run, measure and explain attention-based machine translation."""
 
 
+app.command()(init.init)
 app.command()(train.train)
 app.command()(translate.translate)
 app.command("eval")(evaluate.evaluate)
 app.command()(compare.compare)
+app.command()(score.score)
 app.command()(attention.attention)
+app.command()(align.align)
+app.command()(lexicon.lexicon)
 app.command()(curve.curve)
+app.command()(report.report)
 app.command()(average.average)
 app.command()(export.export)
+app.command()(serve.serve)
+app.command()(card.card)
 app.command()(lab.lab)
 app.command()(bench.bench)
 app.command()(doctor.doctor)
+app.add_typer(runs.app, name="runs")
 app.add_typer(tune.app, name="tune")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.add_typer(config.app, name="config")
-for _group in (app, tune.app, corpus.app, vocab.app, config.app):
+for _group in (app, runs.app, tune.app, corpus.app, vocab.app, config.app):
     for _registered in _group.registered_commands:
         _registered.cls = Command
 

@@ -1,22 +1,29 @@
 """`nmt attention`: where the model looked, as data, picture or text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from nmt.cli.attention_formats import WRITERS, MapOptions
+from nmt.cli.attention_formats import PICTURES, WRITERS, Look, MapOptions
 from nmt.cli.command import say
-from nmt.cli.config_option import SetSearch
+from nmt.cli.config_option import SetKeys
+from nmt.cli.flags import flag_of
+from nmt.cli.options import First, OutFile, Quiet, SourceFile, Threads, split_option
 from nmt.cli.search_flags import (
+    BatchSize,
     Beam,
     Checkpoint,
+    Decoding,
     Device,
+    Int8,
+    LengthPenalty,
     Runs,
     Weights,
     open_runs,
     parse_weights,
+    with_decoding,
     with_search,
 )
 from nmt.cli.sentences import check_out, checked_arguments, file_lines
@@ -25,26 +32,24 @@ from nmt.errors import ConfigError, counted
 if TYPE_CHECKING:
     from nmt.attention_maps.words import Level
     from nmt.config import RunConfig
-    from nmt.decoding.search import SearchConfig
+    from nmt.decoding.search_config import SearchConfig
     from nmt.inference.translator import Translator
     from nmt.types import Translation
 
-_SUFFIXES = {".jsonl": "jsonl", ".npz": "npz", ".png": "png", ".txt": "text"}
+_SUFFIXES = {".jsonl": "jsonl", ".npz": "npz", ".html": "html", ".txt": "text"}
+_SUFFIXES |= {f".{name}": name for name in PICTURES}
 _CHUNK = 256  # sentences translated before they are written; fewer if there are many heads
 
 
+@with_decoding
 def attention(
     sentences: Annotated[
         list[str] | None,
         typer.Argument(help="Source sentences, each in quotes.", show_default=False),
     ] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="Source text, one sentence a line; - is stdin.")
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="A split of the run's data: test, valid, train, or another.")
-    ] = None,
-    first: Annotated[int | None, typer.Option(min=1, help="Only the first N sentences.")] = None,
+    file: SourceFile = None,
+    split: Annotated[str | None, split_option(None)] = None,
+    first: First = None,
     target: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,21 +60,17 @@ def attention(
     format: Annotated[
         str | None,
         typer.Option(
-            help="jsonl, npz, png, text or pharaoh (word alignments).",
+            help="jsonl, npz, png, svg, pdf, html, text, pharaoh (word alignments), nematus or "
+            "bertviz.",
             show_default="by the suffix of --out, else jsonl",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="File to write, - is stdout; for several png a folder.", show_default="stdout"
-        ),
-    ] = None,
+    out: OutFile = None,
     level: Annotated[
         str | None,
         typer.Option(
             help="What a row and a column stand for: piece or word.",
-            show_default="piece; pharaoh: word; text: word where pieces are too wide",
+            show_default="piece; html, pharaoh: word; text: word where pieces are too wide",
         ),
     ] = None,
     heads: Annotated[
@@ -79,28 +80,59 @@ def attention(
             "or self-attention: encoder, decoder.1 (its first layer), encoder.2.3."
         ),
     ] = "mean",
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="Of pictures, the weight of the darkest colour: each (its own greatest), shared "
+            "(the greatest of all pictures), or a number such as 1.",
+            show_default="each",
+        ),
+    ] = None,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Of pictures: write each weight into its cell.")
+    ] = False,
+    title: Annotated[
+        str | None,
+        typer.Option(help="Of pictures: their title; '' for none.", show_default="the two texts"),
+    ] = None,
+    colours: Annotated[
+        str | None,
+        typer.Option(
+            help="Of pictures: a colour map by matplotlib's name, such as viridis or Blues.",
+            show_default="magma_r",
+        ),
+    ] = None,
     beam: Beam = None,
     n_best: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Hypotheses per sentence.",
+            help="Translations per sentence.",
             show_default="jsonl, npz: the whole beam; else 1",
         ),
     ] = None,
+    length_penalty: LengthPenalty = None,
+    decoding: Decoding = Decoding(),
+    batch_size: BatchSize = None,
     run: Runs = None,
     weights: Weights = None,
     checkpoint: Checkpoint = None,
     device: Device = None,
-    set_: SetSearch = None,
+    threads: Threads = None,
+    int8: Int8 = False,
+    set_: SetKeys = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Show where the model looked: attention weights as data, picture or text.
+    """Show where the model looked, as data, picture or text.
 
-    Rows are pieces of the translation, columns those of the source; in self-attention both are of
-    one text. Sentences and hypotheses are counted from 0. docs/attention-dump.md describes the
-    files.
+    What is shown are attention weights. Rows are pieces of the translation, columns those of the
+    source; in self-attention both are of one text. Sentences and hypotheses are counted from 1.
+    Several pictures go to a folder, --out. The page "The attention dump" of the documentation
+    describes the files.
     """
     format = _chosen_format(format, out)
+    look = Look(scale, numbers, colours, title)
+    look.check(format)
     _check_choice("--level", level, ("piece", "word"))
     _check_one("a source", {"SENTENCE": sentences, "--file": file, "--split": split})
     forced = bool(target) or target_file is not None
@@ -108,11 +140,22 @@ def attention(
         _check_one("the translations", {"--target": target, "--target-file": target_file})
         if beam is not None or n_best is not None:
             raise ConfigError("--target gives the translation: --beam and --n-best do not apply")
+        if keys := decoding.keys():
+            raise ConfigError(
+                f"--target gives the translation: {flag_of(min(keys))} does not apply"
+            )
 
     first_run, *others = open_runs(run)
     shares = parse_weights(weights, 1 + len(others))
     source = None if sentences or split else file
-    trained = with_search(first_run, {"beam": beam, "n_best": n_best}, set_ or ())
+    flags = {
+        "beam": beam,
+        "n_best": n_best,
+        "length_penalty": length_penalty,
+        "batch_size": batch_size,
+        **decoding.keys(),
+    }
+    trained = with_search(first_run, flags, set_ or ())
     check_out(out, trained, {"--file": source, "--target-file": target_file}, split)
     search = _search_config(trained.config.search, n_best, format)
     sources = _lines_of(sentences, file)
@@ -130,14 +173,21 @@ def attention(
     from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator
 
-    configure_process()
+    configure_process(threads)
     translator = Translator.load(
-        [trained, *others], device or "auto", checkpoint or "best", search, weights=shares
+        [trained, *others],
+        device or "auto",
+        checkpoint or "best",
+        search,
+        int8,
+        shares,
+        decoding.precision,
     )
+    decoding.note_precision(translator.device)
     sources = sources[:first]
     n_maps = len(sources) * (1 if forced else search.n_best)
     chosen_heads = choose_heads(heads, translator.names_by_attention)
-    options = MapOptions(cast("Level | None", level), forced, n_maps, out, chosen_heads)
+    options = MapOptions(cast("Level | None", level), forced, n_maps, out, chosen_heads, look)
     WRITERS[format](_translations(translator, sources, targets, options), options)
 
 
@@ -187,7 +237,8 @@ def _search_config(search: "SearchConfig", n_best: int | None, format: str) -> "
         raise ConfigError(
             f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
         )
-    n_best = n_best or (search.beam if format in ("jsonl", "npz") else 1)
+    whole_beam = format in ("jsonl", "npz") and search.sampling is None
+    n_best = n_best or (search.beam if whole_beam else 1)
     return search.model_copy(update={"n_best": n_best})
 
 
@@ -210,6 +261,7 @@ def _translations(
     n_heads = sum(len(translator.names_by_attention[attention]) for attention in shown)
     chunk = max(1, _CHUNK // max(n_heads, 1))
     with_heads = "cross" in shown
+    translations: Sequence[Translation]
     for start in range(0, len(sources), chunk):
         texts = sources[start : start + chunk]
         if targets is None:

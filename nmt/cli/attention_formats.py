@@ -1,41 +1,81 @@
 """The output formats of `nmt attention`, each with the function that writes it."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from nmt.cli.command import say
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.attention_maps.heads import Head
+    from nmt.attention_maps.map_style import MapStyle
     from nmt.attention_maps.record import AttentionRecord
     from nmt.attention_maps.words import Level
     from nmt.types import Translation
 
 
+PICTURES = ("png", "svg", "pdf")
+"""Formats with one picture a hypothesis."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The flags about the looks of a picture, as typed."""
+
+    scale: str | None = None
+    numbers: bool = False
+    colours: str | None = None
+    title: str | None = None
+
+    def check(self, format: str) -> None:
+        """Raise ConfigError for a value that is not allowed, or where there is no picture."""
+        if self == Look():
+            return
+        if format not in PICTURES:
+            flag = next(name for name, value in vars(self).items() if value not in (None, False))
+            raise ConfigError(
+                f"--{flag}: got it with --format {format}, allowed: {', '.join(PICTURES)}"
+            )
+        self.style()
+
+    def style(self) -> "MapStyle":
+        """The style of each picture; a shared scale is not known yet. Raises ConfigError."""
+        from nmt.attention_maps.map_style import PLAIN, MapStyle
+
+        scale = None
+        if self.scale not in (None, "each", "shared"):
+            try:
+                scale = float(str(self.scale))
+            except ValueError:
+                raise ConfigError(
+                    f"--scale: got '{self.scale}', allowed: each, shared, or a weight such as 1"
+                ) from None
+        return MapStyle(self.colours or PLAIN.colours, scale, self.numbers, self.title)
+
+
 @dataclass(frozen=True)
 class MapOptions:
-    """The checked flags of an export: rows by piece or word, number of maps, file, heads."""
+    """The checked flags of an export: rows by piece or word, number of maps, file, heads, looks."""
 
     level: "Level | None"
     forced: bool
     n_maps: int
     out: Path | None
     heads: "tuple[Head, ...]"
+    look: Look = Look()
 
 
 def _records(
     translations: Iterable["Translation"], options: MapOptions
 ) -> Iterator["AttentionRecord"]:
-    from nmt.attention_maps.record import records
+    from nmt.attention_maps.record import attention
 
-    for number, translation in enumerate(translations):
-        yield from records(
-            translation, number, options.level or "piece", options.forced, options.heads
-        )
+    return attention(translations, options.level or "piece", options.heads, options.forced)
 
 
 def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
@@ -70,20 +110,57 @@ def _write_npz(translations: Iterable["Translation"], options: MapOptions) -> No
     _print_path(options.out)
 
 
-def _write_png(translations: Iterable["Translation"], options: MapOptions) -> None:
+def _write_picture(format: str, translations: Iterable["Translation"], options: MapOptions) -> None:
     """One picture into the file --out, or any number into the folder --out."""
-    from nmt.attention_maps.heatmap import write_heatmap
+    from nmt.attention_maps.fonts import font_hint
+    from nmt.attention_maps.heatmap import draw_translation, write_map
     from nmt.storage.output import is_direct
 
-    out = options.out or Path("attention.png" if options.n_maps == 1 else "attention")
-    as_file = (out.suffix.lower() == ".png" or is_direct(out)) and not out.is_dir()
+    out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
+    as_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
     if as_file and options.n_maps > 1:
         raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
-    for number, translation in enumerate(translations):
-        for rank in range(len(translation.hypotheses)):
-            path = out if as_file else out / f"attention_{number:06d}_{rank}.png"
-            write_heatmap(translation, path, rank, options.level or "piece", options.heads)
+    level = options.level or "piece"
+    style = options.look.style()
+    if options.look.scale == "shared":
+        translations = list(translations)
+        style = replace(style, scale=_shared_scale(translations, level, options.heads))
+    texts: set[str] = set()
+    for number, translation in enumerate(translations, start=1):
+        texts.update((translation.src_text, style.title or ""))
+        for index, hypothesis in enumerate(translation.hypotheses):
+            path = out if as_file else out / f"attention_{number:06d}_{index + 1}.{format}"
+            figure = draw_translation(translation, index, level, options.heads, style)
+            write_map(figure, path, format)
             _print_path(path)
+            texts.add(hypothesis.text)
+    if hint := font_hint(sorted(texts)):
+        say(hint)
+
+
+def _shared_scale(
+    translations: Iterable["Translation"], level: "Level", heads: "tuple[Head, ...]"
+) -> float:
+    """The weight of the darkest colour of all maps: the greatest, rounded up to a tenth."""
+    from nmt.attention_maps.words import attention_table, scale_end
+
+    tables = (
+        attention_table(translation, rank, level, head)
+        for translation in translations
+        for rank in range(len(translation.hypotheses))
+        for head in heads
+    )
+    return scale_end(max((float(table.weights.max(initial=0.0)) for table in tables), default=0.0))
+
+
+def _write_html(translations: Iterable["Translation"], options: MapOptions) -> None:
+    """One page, by piece; it merges words itself."""
+    from nmt.attention_maps.page import write_page
+
+    out = options.out or Path("-")
+    by_piece = replace(options, level="piece")
+    write_page(_records(translations, by_piece), out, options.level or "word")
+    _print_path(out)
 
 
 def _write_text(translations: Iterable["Translation"], options: MapOptions) -> None:
@@ -94,14 +171,14 @@ def _text_lines(translations: Iterable["Translation"], options: MapOptions) -> I
     from nmt.attention_maps.labels import label
     from nmt.attention_maps.terminal import legend, render_terminal
 
-    for number, translation in enumerate(translations):
-        for rank, found in enumerate(translation.hypotheses):
+    for number, translation in enumerate(translations, start=1):
+        for index, found in enumerate(translation.hypotheses):
             yield f"[{number}] {label(translation.src_text)}"
-            yield f"[{number}.{rank}] {label(found.text)} ({found.hypothesis.score:.3f})"
+            yield f"[{number}.{index + 1}] {label(found.text)} ({found.hypothesis.score:.3f})"
             for head in options.heads:
                 if len(options.heads) > 1 or head.index is not None:
                     yield label(head.name)
-                yield render_terminal(translation, rank, level=options.level, head=head)
+                yield render_terminal(translation, index, level=options.level, head=head)
                 yield ""
     yield legend()
 
@@ -122,10 +199,34 @@ def _write_pharaoh(translations: Iterable["Translation"], options: MapOptions) -
     _print_or_write((pharaoh(each, level=level, head=head) for each in translations), options.out)
 
 
+def _write_nematus(translations: Iterable["Translation"], options: MapOptions) -> None:
+    from nmt.attention_maps.interchange import nematus_block
+
+    level = _one_mean(options, "nematus")
+    blocks = (nematus_block(record, level) for record in _records(translations, options))
+    _print_or_write((line for block in blocks for line in block), options.out)
+
+
+def _write_bertviz(translations: Iterable["Translation"], options: MapOptions) -> None:
+    from nmt.attention_maps.interchange import bertviz_line
+
+    _print_or_write(map(bertviz_line, _records(translations, options)), options.out)
+
+
+def _one_mean(options: MapOptions, format: str) -> "Level":
+    """The level of a format that has one matrix a hypothesis. Raises ConfigError for heads."""
+    if any(head.index is not None for head in options.heads):
+        raise ConfigError(f"--heads: got heads, allowed with --format {format}: mean")
+    return options.level or "piece"
+
+
 WRITERS: dict[str, Callable[[Iterable["Translation"], MapOptions], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
-    "png": _write_png,
+    **{name: partial(_write_picture, name) for name in PICTURES},
+    "html": _write_html,
     "text": _write_text,
     "pharaoh": _write_pharaoh,
+    "nematus": _write_nematus,
+    "bertviz": _write_bertviz,
 }

@@ -1,13 +1,14 @@
 """`nmt average`: a checkpoint of the mean weights of several."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
-from nmt.cli.command import Json
+from nmt.cli.command import Json, say
+from nmt.cli.options import Quiet, RunArgument
+from nmt.cli.search_flags import Run, open_run
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 
 
 def average(
-    run: Annotated[Path, Argument(help="Run directory.", show_default=False)],
+    run_argument: RunArgument = None,
     checkpoints: Annotated[
         list[str] | None,
         Argument(
             metavar="CHECKPOINT...", help="best, last, step-NNNNNN or a name.", show_default=False
         ),
     ] = None,
+    run: Run = None,
     last: Annotated[
         int | None, Option(min=1, help="Average the N newest.", show_default=False)
     ] = None,
@@ -31,19 +33,20 @@ def average(
     ] = None,
     name: Annotated[str, Option(help="Name of the checkpoint that is written.")] = "average",
     json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Average the weights of several checkpoints of a run.
 
     The mean is a checkpoint of the run for --checkpoint of other commands. train.keep_last and
     train.keep_best say how many there are to choose from. The path is printed on stdout.
     """
+    if run is not None and run_argument is not None:  # then what is typed first is a checkpoint
+        checkpoints = [str(run_argument), *(checkpoints or [])]
     if sum(chosen is not None for chosen in (checkpoints or None, last, best)) != 1:
         raise ConfigError("nmt average: allowed: one of CHECKPOINT..., --last N and --best N")
     from nmt.runs.average import write_average
-    from nmt.runs.find import find_run
-    from nmt.runs.trained_run import TrainedRun
 
-    trained = TrainedRun.open(find_run(run))
+    trained = open_run(run or run_argument)
     if last is not None:
         checkpoints = _steps(trained, "last", last, trained.directory.checkpoint_folder.steps())
     elif best is not None:
@@ -54,7 +57,7 @@ def average(
         typer.echo(json.dumps(content, ensure_ascii=False))
     else:
         typer.echo(path)
-        typer.echo(f"the mean of steps {', '.join(f'{step:,}' for step in steps)}", err=True)
+        say(f"the mean of steps {', '.join(f'{step:,}' for step in steps)}")
 
 
 def _worst_to_best(run: "TrainedRun") -> list[int]:

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from nmt.bench.parts import PARTS, chosen_parts
 from nmt.cli.command import Json, say
 from nmt.cli.config_option import set_option
+from nmt.cli.options import Data, Quiet, Threads
 
 Parts = Annotated[
     list[str] | None, Argument(metavar="PART", help=f"What to measure: {', '.join(PARTS)}.")
@@ -27,14 +28,12 @@ Set = Annotated[
     set_option("batch, src, tgt, embedding, hidden, vocabulary or dropout", "hidden=512"),
 ]
 PrecisionName = Annotated[Literal["fp32", "bf16"], Option(help="bf16 is measured beside fp32.")]
-Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
 Device = Annotated[str, Option(help="auto, cpu, cuda[:N] or mps.")]
 Rounds = Annotated[
     int | None,
     Option(min=1, help="Rounds in turn; figures are their medians.", show_default="7; --quick: 2"),
 ]
-Data = Annotated[Path, Option(help="Folder of the fetched corpora.")]
-Run = Annotated[Path | None, Option(help="A trained run, to be measured too.")]
+Run = Annotated[Path | None, Option(help="Run directory.", show_default="none")]
 Profile = Annotated[bool, Option("--profile", help="Add the time of each operation.")]
 Quick = Annotated[bool, Option("--quick", help="Use tiny sizes, to see that it works.")]
 Strict = Annotated[
@@ -56,12 +55,13 @@ def bench(
     quick: Quick = False,
     json_: Json = False,
     strict: Strict = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure the speed of training and decoding.
 
     It is compared with a textbook implementation and with the limit of the machine, all timed in
-    turn. A figure counts as clean only if no other program kept the machine busy meanwhile;
-    docs/measuring.md says how to read the figures.
+    turn; so is the model of --run. A figure counts as clean only if no other program kept the
+    machine busy meanwhile. The page "Measuring" of the documentation says how to read them.
     """
     wanted = chosen_parts(list(parts or []), run is not None)
     from nmt.bench.perform import Request, perform

@@ -1,8 +1,12 @@
 """The class of all commands: each option at most once, help in plain words, errors with flags."""
 
+import contextlib
+import os
 import re
+import sys
 from collections import Counter
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer import Option
@@ -27,6 +31,31 @@ def say(line: str) -> None:
     typer.echo(line, err=True)
 
 
+class _Streams:
+    """The stderr that --quiet has replaced."""
+
+    stderr: TextIO | None = None
+
+
+def complain(line: str) -> None:
+    """Print on stderr what --quiet does not hide: an error, or why a command fails."""
+    typer.echo(line, file=_Streams.stderr or sys.stderr)
+
+
+@contextlib.contextmanager
+def _without_notes() -> Iterator[None]:
+    """In this block notes and progress bars, also those of the library, lead nowhere."""
+    _Streams.stderr = sys.stderr
+    try:
+        with (
+            open(os.devnull, "w", encoding="utf-8") as nowhere,
+            contextlib.redirect_stderr(nowhere),
+        ):
+            yield
+    finally:
+        _Streams.stderr = None
+
+
 class Command(TyperCommand):
     """A command that refuses an option with one value if it is given twice."""
 
@@ -43,9 +72,13 @@ class Command(TyperCommand):
         return rest
 
     def invoke(self, ctx: Any) -> object:
-        """Run the command; an error of the library comes out with flags for its parameters."""
+        """Run the command, without notes if it has --quiet.
+
+        An error of the library comes out with flags for its parameters.
+        """
         try:
-            result: object = super().invoke(ctx)
+            with _without_notes() if ctx.params.get("quiet") else contextlib.nullcontext():
+                result: object = super().invoke(ctx)
         except NMTError as error:
             error.args = (with_flags(str(error), flags_of(ctx.find_root().command)),)
             raise
@@ -77,4 +110,4 @@ def _plain(name: str, text: str, kind: str) -> tuple[str, str]:
     name = re.sub(r"<([^<>]*)>", lambda found: _TYPES.get(found[1], found[1]), name)
     text = re.sub(r"\[default: \((.*)\)(?=\]$|; )", r"[default: \1", text)
     text = re.sub(r"\b(\d+)<=x<=(\d+)\]$", r"\1 to \2]", text)
-    return name, re.sub(r"\bx>=(\d+)\]$", r"at least \1]", text)
+    return name, re.sub(r"\bx>=([\d.]+)\]$", r"at least \1]", text)

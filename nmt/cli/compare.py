@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.cli.command import Json, say
-from nmt.cli.config_option import SetSearch
-from nmt.cli.search_flags import Device, Int8, check_search_keys
+from nmt.cli.config_option import SetKeys
+from nmt.cli.options import Language, Quiet, References, Source, Threads, split_option
+from nmt.cli.search_flags import BatchSize, Device, Int8, check_search_keys
 from nmt.errors import CheckpointError, ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -27,38 +28,35 @@ def compare(
             help="Runs (RUN@last for another checkpoint than best) and files of translations."
         ),
     ],
-    split: Annotated[
-        str | None,
-        typer.Option(help="The split to translate.", show_default="the first run's test set"),
-    ] = None,
-    src: Annotated[Path | None, typer.Option(help="Source text, one sentence a line.")] = None,
-    ref: Annotated[
-        list[Path] | None, typer.Option(help="Reference of the source; repeat for several.")
-    ] = None,
+    split: Annotated[str | None, split_option("test")] = None,
+    src: Source = None,
+    ref: References = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="bleu, chrf, ter or multi30k; may be repeated.", show_default="bleu, chrf"
+            help="bleu, bleu-lc, chrf, chrf++, ter or multi30k; may be repeated.",
+            show_default="bleu, chrf",
         ),
     ] = None,
-    lang: Annotated[
-        str | None,
-        typer.Option(help="Target language.", show_default="the run's, or the ending of --ref"),
-    ] = None,
+    lang: Language = None,
     changes: Annotated[
         int, typer.Option(min=0, help="Sentences to show: so many gains, and so many losses.")
     ] = 5,
+    batch_size: BatchSize = None,
     device: Device = None,
+    threads: Threads = None,
     int8: Int8 = False,
     as_json: Json = False,
-    set_: SetSearch = None,
+    set_: SetKeys = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Compare runs, or translations made elsewhere, with the first of them.
+    """Compare runs, or translations of others, side by side.
 
-    Scores with intervals, two paired tests, BLEU by length and by word frequency, the sentences
-    that changed most.
+    All are compared with the first: scores with intervals, two paired tests, BLEU by length and by
+    word frequency, the sentences that changed most.
 
-    A run translates the test set as `nmt eval` does. Frequencies are those of its training data.
+    A run translates the test set of the first run as `nmt eval` does. Frequencies are those of its
+    training data.
     """
     from nmt.cli.comparison_lines import comparison_lines
     from nmt.cli.eval_request import EvalRequest
@@ -76,13 +74,13 @@ def compare(
         got = ", ".join(map(str, systems))
         raise ConfigError(f"compare: got {got}, allowed: two or more different systems")
     check_search_keys(set_ or ())
-    configure_process()
+    configure_process(threads)
     runs = [run for run in map(_run_of, systems) if run is not None]
     if not (runs or ref):
         raise ConfigError("compare: give --ref, or a run, whose test set is then translated")
     if runs and ref and not src:
         raise ConfigError("--ref: a run needs its source to translate; give --src")
-    flags = {"--set": set_, "--device": device, "--int8": int8}
+    flags = {"--set": set_, "--batch-size": batch_size, "--device": device, "--int8": int8}
     if not runs and (unused := [flag for flag, value in flags.items() if value]):
         raise ConfigError(f"{unused[0]}: all translations are given, so it does not apply")
     for folder, checkpoint in runs:
@@ -93,6 +91,7 @@ def compare(
         src=src,
         refs=tuple(ref or ()),
         lang=lang,
+        search={} if batch_size is None else {"batch_size": batch_size},
         overrides=tuple(set_ or ()),
         device=device,
         int8=int8,
@@ -147,7 +146,8 @@ def _reports(
             request = replace(given, runs=(found[0],), checkpoint=found[1])
         else:  # a split belongs to a run, references do not
             runs = () if given.refs or first_run is None else (first_run,)
-            request = replace(given, hyp=system, runs=runs, overrides=(), device=None, int8=False)
+            unused = replace(given, search={}, overrides=(), device=None, int8=False)
+            request = replace(unused, hyp=system, runs=runs)
         reports[str(system)] = report = perform(request)
         given = replace(given, scoring=report.scoring, lang=report.scoring.tgt_lang)
     return reports

@@ -17,7 +17,7 @@ app = typer.Typer(no_args_is_help=True, help="List, check, show and document con
 def show(
     config_argument: ConfigArgument = None, config: ConfigOption = None, overrides: SetKeys = None
 ) -> None:
-    """Print the config with every default filled in, as a run would save it."""
+    """Print a config with every default filled in."""
     from nmt.config import dump_config, load_config
 
     loaded = load_config(one_config(config_argument, config), overrides or ())
@@ -26,7 +26,7 @@ def show(
 
 @app.command("list")
 def list_recipes() -> None:
-    """List the recipes that come with nmt, by the names that --config takes."""
+    """List the recipes that come with nmt; --config takes their names."""
     from nmt.settings.recipes import recipes
 
     typer.echo("\n".join(recipes()))
@@ -75,7 +75,7 @@ def schema() -> None:
 
 @app.command()
 def docs() -> None:
-    """Print the reference of all keys in Markdown (docs/configuration.md)."""
+    """Print the reference of all keys, in Markdown."""
     from nmt.config import RunConfig
     from nmt.settings.documents import reference
 

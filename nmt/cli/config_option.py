@@ -40,10 +40,8 @@ def _override(text: str) -> "Override":
     return Override.parse(text, f"--set {text}")
 
 
-SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "train.lr=3e-4")]
-SetSearch = Annotated[
-    list[Any] | None, set_option("a key of the run's search", "search.max_length=50")
-]
+SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
+"""A command that trains nothing takes keys of `search` only (search_flags.check_search_keys)."""
 
 
 def one_config(argument: Path | None, option: Path | None) -> Path:

@@ -10,21 +10,26 @@ from typer import Argument, Option
 
 from nmt.cli.command import Json, say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
+from nmt.cli.corpus_clean import clean
+from nmt.cli.corpus_encode import encode
+from nmt.cli.options import Data, Quiet
 from nmt.errors import ConfigError, NMTError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nmt.data.file_report import FileReport
     from nmt.data.sources import DataConfig
     from nmt.types import SentencePair
 
-app = typer.Typer(help="List and fetch corpora; check what a run would read.", no_args_is_help=True)
+app = typer.Typer(help="List, fetch, check and encode corpora.", no_args_is_help=True)
 
-Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
+app.command()(encode)
 
 
 @app.command("list")
 def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
-    """Show the corpora that a config can name, and whether they are on disk."""
+    """List the corpora that a config can name, and what is on disk."""
     from nmt.data.corpora import readable_splits
     from nmt.data.entries import load_catalog
 
@@ -68,10 +73,11 @@ def fetch(
     ] = None,
     force: Annotated[bool, Option("--force", help="Fetch again what is there already.")] = False,
     data: Data = Path("data"),
+    quiet: Quiet = False,
 ) -> None:
-    """Download a corpus, or copy it from disk; verify it, and read it to be sure.
+    """Download a corpus, or copy it from disk, and verify it.
 
-    A cut download is continued by the same command.
+    Its splits are read, to be sure. A cut download is continued by the same command.
     """
     from nmt.data.fetch import fetch_corpus
 
@@ -89,6 +95,7 @@ def check(
         bool, Option("--no-pieces", help="Train no tokenizer, and count no pieces.")
     ] = False,
     json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Report on what a run would read, before it is trained.
 
@@ -111,13 +118,12 @@ def check(
         )
     tokenizers, fault = None, None
     if not no_pieces and "train" in splits:
-        from nmt.text.tokenizer import size_notes, train_tokenizers
+        from nmt.text.tokenizer import size_notes
+        from nmt.training.training_data import learn_tokenizers
 
         say(f"training the {loaded.tokenizer.kind} tokenizer on train ...")
-        languages = loaded.data.src_lang, loaded.data.tgt_lang
-        pairs = splits["train"]
         try:
-            tokenizers = train_tokenizers(loaded.tokenizer, pairs, *languages, loaded.seed)
+            tokenizers = learn_tokenizers(loaded)
         except NMTError as error:  # raised at the end: the rest of the report is still useful
             fault = error
         else:
@@ -131,22 +137,26 @@ def check(
         raise fault
 
 
-def _read_splits(data: "DataConfig") -> "tuple[dict[str, list[SentencePair]], list[FileReport]]":
+app.command("clean")(clean)
+
+
+def _read_splits(
+    data: "DataConfig",
+) -> "tuple[dict[str, Iterable[SentencePair]], list[FileReport]]":
     """The pairs of each split of the run, one for each reference, and a report on each file."""
-    from nmt.data.corpora import read_examples, read_split, resolve_split, text_paths
+    from nmt.data.corpora import StreamedSplit, read_examples, resolve_split, text_paths
     from nmt.data.entries import RUN_SPLITS
     from nmt.data.file_report import file_report
     from nmt.data.sources import pairs_of
 
-    splits: dict[str, list[SentencePair]] = {}
+    splits: dict[str, Iterable[SentencePair]] = {}
     is_tsv: dict[Path, bool] = {}
     for name in RUN_SPLITS:
         split = resolve_split(data, name)
         if split is not None:
-            train = name == "train"
+            is_train = name == "train"
             splits[name] = (
-                read_split(split, data) if train else pairs_of(read_examples(split, data))
+                StreamedSplit(split, data) if is_train else pairs_of(read_examples(split, data))
             )
-            paths = text_paths(split, data)
-            is_tsv.update(dict.fromkeys(paths, len(paths) == 1))
+            is_tsv.update(text_paths(split, data))
     return splits, [file_report(path, one) for path, one in is_tsv.items()]

@@ -1,25 +1,26 @@
 """`nmt curve`: how a run learned, as a picture."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from nmt.cli.options import Picture, Quiet, RunArgument, one_run, print_path
 from nmt.cli.search_flags import Run, open_run
 from nmt.cli.sentences import check_out
 
-Out = Annotated[Path, typer.Option(help="PNG file to write.")]
 
-
-def curve(run: Run = None, out: Out = Path("curve.png")) -> None:
-    """Draw the learning curve of a run: loss, perplexity and BLEU over updates.
+def curve(
+    run_argument: RunArgument = None,
+    run: Run = None,
+    out: Picture = Path("curve.png"),
+    quiet: Quiet = False,
+) -> None:
+    """Draw the learning curve of a run: loss, perplexity, BLEU.
 
     It may be drawn while the run is trained. The path of the picture is printed on stdout.
     """
-    trained = open_run(run)
+    trained = open_run(one_run(run_argument, run))
     check_out(out, trained, {})
     from nmt.attention_maps.heatmap import write_map
     from nmt.training.curve import draw_curve
 
     write_map(draw_curve(trained.path, trained.config.valid.metric), out)
-    typer.echo(out)
+    print_path(out)

@@ -18,9 +18,9 @@ _PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece", "safetensors", "pyd
 
 
 def doctor(json_: Json = False) -> None:
-    """Show versions, devices, the code that computes and why, memory and folders.
+    """Show versions, devices, the code that computes, memory, folders.
 
-    Where native code is missing, the last lines say how to get it.
+    It says why that code computes. Where native code is missing, the last lines say how to get it.
     """
     found = examine()
     if json_:

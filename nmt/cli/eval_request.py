@@ -3,20 +3,23 @@
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.cli.command import say
 from nmt.cli.flags import flag_of
-from nmt.cli.search_flags import open_runs, with_search
+from nmt.cli.search_flags import Decoding, open_runs, with_search
 from nmt.cli.sentences import input_files
 from nmt.data.corpora import read_examples
+from nmt.data.languages import language_of
 from nmt.data.sources import DataConfig
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError
+from nmt.evaluation.comet import comet_name, comet_score, load_comet
 from nmt.evaluation.evaluate import (
     Evaluation,
     Scoring,
@@ -24,10 +27,11 @@ from nmt.evaluation.evaluate import (
     evaluate,
     score_translations,
 )
-from nmt.evaluation.examples import examples_from_files, language_of, read_translations, split_named
+from nmt.evaluation.examples import examples_from_files, read_translations, split_named
 from nmt.evaluation.score_report import EvalReport, report_path
 from nmt.evaluation.significance import Comparison
 from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
+from nmt.inference.batched import DecodingPrecision
 from nmt.inference.translator import Translator
 from nmt.runs.trained_run import TrainedRun, load_models
 from nmt.settings.base import Config
@@ -48,7 +52,7 @@ class EvalRequest:
     that file are scored; with `refs` too, no run is needed. `lang`, or else the run or the name of
     the file, gives the language of `scoring`. `overrides` and then `search` set keys of the run's
     SearchConfig. `baseline` is an earlier translation of the same lines. `out` is where the caller
-    will write the new one.
+    will write the new one. `comet` is the checkpoint of a COMET model, which scores too.
     """
 
     scoring: Scoring
@@ -61,11 +65,13 @@ class EvalRequest:
     hyp: Path | None = None
     baseline: Path | None = None
     lang: str | None = None
-    search: Mapping[str, int | float] = field(default_factory=dict)
+    search: Mapping[str, object] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
     device: str | None = None
     int8: bool = False
+    precision: DecodingPrecision = "fp32"
     out: Path | None = None
+    comet: Path | None = None
 
     def check(self) -> None:
         """Raise ConfigError for flags that contradict each other or would have no effect."""
@@ -79,6 +85,8 @@ class EvalRequest:
             raise ConfigError(f"--tokenize: got '{tokenize}', allowed: {', '.join(TOKENISATIONS)}")
         if self.baseline and not self.scoring.n_bootstrap:
             raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
+        if self.comet and self.refs and not self.src:
+            raise ConfigError("--comet: it reads the source of each sentence: give --src")
         if self.hyp and (unused := self._unused_with_hyp()):
             given = "the translation and its reference are" if self.refs else "the translation is"
             raise ConfigError(f"--hyp: {given} given, so {unused[0]} does not apply")
@@ -91,6 +99,7 @@ class EvalRequest:
             "--checkpoint": self.checkpoint,
             "--device": self.device,
             "--int8": self.int8 or None,
+            "--precision": None if self.precision == "fp32" else self.precision,
             "--run": (self.runs or None) if self.refs else None,
             "--weights": self.weights,
         }
@@ -113,12 +122,14 @@ def perform(request: EvalRequest) -> EvalReport:
     DataError or CheckpointError.
     """
     request.check()
+    # Before the translations, which may take hours.
+    comet = None if request.comet is None else load_comet(request.comet)
     if request.hyp and request.refs:
         scoring = _scoring(request, request.lang or language_of(request.refs[0]), None)
         test_set = _from_files(request.src, request.refs)
         name = _report_name(request, test_set, None)
         evaluation = _score_file(request.hyp, test_set, scoring)
-        return _report(request, name, scoring, test_set, evaluation)
+        return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
     first, *others = open_runs(request.runs)
     run = with_search(first, {**request.search, "n_best": 1}, request.overrides)
     config = run.config
@@ -134,7 +145,23 @@ def perform(request: EvalRequest) -> EvalReport:
         evaluation = _score_file(request.hyp, test_set, scoring)
     else:
         evaluation = _translate(request, [run, *others], test_set, scoring)
-    return _report(request, name, scoring, test_set, evaluation)
+    return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
+
+
+def _with_comet(request: EvalRequest, model: Any, evaluation: Evaluation) -> Evaluation:
+    """`evaluation` with the score of a COMET model beside the others."""
+    if request.comet is None:
+        return evaluation
+    on_gpu = resolve_device(request.device or "auto").type == "cuda"
+    found = comet_score(
+        model,
+        comet_name(request.comet),
+        evaluation.hyp_texts,
+        evaluation.compared.examples,
+        request.scoring.n_bootstrap,
+        on_gpu,
+    )
+    return replace(evaluation, scores={**evaluation.scores, "comet": found})
 
 
 def _scoring(request: EvalRequest, tgt_lang: str, run_tokenize: str | None) -> Scoring:
@@ -206,12 +233,16 @@ def _translate(
         search=search.model_dump(mode="json"),
         device=str(device),
         int8=request.int8,
+        precision=request.precision,
     )
     say(
         f"translating {len(test_set.examples):,} sentences of {test_set.corpus} "
         f"(beam {search.beam}, {describe_device(device)})"
     )
-    translator = Translator(loaded.model, loaded.tokenizers, device, search, request.int8)
+    Decoding(precision=request.precision).note_precision(device)
+    translator = Translator(
+        loaded.model, loaded.tokenizers, device, search, request.int8, request.precision
+    )
     return evaluate(translator, test_set.examples, scoring)
 
 
@@ -267,5 +298,9 @@ def _report_name(request: EvalRequest, test_set: _TestSet, search: SearchConfig 
             value: object = functools.reduce(getattr, key.split("."), search)
             if isinstance(value, Config):
                 value = "-".join(map(str, value.model_dump().values()))
+            elif isinstance(value, tuple):  # of words
+                value = re.sub(r"[^\w+-]", "_", "+".join(value))
             parts.append(f"{_SHORT.get(key, key)}{value}")
-    return "-".join([*parts, "int8"] if request.int8 else parts)
+    if request.int8 or request.precision != "fp32":
+        parts.append("int8" if request.int8 else request.precision)
+    return "-".join(parts)

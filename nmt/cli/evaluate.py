@@ -8,44 +8,53 @@ import typer
 from typer import Option
 
 from nmt.cli import search_flags
-from nmt.cli.command import Json, say
-from nmt.cli.config_option import SetSearch
+from nmt.cli.align import score_alignment
+from nmt.cli.command import Json, complain, say
+from nmt.cli.config_option import SetKeys
+from nmt.cli.options import Language, OutFile, Quiet, References, Source, Threads, split_option
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.evaluation.score_report import EvalReport
 
 
+@search_flags.with_decoding
 def evaluate(
     bleu: Annotated[bool, Option("--bleu", help="BLEU (the default).")] = False,
+    bleu_lc: Annotated[bool, Option("--bleu-lc", help="BLEU of lower-cased texts.")] = False,
     chrf: Annotated[bool, Option("--chrf", help="chrF2.")] = False,
+    chrf_words: Annotated[bool, Option("--chrf++", help="chrF2++: of words too.")] = False,
     ter: Annotated[bool, Option("--ter", help="TER (lower is better).")] = False,
     multi30k_style: Annotated[
         bool, Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
     ] = False,
+    comet: Annotated[
+        Path | None,
+        Option(
+            help="COMET by this checkpoint (model.ckpt), read by the package unbabel-comet.",
+            show_default=False,
+        ),
+    ] = None,
+    aer: Annotated[
+        Path | None,
+        Option(
+            help="Gold word links: the AER of the run's alignment of --src and --ref, or of the "
+            "alignment file --hyp."
+        ),
+    ] = None,
     run: search_flags.Runs = None,
     weights: search_flags.Weights = None,
     checkpoint: search_flags.Checkpoint = None,
-    split: Annotated[
-        str | None,
-        Option(
-            help="test, valid, train, or another split of the run's corpus.", show_default="test"
-        ),
-    ] = None,
-    src: Annotated[Path | None, Option(help="Source text, one sentence a line.")] = None,
-    ref: Annotated[
-        list[Path] | None, Option(help="Reference translation of the source; repeat for several.")
-    ] = None,
+    split: Annotated[str | None, split_option("test")] = None,
+    src: Source = None,
+    ref: References = None,
     hyp: Annotated[
         Path | None, Option(help="Score this translation; nothing is translated.")
     ] = None,
     baseline: Annotated[
         Path | None, Option(help="An earlier translation, for a paired bootstrap test.")
     ] = None,
-    lang: Annotated[
-        str | None,
-        Option(help="Target language.", show_default="the run's, or the ending of --ref"),
-    ] = None,
+    lang: Language = None,
     tokenize: Annotated[
         str | None,
         Option(
@@ -59,32 +68,69 @@ def evaluate(
     beam: search_flags.Beam = None,
     length_penalty: search_flags.LengthPenalty = None,
     mbr: search_flags.MBR = None,
+    decoding: search_flags.Decoding = search_flags.Decoding(),
     batch_size: search_flags.BatchSize = None,
     device: search_flags.Device = None,
+    threads: Threads = None,
     int8: search_flags.Int8 = False,
-    out: Annotated[Path | None, Option(help="Write the translations here too.")] = None,
+    out: OutFile = None,
     fail_under: Annotated[
         float | None, Option(min=0, max=100, help="Exit with code 1 where BLEU is lower.")
     ] = None,
     as_json: Json = False,
     no_bootstrap: Annotated[bool, Option("--no-bootstrap", help="No confidence interval.")] = False,
-    set_: SetSearch = None,
+    set_: SetKeys = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Score translations that a run makes, or that were made elsewhere.
+    """Score the translations of a run, or of others.
 
-    Scores are sacreBLEU's, with signature and 95 % bootstrap interval.
+    Scores but COMET are sacreBLEU's, with signature and 95 % bootstrap interval.
 
-    The run keeps them in eval/NAME.json, with its translations beside them.
+    The run keeps them in eval/NAME.json, with its translations beside them. --out writes the
+    translations to a file too; with --out - they are on stdout, and the scores on stderr.
     """
-    chosen = {"bleu": bleu, "chrf": chrf, "ter": ter, "multi30k": multi30k_style}
-    metrics = tuple(name for name, is_chosen in chosen.items() if is_chosen) or ("bleu",)
+    chosen = {"bleu": bleu, "bleu-lc": bleu_lc, "chrf": chrf, "chrf++": chrf_words, "ter": ter}
+    chosen["multi30k"] = multi30k_style
+    from nmt.cli.process import configure_process
+
+    if aer is not None:
+        if any(chosen.values()):
+            raise ConfigError("--aer: it scores links, so no other score goes with it")
+        others = {
+            "--comet": comet,
+            "--split": split,
+            "--weights": weights,
+            "--baseline": baseline,
+            "--lang": lang,
+            "--tokenize": tokenize,
+            "--as-is": as_is,
+            "--beam": beam,
+            "--length-penalty": length_penalty,
+            "--mbr": mbr,
+            **decoding.flags(),
+            "--batch-size": batch_size,
+            "--int8": int8,
+            "--out": out,
+            "--fail-under": fail_under,
+            "--no-bootstrap": no_bootstrap,
+            "--set": set_,
+        }
+        for flag, value in others.items():
+            if value not in (None, False, []):
+                raise ConfigError(f"--aer: {flag} does not apply to the score of links")
+        configure_process(threads)
+        score_alignment(aer, src, ref or [], hyp, run or [], checkpoint, device, as_json)
+        return
+    metrics = tuple(name for name, is_chosen in chosen.items() if is_chosen)
+    if not metrics and comet is None:
+        metrics = ("bleu",)
     if fail_under is not None and not {"bleu", "multi30k"} & set(metrics):
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
     if out is not None:
         if hyp is not None:
             raise ConfigError("--out: no translation is made with --hyp")
-        if str(out) == "-":
-            raise ConfigError("--out: got -, allowed: a file; stdout is for the scores")
+        if str(out) == "-" and as_json:
+            raise ConfigError("--out: got -, allowed with --json: a file; stdout is for the scores")
         if not out.parent.is_dir():
             raise ConfigError(f"--out: no such folder: {out.parent}")
     search_flags.check_search_keys(set_ or ())
@@ -93,10 +139,10 @@ def evaluate(
         "length_penalty": length_penalty,
         "mbr.samples": mbr,
         "batch_size": batch_size,
+        **decoding.keys(),
     }
 
     from nmt.cli.eval_request import EvalRequest, perform
-    from nmt.cli.process import configure_process
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
     from nmt.storage.output import write_lines
@@ -117,34 +163,37 @@ def evaluate(
         overrides=tuple(set_ or ()),
         device=device,
         int8=int8,
+        precision=decoding.precision,
         out=out,
+        comet=comet,
     )
-    configure_process()
+    configure_process(threads)
     report = perform(request)
     if out is not None:
         write_lines(report.evaluation.hyp_texts, out)
-    _show(report, as_json)
+    _show(report, as_json, on_stderr=str(out) == "-")
     _keep(report)
     scores = report.evaluation.scores
     judged = scores.get("bleu") or scores.get("multi30k")
     if fail_under is not None and judged and judged.score < fail_under:
-        say(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
+        complain(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
         raise typer.Exit(1)
 
 
-def _show(report: "EvalReport", as_json: bool) -> None:
-    """Print scores on stdout, and notes on stderr."""
+def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
+    """Print scores on stdout, or `on_stderr` where translations have it; notes on stderr."""
     from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
 
     if as_json:
         typer.echo(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
         return
+    print_line = complain if on_stderr else typer.echo
     for line in filter(None, (speed_line(report.evaluation), length_line(report.evaluation))):
         say(line)
     for metric, result in report.evaluation.scores.items():
-        typer.echo(score_line(result))
+        print_line(score_line(result))
         if metric in report.comparisons:
-            typer.echo(comparison_line(report.comparisons[metric], report.about["baseline"]))
+            print_line(comparison_line(report.comparisons[metric], report.about["baseline"]))
 
 
 def _keep(report: "EvalReport") -> None:

@@ -1,37 +1,50 @@
 """`nmt export`: a trained run as files that other engines run."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
+
+from nmt.cli.options import OutFolder, Quiet, RunArgument, one_run
+from nmt.cli.search_flags import Checkpoint, Int8, Run, open_run
+from nmt.errors import ConfigError
 
 
 class Format(StrEnum):
     """The formats that `nmt export` writes."""
 
     onnx = "onnx"
+    ctranslate2 = "ctranslate2"
 
 
 def export(
-    run: Annotated[Path, Argument(help="Run directory.", show_default=False)],
-    out: Annotated[Path, Option(help="New folder to write.", show_default=False)],
-    format_: Annotated[Format, Option("--format", help="What to write.")] = Format.onnx,
-    checkpoint: Annotated[str, Option(help="best, last, step-NNNNNN or a name.")] = "best",
-    int8: Annotated[
-        bool, Option("--int8", help="Add copies of the graphs with matrices in int8.")
-    ] = False,
+    out: OutFolder,
+    run_argument: RunArgument = None,
+    run: Run = None,
+    format_: Annotated[Format, Option("--format", help="Format to write.")] = Format.onnx,
+    checkpoint: Checkpoint = None,
+    int8: Int8 = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Write a run as ONNX graphs, which engines without PyTorch run.
+    """Write a run for engines without PyTorch: ONNX or CTranslate2.
 
-    The folder has the graph of the encoder, the graph of a decoder step, the tokenizers, and
-    manifest.json, which says what each input and output means. The folder's path is printed.
+    --int8 adds copies of the ONNX graphs with matrices in int8. The folder, which must be new, has
+    the model, the tokenizers, and manifest.json, which says what everything means. Its path is
+    printed. CTranslate2 runs Transformers only.
     """
+    from nmt.export.ctranslate2_folder import export_ctranslate2
     from nmt.export.onnx_folder import export_onnx
-    from nmt.runs.find import find_run
-    from nmt.runs.trained_run import TrainedRun
 
-    assert format_ is Format.onnx
-    manifest = export_onnx(TrainedRun.open(find_run(run)), checkpoint, out, int8)
+    if int8 and format_ is not Format.onnx:
+        raise ConfigError(
+            "--int8: goes with --format onnx; CTranslate2 quantizes when it loads, with "
+            "compute_type='int8'"
+        )
+    trained = open_run(one_run(run_argument, run))
+    checkpoint = checkpoint or "best"
+    if format_ is Format.ctranslate2:
+        manifest = export_ctranslate2(trained, checkpoint, out)
+    else:
+        manifest = export_onnx(trained, checkpoint, out, int8)
     typer.echo(manifest.parent)

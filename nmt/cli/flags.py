@@ -18,7 +18,7 @@ _QUOTED = re.compile(r"`([a-z_][a-z0-9_.]*)(?:=([^`]+))?`")
 def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
     """The keys of a config section that flags set, by name; a flag that is None sets none.
 
-    The flag of a key in a section within, such as mbr.samples, has the name of that section: --mbr.
+    See `flag_of` for the flag of a key in a section within.
     """
     from nmt.settings.config_file import Override
 
@@ -31,8 +31,8 @@ def overrides_of(section: str, flags: Mapping[str, object]) -> "list[Override]":
 
 
 def flag_of(name: str) -> str:
-    """The flag that sets a key."""
-    return f"--{name.partition('.')[0].replace('_', '-')}"
+    """The flag that sets a key: --mbr for mbr.samples, --top-k for sampling.top_k."""
+    return f"--{name.removeprefix('sampling.').partition('.')[0].replace('_', '-')}"
 
 
 def _typed(name: str, value: object) -> str:

@@ -9,37 +9,31 @@ from typer import Argument, Option
 from nmt.cli.command import Json
 from nmt.cli.config_option import set_option
 from nmt.cli.flags import overrides_of
+from nmt.cli.options import OutFolder, Quiet, Threads
 
 Name = Annotated[str | None, Argument(help="The experiment.", show_default="list them")]
-Out = Annotated[Path, Option(metavar="DIR", help="Folder for NAME.json and NAME.png.")]
 Seed = Annotated[int | None, Option(help="The same as --set seed=N.")]
 Set = Annotated[list[Any] | None, set_option("an option of the experiment", "seed=3")]
 Options = Annotated[
     bool, Option("--options", help="List the experiment's options, with their defaults.")
 ]
 List = Annotated[bool, Option("--list", help="List the experiments.")]
-Images = Annotated[
-    Path | None, Option(metavar="FOLDER", help="captions: your image files, to train on.")
-]
+Images = Annotated[Path | None, Option(help="captions: a folder of your image files, to train on.")]
 Captions = Annotated[
     Path | None,
-    Option(metavar="FILE", help="captions: a TSV or CSV of images and captions."),
+    Option(help="captions: a TSV or CSV of images and captions."),
 ]
 Weights = Annotated[
     str | None,
-    Option(metavar="FILE", help="captions: the CNN's weights (safetensors), or random."),
+    Option(help="captions: a file of the CNN's weights (safetensors), or random."),
 ]
-Model = Annotated[
-    Path | None, Option(metavar="FOLDER", help="captions: where the trained model is kept.")
-]
-Image = Annotated[
-    Path | None, Option(metavar="FILE", help="captions: an image for the kept model.")
-]
+Model = Annotated[Path | None, Option(help="captions: the folder where the trained model is kept.")]
+Image = Annotated[Path | None, Option(help="captions: an image for the kept model.")]
 
 
 def lab(
     name: Name = None,
-    out: Out = Path("lab"),
+    out: OutFolder = Path("lab"),
     seed: Seed = None,
     set_: Set = None,
     options: Options = False,
@@ -50,10 +44,13 @@ def lab(
     weights: Weights = None,
     model: Model = None,
     image: Image = None,
+    threads: Threads = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Run a small experiment on attention; write its results as numbers and as a picture.
+    """Run a small experiment on attention: its numbers and a picture.
 
-    docs/lab/ says what each experiment shows.
+    They are NAME.json and NAME.png in the folder --out. The pages "Laboratory" of the documentation
+    say what each experiment shows.
     """
     if name is None or list_:
         _print_names()
@@ -61,11 +58,15 @@ def lab(
     from nmt.lab.experiments import check_name
 
     check_name(name)
+    import torch
+
     from nmt.lab.perform import describe_options, perform
 
     if options:
         typer.echo("\n".join(describe_options(name)))
         return
+    if threads is not None:
+        torch.set_num_threads(threads)
     keys = {"seed": seed, "images": images, "captions": captions, "weights": weights}
     flags = overrides_of("", {**keys, "model": model, "image": image})
     report = perform(name, [*(set_ or ()), *flags], out)

@@ -6,7 +6,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from nmt.cli.command import say
+from nmt.cli.command import complain
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def launch(processes: int) -> int:
         rank, failure = error.get_first_failure()
         if failure.exitcode < 0:
             name = signal.Signals(-failure.exitcode).name
-            say(
+            complain(
                 f"error: process {rank} was ended by {name}; the same command goes on from the "
                 "last checkpoint"
             )

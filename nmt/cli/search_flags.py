@@ -1,16 +1,20 @@
 """The flags by which several commands choose a run and set its search."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from nmt.cli.command import say
-from nmt.cli.flags import overrides_of
+from nmt.cli.flags import flag_of, overrides_of
 from nmt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
+    import torch
+
     from nmt.runs.trained_run import TrainedRun
     from nmt.settings.config_file import Override
 
@@ -20,16 +24,13 @@ _WIDE_BEAM = 100  # from here on a search may take minutes without any output
 Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
 Runs = Annotated[
     list[Path] | None,
-    Option(
-        "--run",
-        help="Run directory; of several, an ensemble.",
-        show_default="the newest with a model",
-    ),
+    Option("--run", help="Run directory; may be repeated.", show_default="the newest with a model"),
 ]
 Weights = Annotated[
     str | None,
     Option(
-        help="How much each run of an ensemble counts, such as 2,1.", show_default="all the same"
+        help="How much each --run counts, as in 2,1: several are an ensemble.",
+        show_default="all the same",
     ),
 ]
 Checkpoint = Annotated[
@@ -61,6 +62,92 @@ BatchSize = Annotated[
     ),
 ]
 Int8 = Annotated[bool, Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
+Prefix = Annotated[str | None, Option(help="How every translation begins.", show_default=False)]
+PrefixFile = Annotated[
+    Path | None, Option(help="How each translation begins, line by line.", show_default=False)
+]
+NBestFormat = Annotated[
+    Literal["tsv", "moses"],
+    Option(help="With --n-best; moses: 0 ||| text ||| features ||| score, from 0."),
+]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The flags of a search that `with_decoding` gives a command; other keys go by --set."""
+
+    temperature: Annotated[
+        float | None,
+        Option(min=0, help="Draw translations, the logits divided by it.", show_default=False),
+    ] = None
+    top_k: Annotated[
+        int | None, Option(min=1, help="Draw among the K best pieces.", show_default=False)
+    ] = None
+    top_p: Annotated[
+        float | None,
+        Option(min=0, max=1, help="Draw among the best of this share.", show_default=False),
+    ] = None
+    seed: Annotated[
+        int | None, Option(min=0, help="Draw with this seed.", show_default="the run's, or 1")
+    ] = None
+    must: Annotated[
+        list[str] | None,
+        Option(help="A word that translations have; may be repeated.", show_default=False),
+    ] = None
+    must_not: Annotated[
+        list[str] | None,
+        Option(help="A word that none has; may be repeated.", show_default=False),
+    ] = None
+    precision: Annotated[
+        Literal["fp32", "bf16"], Option(help="Number format of products; bf16 is less exact.")
+    ] = "fp32"
+
+    def keys(self) -> dict[str, object]:
+        """The keys of SearchConfig that the flags set."""
+        drawn = ("temperature", "top_k", "top_p", "seed")
+        given = {f"sampling.{name}": getattr(self, name) for name in drawn}
+        words = {"must": self.must or None, "must_not": self.must_not or None}
+        return {key: value for key, value in {**given, **words}.items() if value is not None}
+
+    def flags(self) -> dict[str, object]:
+        """The options that the user gave, by flag."""
+        precision = {"--precision": self.precision} if self.precision != "fp32" else {}
+        return {flag_of(key): value for key, value in self.keys().items()} | precision
+
+    def note_precision(self, device: "torch.device") -> None:
+        """Say so where bf16 may cost time: the compiled search of a CPU is in fp32."""
+        from nmt.device import fast_bf16
+
+        if self.precision == "fp32":
+            return
+        if device.type == "cpu":
+            say("note: a CPU's compiled search is in fp32: bf16 may be slower, --int8 is faster")
+        elif fast_bf16(device) is None:
+            say(f"note: {device} has no unit for bf16, which is less exact and no faster here")
+
+
+def with_decoding(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter `decoding` of a command by one flag per field of Decoding."""
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        own = [parameter]
+        if parameter.name == "decoding":
+            own = list(inspect.signature(Decoding).parameters.values())
+        parameters += own
+    names = [field.name for field in fields(Decoding)]
+
+    def run(**given: Any) -> None:
+        decoding = Decoding(**{name: given.pop(name) for name in names})
+        command(**given, decoding=decoding)
+
+    run.__name__, run.__doc__, run.__module__ = (
+        command.__name__,
+        command.__doc__,
+        command.__module__,
+    )
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def open_run(run: Path | None) -> "TrainedRun":
@@ -103,7 +190,7 @@ def check_search_keys(overrides: Sequence["Override"]) -> None:
 
 
 def with_search(
-    run: "TrainedRun", flags: Mapping[str, int | float | None], overrides: Sequence["Override"] = ()
+    run: "TrainedRun", flags: Mapping[str, Any], overrides: Sequence["Override"] = ()
 ) -> "TrainedRun":
     """The run with its search changed by `overrides` (--set) and then by `flags`.
 
@@ -114,7 +201,8 @@ def with_search(
     given = {key: value for key, value in flags.items() if value is not None}
     default = run.config.search
     beam, n_best = given.get("beam", default.beam), given.get("n_best")
-    if n_best is not None and n_best > beam and not overrides:
+    draws = default.sampling is not None or any(key.startswith("sampling.") for key in given)
+    if n_best is not None and n_best > beam and not overrides and not draws:
         raise ConfigError(
             f"--n-best: got {n_best}, allowed: 1 to {beam}, the beam; give --beam too"
         )

@@ -16,6 +16,7 @@ from nmt.cli import process
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.cli.flags import overrides_of
 from nmt.cli.launch import check_processes, launch
+from nmt.cli.options import Quiet, Threads
 from nmt.errors import NMTError
 from nmt.storage.output import give_up
 
@@ -58,7 +59,6 @@ Processes = Annotated[
         "each. An update has N times train.accumulate batches.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors on stderr.")]
 
 
 def train(
@@ -67,6 +67,7 @@ def train(
     set_: SetKeys = None,
     run: Run = None,
     device: Device = None,
+    threads: Threads = None,
     epochs: Epochs = None,
     steps: Steps = None,
     allow_change: AllowChange = False,
@@ -101,7 +102,7 @@ def train(
         if processes > ranks.world:
             raise typer.Exit(launch(processes))
         folder = run or Path("runs") / loaded.name
-        process.configure_process()
+        process.configure_process(threads)
         with process.deterministic(loaded.train.deterministic):
             outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change, ranks)
     if not ranks.is_first:

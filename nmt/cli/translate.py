@@ -2,29 +2,31 @@
 
 import os
 import sys
-from itertools import islice
+from collections.abc import Iterator
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from nmt.cli import search_flags
-from nmt.cli.command import say
-from nmt.cli.config_option import SetSearch
+from nmt.cli.command import Json, say
+from nmt.cli.config_option import SetKeys
+from nmt.cli.options import OutFile, Quiet, SourceFile, Threads
 from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
 from nmt.cli.translations import OutputFormat, TranslationStream, job_description, open_writer
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
+from nmt.storage.atomic import digest
 from nmt.storage.output import is_direct
 
 
+@search_flags.with_decoding
 def translate(
     sentences: Annotated[
         list[str] | None,
         Argument(help="Sentences to translate, each in quotes.", show_default=False),
     ] = None,
-    file: Annotated[
-        Path | None, Option(help="Text to translate, one sentence a line; - is stdin.")
-    ] = None,
+    file: SourceFile = None,
     run: search_flags.Runs = None,
     weights: search_flags.Weights = None,
     checkpoint: search_flags.Checkpoint = None,
@@ -34,13 +36,16 @@ def translate(
     ] = None,
     length_penalty: search_flags.LengthPenalty = None,
     mbr: search_flags.MBR = None,
+    decoding: search_flags.Decoding = search_flags.Decoding(),
+    prefix: search_flags.Prefix = None,
+    prefix_file: search_flags.PrefixFile = None,
+    n_best_format: search_flags.NBestFormat = "tsv",
     batch_size: search_flags.BatchSize = None,
     device: search_flags.Device = None,
+    threads: Threads = None,
     int8: search_flags.Int8 = False,
     scores: Annotated[bool, Option("--scores", help="Print score, tab, translation.")] = False,
-    as_json: Annotated[
-        bool, Option("--json", help="Print a JSON object a line: texts, scores and pieces.")
-    ] = False,
+    as_json: Json = False,
     show_attention: Annotated[
         bool, Option("--show-attention", help="Draw the attention weights below each translation.")
     ] = False,
@@ -54,22 +59,26 @@ def translate(
     lexicon: Annotated[
         Path | None, Option(help="Translations of such words: lines of word, tab, translation.")
     ] = None,
-    out: Annotated[
-        Path | None, Option(help="File to write; - is stdout.", show_default="stdout")
-    ] = None,
+    out: OutFile = None,
     resume: Annotated[
         bool,
         Option("--resume", help="Continue the --out file that the same command left unfinished."),
     ] = False,
-    set_: SetSearch = None,
+    set_: SetKeys = None,
+    quiet: Quiet = False,
 ) -> None:
     """Translate sentences, a file, a pipe or what is typed.
 
     Every line of input gives one line of output; an empty line gives an empty one. With --n-best
     above 1 a sentence gives a line for each translation, the best first: the number of the
-    sentence (from 0), tab, score, tab, translation.
+    sentence, from 1, tab, score, tab, translation.
 
-    A score is the log-probability of the translation divided by the length penalty.
+    --temperature, --top-k, --top-p and --seed draw translations instead of searching: a draw
+    depends on the seed and the sentence only. --must is searched for by dynamic beam allocation,
+    for which --beam should be wider than the words have pieces.
+
+    A score is the log-probability of the translation divided by the length penalty. With --json a
+    line is an object with texts, scores and pieces.
 
     The length of a translation is bounded, in pieces: by the length of its source times
     search.max_length_factor, plus search.max_length_extra; and by search.max_length. A message
@@ -79,6 +88,12 @@ def translate(
         raise ConfigError("got sentences and --file, allowed: one of them")
     if as_json and show_attention:
         raise ConfigError("--json does not go with --show-attention; see nmt attention")
+    if n_best_format == "moses" and (as_json or show_attention or scores):
+        raise ConfigError("--n-best-format moses: no --json, --scores or --show-attention with it")
+    if prefix is not None and prefix_file is not None:
+        raise ConfigError("got --prefix and --prefix-file, allowed: one of them")
+    if prefix_file is not None and (file is None or str(prefix_file) == "-"):
+        raise ConfigError("--prefix-file: allowed with --file FILE, a line for each of its lines")
     if lexicon is not None and not replace_unk:
         raise ConfigError("--lexicon: it goes with --replace-unk")
     out = None if out is None or str(out) == "-" else out
@@ -94,23 +109,36 @@ def translate(
         "length_penalty": length_penalty,
         "mbr.samples": mbr,
         "batch_size": batch_size,
+        **decoding.keys(),
     }
     first, *others = search_flags.open_runs(run)
     shares = search_flags.parse_weights(weights, 1 + len(others))
     trained = search_flags.with_search(first, flags, set_ or ())
-    check_out(out, trained, {"--file": source, "--lexicon": lexicon})
+    read = {"--file": source, "--lexicon": lexicon, "--prefix-file": prefix_file}
+    check_out(out, trained, read)
 
     from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator
 
-    configure_process()
+    configure_process(threads)
     checkpoint = checkpoint or "best"
     runs = [trained, *others]
-    translator = Translator.load(runs, device or "auto", checkpoint, int8=int8, weights=shares)
-    output = OutputFormat(scores, as_json, show_attention, several=translator.search.n_best > 1)
+    translator = Translator.load(
+        runs,
+        device or "auto",
+        checkpoint,
+        int8=int8,
+        weights=shares,
+        precision=decoding.precision,
+    )
+    decoding.note_precision(translator.device)
+    several = translator.search.n_best > 1
+    output = OutputFormat(scores, as_json, show_attention, several, n_best_format == "moses")
     if resume and output.is_block:
         raise ConfigError("--resume: allowed where each sentence has one line")
-    stream = TranslationStream.open(translator, not no_restore, replace_unk, lexicon)
+    begun: Iterator[str] | None = repeat(prefix) if prefix else None
+    begun = file_lines(prefix_file) if prefix_file else begun
+    stream = TranslationStream.open(translator, not no_restore, replace_unk, lexicon, begun)
     longest = trained.config.data.max_pieces
     if not texts and file is None and sys.stdin.isatty():
         with open_writer(output, out, longest) as writer:
@@ -120,7 +148,10 @@ def translate(
     job = None
     if out is not None and file is not None and file.is_file() and not output.is_block:
         job = job_description(stream, output, file, runs, checkpoint, weights)
+        job["--prefix"] = prefix or (prefix_file and digest(prefix_file))
     with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:
         lines = file_lines(source) if source else iter(texts)
-        translations = stream.translate(islice(lines, writer.n_written, None))
+        translations = stream.translate(islice(lines, writer.n_written, None), writer.n_written)
         writer.write(with_progress(translations, file, out is not None, writer.n_written))
+        if prefix_file is not None and begun is not None and next(begun, None) is not None:
+            raise DataError(f"{prefix_file}: it has more lines than {file}")

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,34 +30,47 @@ class OutputFormat:
     as_json: bool
     attention: bool
     several: bool
+    moses: bool = False
 
     @property
     def is_block(self) -> bool:
         """Whether a sentence may have several lines."""
-        return self.several or self.attention
+        return self.several or self.attention or self.moses
 
 
 @dataclass(frozen=True)
 class TranslationStream:
-    """Translates texts; `lexicon` replaces unknown words, None leaves `<unk>` as it is."""
+    """Translates texts; `lexicon` replaces unknown words, None leaves `<unk>` as it is.
+
+    `prefixes` say how the translations begin, from that of the first text on.
+    """
 
     translator: "Translator"
     restore: bool
     lexicon: "Lexicon | None"
+    prefixes: Iterable[str] | None = None
 
     @classmethod
     def open(
-        cls, translator: "Translator", restore: bool, replace_unk: bool, lexicon: Path | None
+        cls,
+        translator: "Translator",
+        restore: bool,
+        replace_unk: bool,
+        lexicon: Path | None,
+        prefixes: Iterable[str] | None = None,
     ) -> "TranslationStream":
         """The stream that the flags describe. Raises DataError for a malformed lexicon."""
         from nmt.inference.unknown_words import read_lexicon
 
         entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
-        return cls(translator, restore, entries if replace_unk else None)
+        return cls(translator, restore, entries if replace_unk else None, prefixes)
 
-    def translate(self, texts: Iterable[str]) -> Iterator["Translation"]:
-        """The translation of every text, in order, as soon as it is known."""
-        translations = self.translator.translate_stream(texts, restore=self.restore)
+    def translate(self, texts: Iterable[str], n_done: int = 0) -> Iterator["Translation"]:
+        """The translation of every text, in order, as soon as it is known; `n_done` came before."""
+        begun = self.prefixes and islice(self.prefixes, n_done, None)
+        translations = self.translator.translate_stream(
+            texts, restore=self.restore, prefixes=begun or None
+        )
         if self.lexicon is None:
             yield from translations
             return
@@ -90,6 +104,7 @@ def job_description(
         "search": stream.translator.search.model_dump(mode="json"),
         "format": asdict(output),
         "--int8": stream.translator.int8,
+        "--precision": stream.translator.precision,
         "--no-restore": not stream.restore,
         "--replace-unk": lexicon and hashlib.sha256(lexicon.encode()).hexdigest(),
     }
@@ -175,8 +190,9 @@ class Writer:
             hypotheses = [_hypothesis(found) for found in translation.hypotheses]
             texts = {"src": translation.src_text, "translation": translation.text}
             return [json.dumps({**texts, "hypotheses": hypotheses}, ensure_ascii=False)]
-        # The sentences count from 0, as in nmt attention.
-        number = f"{self.n_written}\t" if self.output.several else ""
+        if self.output.moses:
+            return _moses_lines(self.n_written, translation)
+        number = f"{self.n_written + 1}\t" if self.output.several else ""
         with_score = self.output.scores or self.output.several
         if not translation.hypotheses:
             return [number + ("\t" if with_score else "")]
@@ -189,6 +205,18 @@ class Writer:
 
                 lines += [render_terminal(translation, which), ""]
         return lines
+
+
+def _moses_lines(number: int, translation: "Translation") -> list[str]:
+    """The n-best list of a sentence as Moses writes it, whose fields ||| separates."""
+    lines = []
+    for found in translation.hypotheses:
+        hypothesis = found.hypothesis
+        n_pieces = len(hypothesis.log_probs)
+        features = f"LogProb= {sum(hypothesis.log_probs):.6f} Length= {n_pieces}"
+        text = found.text.replace("|", "&#124;")  # as Moses escapes it
+        lines.append(f"{number} ||| {text} ||| {features} ||| {hypothesis.score:.6f}")
+    return lines or [f"{number} |||  ||| LogProb= 0 Length= 0 ||| 0"]
 
 
 def _hypothesis(found: "TranslatedHypothesis") -> dict[str, object]:

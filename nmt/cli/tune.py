@@ -10,11 +10,12 @@ from typer import Option
 
 from nmt.cli import search_flags
 from nmt.cli.command import Json, say
-from nmt.cli.config_option import SetSearch
+from nmt.cli.config_option import SetKeys
+from nmt.cli.options import Quiet, Threads
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.decoding.search import SearchConfig
+    from nmt.decoding.search_config import SearchConfig
     from nmt.evaluation.search_grid import SearchGrid, SearchSetting
 
 app = typer.Typer(no_args_is_help=True, help="Choose settings on the validation set.")
@@ -35,9 +36,11 @@ def search(
     metric: Annotated[Metric, Option(help="The best setting is best in it.")] = "bleu",
     batch_size: search_flags.BatchSize = None,
     device: search_flags.Device = None,
+    threads: Threads = None,
     int8: search_flags.Int8 = False,
     as_json: Json = False,
-    set_: SetSearch = None,
+    set_: SetKeys = None,
+    quiet: Quiet = False,
 ) -> None:
     """Score every beam with every length penalty on the validation set.
 
@@ -65,7 +68,7 @@ def search(
     examples = read_examples(split, config.data)
     scoring = Scoring(config.data.tgt_lang, ("bleu", "chrf"), 0, config.valid.bleu_tokenize)
     check_tokenisation(scoring.tokenisation, "valid.bleu_tokenize")
-    configure_process()
+    configure_process(threads)
     checkpoint = checkpoint or "best"
     translator = Translator.load(
         [trained, *others], device or "auto", checkpoint, int8=int8, weights=shares

@@ -9,7 +9,9 @@ from typer import Argument, Option
 
 from nmt.cli.command import Json, say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
-from nmt.errors import ConfigError, DataError
+from nmt.cli.options import OutFolder, Quiet
+from nmt.cli.search_flags import Run
+from nmt.errors import DataError
 
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer, Tokenizers
@@ -21,34 +23,27 @@ Side = Literal["src", "tgt"]
 
 @app.command()
 def build(
-    out: Annotated[
-        Path, Option(help="Folder to write; it must not hold vocabularies.", show_default=False)
-    ],
+    out: OutFolder,
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
     overrides: SetKeys = None,
+    quiet: Quiet = False,
 ) -> None:
     """Learn the vocabularies that `nmt train` would learn, without training.
 
-    They are read from the config's training pairs; the sizes are printed.
+    They are read from data.vocab_pairs of the config's training pairs; the sizes are printed.
     """
     from nmt.config import load_config
-    from nmt.data.corpora import read_split, resolve_split
-    from nmt.text.tokenizer import MANIFEST_NAME, size_notes, train_tokenizers
+    from nmt.text.tokenizer import MANIFEST_NAME, size_notes
+    from nmt.training.training_data import learn_tokenizers
 
     chosen = one_config(config_argument, config)
     loaded = load_config(chosen, overrides or ())
     if (out / MANIFEST_NAME).exists():
         raise DataError(f"{out}: holds vocabularies already; name another folder with --out")
-    data = loaded.data
-    split = resolve_split(data, "train")
-    if split is None:
-        raise ConfigError(f"{chosen}: data.train: missing; vocabularies are learned from it")
-    pairs = read_split(split, data)
-    languages = data.src_lang, data.tgt_lang
-    tokenizers = train_tokenizers(loaded.tokenizer, pairs, *languages, loaded.seed)
+    tokenizers = learn_tokenizers(loaded)
     tokenizers.save(out)
-    say(f"learned from {len(pairs):,} pairs, written to {out}")
+    say(f"written to {out}")
     for note in size_notes(tokenizers):
         say(note)
     for side in _sides(tokenizers, None):
@@ -60,21 +55,17 @@ def show(
     text: Annotated[
         str | None, Argument(help="A text to cut into pieces.", show_default=False)
     ] = None,
-    run: Annotated[
-        Path | None,
-        Option(
-            help="Run directory, or a folder that `nmt vocab build` wrote.",
-            show_default="the newest with a model",
-        ),
-    ] = None,
+    run: Run = None,
     side: Annotated[
         Side | None, Option(help="The side to show.", show_default="both; of a text the source")
     ] = None,
-    first: Annotated[int, Option(min=0, help="Show the first N pieces.")] = 20,
+    first: Annotated[int, Option(min=0, help="Only the first N.")] = 20,
     json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Print sizes and first pieces, or how TEXT is cut into pieces and what comes back.
+    """Print sizes and first pieces, or how a text is cut into pieces.
 
+    Of TEXT it shows what comes back too. --run is a run, or a folder that `nmt vocab build` wrote.
     Pieces are shown in the order of their ids. Four reserved ones come first; the others go from
     the most frequent to the rarest, those of BPE in the order in which they were merged.
     """

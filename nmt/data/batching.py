@@ -1,47 +1,116 @@
 """Batches of ids from text pairs: encoded once, bucketed by length, in a reproducible order."""
 
+import functools
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int, Int32
 from torch import Tensor
 
-from nmt.data.batch_plan import Lengths, Plan, Rows, Unit, plan_batches
-from nmt.data.id_rows import IdRows
+from nmt.data.batch_plan import Lengths, Rows, Unit
+from nmt.data.epoch_plan import EpochPlan, Undone
+from nmt.data.mixture import Mixture
 from nmt.data.resampling import Resampling
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from nmt.types import SentencePair
+from nmt.types import Ids, SentencePair
 
-Ids = tuple[int, ...]
+
+@runtime_checkable
+class LengthTable(Protocol):
+    """The lengths of all rows of a corpus, eos included, as (source, target)."""
+
+    longest: tuple[int, int]
+    total_longer: int
+    """The sum, over all rows, of the length of the longer side."""
+    fingerprint: int
+
+    def at(self, rows: Rows) -> tuple[Lengths, Lengths]:
+        """The lengths of these rows."""
+
+
+class LengthArrays:
+    """The lengths of rows that are in memory."""
+
+    def __init__(self, src_ids: Sequence[Ids], tgt_ids: Sequence[Ids]) -> None:
+        src, tgt = self._sides = tuple(
+            np.fromiter((len(ids) + 1 for ids in side), dtype=np.int32, count=len(side))
+            for side in (src_ids, tgt_ids)
+        )
+        self.longest = int(src.max(initial=0)), int(tgt.max(initial=0))
+        self.total_longer = int(np.maximum(src, tgt).sum(dtype=np.int64))
+        self.fingerprint = zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
+
+    def at(self, rows: Rows) -> tuple[Lengths, Lengths]:
+        """See LengthTable."""
+        src, tgt = self._sides
+        return src[rows], tgt[rows]
+
+
+PieceLinks = Int32[np.ndarray, "_ 2"]
+"""The links of a pair, each a source piece and a target piece, from 0."""
 
 
 @dataclass(frozen=True)
 class EncodedCorpus:
     """Parallel ids, without bos and eos; `dropped` counts pairs left out, by reason.
 
-    With `resampling`, the batches of an epoch have ids of their own.
+    With `resampling`, the batches of an epoch have ids of their own. `stored` are the lengths of
+    rows on the disk. `sizes` are the rows of each corpus that it was put together from. With
+    `mixture`, the rows of an epoch are draws from these. `links` are those of each pair, which
+    attention is to learn; None: of none.
     """
 
     src_ids: Sequence[Ids]
     tgt_ids: Sequence[Ids]
     dropped: dict[str, int] = field(default_factory=dict)
     resampling: Resampling | None = None
+    stored: LengthTable | None = None
+    sizes: tuple[int, ...] = ()
+    mixture: Mixture | None = None
+    links: Sequence[PieceLinks] | None = None
+
+    @functools.cached_property
+    def lengths(self) -> LengthTable:
+        """The lengths of all rows."""
+        return self.stored or LengthArrays(self.src_ids, self.tgt_ids)
 
     def __len__(self) -> int:
         return len(self.src_ids)
 
+    def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
+        """The lengths of these rows of an epoch, eos included, as (source, target)."""
+        own = rows if self.mixture is None else self.mixture.rows(rows, epoch)
+        return self.lengths.at(own)
+
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
         """The batch of these rows, as they are in this epoch; plain without one."""
-        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in rows]
+        own: Sequence[int] = rows
+        if self.mixture is not None and epoch is not None:
+            own = self.mixture.rows(np.array(rows), epoch).tolist()
+        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in own]
         if self.resampling is not None and epoch is not None:
             draw = self.resampling.pair
             pairs = [draw(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
-        return make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
+        batch = make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
+        if self.links is None:
+            return batch
+        return replace(batch, links=batch_links([self.links[row] for row in rows]))
+
+
+@dataclass(frozen=True)
+class BatchLinks:
+    """The links of a batch: the `places` in the attention weights, (row, target piece, source
+    piece), and the `shares` of a target piece's unit of attention that they are to get.
+    """
+
+    places: Int[Tensor, "3 L"]
+    shares: Float[Tensor, " L"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +123,7 @@ class Batch:
     tgt_out: Int[Tensor, "B T"]
     n_src_tokens: int
     n_tokens: int
+    links: BatchLinks | None = None
 
     @property
     def n_positions(self) -> int:
@@ -64,7 +134,14 @@ class Batch:
         """The same batch on `device`."""
         tensors = (self.src_ids, self.src_lengths, self.tgt_in, self.tgt_out)
         src_ids, src_lengths, tgt_in, tgt_out = (t.to(device, non_blocking=True) for t in tensors)
-        return Batch(src_ids, src_lengths, tgt_in, tgt_out, self.n_src_tokens, self.n_tokens)
+        links = self.links
+        if links is not None:
+            links = BatchLinks(
+                links.places.to(device, non_blocking=True),
+                links.shares.to(device, non_blocking=True),
+            )
+        counts = self.n_src_tokens, self.n_tokens
+        return Batch(src_ids, src_lengths, tgt_in, tgt_out, *counts, links)
 
 
 def encode_pairs(
@@ -84,14 +161,20 @@ def fit_for_training(
     """The pairs to train on. Pairs that are left out are counted in `dropped` by reason."""
     kept: tuple[list[Ids], list[Ids]] = [], []
     for src, tgt in zip(src_all, tgt_all, strict=True):
-        if not src or not tgt:
-            dropped[f"empty {'target' if src else 'source'}"] += 1
-        elif max(len(src), len(tgt)) > max_pieces:
-            dropped[f"longer than {max_pieces} pieces"] += 1
+        reason = reason_to_drop(src, tgt, max_pieces)
+        if reason is not None:
+            dropped[reason] += 1
         else:
             kept[0].append(src)
             kept[1].append(tgt)
     return kept
+
+
+def reason_to_drop(src: Ids, tgt: Ids, max_pieces: int) -> str | None:
+    """Why a pair is left out of training; None where it is not."""
+    if not src or not tgt:
+        return f"empty {'target' if src else 'source'}"
+    return f"longer than {max_pieces} pieces" if max(len(src), len(tgt)) > max_pieces else None
 
 
 def pad_ids(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
@@ -113,6 +196,19 @@ def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
     )
 
 
+def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
+    """The links of a batch by row. A target piece with k links has a share of 1 / k for each."""
+    rows = np.repeat(np.arange(len(links)), [len(each) for each in links])
+    src, tgt = np.concatenate([np.zeros((0, 2), np.int32), *links]).T
+    width = 1 + int(tgt.max(initial=0))
+    counts = np.bincount(rows * width + tgt, minlength=len(links) * width)
+    shares = 1 / counts[rows * width + tgt]
+    return BatchLinks(
+        torch.from_numpy(np.stack([rows, tgt, src]).astype(np.int64)),
+        torch.from_numpy(shares.astype(np.float32)),
+    )
+
+
 class Batcher:
     """The batches of an epoch, in an order that depends on (seed, epoch) only.
 
@@ -125,44 +221,36 @@ class Batcher:
         self.size = size
         self.unit = unit
         self.seed = seed
-        self._lengths = (_lengths(corpus.src_ids), _lengths(corpus.tgt_ids))
-        self._last: tuple[int, Plan] | None = None
+        self._lengths = corpus.lengths
+        self._last: tuple[int, EpochPlan] | None = None
 
     @property
     def max_positions(self) -> int:
         """An upper bound of `n_positions` of its batches, but for those with sampled pieces."""
-        longest = sum(int(lengths.max(initial=0)) for lengths in self._lengths)
+        longest = sum(self._lengths.longest)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
         return max(2 * self.size, longest)
 
     @property
     def fingerprint(self) -> int:
-        """A checksum of the lengths of all rows; equal corpora have equal ones."""
-        src, tgt = (lengths.tobytes() for lengths in self._lengths)
-        return zlib.crc32(tgt, zlib.crc32(src))
+        """A checksum of the corpus; equal corpora that are stored alike have equal ones."""
+        return self._lengths.fingerprint
 
-    def n_positions(self, rows: Sequence[int]) -> int:
+    def n_positions(self, rows: Sequence[int], epoch: int = 0) -> int:
         """The positions of the batch of these rows, padding included, before pieces are sampled."""
-        return len(rows) * sum(int(lengths[rows].max()) for lengths in self._lengths)
+        longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
+        return len(rows) * sum(map(int, longest))
 
-    def plan(self, epoch: int, done: Rows | None = None) -> Plan:
-        """The rows of every batch of `epoch`, each row of the corpus but `done` exactly once."""
-        if done is None and self._last is not None and self._last[0] == epoch:
+    def plan(self, epoch: int, undone: Undone | None = None) -> EpochPlan:
+        """The rows of every batch of `epoch`, each row of the corpus, or of `undone`, once."""
+        if undone is None and self._last is not None and self._last[0] == epoch:
             return self._last[1]
-        self._last = None  # before there are two
-        rows = np.arange(len(self.corpus), dtype=np.uint32)
-        if done is not None:
-            rows = np.setdiff1d(rows, done, assume_unique=True)
-        seed = f"{self.seed}/{epoch}"
-        plan = plan_batches(self._lengths, rows, self.size, self.unit, seed)
-        if done is None:
+        n_rows = len(self.corpus)
+        mean_longer = self._lengths.total_longer / n_rows if n_rows else 1.0
+        seed, batching = f"{self.seed}/{epoch}", (self.size, self.unit)
+        lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
+        plan = EpochPlan(lengths_at, n_rows, mean_longer, batching, seed, undone)
+        if undone is None:
             self._last = epoch, plan
         return plan
-
-
-def _lengths(rows: Sequence[Ids]) -> Lengths:
-    """The length of every row, with eos."""
-    if isinstance(rows, IdRows):
-        return rows.lengths_with_eos()
-    return np.fromiter((len(ids) + 1 for ids in rows), dtype=np.int32, count=len(rows))

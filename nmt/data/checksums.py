@@ -1,6 +1,7 @@
 """Check a file against the checksums of the catalogue."""
 
 import gzip
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -18,22 +19,22 @@ def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) ->
     shown = shown or str(path)
     for source in sources:
         if source.checked and all(
-            digest(path, kind) == wanted
-            for kind, wanted in (("sha256", source.sha256), ("sha1", source.sha1))
-            if wanted is not None
+            digest(path, kind) == wanted for kind, wanted in source.checksums.items()
         ):
             return source
     loose = [source for source in sources if not source.checked]
     if not loose:
-        wanted = [f"{s.name}: {s.sha256 or s.sha1}" for s in sources]
-        kind = "sha256" if sources[0].sha256 else "sha1"
+        wanted = [f"{s.name}: {next(iter(s.checksums.values()))}" for s in sources]
+        kind = next(iter(sources[0].checksums))
         raise DataError(
             f"{shown}: wrong checksum: {kind} {digest(path, kind)}, allowed {', '.join(wanted)}"
         )
     name = path.name.removesuffix(".part").lower()
     if name.endswith(".zip") and not zipfile.is_zipfile(path):
         raise DataError(f"{shown}: not a zip file")
-    if name.endswith(".gz"):
+    if name.endswith(".tar") and not tarfile.is_tarfile(path):
+        raise DataError(f"{shown}: not a tar file")
+    if name.endswith((".gz", ".tgz")):
         try:
             with gzip.open(path) as file:
                 file.read(1)

@@ -6,23 +6,27 @@ lists, as they were downloaded: archives are read without unpacking them on disk
 
 import contextlib
 import hashlib
-import unicodedata
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 from nmt.data.entries import (
     RUN_SPLITS,
     CorpusEntry,
     HashSplit,
-    SplitName,
     corpus_folder,
     data_folder,
     find_entry,
 )
+from nmt.data.file_patterns import paired_files
+from nmt.data.held_out import HeldOut
+from nmt.data.parquet_files import stream_parquet
 from nmt.data.sources import (
     DataConfig,
+    HeldOutSplit,
+    PairsConfig,
     SplitConfig,
     group_by_source,
     read_references,
@@ -31,18 +35,44 @@ from nmt.data.sources import (
 )
 from nmt.data.text_files import archive_of, missing
 from nmt.errors import ConfigError, DataError
-from nmt.text.normalisation import composed
-from nmt.types import EvalExample, SentencePair
+from nmt.text.normalisation import sentence_key
+from nmt.types import EvalExample, SentencePair, SplitName
+
+_Pairs = TypeVar("_Pairs", bound=PairsConfig)
 
 
 def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
     """The `name` split of the run with its corpus filled in, or None. Raises ConfigError."""
+    held_out = data.held_out
+    if held_out is None or (name != "train" and not getattr(held_out, name)):
+        return _given_split(data, name)
+    train = _given_split(data, "train")
+    if name != "train" and _given_split(data, name) is not None:
+        raise ConfigError(
+            f"data.held_out.{name}: got {getattr(held_out, name)}, but there is a split {name} "
+            "already; allowed: 0"
+        )
+    if train is not None and train.mix is not None:
+        raise ConfigError("data.held_out: a mixture has no sentences to hold out; give data.valid")
+    return None if train is None else train.held_out(held_out, name)
+
+
+def _given_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
+    """The split that the config or its corpus names."""
     given: SplitConfig | None = getattr(data, name)
     folder = data_folder(data.folder)
     if given is None:
         if data.corpus is None or name not in find_entry(data.corpus, folder).split_names:
             return None
         return SplitConfig(corpus=data.corpus, split=name)
+    if given.mix is not None:
+        parts = tuple(_with_split(part, name, folder) for part in given.mix)
+        return given.model_copy(update={"mix": parts})
+    return _with_split(given, name, folder)
+
+
+def _with_split(given: _Pairs, name: SplitName, folder: Path) -> _Pairs:
+    """`given`, where a named corpus that names no split means the one called `name`."""
     if given.corpus is not None and given.split is None:
         given = given.model_copy(update={"split": name})
     if given.corpus is not None:
@@ -50,7 +80,7 @@ def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
     return given
 
 
-def read_split(split: SplitConfig, data: DataConfig) -> list[SentencePair]:
+def read_split(split: PairsConfig, data: DataConfig) -> list[SentencePair]:
     """All pairs of a split in file order, for training.
 
     Raises DataError for a file that is missing, malformed or without pairs, and for a split with
@@ -59,29 +89,46 @@ def read_split(split: SplitConfig, data: DataConfig) -> list[SentencePair]:
     return list(stream_split(split, data))
 
 
-def stream_split(split: SplitConfig, data: DataConfig) -> Iterator[SentencePair]:
-    """The pairs of `read_split` in constant memory; it raises once it reaches a fault."""
-    located = _locate(split, data)
-    pair = None
-    for pair in islice(located.stream(), split.first):
-        yield pair
-    if pair is None:
-        raise DataError(f"{located.shown}: no sentence pairs")
+def stream_split(split: PairsConfig, data: DataConfig) -> Iterator[SentencePair]:
+    """The pairs of `read_split` in constant memory; it raises once it reaches a fault.
+
+    Those of a mixture come corpus after corpus, each pair once.
+    """
+    for part in _parts(split):
+        located = _locate(part, data)
+        pair = None
+        for pair in islice(located.stream(), part.first):
+            yield pair
+        if pair is None:
+            raise DataError(f"{located.shown}: no sentence pairs")
 
 
-def split_part(split: SplitConfig, data: DataConfig) -> str:
+class StreamedSplit:
+    """The pairs of a split, read from the files each time that they are iterated over."""
+
+    def __init__(self, split: PairsConfig, data: DataConfig) -> None:
+        self._split, self._data = split, data
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        return stream_split(self._split, self._data)
+
+
+def split_part(split: PairsConfig, data: DataConfig) -> str:
     """A text that names the files of a split, its part of them, and a swap of the languages.
 
     Two splits with equal texts and equal files have the same pairs.
     """
     located = _locate(split, data)
-    members = [path.name for path in located.files.texts]
+    members = [path.name for path in located.texts]
     cut = f", {located.cut[1]} by {located.cut[0]!r}" if located.cut else ""
     swapped = ", target first" if located.swapped else ""
-    return f"{' '.join(members)}, first {split.first}{cut}{swapped}"
+    columns = f", columns {split.columns}" if split.columns else ""
+    held = located.held_out
+    held_out = f", {held.part} of first {held.of_first} by {held.config!r}" if held else ""
+    return f"{' '.join(members)}, first {split.first}{cut}{swapped}{columns}{held_out}"
 
 
-def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:
+def read_examples(split: PairsConfig, data: DataConfig) -> list[EvalExample]:
     """The source sentences of a split with their references, for evaluation; nothing is dropped.
 
     Aligned files give one example per line. A TSV gives one per distinct source text, in order
@@ -94,9 +141,12 @@ def read_examples(split: SplitConfig, data: DataConfig) -> list[EvalExample]:
     return examples
 
 
-def read_corpus(corpus: str, name: str, folder: Path) -> list[EvalExample]:
-    """Split `name` of the corpus, from its source to its target language; see `read_split`."""
-    return _locate_named(corpus, name, folder).examples()
+def count_pairs(corpus: str, name: str, folder: Path) -> int:
+    """The pairs of split `name` of the corpus, read to the end; a reference counts as a pair."""
+    located = _locate_named(corpus, name, folder)
+    if located.is_aligned_with_several:
+        return sum(len(example.ref_texts) for example in located.examples())
+    return sum(1 for _ in located.stream())
 
 
 def readable_splits(corpus: str, folder: Path) -> list[str]:
@@ -109,26 +159,22 @@ def readable_splits(corpus: str, folder: Path) -> list[str]:
     return readable
 
 
-def text_paths(split: SplitConfig, data: DataConfig) -> list[Path]:
-    """The texts of a split, as paths for `stream_lines`. Raises as `split_files` does."""
-    return _locate(split, data).files.texts
+def text_paths(split: PairsConfig, data: DataConfig) -> dict[Path, bool]:
+    """The texts of a split, as paths for `stream_lines`, and whether each is a TSV.
 
-
-def split_files(split: SplitConfig, data: DataConfig) -> list[Path]:
-    """The files on disk that a split is read from. Raises DataError where one is missing."""
-    return _locate(split, data).check_files()
-
-
-def sentence_key(text: str) -> str:
-    """A key that is equal for sentences that differ only in case, spacing or punctuation.
-
-    The text in NFKC and case-folded, with only its letters, marks and digits. A text without any
-    of these is its own key.
+    Raises as `split_files` does.
     """
-    if text.isascii():  # the same result in a fifth of the time
-        return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
-    folded = composed(composed(text, "NFKC").casefold(), "NFKC")
-    return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()
+    texts: dict[Path, bool] = {}
+    for located in (_locate(part, data) for part in _parts(split)):
+        if located.files.parquet is None:
+            texts.update(dict.fromkeys(located.texts, located.files.tsv is not None))
+    return texts
+
+
+def split_files(split: PairsConfig, data: DataConfig) -> list[Path]:
+    """The files on disk that a split is read from. Raises DataError where one is missing."""
+    files = [path for part in _parts(split) for path in _locate(part, data).check_files()]
+    return list(dict.fromkeys(files))
 
 
 def part_of(src_text: str, hash_split: HashSplit) -> SplitName:
@@ -150,18 +196,34 @@ class _Located:
     """A split with the paths of its files; `shown` names it in errors.
 
     `max_bytes` limits the text of each file. `cut` selects the part of a HashSplit; `swapped`
-    exchanges source and target.
+    exchanges source and target. `then` are splits that are read after it, as one with it.
+    `held_out` selects a part of what all this gives.
     """
 
-    files: SplitConfig
+    files: PairsConfig
     shown: str
+    languages: tuple[str, str]
     max_bytes: Mapping[Path, int] = field(default_factory=dict)
     cut: tuple[HashSplit, SplitName] | None = None
     swapped: bool = False
+    held_out: HeldOutSplit | None = None
+    then: tuple["_Located", ...] = ()
+
+    @property
+    def texts(self) -> list[Path]:
+        """All texts that it reads, in order. Raises DataError where wildcards match no file."""
+        own = [path for group in self.groups() for path in group]
+        return [*own, *(path for part in self.then for path in part.texts)]
+
+    @property
+    def is_aligned_with_several(self) -> bool:
+        """Whether each line of the source has several references."""
+        is_altered = self.cut or self.swapped or self.then or self.held_out
+        return len(self.files.tgts) > 1 and not is_altered
 
     def check_files(self) -> list[Path]:
         """Its files on disk. Raises DataError where one is missing or not a plain file."""
-        archives = list(dict.fromkeys(map(archive_of, self.files.texts)))
+        archives = list(dict.fromkeys(map(archive_of, self.texts)))
         for path in archives:
             if not path.is_file():
                 raise DataError(f"{path}: not a plain file" if path.exists() else missing(path))
@@ -170,38 +232,67 @@ class _Located:
     def stream(self) -> Iterator[SentencePair]:
         """The pairs in file order, in constant memory."""
         self.check_files()  # reading a FIFO would block
+        if self.held_out is not None:
+            yield from self._held_out_pairs(self.held_out)
+            return
         for pair in self._all_pairs():
             if self.cut is not None and part_of(pair.src_text, self.cut[0]) != self.cut[1]:
                 continue
             yield SentencePair(pair.tgt_text, pair.src_text) if self.swapped else pair
+        for part in self.then:
+            yield from part.stream()
+
+    def _held_out_pairs(self, split: HeldOutSplit) -> Iterator[SentencePair]:
+        whole = replace(self, held_out=None)
+        sources = (pair.src_text for pair in islice(whole.stream(), split.of_first))
+        chosen = HeldOut.choose(sources, split.config, self.shown)
+        for pair in islice(whole.stream(), split.of_first):
+            if chosen.part_of(pair.src_text) == split.part:
+                yield pair
+
+    def groups(self) -> list[tuple[Path, ...]]:
+        """Its files: a TSV or a parquet file, or those that stand side by side, of each group."""
+        return paired_files(self.files.texts)
 
     def _all_pairs(self) -> Iterator[SentencePair]:
         """The pairs of the files, before `cut` and `swapped` apply."""
-        texts = self.files.texts
-        limits = [self.max_bytes.get(archive_of(path)) for path in texts]
+        if len(self.files.tgts) > 1:
+            raise DataError(
+                f"{self.shown}: {len(self.files.tgts)} reference files, allowed 1 where sentences "
+                "are read as pairs (training, or a named corpus read the other way round)"
+            )
+        return chain.from_iterable(map(self._pairs_of, self.groups()))
+
+    def _pairs_of(self, group: tuple[Path, ...]) -> Iterator[SentencePair]:
+        limits = [self.max_bytes.get(archive_of(path)) for path in group]
+        if self.files.parquet is not None:
+            return stream_parquet(group[0], self.files.columns, self.languages)
         if self.files.tsv is not None:
-            return stream_tsv(texts[0], limits[0])
-        if len(texts) == 2:
-            return stream_aligned(texts[0], texts[1], (limits[0], limits[1]))
-        raise DataError(
-            f"{self.shown}: {len(self.files.tgts)} reference files, allowed 1 where sentences are "
-            "read as pairs (training, or a named corpus read the other way round)"
-        )
+            return stream_tsv(group[0], limits[0])
+        return stream_aligned(group[0], group[1], (limits[0], limits[1]))
 
     def examples(self) -> list[EvalExample]:
-        if self.files.tsv is not None:
+        if self.files.tsv is not None or self.held_out is not None:
             return group_by_source(list(self.stream()))
-        src, *tgts = self.files.texts
-        if len(tgts) > 1 and not self.cut and not self.swapped:
+        if self.is_aligned_with_several:
             self.check_files()
-            return read_references(src, tgts)
+            groups = (read_references(src, tgts) for src, *tgts in self.groups())
+            return list(chain.from_iterable(groups))
         return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
 
 
-def _locate(split: SplitConfig, data: DataConfig) -> _Located:
-    if split.corpus is None:
-        return _Located(split, str(split.tsv or split.src))
+def _parts(split: PairsConfig) -> Sequence[PairsConfig]:
+    """The corpora of a mixture; of any other split, itself."""
+    return split.corpora if isinstance(split, SplitConfig) else (split,)
+
+
+def _locate(split: PairsConfig, data: DataConfig) -> _Located:
+    if isinstance(split, HeldOutSplit):
+        given = split.model_dump(exclude={"config", "part", "of_first"})
+        return replace(_locate(SplitConfig(**given), data), held_out=split)
     languages = (data.src_lang, data.tgt_lang)
+    if split.corpus is None:
+        return _Located(split, str(split.texts[0]), languages)
     return _locate_named(split.corpus, split.split, data_folder(data.folder), languages)
 
 
@@ -211,6 +302,11 @@ def _locate_named(
     """The split of a named corpus, read between `languages`, by default those of its entry."""
     entry = find_entry(corpus, folder)
     name = _check_split(corpus, split, entry)
+    if name in entry.joined:
+        first, *then = (
+            _locate_named(corpus, part, folder, languages) for part in entry.joined[name]
+        )
+        return replace(first, shown=f"corpus '{corpus}', split '{name}'", then=tuple(then))
     hash_split = entry.hash_split
     files, cut = entry.splits.get(name), None
     if files is None and hash_split is not None:
@@ -225,8 +321,10 @@ def _locate_named(
         "tsv": files.tsv and home / files.tsv,
         "src": files.src and home / files.src,
         "tgt": tuple(home / tgt for tgt in files.tgts) or None,
+        "parquet": files.parquet and home / files.parquet,
     }
-    located = _Located(files.model_copy(update=paths), shown, limits, cut, swapped)
+    own = entry.src_lang, entry.tgt_lang
+    located = _Located(files.model_copy(update=paths), shown, own, limits, cut, swapped)
     _check_present(corpus, entry, folder, located)
     return located
 
@@ -263,10 +361,11 @@ def _check_present(corpus: str, entry: CorpusEntry, folder: Path, located: _Loca
                 "install the package again"
             ) from None
         state = f"is not in {home}"
-        if home.is_dir() and any((home / name).is_file() for name in entry.files):
-            state = f"lacks {Path(absent).name} in {home}"
+        name = Path(absent).relative_to(home).parts[0]  # of an archive, not of its member
+        if home.is_dir() and any((home / file).is_file() for file in entry.files):
+            state = f"lacks {name} in {home}"
         elsewhere = "" if folder == data_folder(Path("data")) else f" `data={folder}`"
         remedy = f"get it with: nmt corpus fetch {corpus}{elsewhere} [`from_path=PATH`]"
         if not entry.files:
-            remedy = f"put {Path(absent).name} there (its entry names no address)"
+            remedy = f"put {name} there (its entry names no address)"
         raise DataError(f"corpus '{corpus}' {state}; {remedy}") from None

@@ -2,7 +2,7 @@
 
 from nmt.data.corpora import read_examples, resolve_split, split_files, stream_split
 from nmt.data.entries import RUN_SPLITS
-from nmt.data.sources import DataConfig, SplitConfig
+from nmt.data.sources import DataConfig, PairsConfig
 from nmt.errors import ConfigError, DataError
 
 MAX_READ_BYTES = 50 << 20
@@ -35,7 +35,7 @@ def check_corpora(data: DataConfig) -> list[str]:
     return list(dict.fromkeys(absent))
 
 
-def _read(split: SplitConfig, data: DataConfig) -> None:
+def _read(split: PairsConfig, data: DataConfig) -> None:
     size = sum(file.stat().st_size for file in split_files(split, data))
     if split.corpus is not None or size > MAX_READ_BYTES:
         return

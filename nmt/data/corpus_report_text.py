@@ -31,9 +31,10 @@ def render_report(report: CorpusReport) -> str:
 def _cells(report: CorpusReport, split: SplitReport) -> Iterator[tuple[str, str]]:
     """The column of a split: each cell with the label of its row."""
     yield "pairs", f"{split.pairs:,}"
-    yield "the same pair again", _part(split.repeated_pairs, split.pairs)
-    yield from _side_cells(split.src)
-    yield from _side_cells(split.tgt)
+    about = "about " if split.is_estimated else ""
+    yield "the same pair again", about + _part(split.repeated_pairs, split.pairs)
+    yield from _side_cells(split.src, about)
+    yield from _side_cells(split.tgt, about)
     yield f"over {report.max_pieces} pieces", _part(split.over_limit, split.pairs)
     if any(other.in_train is not None for other in report.splits):
         for label, name in (
@@ -45,10 +46,10 @@ def _cells(report: CorpusReport, split: SplitReport) -> Iterator[tuple[str, str]
             yield label, _part(getattr(split.in_train, name, None), split.pairs)
 
 
-def _side_cells(side: SideReport) -> Iterator[tuple[str, str]]:
-    yield f"{side.lang}: different sentences", f"{side.distinct:,}"
+def _side_cells(side: SideReport, about: str) -> Iterator[tuple[str, str]]:
+    yield f"{side.lang}: different sentences", f"{about}{side.distinct:,}"
     yield "  empty", f"{side.empty:,}"
-    yield "  different words", f"{side.word_types:,}"
+    yield "  different words", f"{about}{side.word_types:,}"
     yield "  words", f"{side.words.total:,}"
     yield "    mean, 50 %, 90 %, 99 %, max", _lengths(side.words)
     yield "  pieces", f"{side.pieces.total:,}" if side.pieces else "-"

@@ -1,9 +1,11 @@
 """A cache of encoded training sets on the disk, for corpora larger than memory.
 
-A data set is a folder NAME-KEY with the ids and lengths of both sides. Its meta.json has a checksum
-of each file and everything that the ids depend on: the content of the corpus files, the part of
-them that is read, the tokenizers, the text rules and the limit of length. The key is a hash of all
-these, so that no data set is used in place of another.
+A data set is a folder NAME-KEY with a manifest and its shards, which may be written by jobs that
+know nothing of each other. The manifest has the number of shards and everything that the ids depend
+on: the content of the corpus files, the part of them that is read, the tokenizers, the text rules
+and the limit of length. The key is a hash of all these, so that no data set is used in place of
+another. A shard appears whole or not at all: what is there is complete, what is missing is not
+there.
 """
 
 import hashlib
@@ -12,66 +14,58 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-import numpy as np
 import sentencepiece
 from pydantic import Field, ValidationError
 from tqdm import tqdm
 
-from nmt.data.batching import EncodedCorpus, Ids, fit_for_training
-from nmt.data.id_rows import IdRows, IdWriter
+from nmt.data.batching import EncodedCorpus, fit_for_training
+from nmt.data.file_digests import FileDigests, own_aside
+from nmt.data.shard_file import BLOCK_PAIRS, BlockWriter, Limits, Shard
+from nmt.data.stored_pairs import StoredPairs, StoredSide
 from nmt.errors import DataError
 from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
-from nmt.storage.atomic import digest, flush, remove, write_json
+from nmt.storage.atomic import ASIDE, flush, part_stream, remove, replacing, utf8, write_bytes
 from nmt.storage.bounded import read_json
 from nmt.text import case_markup, sentencepiece_tokenizer, word_tokenizer
 from nmt.text import normalisation as text
 from nmt.text.tokenizer import Tokenizer, Tokenizers
-from nmt.types import SentencePair
+from nmt.types import Ids, SentencePair
 
-FORMAT = 1
-META = "meta.json"
-_CHUNK_PAIRS = 20_000
-_SIDES = ("src", "tgt")
-_FILES = tuple(f"{side}.{what}" for side in _SIDES for what in ("ids", "lengths"))
+FORMAT = 2
+MANIFEST = "manifest.json"
+MAX_SHARDS = 99_999
 
 
-_IdType = Literal["<u2", "<u4"]
-
-
-class _Meta(Config):
-    """The content of meta.json."""
+class _Manifest(Config):
+    """The content of manifest.json."""
 
     origin: dict[str, str]
-    pairs: int = Field(ge=0)
-    dropped: dict[str, Annotated[int, Field(ge=0)]]
-    dtypes: dict[str, _IdType]
-    sha256: dict[str, str]
-    seconds: float
+    shards: Annotated[int, Field(ge=1, le=MAX_SHARDS)]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """The source of a data set: `part` describes uniquely what is read of `files`."""
+    """The source of a data set: `part` describes uniquely what is read of `files` as `pairs()`."""
 
     name: str
     files: tuple[Path, ...]
     part: str
     max_pieces: int
+    pairs: Callable[[], Iterator[SentencePair]]
 
-    def origin(self, tokenizers: Tokenizers) -> dict[str, str]:
+    def origin(self, tokenizers: Tokenizers, digests: FileDigests) -> dict[str, str]:
         """Everything that the ids depend on, by name."""
         sides = (tokenizers.src, tokenizers.tgt)
         return {
             "format": str(FORMAT),
-            **{f"file {n} {path.name}": digest(path) for n, path in enumerate(self.files, 1)},
+            **{f"file {n} {path.name}": digests.of(path) for n, path in enumerate(self.files, 1)},
             "part of the files": self.part,
             "languages": " ".join(side.lang for side in sides),
             "source tokenizer": _sha256(sides[0].model_bytes),
@@ -82,138 +76,188 @@ class DataSet:
         }
 
 
+class EncodedSet:
+    """The folder of a data set, and which of its shards are there.
+
+    Raises DataError where a file of the corpus, or the folder, cannot be read.
+    """
+
+    def __init__(self, cache: Path, wanted: DataSet, tokenizers: Tokenizers) -> None:
+        self._cache = cache
+        self._wanted = wanted
+        self._tokenizers = tokenizers
+        self._limits = Limits(
+            (len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)), wanted.max_pieces
+        )
+        digests = FileDigests(cache)
+        try:
+            self._origin = wanted.origin(tokenizers, digests)
+        except OSError as error:
+            raise DataError(f"{error.filename}: {error.strerror}") from error
+        digests.save()
+        self._key = _sha256(json.dumps(self._origin, sort_keys=True).encode())
+        self.folder = cache / f"{wanted.name}-{self._key[:16]}"
+
+    @property
+    def n_shards(self) -> int | None:
+        """How many shards it was begun in; None if it was not begun.
+
+        Without a manifest the names of its shards tell.
+        """
+        try:
+            return _read_manifest(self.folder / MANIFEST).shards
+        except (DataError, OSError):
+            names = sorted(self.folder.glob("*-of-*.ids"))
+            counts = [name.stem.rpartition("-")[2] for name in names]
+            return next((int(n) for n in counts if n.isdecimal() and int(n) >= 1), None)
+
+    def fault(self, number: int, n_shards: int, is_thorough: bool = False) -> str | None:
+        """Why a shard cannot be used; None if it can. With `is_thorough` all of it is read."""
+        try:
+            shard = self._shard(number, n_shards)
+            return shard.first_fault() if is_thorough else None
+        except FileNotFoundError:
+            return "missing"
+        except (DataError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            return f"not as it was written ({reason})"
+
+    def encode(self, number: int, n_shards: int, say: Callable[[str], None]) -> bool:
+        """Write the shard `number` of `n_shards`, unless it is there and sound; say why.
+
+        It does not matter which shards others write at the same time, not even if it is the same
+        one. Returns whether it was written. Raises DataError where the set was begun in another
+        number of shards or the cache cannot be written, and as reading the pairs does.
+        """
+        begun = self.n_shards
+        if begun not in (None, n_shards):
+            raise DataError(
+                f"{self.folder}: got {n_shards} shards, but it was begun in {begun}; allowed: "
+                f"{begun}, or another number once that folder is removed"
+            )
+        path = self.path(number, n_shards)
+        fault = self.fault(number, n_shards, is_thorough=True)
+        if fault is None:
+            say(f"{path}: there already, and sound")
+            return False
+        reason = self._reason() if fault == "missing" else fault
+        say(f"{path}: encoding shard {number}/{n_shards}: {reason}")
+        try:
+            if not self.folder.is_dir():
+                self.folder.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(self._cache)
+            _remove_leftovers(self.folder)
+            manifest = _Manifest(origin=self._origin, shards=n_shards)
+            content = json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False)
+            place = self.folder / MANIFEST
+            with replacing(place, own_aside(place)) as aside:
+                write_bytes(aside, utf8(f"{content}\n"))
+            flush(self._cache)
+            with replacing(path, own_aside(path)) as aside:
+                self._write(aside, number, n_shards)
+        except OSError as error:
+            name = error.filename or self.folder
+            raise DataError(f"data.cache: {name}: {error.strerror}") from error
+        if (fault := self.fault(number, n_shards, is_thorough=True)) is not None:
+            raise DataError(f"{path}: {fault} as soon as it was written; is the disk sound?")
+        return True
+
+    def shards(self, n_shards: int, advice: Callable[[str], str]) -> list[Shard]:
+        """All its shards. Raises DataError, a line that names those that cannot be used."""
+        found, faults = [], {}
+        for number in range(1, n_shards + 1):
+            if (fault := self.fault(number, n_shards)) is None:
+                found.append(self._shard(number, n_shards))
+            else:
+                faults[number] = fault
+        if faults:
+            number, fault = next(iter(faults.items()))
+            more = f" (and {len(faults) - 1} more of {n_shards})" if len(faults) > 1 else ""
+            name = self.path(number, n_shards)
+            raise DataError(f"{name}: {fault}{more}; {advice(f'{number}/{n_shards}')}")
+        return found
+
+    def path(self, number: int, n_shards: int) -> Path:
+        """The file of a shard."""
+        return self.folder / f"{number:05}-of-{n_shards:05}.ids"
+
+    def _shard(self, number: int, n_shards: int) -> Shard:
+        path = self.path(number, n_shards)
+        return Shard(path, self._key, (number, n_shards), self._limits)
+
+    def _write(self, aside: Path, number: int, n_shards: int) -> None:
+        """Encode the blocks of a shard, holding one in memory."""
+        wanted, tokenizers = self._wanted, self._tokenizers
+        started = time.monotonic()
+        dropped: Counter[str] = Counter()
+        remaining = iter(wanted.pairs())
+        bar = tqdm(desc="encoded", unit=" pairs", disable=None)
+        with part_stream(aside, append=False) as stream, bar:
+            writer = BlockWriter(stream, self._limits.dtype)
+            for block in count():
+                chunk = list(islice(remaining, BLOCK_PAIRS))
+                if not chunk:
+                    break
+                if block % n_shards == number - 1:
+                    src = _encoded(tokenizers.src, [pair.src_text for pair in chunk])
+                    tgt = _encoded(tokenizers.tgt, [pair.tgt_text for pair in chunk])
+                    writer.write(*fit_for_training(src, tgt, wanted.max_pieces, dropped))
+                    bar.update(len(chunk))
+            seconds = time.monotonic() - started
+            writer.finish(self._key, (number, n_shards), dropped, seconds)
+        flush(aside)
+
+    def _reason(self) -> str:
+        """The difference from the newest data set of that name."""
+        if (self.folder / MANIFEST).exists():
+            return "it is missing"
+        found = self._cache.glob(f"{self._wanted.name}-*/{MANIFEST}")
+        earlier = sorted(found, key=lambda path: path.lstat().st_mtime)
+        if not earlier:
+            return "there is none yet"
+        try:
+            before = _read_manifest(earlier[-1]).origin
+        except (DataError, OSError):
+            return "the last one is damaged"
+        changed = [k for k in {**before, **self._origin} if before.get(k) != self._origin.get(k)]
+        return f"another {', '.join(changed)} than {earlier[-1].parent.name} was made with"
+
+
 def cached_corpus(
     cache: Path,
-    wanted: DataSet,
+    wanted: Sequence[DataSet],
     tokenizers: Tokenizers,
-    pairs: Callable[[], Iterator[SentencePair]],
+    advice: Callable[[str], str],
     say: Callable[[str], None],
 ) -> EncodedCorpus:
-    """The encoded pairs of `wanted`, mapped from the folder `cache`; encoded first if missing.
+    """The encoded pairs of the data sets, one after the other, mapped from the folder `cache`.
 
-    They equal `encode_pairs` of the same pairs, row for row. `say` gets the reason for encoding:
-    what differs from the last data set of that name. Several processes may call this at a time: a
-    data set appears whole, and the first one stays. Raises DataError where the cache cannot be
-    written, and as reading the pairs does.
+    They equal `encode_pairs` of the same pairs, row for row. A data set that was not begun in
+    several shards is encoded if need be, and `say` gets the reason. Raises DataError for a shard
+    of several that is missing or damaged, also later, before one of its rows is read; `advice` of a
+    shard, as 3/7, ends the message. Raises DataError too as `EncodedSet.encode` does.
     """
-    origin = wanted.origin(tokenizers)
-    key = _sha256(json.dumps(origin, sort_keys=True).encode())
-    folder = cache / f"{wanted.name}-{key[:16]}"
-    found = _open(folder, wanted, tokenizers, say)
-    if found is not None:
-        return found
-    say(f"{folder}: encoding the training set: {_reason(cache, wanted.name, origin)}")
-    aside = cache / f".tmp-{folder.name}-{platform.node()}-{os.getpid()}"
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(cache)
-        _build(aside, origin, wanted.max_pieces, tokenizers, pairs())
-        if not folder.is_dir():
-            try:
-                os.rename(aside, folder)
-            except OSError:  # another process was first
-                if not folder.is_dir():
-                    raise
-        flush(cache)
-    except OSError as error:
-        raise DataError(f"data.cache: {error.filename or cache}: {error.strerror}") from error
-    finally:
-        if aside.exists():
-            remove(aside)
-    made = _open(folder, wanted, tokenizers, say)
-    if made is None:
-        raise DataError(f"{folder}: damaged as soon as it was written; is the disk sound?")
-    return made
-
-
-def _open(
-    folder: Path, wanted: DataSet, tokenizers: Tokenizers, say: Callable[[str], None]
-) -> EncodedCorpus | None:
-    """The data set in `folder`, or None; a damaged one is removed."""
-    if not folder.is_dir():
-        return None
-    try:
-        meta = _Meta.model_validate(read_json(folder / META, DataError))
-        for name in _FILES:
-            if digest(folder / name) != meta.sha256[name]:
-                raise DataError(f"{folder / name}: damaged: wrong checksum")
-        src, tgt = (
-            _rows(folder, side, meta.dtypes, len(tokenizer.vocab), wanted.max_pieces)
-            for side, tokenizer in zip(_SIDES, (tokenizers.src, tokenizers.tgt), strict=True)
-        )
-        if len(src) != len(tgt):
-            raise DataError(f"{len(src)} source rows, {len(tgt)} target rows")
-    except (DataError, OSError, KeyError, ValueError) as error:
-        reason = f"{META}: {first_fault(error)}" if isinstance(error, ValidationError) else error
-        say(f"{folder}: not as it was written ({reason}); it is made again")
-        remove(folder)
-        return None
-    return EncodedCorpus(src, tgt, dict(meta.dropped))
-
-
-def _rows(
-    folder: Path, side: str, dtypes: Mapping[str, str], vocab_size: int, max_pieces: int
-) -> IdRows:
-    """The rows of one side. Raises DataError where ids and lengths do not fit together."""
-    lengths = np.fromfile(folder / f"{side}.lengths", dtypes["lengths"])
-    path = folder / f"{side}.ids"
-    rows = IdRows.mapped(path, np.dtype(dtypes[path.name]), lengths)
-    if len(lengths) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= max_pieces:
-        raise DataError(f"{side}.lengths: allowed: 1 to {max_pieces} pieces")
-    if rows.n_ids != int(lengths.sum(dtype=np.int64)):
-        raise DataError(f"{path.name}: not as many ids as {side}.lengths says")
-    if rows.highest() >= vocab_size:
-        raise DataError(f"{path.name}: an id that the vocabulary lacks")
-    return rows
-
-
-def _build(
-    aside: Path,
-    origin: Mapping[str, str],
-    max_pieces: int,
-    tokenizers: Tokenizers,
-    pairs: Iterable[SentencePair],
-) -> None:
-    """Write a data set into the new folder `aside`, holding one chunk of pairs in memory."""
-    aside.mkdir()
-    started = time.monotonic()
-    lengths: _IdType = "<u2" if max_pieces < 2**16 - 1 else "<u4"
-    dtypes: dict[str, _IdType] = {"lengths": lengths}
-    for side, tokenizer in zip(_SIDES, (tokenizers.src, tokenizers.tgt), strict=True):
-        dtypes[f"{side}.ids"] = "<u2" if len(tokenizer.vocab) <= 2**16 else "<u4"
+    sets = []
+    for each in wanted:
+        encoded = EncodedSet(cache, each, tokenizers)
+        n_shards = encoded.n_shards or 1
+        if n_shards == 1 and encoded.fault(1, 1) is not None:
+            encoded.encode(1, 1, say)
+        sets.append(encoded.shards(n_shards, advice))
+    pairs = StoredPairs(sets, advice)
     dropped: Counter[str] = Counter()
-    n_pairs = 0
-    with ExitStack() as stack:
-        writers = []
-        for side in _SIDES:
-            files = [
-                stack.enter_context((aside / f"{side}.{part}").open("wb"))
-                for part in ("ids", "lengths")
-            ]
-            types = dtypes[f"{side}.ids"], lengths
-            writers.append(IdWriter(files[0].write, files[1].write, types))
-        bar = stack.enter_context(tqdm(desc="encoded", unit=" pairs", disable=None))
-        remaining = iter(pairs)
-        while chunk := list(islice(remaining, _CHUNK_PAIRS)):
-            src = _encoded(tokenizers.src, [pair.src_text for pair in chunk])
-            tgt = _encoded(tokenizers.tgt, [pair.tgt_text for pair in chunk])
-            kept = fit_for_training(src, tgt, max_pieces, dropped)
-            for writer, rows in zip(writers, kept, strict=True):
-                writer.write(rows)
-            n_pairs += len(kept[0])
-            bar.update(len(chunk))
-    for name in _FILES:
-        flush(aside / name)
-    meta = _Meta(
-        origin=dict(origin),
-        pairs=n_pairs,
-        dropped=dict(dropped),
-        dtypes=dtypes,
-        sha256={name: digest(aside / name) for name in _FILES},
-        seconds=round(time.monotonic() - started, 1),
-    )
-    write_json(aside / META, meta.model_dump())
-    flush(aside)
+    for shard in (shard for shards in sets for shard in shards):
+        dropped.update(shard.footer.dropped)
+    sizes = tuple(sum(shard.footer.pairs for shard in shards) for shards in sets)
+    sides = StoredSide(pairs, 0), StoredSide(pairs, 1)
+    return EncodedCorpus(*sides, dict(dropped), stored=pairs, sizes=sizes)
+
+
+def _read_manifest(path: Path) -> _Manifest:
+    try:
+        return _Manifest.model_validate(read_json(path, DataError))
+    except ValidationError as error:
+        raise DataError(f"{path}: {first_fault(error)}") from None
 
 
 def _encoded(tokenizer: Tokenizer, texts: list[str]) -> list[Ids]:
@@ -223,22 +267,14 @@ def _encoded(tokenizer: Tokenizer, texts: list[str]) -> list[Ids]:
     return [ids[text] for text in texts]
 
 
-def _reason(cache: Path, name: str, origin: Mapping[str, str]) -> str:
-    """The difference from the newest data set of that name."""
-    earlier = sorted(cache.glob(f"{name}-*/{META}"), key=lambda path: path.lstat().st_mtime)
-    if not earlier:
-        return "there is none yet"
-    try:
-        before = _Meta.model_validate(read_json(earlier[-1], DataError)).origin
-    except (DataError, OSError, ValueError):
-        return "the last one is damaged"
-    changed = [part for part in {**before, **origin} if before.get(part) != origin.get(part)]
-    return f"another {', '.join(changed)} than {earlier[-1].parent.name} was made with"
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the unfinished files of killed processes of this machine; on Windows they stay.
 
-
-def _remove_leftovers(cache: Path) -> None:
-    """Remove the unfinished folders of killed processes of this machine."""
-    for entry in cache.glob(f".tmp-*-{platform.node()}-*"):
+    There signal 0 is Ctrl-C, and not a question.
+    """
+    if os.name == "nt":
+        return
+    for entry in folder.glob(f"{ASIDE}*-{platform.node()}-*"):
         pid = entry.name.rpartition("-")[2]
         if pid.isdecimal():
             try:

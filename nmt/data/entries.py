@@ -7,17 +7,17 @@ folder adds entries, or replaces those of the same name.
 import functools
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, RootModel, model_validator
 
-from nmt.data.sources import SplitConfig
+from nmt.data.sources import PairsConfig
 from nmt.errors import ConfigError, did_you_mean
 from nmt.settings.base import Config, Conflict, conflict_error
 from nmt.settings.config_file import load_file
+from nmt.types import SplitName
 
 USER_CATALOG = "catalog.yaml"
-SplitName = Literal["train", "valid", "test"]
 RUN_SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 
@@ -37,17 +37,28 @@ class Source(Config):
     url: str | None = Field(default=None, description="https address; null: known by checksum")
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="checksum, hex")
     sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
+    md5: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{32}$",
+        description="checksum, hex, where no better one is known: it finds damage, not forgery",
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> "Source":
-        if self.url is None and self.sha256 is None and self.sha1 is None:
+        if self.url is None and not self.checked:
             raise ValueError("a source needs a url, a checksum or both")
         return self
 
     @property
+    def checksums(self) -> dict[str, str]:
+        """The checksums by their kind, the best one first."""
+        known = {"sha256": self.sha256, "sha1": self.sha1, "md5": self.md5}
+        return {kind: value for kind, value in known.items() if value is not None}
+
+    @property
     def checked(self) -> bool:
         """Whether it has a checksum, so that a file can be verified."""
-        return self.sha256 is not None or self.sha1 is not None
+        return bool(self.checksums)
 
 
 class CorpusFile(Config):
@@ -76,8 +87,11 @@ class CorpusEntry(Config):
     attribution: str = Field(default="", description="the credit that the licence requires")
     embedded: bool = Field(default=False, description="comes with the package, never fetched")
     pairs: dict[str, int] = Field(default={}, description="about how many pairs a split has")
-    splits: dict[str, SplitConfig] = Field(
+    splits: dict[str, PairsConfig] = Field(
         min_length=1, description="split name -> files, relative to the corpus' folder"
+    )
+    joined: dict[str, tuple[str, ...]] = Field(
+        default={}, description="split name -> the splits that it reads one after another"
     )
     hash_split: HashSplit | None = Field(default=None, description="cuts train, valid and test")
     files: dict[PlainName, CorpusFile] = Field(default={}, description="file name -> its sources")
@@ -85,17 +99,27 @@ class CorpusEntry(Config):
     @model_validator(mode="after")
     def _splits_fit(self) -> "CorpusEntry":
         conflicts: list[Conflict] = [
-            (f"splits.{name}", "allowed keys: tsv, src, tgt")
+            (f"splits.{name}", "allowed keys: tsv, src, tgt, parquet, columns")
             for name, split in self.splits.items()
             if split.corpus is not None or split.first is not None
         ]
         if self.embedded and self.files:
             problem = "an embedded corpus is never fetched: files do not go with it"
             conflicts.append(("files", problem))
+        conflicts += [
+            (f"joined.{name}", f"there is no split '{part}'")
+            for name, parts in self.joined.items()
+            for part in parts
+            if part not in self.splits
+        ]
+        if taken := sorted(set(self.joined) & set(self.splits)):
+            conflicts.append(("joined", f"would make {', '.join(taken)}, which splits has already"))
+        if empty := [name for name, parts in self.joined.items() if not parts]:
+            conflicts.append((f"joined.{empty[0]}", "needs a split at least"))
         if self.hash_split is not None:
             if self.hash_split.of not in self.splits:
                 conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
-            if taken := sorted(set(RUN_SPLITS) & set(self.splits)):
+            if taken := sorted(set(RUN_SPLITS) & {*self.splits, *self.joined}):
                 problem = f"would make {', '.join(taken)}, which splits has already"
                 conflicts.append(("hash_split", problem))
         if conflicts:
@@ -106,8 +130,13 @@ class CorpusEntry(Config):
     def split_names(self) -> list[str]:
         """All splits that can be read, train, valid and test first."""
         cut = RUN_SPLITS if self.hash_split is not None else ()
-        names = [*cut, *self.splits]
+        names = [*cut, *self.joined, *self.splits]
         return [n for n in RUN_SPLITS if n in names] + [n for n in names if n not in RUN_SPLITS]
+
+    def texts(self, split: str) -> list[Path]:
+        """The texts of a split, relative to the corpus' folder."""
+        one = (self.hash_split or HashSplit()).of if split not in self.splits else split
+        return [path for part in self.joined.get(split, (one,)) for path in self.splits[part].texts]
 
 
 class _Catalog(RootModel[dict[PlainName, CorpusEntry]]):

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import cast
 
 from nmt.data.checksums import verify
-from nmt.data.corpora import read_corpus
+from nmt.data.corpora import count_pairs
 from nmt.data.download import download, forget_part
-from nmt.data.entries import RUN_SPLITS, CorpusFile, HashSplit, Source, corpus_folder, find_entry
+from nmt.data.entries import RUN_SPLITS, CorpusFile, Source, corpus_folder, find_entry
 from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import digest, write_json
+from nmt.storage.atomic import digest, flush, replace, write_json
 from nmt.storage.bounded import check_regular, read_json, stay_inside
 from nmt.storage.output import check_output
 
@@ -78,16 +78,14 @@ def fetch_corpus(
         except OSError as error:
             raise DataError(f"{file.target}: {error.strerror or error}") from None
     for split in entry.split_names:
-        files = entry.splits.get(split) or entry.splits[(entry.hash_split or HashSplit()).of]
-        lacking = set(map(str, files.texts)) & set(report.left_out)
+        lacking = {text.parts[0] for text in entry.texts(split)} & set(report.left_out)
         if lacking and split in RUN_SPLITS:
             raise DataError(
                 f"corpus '{name}': split '{split}' cannot be read: "
                 f"{', '.join(sorted(lacking))} not in {from_path}"
             )
         if not lacking:
-            examples = read_corpus(name, split, folder)
-            report.pairs[split] = sum(len(example.ref_texts) for example in examples)
+            report.pairs[split] = count_pairs(name, split, folder)
     say(f"licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
     return report
 
@@ -210,9 +208,8 @@ class _File:
         except DataError:
             forget_part(self.part)
             raise
-        with self.part.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(self.part, self.target)
+        flush(self.part)
+        replace(self.part, self.target)
         forget_part(self.part)
         self._record(found, origin)
         word = "checksum right" if found.checked else "no checksum to hold it against; recorded"

@@ -59,6 +59,12 @@ def file_report(path: Path, is_tsv: bool = False) -> FileReport:
 
 def file_lines(report: FileReport) -> Iterator[str]:
     """The report as lines of text."""
+    yield from irregularities(report)
+    yield f"{report.path}: longest line: {report.longest:,} ({report.longest_chars:,} characters)"
+
+
+def irregularities(report: FileReport) -> Iterator[str]:
+    """A line for each kind of irregular lines that the file has."""
     found: list[tuple[Lines, str]] = [
         (report.empty, "have an empty side"),
         (report.not_nfc, "are not in Unicode's NFC (models read them in NFC)"),
@@ -75,4 +81,3 @@ def file_lines(report: FileReport) -> Iterator[str]:
             more = ", ..." if lines.count > len(lines.first) else ""
             counts = f"{lines.count:,} of {report.lines:,} lines"
             yield f"{report.path}: {counts} {what}: {numbers}{more}"
-    yield f"{report.path}: longest line: {report.longest:,} ({report.longest_chars:,} characters)"

@@ -3,13 +3,13 @@
 import random
 from dataclasses import dataclass
 
-from nmt.data.id_rows import Ids
 from nmt.data.sources import DataConfig
 from nmt.text.noise import NoiseConfig, disturb
 from nmt.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from nmt.text.subword_sampling import Sampler, build_sampler
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.vocabulary import UNK_ID
+from nmt.types import Ids
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,21 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
+from nmt.data.held_out import HeldOutConfig
 from nmt.data.text_files import shown_name, stream_lines
 from nmt.errors import DataError
-from nmt.settings.base import Config, UserPath
+from nmt.settings.base import Config, Conflict, UserPath, conflict_error
 from nmt.text.noise import NoiseConfig
 from nmt.text.subword_sampling import SubwordSamplingConfig
-from nmt.types import EvalExample, SentencePair
+from nmt.types import EvalExample, SentencePair, SplitName
 
 
-class SplitConfig(Config):
-    """Where the sentence pairs of one split come from: exactly one of the three forms."""
+class PairsConfig(Config):
+    """Where sentence pairs come from: exactly one of the forms.
+
+    A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the files are read one after
+    the other, sorted by name.
+    """
 
     corpus: str | None = Field(
         default=None, description="form 1: a named corpus (`nmt corpus list`)"
@@ -28,7 +33,8 @@ class SplitConfig(Config):
     tsv: UserPath | None = Field(
         default=None,
         description="form 2: a file of lines `source<TAB>target[<TAB>ignored]`, "
-        "plain, .gz, .bz2, .xz or the only .txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
+        "plain, .gz, .bz2, .xz, .zst or the only .txt/.tsv in a .zip "
+        "(or named: `x.zip/inside.tsv`)",
     )
     src: UserPath | None = Field(
         default=None, description="form 3: the source text, one sentence a line"
@@ -38,6 +44,16 @@ class SplitConfig(Config):
         description="form 3: the target text, line n translating line n of `src`; "
         "a list of files gives several references (evaluation only)",
     )
+    parquet: UserPath | None = Field(
+        default=None,
+        description="form 4: a parquet file with a column for each language "
+        "(pip install 'attention-nmt[parquet]')",
+    )
+    columns: tuple[str, str] | None = Field(
+        default=None,
+        description="form 4: the columns of source and target, `column.field` for a field of one; "
+        "null: those called as the languages, or such fields of `translation`",
+    )
     first: int | None = Field(
         default=None,
         ge=1,
@@ -46,15 +62,25 @@ class SplitConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _exactly_one_form(self) -> "SplitConfig":
-        forms = [self.corpus is not None, self.tsv is not None, self.src is not None]
-        if sum(forms) != 1:
-            raise ValueError("give exactly one of: corpus (with split), tsv, src with tgt")
+    def _exactly_one_form(self) -> "PairsConfig":
+        if sum(self._forms().values()) != 1:
+            raise ValueError(f"give exactly one of: {', '.join(self._forms())}")
         if (self.src is None) != (self.tgt is None) or self.tgt == ():
             raise ValueError("src and tgt go together, each naming a file")
         if self.split is not None and self.corpus is None:
             raise ValueError("split needs corpus: it names a split of a named corpus")
+        if self.columns is not None and self.parquet is None:
+            raise ValueError("columns needs parquet: it names two columns of such a file")
         return self
+
+    def _forms(self) -> dict[str, bool]:
+        """The forms in words, and which of them are given."""
+        return {
+            "corpus (with split)": self.corpus is not None,
+            "tsv": self.tsv is not None,
+            "src with tgt": self.src is not None,
+            "parquet": self.parquet is not None,
+        }
 
     @property
     def tgts(self) -> tuple[Path, ...]:
@@ -63,8 +89,80 @@ class SplitConfig(Config):
 
     @property
     def texts(self) -> list[Path]:
-        """The texts that it names, each a file or a member of an archive."""
-        return [path for path in (self.tsv, self.src, *self.tgts) if path is not None]
+        """The texts that it names, each a file, files, or a member of an archive."""
+        named = (self.tsv, self.src, *self.tgts, self.parquet)
+        return [path for path in named if path is not None]
+
+
+class MixedConfig(PairsConfig):
+    """One of the corpora of a mixture."""
+
+    weight: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="its share, relative to the others'"
+    )
+
+
+class SplitConfig(PairsConfig):
+    """Where the sentence pairs of one split come from: exactly one of the forms.
+
+    A path may have the wildcards of a shell (`*`, `?`, `[a-z]`, `**`): the files are read one after
+    the other, sorted by name.
+    """
+
+    mix: tuple[MixedConfig, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="form 5 (only data.train): several corpora, each by one of the other forms, "
+        "with a `weight` each or none; without weights each pair comes once an epoch, unless "
+        "`temperature` says otherwise",
+    )
+    temperature: float | None = Field(
+        default=None,
+        ge=1,
+        allow_inf_nan=False,
+        description="form 5: the share of a corpus of n pairs is proportional to n^(1/temperature)",
+    )
+
+    @property
+    def corpora(self) -> tuple[PairsConfig, ...]:
+        """Those that it is mixed from; itself alone where it is no mixture."""
+        return self.mix or (self,)
+
+    def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
+        """A part of this split, the training set, after sentences are held out by `config`."""
+        own = {**dict(self), "first": None}
+        return HeldOutSplit(**own, config=config, part=part, of_first=self.first)
+
+    @property
+    def weights(self) -> list[float] | None:
+        """The weight of each corpus of a mixture; None without weights."""
+        found = [part.weight for part in self.mix or () if part.weight is not None]
+        return found or None
+
+    @model_validator(mode="after")
+    def _mixture_agrees(self) -> "SplitConfig":
+        if self.mix is None:
+            if self.temperature is not None:
+                raise ValueError("temperature needs mix: it weighs the corpora of a mixture")
+            return self
+        if self.first is not None:
+            raise ValueError("first goes into the corpora of mix, each its own")
+        if self.weights and len(self.weights) < len(self.mix):
+            raise ValueError("mix: a weight for each corpus, or for none")
+        if self.weights and self.temperature is not None:
+            raise ValueError("temperature and the weights of mix exclude each other")
+        return self
+
+    def _forms(self) -> dict[str, bool]:
+        return {**super()._forms(), "mix": self.mix is not None}
+
+
+class HeldOutSplit(SplitConfig):
+    """A part of a training set from which sentences are held out; no config names it."""
+
+    config: HeldOutConfig
+    part: SplitName
+    of_first: int | None
 
 
 class DataConfig(Config):
@@ -82,6 +180,10 @@ class DataConfig(Config):
         default=None, description="the pairs that choose the checkpoint"
     )
     test: SplitConfig | None = Field(default=None, description="the pairs that `nmt eval` scores")
+    held_out: HeldOutConfig | None = Field(
+        default=None,
+        description="validation and test set taken out of train, where there are none; null: none",
+    )
     max_pieces: int = Field(
         default=100,
         ge=1,
@@ -109,6 +211,18 @@ class DataConfig(Config):
         default=Path("data"),
         description="where named corpora live; the environment variable NMT_DATA overrides it",
     )
+
+    @model_validator(mode="after")
+    def _only_train_is_mixed(self) -> "DataConfig":
+        splits = {"valid": self.valid, "test": self.test}
+        conflicts: list[Conflict] = [
+            (f"{name}.mix", "only data.train may be a mixture")
+            for name, split in splits.items()
+            if split is not None and split.mix is not None
+        ]
+        if conflicts:
+            raise conflict_error(conflicts)
+        return self
 
 
 def stream_tsv(path: Path, max_bytes: int | None = None) -> Iterator[SentencePair]:

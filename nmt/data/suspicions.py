@@ -12,13 +12,19 @@ import numpy.typing as npt
 
 from nmt.types import SentencePair
 
-MANY_COPIES = 0.1
+MANY_COPIES = 0.02
 """Share of pairs with the same text on both sides; translations have fewer."""
 
 BLOCK = 100
 """Pairs whose lengths are compared at a time, so that a line lost in the middle is found."""
 
 _SHIFTS = tuple(k for k in range(-10, 11) if k)
+_CONTEXT = 11
+"""Lines around a block that its comparison needs: the widest shift, and a neighbour."""
+
+_WINDOW = 20_000
+"""Lengths that are held at most."""
+
 _SAMPLED = 2000
 """Pairs, evenly spaced, whose languages are checked."""
 
@@ -52,38 +58,85 @@ _SCRIPTS = {
 }
 
 
+def scripts_of(lang: str) -> tuple[str, ...]:
+    """How the Unicode names of a language's letters begin; empty for an unknown language."""
+    code = lang.lower().replace("_", "-").partition("-")[0]
+    if code in ("zh", "ja"):  # one writes with the characters of the other, and in Latin letters
+        return ("CJK", "HIRAGANA", "KATAKANA", "LATIN")
+    return _SCRIPTS.get(code, ("LATIN",) if code in _WORDS else ())
+
+
+class Suspicions:
+    """Looks for signs that pairs, added one after another, are not translations."""
+
+    def __init__(self, n_pairs: int, src_lang: str, tgt_lang: str) -> None:
+        """`n_pairs` are to come; the languages are those of the config."""
+        self._n_pairs = n_pairs
+        self._languages = src_lang, tgt_lang
+        self._n_seen = self._n_same = self._first_same = 0
+        self._sample: list[SentencePair] = []
+        self._sampled_every = max(1, n_pairs // _SAMPLED)
+        self._lengths: list[tuple[int, int]] = []
+        self._first_kept = self._next_block = self._n_shifted = 0
+        self._first_shifted: tuple[int, int, float, float] | None = None
+
+    def add(self, pair: SentencePair) -> None:
+        """Look at the next pair."""
+        if self._n_seen % self._sampled_every == 0:
+            self._sample.append(pair)
+        self._n_seen += 1
+        if pair.src_text.strip() and pair.src_text == pair.tgt_text:
+            self._n_same += 1
+            self._first_same = self._first_same or self._n_seen
+        self._lengths.append((len(pair.src_text), len(pair.tgt_text)))
+        if len(self._lengths) >= _WINDOW:
+            self._compare(is_end=False)
+
+    def lines(self) -> list[str]:
+        """A line for each sign, once all pairs were added."""
+        self._compare(is_end=True)
+        return [*self._copies(), *self._shifted(), *_languages(self._sample, *self._languages)]
+
+    def _copies(self) -> Iterator[str]:
+        if self._n_same > MANY_COPIES * self._n_seen:
+            yield (
+                f"{self._n_same:,} of {self._n_seen:,} pairs have the same text on both sides, the "
+                f"first is pair {self._first_same:,}"
+            )
+
+    def _shifted(self) -> Iterator[str]:
+        """Blocks whose lengths correlate better with those of other lines: one is missing."""
+        if self._first_shifted is not None:
+            start, shift, here, there = self._first_shifted
+            yield (
+                f"from about pair {start + 1:,} on, line n fits line n{shift:+d} of the other side "
+                f"better, by length (correlation {there:.2f} against {here:.2f}; so in "
+                f"{self._n_shifted:,} of {self._n_seen // BLOCK:,} blocks of {BLOCK}): a line may "
+                "be missing before it"
+            )
+
+    def _compare(self, is_end: bool) -> None:
+        """Compare the blocks around which enough lines are known, and forget what is done."""
+        src, tgt = (_jumps([length[side] for length in self._lengths]) for side in (0, 1))
+        end = self._n_seen if is_end else self._n_seen - _CONTEXT
+        while self._next_block + BLOCK <= end:
+            start = self._next_block
+            best = _better_shift(src, tgt, start - self._first_kept)
+            if best is not None:
+                self._n_shifted += 1
+                self._first_shifted = self._first_shifted or (start, *best)
+            self._next_block += BLOCK
+        n_done = max(0, self._next_block - _CONTEXT - self._first_kept)
+        self._first_kept += n_done
+        del self._lengths[:n_done]
+
+
 def suspicions(pairs: Sequence[SentencePair], src_lang: str, tgt_lang: str) -> list[str]:
     """A line for each sign that `pairs` are not translations between these languages."""
-    return [*_copies(pairs), *_shifted(pairs), *_languages(pairs, src_lang, tgt_lang)]
-
-
-def _copies(pairs: Sequence[SentencePair]) -> Iterator[str]:
-    same = [n for n, p in enumerate(pairs, 1) if p.src_text.strip() and p.src_text == p.tgt_text]
-    if len(same) > MANY_COPIES * len(pairs):
-        yield (
-            f"{len(same):,} of {len(pairs):,} pairs have the same text on both sides, the first "
-            f"is pair {same[0]:,}"
-        )
-
-
-def _shifted(pairs: Sequence[SentencePair]) -> Iterator[str]:
-    """Blocks whose lengths correlate better with those of other lines: one is missing or added."""
-    src, tgt = (
-        _jumps([len(text) for text in side])
-        for side in ([p.src_text for p in pairs], [p.tgt_text for p in pairs])
-    )
-    found = [
-        (start, *best)
-        for start in range(0, len(pairs) - BLOCK + 1, BLOCK)
-        if (best := _better_shift(src, tgt, start)) is not None
-    ]
-    if found:
-        start, shift, here, there = found[0]
-        yield (
-            f"from about pair {start + 1:,} on, line n fits line n{shift:+d} of the other side "
-            f"better, by length (correlation {there:.2f} against {here:.2f}; so in {len(found):,} "
-            f"of {len(pairs) // BLOCK:,} blocks of {BLOCK}): a line may be missing before it"
-        )
+    found = Suspicions(len(pairs), src_lang, tgt_lang)
+    for pair in pairs:
+        found.add(pair)
+    return found.lines()
 
 
 def _jumps(lengths: Sequence[int]) -> npt.NDArray[np.float64]:
@@ -112,10 +165,16 @@ def _correlation(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> floa
     return float(((x - x.mean()) * (y - y.mean())).mean() / spread) if spread > 1e-9 else 0.0
 
 
-def _languages(pairs: Sequence[SentencePair], src_lang: str, tgt_lang: str) -> Iterator[str]:
-    sample = pairs[:: max(1, len(pairs) // _SAMPLED)]
-    src = _is_other([pair.src_text for pair in sample], src_lang, tgt_lang)
-    tgt = _is_other([pair.tgt_text for pair in sample], tgt_lang, src_lang)
+def sides_in_other_language(
+    pairs: Sequence[SentencePair], src_lang: str, tgt_lang: str
+) -> tuple[bool, bool]:
+    """Whether the texts of source and target look like the other side's language."""
+    src = _is_other([pair.src_text for pair in pairs], src_lang, tgt_lang)
+    return src, _is_other([pair.tgt_text for pair in pairs], tgt_lang, src_lang)
+
+
+def _languages(sample: Sequence[SentencePair], src_lang: str, tgt_lang: str) -> Iterator[str]:
+    src, tgt = sides_in_other_language(sample, src_lang, tgt_lang)
     if src and tgt:
         yield f"the sides look swapped: the source like {tgt_lang}, the target like {src_lang}"
     elif src or tgt:

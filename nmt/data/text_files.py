@@ -1,4 +1,4 @@
-"""Lines of text files, one after another in constant memory: plain, packed or inside a `.zip`.
+"""Lines of text files, one after another in constant memory: plain, packed or in an archive.
 
 Text is UTF-8 (a byte order mark is tolerated) and a line ends at `\\n` only: U+2028, U+0085 and
 a `\\r` within a line are characters. The one exception is a file whose every line ends in
@@ -9,12 +9,15 @@ import contextlib
 import gzip
 import lzma
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nmt.data.compressed_files import MAGIC, PACKED, unpacked
+from nmt.data.sgm_files import SGM, segments
+from nmt.data.tar_files import is_tar, tar_member
 from nmt.errors import DataError
 
 MAX_LINE_BYTES = 16 << 20
@@ -32,7 +35,15 @@ _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _CHUNK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
-_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, struct.error)
+_DAMAGE = (
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    gzip.BadGzipFile,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    struct.error,
+)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -43,13 +54,14 @@ def read_lines(path: Path) -> list[str]:
 def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; a last line may go unended.
 
-    `path` may be plain, a pipe, `.gz`, `.bz2`, `.xz`, a `.zip` with one text, or `x.zip/member`;
-    `max_bytes` is the known upper bound of its text. Raises DataError, which names file and line,
-    once the reader reaches the fault.
+    `path` may be plain, a pipe, `.gz`, `.bz2`, `.xz`, `.zst`, a `.zip` with one text, or a member
+    such as `x.tgz/member`; of a `.sgm` the lines are its segments. `max_bytes` is the known upper
+    bound of its text. Raises DataError, which names file and line, once it reaches the fault.
     """
     ending = "\r\n" if _ends_in_crlf(path, max_bytes) else "\n"
     with opened(path, max_bytes) as text:
-        yield from text.lines(ending)
+        lines = text.lines(ending)
+        yield from segments(lines, text.shown) if path.suffix.lower() == SGM else lines
 
 
 def shown_name(path: Path) -> str:
@@ -59,7 +71,7 @@ def shown_name(path: Path) -> str:
 
 
 def archive_of(path: Path) -> Path:
-    """The file on disk that `path` is read from: `x.zip` for `x.zip/member`, else itself."""
+    """The file on disk that `path` is read from: the archive of a member, else itself."""
     return _split_member(path)[0]
 
 
@@ -131,12 +143,16 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     archive, member = _split_member(path)
     kind = archive.suffix.lower()
     try:
-        if kind not in (".zip", *PACKED):
+        if kind not in (".zip", *PACKED) and not is_tar(archive):
             with archive.open("rb") as stream:
                 yield Text(stream.read1, str(path), max_bytes)  # a pipe gives what it has
             return
         by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
         limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
+        if is_tar(archive):
+            with tar_member(archive, member, by_ratio) as stream:
+                yield Text(stream.read, str(path), limit)
+            return
         if kind in PACKED:
             with unpacked(archive, kind) as packed:
                 yield Text(packed.read, str(path), limit)
@@ -204,14 +220,12 @@ def _hint(start: bytes) -> str:
     for magic, name, ending in MAGIC:
         if start.startswith(magic):
             return f"the file looks like {name}, its name should end in {ending}"
-    if start.startswith(b"\x28\xb5\x2f\xfd"):
-        return f"the file looks like zstd; allowed: plain text, .zip, {', '.join(PACKED)}"
     return _UTF_8
 
 
 def _split_member(path: Path) -> tuple[Path, str | None]:
     for parent in path.parents:
-        if parent.suffix.lower() == ".zip" and parent.is_file():
+        if (parent.suffix.lower() == ".zip" or is_tar(parent)) and parent.is_file():
             return parent, path.relative_to(parent).as_posix()
     return path, None
 

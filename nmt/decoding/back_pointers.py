@@ -13,14 +13,10 @@ import numpy.typing as npt
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from nmt.decoding.score import ScoreFunction
 from nmt.errors import NMTError
 from nmt.text.vocabulary import EOS_ID
 from nmt.types import Hypothesis
-
-
-def length_penalty(n_pieces: int, alpha: float) -> float:
-    """lp(T) = ((5 + T) / 6)^alpha (Wu et al. 2016, arXiv 1609.08144, eq. 14)."""
-    return float(((5 + n_pieces) / 6) ** alpha)
 
 
 @dataclass(frozen=True)
@@ -70,11 +66,13 @@ class BackPointers:
         self.totals = [_to_numpy(step.candidates.totals.flatten()) for step in steps]
         self.parents = [_to_numpy(step.candidates.parents.flatten()) for step in steps]
 
-    def n_best(self, src_lengths: Sequence[int], n: int, alpha: float) -> list[list[Hypothesis]]:
+    def n_best(
+        self, src_lengths: Sequence[int], n: int, score: ScoreFunction
+    ) -> list[list[Hypothesis]]:
         """The `n` best hypotheses of each sentence: finished before cut ones, then by score.
 
         Of equal scores the shorter comes first, then the lower slot. Raises NMTError for a
-        sentence without any hypothesis, which only NaN in the model's logits can cause.
+        sentence without any hypothesis: NaN in the model's logits, or options that leave none.
         """
         ends: list[list[_End]] = [[] for _ in src_lengths]
         for step, ended in enumerate(self.ended):
@@ -85,18 +83,21 @@ class BackPointers:
             if not found:
                 raise NMTError(
                     "search: the model's logits are not numbers (NaN); "
-                    "the checkpoint is damaged or its training diverged"
+                    "the checkpoint is damaged or its training diverged. Or no piece is left that "
+                    "search.min_length, no_repeat_ngram and must_not allow"
                 )
-            best = sorted(found, key=lambda end: self._rank(end, alpha))[:n]
-            hypotheses.append([self._trace_back(end, src_length, alpha) for end in best])
+            best = sorted(found, key=lambda end: self._rank(end, src_length, score))[:n]
+            hypotheses.append([self._trace_back(end, src_length, score) for end in best])
         return hypotheses
 
-    def _rank(self, end: _End, alpha: float) -> tuple[bool, float]:
+    def _rank(self, end: _End, src_length: int, score: ScoreFunction) -> tuple[bool, float]:
         is_cut = self.ids[end.step][end.slot] != EOS_ID
-        score = float(self.totals[end.step][end.slot]) / length_penalty(end.step + 1, alpha)
-        return bool(is_cut), -score
+        if score.beta:
+            return bool(is_cut), -self._trace_back(end, src_length, score).score
+        total = float(self.totals[end.step][end.slot])
+        return bool(is_cut), -total / score.length_penalty(end.step + 1)
 
-    def _trace_back(self, end: _End, src_length: int, alpha: float) -> Hypothesis:
+    def _trace_back(self, end: _End, src_length: int, score: ScoreFunction) -> Hypothesis:
         """The hypothesis that ends at `end`; its attention has no columns of padding."""
         ids, log_probs, attention = [], [], []
         slot = end.slot
@@ -106,24 +107,24 @@ class BackPointers:
             log_probs.append(float(self.log_probs[step][slot]))
             attention.append(self.weights[step][parent, :src_length])
             slot = self.slots[step][parent]
-        return make_hypothesis(ids[::-1], log_probs[::-1], np.stack(attention[::-1]), alpha)
+        return make_hypothesis(ids[::-1], log_probs[::-1], np.stack(attention[::-1]), score)
 
 
 def make_hypothesis(
     ids: Sequence[int],
     log_probs: Sequence[float],
     attention: npt.NDArray[np.float32],
-    alpha: float,
+    score: ScoreFunction,
     heads: npt.NDArray[np.float32] | None = None,
 ) -> Hypothesis:
-    """The Hypothesis of T ids, with score sum(log_probs) / lp(T).
+    """The Hypothesis of T ids, with its score.
 
     A hypothesis without ids is unfinished and has score 0.
     """
     return Hypothesis(
         ids=tuple(ids),
         log_probs=tuple(log_probs),
-        score=sum(log_probs) / length_penalty(len(ids), alpha),
+        score=score.of(sum(log_probs), attention) if ids else 0.0,
         attention=attention,
         finished=bool(ids) and ids[-1] == EOS_ID,
         heads=heads,

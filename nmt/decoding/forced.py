@@ -8,6 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from nmt.decoding.back_pointers import make_hypothesis
+from nmt.decoding.score import ScoreFunction
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, PAD_ID
@@ -20,21 +21,22 @@ def force_decode(
     src_ids: Int[Tensor, "B S"],
     src_lengths: Int[Tensor, " B"],
     tgt_ids: Sequence[Sequence[int]],
-    alpha: float,
+    score: ScoreFunction | float,
     with_heads: bool = False,
 ) -> list[Hypothesis]:
     """The Hypothesis of each given translation, in one teacher-forced pass of the model.
 
     `tgt_ids` has one translation per source; it ends with eos unless it is to be scored as
-    unfinished. `alpha` is the exponent of the length penalty. The values equal those that
-    `search` reports for the same ids, up to rounding. `with_heads` adds each head's weights.
+    unfinished. A number as `score` is the exponent of GNMT's length penalty. The values equal those
+    that `search` reports for the same ids, up to rounding. `with_heads` adds each head's weights.
     """
+    score = score if isinstance(score, ScoreFunction) else ScoreFunction(score)
     longest = max((len(ids) for ids in tgt_ids), default=0)
     sizes: list[int] = src_lengths.tolist()
     if longest == 0:
         n_heads = len(model.head_names)
         empty = [np.zeros((n_heads, 0, size), np.float32) for size in sizes]
-        return [make_hypothesis([], [], w[0], alpha, w if with_heads else None) for w in empty]
+        return [make_hypothesis([], [], w[0], score, w if with_heads else None) for w in empty]
     padded = [list(ids) + [PAD_ID] * (longest - len(ids)) for ids in tgt_ids]
     tgt_out = torch.tensor(padded, device=src_ids.device)
     tgt_in = torch.cat([torch.full_like(tgt_out[:, :1], BOS_ID), tgt_out[:, :-1]], dim=1)
@@ -49,7 +51,7 @@ def force_decode(
             ids,
             log_probs_b[: len(ids)],
             weights[b, : len(ids), :size].copy(),
-            alpha,
+            score,
             None if heads is None else heads[b, :, : len(ids), :size].copy(),
         )
         for b, (ids, log_probs_b, size) in enumerate(

@@ -1,9 +1,9 @@
 """A bound on how often a hypothesis repeats itself, so that no search runs into a loop.
 
 A model that meets text unlike its training data may give a loop the highest probability
-(Holtzman et al. 2020, arXiv 1904.09751, section 1). A ban on every repeated n-gram, as tools
-offer it, also forbids what is right, such as an article before each noun. Here only repetitions
-without anything between them count.
+(Holtzman et al. 2020, arXiv 1904.09751, section 1). By default only repetitions without anything
+between them count. A ban on every repeated n-gram (Paulus et al. 2017, arXiv 1705.04304, section
+2.5) is offered too; it also forbids what is right, such as an article before each noun.
 """
 
 from dataclasses import dataclass
@@ -20,16 +20,18 @@ from nmt.text.vocabulary import UNK_ID
 class Repetitions:
     """The pieces of R hypotheses so far, and how often in a row each may have the same ones.
 
-    The arrays are NumPy's, for whose small operations a search of one sentence waits less.
+    No n-gram of `ngram` pieces may come twice, if that is given. The arrays are NumPy's, for whose
+    small operations a search of one sentence waits less.
     """
 
     pieces: Int[np.ndarray, "R T"]
     allowed: Int[np.ndarray, "R 1"]
+    ngram: int | None = None
 
     @classmethod
-    def none_yet(cls, allowed: Int[np.ndarray, " R"]) -> "Repetitions":
+    def none_yet(cls, allowed: Int[np.ndarray, " R"], ngram: int | None = None) -> "Repetitions":
         """Those of R empty hypotheses."""
-        return cls(np.empty((len(allowed), 0), np.int64), allowed[:, None])
+        return cls(np.empty((len(allowed), 0), np.int64), allowed[:, None], ngram)
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "Repetitions":
         """Those of N hypotheses that extend rows `parents` (None: every row) by one piece each."""
@@ -37,7 +39,7 @@ class Repetitions:
         if parents is not None:
             rows = parents.cpu().numpy()
             pieces, allowed = pieces[rows], allowed[rows]
-        return Repetitions(np.concatenate((pieces, last), axis=1), allowed)
+        return Repetitions(np.concatenate((pieces, last), axis=1), allowed, self.ngram)
 
     def blocked(self) -> tuple[list[int], list[int]]:
         """Rows, and the piece that would begin a repetition more than `allowed`, of each.
@@ -45,8 +47,7 @@ class Repetitions:
         A row comes as often as it has periods that have been repeated `allowed` times. Its last
         piece has then come as often, which few rows need to be looked at for.
         """
-        rows: list[int] = []
-        blocked: list[int] = []
+        rows, blocked = ([], []) if self.ngram is None else self._seen(self.ngram)
         same = self.pieces == self.pieces[:, -1:]
         n_rows = len(same)
         # Each row's last piece is one of these; a single row needs no sum for each.
@@ -59,6 +60,16 @@ class Repetitions:
                     rows.append(row)
                     blocked.append(ids[-period])
         return rows, blocked
+
+    def _seen(self, n: int) -> tuple[list[int], list[int]]:
+        """Rows, and the last piece of each n-gram that begins with the row's last n - 1 pieces."""
+        length = self.pieces.shape[1]
+        if length < n:
+            return [], []
+        ngrams = np.lib.stride_tricks.sliding_window_view(self.pieces, n, axis=1)
+        end = self.pieces[:, None, length - n + 1 :]
+        rows, places = (ngrams[:, :, :-1] == end).all(axis=2).nonzero()
+        return rows.tolist(), ngrams[rows, places, -1].tolist()
 
 
 def n_repetitions(

@@ -1,8 +1,9 @@
 """Translations drawn from a model's distribution.
 
-Ancestral sampling draws each piece from its distribution given the pieces before it. Epsilon
-sampling (Hewitt et al. 2022, arXiv 2210.15191) leaves out pieces whose probability is below
-epsilon, unless it is the highest.
+Ancestral sampling draws each piece from its distribution given the pieces before it. What is
+improbable may be left out: all but k pieces (Fan et al. 2018, arXiv 1805.04833), what is beyond a
+nucleus of probability p (Holtzman et al. 2020, arXiv 1904.09751), or pieces whose probability is
+below epsilon, unless it is the highest (Hewitt et al. 2022, arXiv 2210.15191).
 
 The noise of a sample is a function of the seed, the source and the sample's number. So neither
 the batch nor the order of the sentences changes a sample, except where rounding does
@@ -10,43 +11,51 @@ the batch nor the order of the sentences changes a sample, except where rounding
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nmt.decoding.search import Draw, MBRConfig, SearchConfig, start, trace
+from nmt.decoding.beam import Draw
+from nmt.decoding.constraints import Constraint, Constraints
+from nmt.decoding.search import start, trace
+from nmt.decoding.search_config import SamplingConfig, SearchConfig
 from nmt.models.base import Seq2Seq
 from nmt.types import Hypothesis
 
 
 @torch.inference_mode()
-def sample(
+def sample(  # noqa: PLR0913 - those of search, and what is drawn
     model: Seq2Seq,
     src_ids: Int[Tensor, "B S"],
     src_lengths: Int[Tensor, " B"],
     config: SearchConfig,
-    mbr: MBRConfig,
+    sampling: SamplingConfig,
+    n_samples: int,
     on_step: Callable[[], None] | None = None,
+    constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """`mbr.samples` translations of each sentence, drawn independently; some may be equal.
+    """`n_samples` translations of each sentence, drawn independently; some may be equal.
 
-    The bounds of `config` on length and repetitions hold, and so does `allow_unk`: what they
-    exclude is never drawn. `log_probs` are the model's own. More samples begin with the same ones.
-    The other arguments and errors are those of `search`.
+    The bounds of `config` on length and repetitions hold, and so do `allow_unk` and words that
+    must not occur: what they exclude is never drawn. Words that must occur are not wanted here.
+    `log_probs` are the model's own, whatever
+    the temperature. More samples begin with the same ones. The other arguments and errors are
+    those of `search`.
     """
-    n_samples = mbr.samples
-    if len(src_ids) == 0 or n_samples is None:
-        return [[] for _ in src_ids]
-    began = start(model, src_ids, src_lengths, config, on_step)
+    if len(src_ids) == 0:
+        return []
+    began = start(model, src_ids, src_lengths, config, on_step, constraints)
     sizes = began.src_lengths
-    noise = np.zeros((len(sizes), n_samples, max(map(config.length_bound, sizes))), np.float32)
+    bounds = [config.length_bound(size) for size in sizes]
+    if began.constraints is not None:
+        bounds = began.constraints.length_bounds(bounds)
+    noise = np.zeros((len(sizes), n_samples, max(bounds)), np.float32)
     for b, (ids, size) in enumerate(zip(src_ids.tolist(), sizes, strict=True)):
-        bound = config.length_bound(size)
-        generator = np.random.default_rng([mbr.seed, *ids[:size]])
-        noise[b, :, :bound] = generator.random((n_samples, bound), np.float32)
+        generator = np.random.default_rng([sampling.seed, *ids[:size]])
+        noise[b, :, : bounds[b]] = generator.random((n_samples, bounds[b]), np.float32)
     rows = torch.arange(len(sizes), device=src_ids.device).repeat_interleave(n_samples)
     allowed, row_sizes = began.allowed_repeats, np.repeat(sizes, n_samples).tolist()
     each = began._replace(
@@ -54,14 +63,23 @@ def sample(
         first_ids=began.first_ids[rows],
         src_lengths=row_sizes,
         allowed_repeats=None if allowed is None else allowed.repeat(n_samples),
+        constraints=_repeated(constraints, n_samples, src_ids.shape[1]),
     )
-    greedy = config.model_copy(update={"beam": 1, "n_best": 1})
-    draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), mbr.epsilon)
-    found = trace(each, greedy, draw).n_best(row_sizes, 1, config.length_penalty)
+    greedy = config.plain_beam(1)
+    draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)
+    found = trace(each, greedy, draw).n_best(row_sizes, 1, config.score)
     return [[one for [one] in found[k : k + n_samples]] for k in range(0, len(found), n_samples)]
 
 
-def _draw(noise: Float[Tensor, "N T"], epsilon: float) -> Draw:
+def _repeated(
+    constraints: Sequence[Constraint], n_samples: int, longest: int
+) -> Constraints | None:
+    """Those of each sentence for each of its samples."""
+    each = [constraint for constraint in constraints for _ in range(n_samples)]
+    return Constraints(each, longest, beam=1) if each else None
+
+
+def _draw(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> Draw:
     """The inverse of the distribution function at `noise`, uniform in [0, 1).
 
     At most 1 / epsilon pieces have a probability of epsilon, so no more are looked at.
@@ -70,12 +88,22 @@ def _draw(noise: Float[Tensor, "N T"], epsilon: float) -> Draw:
     def choose(
         log_probs: Float[Tensor, "R K"], slots: Int[Tensor, " R"], length: int
     ) -> Int[Tensor, "R 1"]:
+        dtype = torch.float32 if log_probs.device.type == "mps" else torch.float64
+        if sampling.top_k is not None:  # there are more where some are blocked
+            best = log_probs.topk(min(sampling.top_k, log_probs.shape[1]), dim=1).values
+            log_probs = log_probs.masked_fill(log_probs < best[:, -1:], -torch.inf)
+        if sampling.temperature != 1:
+            log_probs = (log_probs / sampling.temperature).log_softmax(dim=1)
         probs = log_probs.exp()
         highest = probs.amax(dim=1, keepdim=True)
-        probs = probs.masked_fill(probs < highest.clamp(max=epsilon), 0)
-        dtype = torch.float32 if probs.device.type == "mps" else torch.float64
+        probs = probs.masked_fill(probs < highest.clamp(max=sampling.epsilon), 0)
         totals = probs.cumsum(dim=1, dtype=dtype)
+        if sampling.top_p < 1:  # the pieces are ordered: up to the first that completes the nucleus
+            outside = totals - probs >= sampling.top_p * totals[:, -1:]
+            totals = probs.masked_fill(outside, 0).cumsum(dim=1, dtype=dtype)
         threshold = noise[slots, length - 1].unsqueeze(1) * totals[:, -1:]
         return (totals > threshold).byte().argmax(dim=1, keepdim=True)  # the first that is above
 
-    return Draw(int(1 / epsilon) if epsilon else sys.maxsize, choose)
+    is_plain = sampling.temperature == 1  # else the probabilities need the logits of all pieces
+    n_likely = int(1 / sampling.epsilon) if sampling.epsilon and is_plain else sys.maxsize
+    return Draw(min(n_likely, sampling.top_k or sys.maxsize), choose)

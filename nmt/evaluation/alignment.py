@@ -1,22 +1,35 @@
 """Hard word alignments from attention, in the Pharaoh format that alignment tools read."""
 
+import numpy as np
+from jaxtyping import Float32
+
 from nmt.attention_maps.heads import MEAN, Head
 from nmt.attention_maps.words import AttentionTable, Level, attention_table
+from nmt.data.alignments import Link, Links, pharaoh_line
 from nmt.types import Translation
 
-Link = tuple[int, int]
+
+def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
+    """A link (source i, target j), both from 0, for each target j: its greatest weight.
+
+    i = argmax_s weights[j, s], the first of equal weights. The last column is the source's eos: a
+    target whose greatest weight is there has no link, nor has one without any weight.
+    """
+    eos_column = weights.shape[1] - 1
+    strongest = [(int(row.argmax()), j) for j, row in enumerate(weights) if row.any()]
+    return frozenset((i, j) for i, j in strongest if i != eos_column)
+
+
+def links_above(weights: Float32[np.ndarray, "T S_and_eos"], threshold: float) -> Links:
+    """A link for every weight of at least `threshold`, but for those on the source's eos."""
+    targets, sources = np.nonzero(weights[:, :-1] >= threshold)
+    return frozenset((int(i), int(j)) for i, j in zip(sources, targets, strict=True))
 
 
 def hard_alignment(table: AttentionTable, finished: bool) -> list[Link]:
-    """A link (source i, target j), both from 0, for each target j: its greatest weight.
-
-    i = argmax_s weights[j, s], the first of equal weights. The row of eos (present if `finished`)
-    has no link, nor has a target whose greatest weight is on the source's eos.
-    """
-    eos_column = len(table.columns) - 1
+    """`strongest_links` in the order of the targets; the row of eos (if `finished`) has none."""
     rows = table.weights[:-1] if finished else table.weights
-    strongest = [(int(row.argmax()), target) for target, row in enumerate(rows)]
-    return [(source, target) for source, target in strongest if source != eos_column]
+    return sorted(strongest_links(rows), key=lambda link: link[1])
 
 
 def pharaoh(
@@ -30,5 +43,4 @@ def pharaoh(
     if not translation.hypotheses:
         return ""
     table = attention_table(translation, rank, level, head)
-    links = hard_alignment(table, translation.hypotheses[rank].hypothesis.finished)
-    return " ".join(f"{source}-{target}" for source, target in links)
+    return pharaoh_line(hard_alignment(table, translation.hypotheses[rank].hypothesis.finished))

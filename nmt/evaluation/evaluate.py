@@ -20,7 +20,7 @@ BUCKET_WORDS = (5, 10, 15, 20, 30, 40)
 class Translates(Protocol):
     """Anything that can be evaluated, such as a Translator."""
 
-    def translate(self, texts: Sequence[str]) -> list[Translation]:
+    def translate(self, texts: Sequence[str]) -> Sequence[Translation]:
         """One translation for each text, in the same order."""
 
 

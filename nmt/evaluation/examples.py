@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.data.compressed_files import PACKED
 from nmt.data.corpora import resolve_split
 from nmt.data.entries import RUN_SPLITS
 from nmt.data.sources import DataConfig, SplitConfig, read_references
@@ -32,15 +31,6 @@ def split_named(data: DataConfig, name: str) -> SplitConfig:
             "(the run reads no named corpus, which might have others)"
         )
     return SplitConfig(corpus=corpus, split=name)
-
-
-def language_of(path: Path) -> str:
-    """The language code at the end of a file's name (news.fr, a.fr.gz, fr), or ""."""
-    name = path.name
-    for packed in PACKED:
-        name = name.removesuffix(packed)
-    code = name.rpartition(".")[2]
-    return code if len(code) == 2 and code.isascii() and code.islower() else ""
 
 
 def examples_from_files(src: Path | None, refs: Sequence[Path]) -> list[EvalExample]:

@@ -1,6 +1,7 @@
 """Corpus metrics, all computed by sacreBLEU, in a table by name.
 
-BLEU: Papineni et al. 2002 (P02-1040); chrF: Popović 2015 (W15-3049); TER: Snover et al. 2006;
+BLEU: Papineni et al. 2002 (P02-1040); chrF: Popović 2015 (W15-3049); chrF++,
+which counts pairs of words too: Popović 2017 (W17-4770); TER: Snover et al. 2006;
 sacreBLEU and its signatures: Post 2018 (arXiv 1804.08771). The confidence interval is the
 bootstrap of Koehn 2004 (W04-3250).
 """
@@ -63,10 +64,22 @@ def _bleu(tokenize: str) -> "Metric":
     return BLEU(tokenize=tokenize)
 
 
+def _lower_cased_bleu(tokenize: str) -> "Metric":
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU(tokenize=tokenize, lowercase=True)
+
+
 def _chrf(_: str) -> "Metric":
     from sacrebleu.metrics.chrf import CHRF
 
     return _in_floats(CHRF())
+
+
+def _chrf_with_words(_: str) -> "Metric":
+    from sacrebleu.metrics.chrf import CHRF
+
+    return _in_floats(CHRF(word_order=2))
 
 
 def _ter(_: str) -> "Metric":
@@ -101,7 +114,9 @@ def _tokenised_bleu(_: str) -> "Metric":
 
 METRICS: dict[str, MetricSpec] = {
     "bleu": MetricSpec("BLEU", 100.0, _bleu),
+    "bleu-lc": MetricSpec("BLEU-lc", 100.0, _lower_cased_bleu),
     "chrf": MetricSpec("chrF2", 100.0, _chrf),
+    "chrf++": MetricSpec("chrF2++", 100.0, _chrf_with_words),
     "ter": MetricSpec("TER", None, _ter),
     "multi30k": MetricSpec(
         "BLEU-lc-norm-tok", 100.0, _tokenised_bleu, multi30k.tokenise, multi30k.signature

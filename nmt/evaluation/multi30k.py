@@ -9,7 +9,7 @@ as the files published with the data set, line by line (tests/evaluation/test_mu
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from nmt.errors import DataError
+from nmt.errors import DataError, pip_install
 from nmt.evaluation.tokenisation import language_code
 
 
@@ -22,7 +22,7 @@ def tokenise(lines: Sequence[str], lang: str) -> list[str]:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
     except ImportError:
         raise DataError(
-            "the Multi30k papers' BLEU needs sacremoses; get it with: pip install 'nmt[moses]'"
+            "the Multi30k papers' BLEU needs sacremoses; get it with: " + pip_install("moses")
         ) from None
     code = language_code(lang)  # FR would be a language without rules
     # Parity with the script includes its oddity: a U+2019 that is not between two letters of

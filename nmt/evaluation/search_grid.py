@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.metrics import MetricResult
@@ -54,7 +54,7 @@ def search_grid(
     """
     if not (beams and penalties):
         raise ConfigError("search_grid: got no beam or no penalty, allowed: at least one of each")
-    base = {**translator.search.model_dump(), "n_best": 1, "mbr": None}
+    base = {**translator.search.model_dump(), "n_best": 1, "mbr": None, "sampling": None}
     beams, penalties = sorted(set(beams)), sorted(set(penalties))
     configs = [load_values({**base, "beam": beam}, SearchConfig, "search") for beam in beams]
     texts = [example.src_text for example in examples]

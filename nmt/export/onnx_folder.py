@@ -1,29 +1,15 @@
 """A trained run as a folder of ONNX graphs, tokenizers and a manifest that says what they mean."""
 
-import contextlib
-import importlib.util
 import logging
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-
 from nmt.config import RunConfig
-from nmt.data.entries import data_folder, load_catalog
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
+from nmt.export.folder import MANIFEST, check_packages, exported
 from nmt.export.graphs import STEP, Graph, Port, graphs_of, write_graph
 from nmt.export.onnx_layers import OPSET
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.models.transformer.positions import LearnedConfig
-from nmt.runs.card import CARD
-from nmt.runs.trained_run import LoadedModel, TrainedRun
-from nmt.storage.atomic import ASIDE, digest, flush, remove, write_json
-from nmt.storage.output import output_errors
-from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-
-MANIFEST = "manifest.json"
-TOKENIZER = "tokenizer"
+from nmt.runs.trained_run import TrainedRun
 
 _MEANINGS = {
     "src_ids": "ids of the source's pieces, eos last, then pad",
@@ -56,25 +42,13 @@ def export_onnx(run: TrainedRun, checkpoint: str, out: Path, int8: bool = False)
     has no graph, and for a package that is missing; DataError for a folder that is there already
     or cannot be written; and what `TrainedRun.load_model` raises.
     """
-    for package in ("onnx", "onnxscript", *(["onnxruntime"] if int8 else [])):
-        if importlib.util.find_spec(package) is None:
-            raise ConfigError(f"format onnx: needs {package}: pip install 'nmt[onnx]'")
+    check_packages("onnx", "onnx", "onnxscript", *(["onnxruntime"] if int8 else []))
     check_exportable(run.config)
-    if out.exists() or out.is_symlink():
-        raise DataError(f"cannot write {out}: it is there already; give the name of a new folder")
-    reference = run.with_config(["model.backend=reference"])
-    loaded = reference.load_model(checkpoint, torch.device("cpu"))
-    with _new_folder(out) as folder:
+    with exported(run, checkpoint, out) as (folder, loaded, manifest):
         graphs = graphs_of(loaded.model)
         for graph in graphs:
             _write(graph, folder, int8)
-        loaded.tokenizers.save(folder / TOKENIZER)
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        for path in files:
-            flush(path)
-        content = _manifest(run, loaded, graphs, int8)
-        sums = {path.relative_to(folder).as_posix(): digest(path) for path in files}
-        write_json(folder / MANIFEST, {**content, "sha256": sums})
+        manifest.update(_described_graphs(graphs, int8))
     return out / MANIFEST
 
 
@@ -116,23 +90,9 @@ def _int8_path(path: Path) -> Path:
     return path.with_suffix(".int8.onnx")
 
 
-def _manifest(
-    run: TrainedRun, loaded: LoadedModel, graphs: tuple[Graph, Graph], int8: bool
-) -> dict[str, object]:
-    config, tokenizers = loaded.config, loaded.tokenizers
+def _described_graphs(graphs: tuple[Graph, Graph], int8: bool) -> dict[str, object]:
     step = next(graph for graph in graphs if graph.name == STEP)
-    positions = getattr(config.model, "positions", None)
     return {
-        "format": 1,
-        "name": config.name,
-        "step": loaded.step,
-        "model": config.model.kind,
-        "languages": {"src": tokenizers.src.lang, "tgt": tokenizers.tgt.lang},
-        "vocabulary": {"src": len(tokenizers.src.vocab), "tgt": len(tokenizers.tgt.vocab)},
-        "ids": {"pad": PAD_ID, "unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID},
-        "max_positions": positions.max_length if isinstance(positions, LearnedConfig) else None,
-        "search": config.search.model_dump(mode="json"),
-        "tokenizer": TOKENIZER,
         "opset": OPSET,
         "graphs": {graph.name: _described(graph, int8) for graph in graphs},
         "state": {
@@ -140,7 +100,6 @@ def _manifest(
             for port in step.outputs
             if port.name.startswith("next.")
         },
-        "data": _data(run),
     }
 
 
@@ -164,39 +123,3 @@ def _port(port: Port) -> dict[str, object]:
         "shape": list(port.shape),
         "meaning": f"{_MEANINGS[meaning]}{after}",
     }
-
-
-def _data(run: TrainedRun) -> dict[str, object]:
-    """The training files in the run's card, and the licence of a named corpus."""
-    data = run.config.data
-    name = data.corpus if data.train is None else data.train.corpus
-    entry = None if name is None else load_catalog(data_folder(data.folder)).get(name)
-    card = run.directory.read_json(CARD)
-    files = card.get("data", []) if isinstance(card, dict) else []
-    return {
-        "corpus": name,
-        "licence": None if entry is None else entry.licence,
-        "attribution": None if entry is None else entry.attribution,
-        "files": [
-            {"file": Path(str(file["file"])).name, "sha256": file["sha256"]} for file in files
-        ],
-    }
-
-
-@contextlib.contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder, which becomes `out` when the block ends without an error."""
-    place = Path(os.path.realpath(out))
-    aside = place.with_name(f"{ASIDE}{place.name}")
-    with output_errors(out):
-        try:
-            if aside.exists():
-                remove(aside)
-            aside.mkdir(parents=True)
-            yield aside
-            flush(aside)
-            os.rename(aside, place)
-            flush(place.parent)
-        finally:
-            if aside.exists():
-                remove(aside)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from nmt.errors import DataError
-from nmt.storage.atomic import flush, write_json
+from nmt.storage.atomic import IS_WINDOWS, flush, replace, write_json
 from nmt.storage.bounded import read_json
 from nmt.storage.output import (
     NOTE_SUFFIX,
@@ -60,12 +60,21 @@ def job_output(
                 os.fsync(descriptor)
             except BaseException:
                 if part.stat().st_size == 0:
-                    part.unlink()
+                    with contextlib.suppress(PermissionError):  # it is open, on Windows
+                        part.unlink()
                     note.remove()
                 raise
-            os.replace(part, place)
-            note.remove()
-            flush(place.parent)
+            if not IS_WINDOWS:
+                _finish(part, place, note)
+        if IS_WINDOWS:
+            _finish(part, place, note)
+
+
+def _finish(part: Path, place: Path, note: "_Note") -> None:
+    """Give the finished file its name."""
+    replace(part, place)
+    note.remove()
+    flush(place.parent)
 
 
 @dataclass

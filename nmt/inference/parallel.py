@@ -29,9 +29,7 @@ def n_workers(device: torch.device) -> int:
     """
     if device.type != "cpu":
         return 1
-    with ThreadPoolExecutor(1) as pool:
-        threads_each = pool.submit(torch.get_num_threads).result()
-    return max(1, min(torch.get_num_threads() // threads_each, MAX_WORKERS))
+    return max(1, min(torch.get_num_threads() // _threads_of_later_threads(), MAX_WORKERS))
 
 
 def divide_threads() -> None:
@@ -43,9 +41,32 @@ def divide_threads() -> None:
     line does so; nothing else in this library does.
     """
     n_threads = torch.get_num_threads()
-    share = n_threads // min(n_threads, MAX_WORKERS)
+    _set_later_threads(n_threads // min(n_threads, MAX_WORKERS))
+
+
+def thread_shares() -> Callable[[], None]:
+    """A function after which the thread that calls it searches as this one does.
+
+    It computes with as many of torch's threads, and threads that begin later have the same share.
+    A server calls it in its worker, which began after `divide_threads` and would have a share only.
+    """
+    own, later = torch.get_num_threads(), _threads_of_later_threads()
+
+    def take() -> None:
+        torch.set_num_threads(own)
+        _set_later_threads(later)
+
+    return take
+
+
+def _threads_of_later_threads() -> int:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+def _set_later_threads(n_threads: int) -> None:
     # set_num_threads applies to the thread that calls it and to later ones: another one calls it.
-    setter = threading.Thread(target=torch.set_num_threads, args=(share,))
+    setter = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
     setter.start()
     setter.join()
 

@@ -1,32 +1,24 @@
 """Translator: text in, Translation out, by a trained model, its tokenizers and a beam search."""
 
-import reprlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
-from typing import TypeVar
+from itertools import islice
 
-import numpy as np
 import torch
-from jaxtyping import Float32, Int
-from torch import Tensor
 
-from nmt.data.batching import pad_ids
-from nmt.decoding.forced import force_decode
-from nmt.decoding.sampling import sample
-from nmt.decoding.search import SearchConfig, search_penalties
-from nmt.decoding.search import search as beam_search
-from nmt.decoding.self_attention import self_attention
+from nmt.decoding.constraints import Constraint
+from nmt.decoding.search_config import SearchConfig
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
-from nmt.inference.minimum_risk import Utility, expected_utilities, minimum_risk
-from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
-from nmt.inference.search_batches import search_batches
+from nmt.inference.arguments import checked, merged_search, str_by_str
+from nmt.inference.batched import BatchedModel, DecodingPrecision, without_eos
+from nmt.inference.constraint import Weights, constraint_of
+from nmt.inference.drawn import DrawnTranslation
+from nmt.inference.words import words_of
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
 from nmt.runs.trained_run import TrainedRun, load_models
-from nmt.settings.config_file import load_values
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.types import (
@@ -38,7 +30,6 @@ from nmt.types import (
     Translation,
 )
 
-_Found = TypeVar("_Found")
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
 
@@ -51,8 +42,9 @@ class Translator:
     other texts of a batch change a translation by rounding at most (decoding/search.py).
 
     The model is put in eval mode and must be on `device`. With `int8` a quantized copy translates
-    (models/quantized.py): it is faster on a CPU, and less exact. Raises ConfigError for `int8` on
-    another device.
+    (models/quantized.py): it is faster on a CPU, and less exact. With `precision="bf16"` matrix
+    products are of bf16 numbers: less exact too, and meant for a GPU, for on a CPU the compiled
+    search is in fp32. Raises ConfigError for `int8` on another device, or with bf16.
 
     >>> Translator.load("runs/starter").translate(["I am tired."])[0].text  # doctest: +SKIP
     'Je suis fatigué.'
@@ -65,18 +57,22 @@ class Translator:
         device: torch.device,
         search: SearchConfig | None = None,
         int8: bool = False,
+        precision: DecodingPrecision = "fp32",
     ) -> None:
         if int8 and device.type != "cpu":
             raise ConfigError(f"int8: got device '{device}', allowed: cpu")
+        if int8 and precision != "fp32":
+            raise ConfigError(f"`precision={precision}`: it does not go with `int8`")
         self.model = in_int8(model) if int8 else model.eval()
         self.int8 = int8
         self.tokenizers = tokenizers
         self.device = device
+        self.precision = precision
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
 
     @classmethod
-    def load(
+    def load(  # noqa: PLR0913 - each says something else of what is loaded
         cls,
         run: FilePath | TrainedRun | Sequence[FilePath | TrainedRun],
         device: str | torch.device = "auto",
@@ -84,6 +80,7 @@ class Translator:
         search: SearchConfig | Mapping[str, object] | None = None,
         int8: bool = False,
         weights: Sequence[float] | None = None,
+        precision: DecodingPrecision = "fp32",
     ) -> "Translator":
         """Load the translator of a run directory, or of a run that is open already.
 
@@ -97,8 +94,8 @@ class Translator:
         several = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
         runs = [each if isinstance(each, TrainedRun) else TrainedRun.open(each) for each in several]
         loaded = load_models(runs, checkpoint, chosen, weights)
-        search_config = _merged_search(loaded.config.search, search)
-        translator = cls(loaded.model, loaded.tokenizers, chosen, search_config, int8)
+        search_config = merged_search(loaded.config.search, search)
+        translator = cls(loaded.model, loaded.tokenizers, chosen, search_config, int8, precision)
         names = " + ".join(str(each.path) for each in runs)
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
@@ -106,8 +103,14 @@ class Translator:
     def __repr__(self) -> str:
         """The languages, the run and the checkpoint, the device, the beam."""
         langs = f"{self.tokenizers.src.lang}-{self.tokenizers.tgt.lang}"
-        device = f"{self.device}, int8" if self.int8 else str(self.device)
+        number_format = "int8" if self.int8 else self.precision
+        device = str(self.device) if number_format == "fp32" else f"{self.device}, {number_format}"
         return f"<Translator {langs} from {self.origin}, on {device}, beam {self.search.beam}>"
+
+    @property
+    def _batched(self) -> BatchedModel:
+        """The model as it is now, which validation changes between two calls."""
+        return BatchedModel(self.model, self.tokenizers.tgt, self.device, self.precision)
 
     @property
     def head_names(self) -> tuple[str, ...]:
@@ -126,50 +129,94 @@ class Translator:
         restore: bool = True,
         with_heads: bool = False,
         search: SearchConfig | Mapping[str, object] | None = None,
-    ) -> list[Translation]:
+        prefixes: Iterable[str] | None = None,
+    ) -> list[DrawnTranslation]:
         """Translate texts; a text without any piece gets an empty Translation.
 
         `n_best` is the number of hypotheses per text (None: the search's). `restore` writes them
         in the typography of the language. `with_heads` adds the weights of each attention head.
         `search` is the SearchConfig of this call, or keys to change for it, such as {"beam": 1}.
-        Raises ConfigError for values that SearchConfig does not allow and for an `n_best` over
-        the beam, TypeError for texts that are not str.
+        `prefixes` say how each translation begins. Raises ConfigError for values that SearchConfig
+        does not allow and for an `n_best` over the beam, TypeError for texts that are not str,
+        DataError for another number of prefixes, or words of `must` that the vocabulary lacks.
         """
-        config = _merged_search(self.search, search)
+        config = merged_search(self.search, search)
         if n_best is not None:
-            config = _merged_search(config, {"n_best": n_best})
-        texts = _checked(texts)
+            config = merged_search(config, {"n_best": n_best})
+        texts = checked(texts)
         sources = [self.tokenizers.src.encode(text) for text in texts]
-        found = self._search(sources, config)
+        begun = None if prefixes is None else checked(prefixes, "prefixes")
+        found = self._batched.search(sources, config, self._constraints(sources, config, begun))
         if with_heads:
-            self._add_heads(sources, found)
+            self._batched.add_heads(sources, found, config)
         return self._translations(texts, sources, found, restore)
+
+    def translate_prefixes(
+        self,
+        texts: Iterable[str],
+        prefixes: Sequence[str | Sequence[int]],
+        attention: Sequence[Mapping[int, Weights]] = (),
+        n_best: int | None = None,
+        restore: bool = True,
+    ) -> list[DrawnTranslation]:
+        """Translate texts by translations that begin with given prefixes: text, or ids of pieces.
+
+        `attention` may have for each text rows of weights over its pieces, eos included, to use in
+        place of the model's own: of the piece t of the prefix, from 0, or of the first behind it.
+        A row is for all shown heads (S,), or for each head (N, S). The search is by beam, whatever
+        `search.mbr` and `search.sampling` say. A prefix that ends within a word may be continued
+        within it. `n_best` and `restore` are as in `translate`. Raises DataError for numbers of
+        texts that differ, and as `constraint_of` does; ConfigError where an ensemble is given
+        weights.
+        """
+        config = merged_search(self.search, {} if n_best is None else {"n_best": n_best})
+        config = config.model_copy(update={"mbr": None, "sampling": None})
+        texts = checked(texts)
+        sources = [self.tokenizers.src.encode(text) for text in texts]
+        constraints = self._constraints(sources, config, prefixes, attention)
+        found = self._batched.search(sources, config, constraints)
+        return self._translations(texts, sources, found, restore)
+
+    def _constraints(
+        self,
+        sources: Sequence[Encoded],
+        config: SearchConfig,
+        prefixes: Sequence[str | Sequence[int]] | None = None,
+        attention: Sequence[Mapping[int, Weights]] = (),
+    ) -> list[Constraint]:
+        """One for each source, or none where nothing is asked for.
+
+        Raises DataError for numbers that differ.
+        """
+        words = words_of(self.tokenizers.tgt, config.must, config.must_not)
+        if prefixes is None:
+            return [Constraint(words=words)] * len(sources) if words else []
+        given = list(attention) or [{}] * len(sources)
+        if not len(sources) == len(prefixes) == len(given):
+            got = f"{len(prefixes)} prefixes and {len(given)} times weights"
+            raise DataError(f"translate_prefixes: got {got} for {counted(len(sources), 'text')}")
+        return [
+            constraint_of(self.model, self.tokenizers.tgt, source, prefix, rows, words)
+            for source, prefix, rows in zip(sources, prefixes, given, strict=True)
+        ]
 
     def translate_penalties(
         self,
         texts: Iterable[str],
         penalties: Sequence[float],
         search: SearchConfig | Mapping[str, object] | None = None,
-    ) -> list[list[Translation]]:
+    ) -> list[list[DrawnTranslation]]:
         """For each length penalty what a beam search with it gives, by one search for all of them.
 
         See nmt.decoding.search.search_penalties. Raises ConfigError and TypeError likewise.
         """
-        config = _merged_search(self.search, search)
+        config = merged_search(self.search, search)
         for penalty in penalties:
-            _merged_search(config, {"length_penalty": penalty})
-        texts = _checked(texts)
+            merged_search(config, {"length_penalty": penalty})
+        texts = checked(texts)
         sources = [self.tokenizers.src.encode(text) for text in texts]
-
-        def work(
-            src_ids: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], check: CheckCancelled
-        ) -> list[tuple[list[Hypothesis], ...]]:
-            found = search_penalties(self.model, src_ids, lengths, config, penalties, check)
-            return list(zip(*found, strict=True))
-
-        found = self._in_batches(sources, config.batch_size, work)
-        nothing: tuple[list[Hypothesis], ...] = ([],) * len(penalties)
-        each = zip(*(found.get(i, nothing) for i in range(len(texts))), strict=True)
+        constraints = self._constraints(sources, config)
+        each = self._batched.search_penalties(sources, config, penalties, constraints)
         return [self._translations(texts, sources, best, True) for best in each]
 
     def _translations(
@@ -178,85 +225,50 @@ class Translator:
         sources: Sequence[Encoded],
         found: Sequence[Sequence[Hypothesis]],
         restore: bool,
-    ) -> list[Translation]:
+    ) -> list[DrawnTranslation]:
         return [
-            Translation(text, source, tuple(self._with_text(h, restore) for h in hypotheses))
+            DrawnTranslation(text, source, tuple(self._with_text(h, restore) for h in hypotheses))
             for text, source, hypotheses in zip(texts, sources, found, strict=True)
         ]
 
-    def _search(self, sources: Sequence[Encoded], config: SearchConfig) -> list[list[Hypothesis]]:
-        """The n best hypotheses of each source; none for an empty one."""
-
-        def work(
-            src_ids: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], check: CheckCancelled
-        ) -> list[list[Hypothesis]]:
-            mbr = config.mbr
-            if mbr is None:
-                return beam_search(self.model, src_ids, lengths, config, check)
-            if mbr.samples is None:
-                widest = config.model_copy(update={"n_best": config.beam})
-                candidates = beam_search(self.model, src_ids, lengths, widest, check)
-            else:
-                candidates = sample(self.model, src_ids, lengths, config, mbr, check)
-            return [
-                self._least_risk(each, mbr.utility, check)[: config.n_best] for each in candidates
-            ]
-
-        found = self._in_batches(sources, config.batch_size, work)
-        return [found.get(i, []) for i in range(len(sources))]
-
-    def _least_risk(
-        self, candidates: Sequence[Hypothesis], utility: Utility, check: CheckCancelled
-    ) -> list[Hypothesis]:
-        """The candidates by expected utility; see minimum_risk."""
-        check()
-        tokenizer = self.tokenizers.tgt
-        texts = [tokenizer.decode(_without_eos(each), restore=False) for each in candidates]
-        utilities = expected_utilities(texts, utility, tokenizer.lang)
-        return minimum_risk(candidates, texts, utilities)
-
-    def _in_batches(
-        self,
-        sources: Sequence[Encoded],
-        batch_size: int,
-        work: Callable[[Int[Tensor, "B S"], Int[Tensor, " B"], CheckCancelled], Sequence[_Found]],
-    ) -> dict[int, _Found]:
-        """The results of `work` for the sources that are not empty, by the source's index."""
-
-        def work_on(batch: Sequence[int], check: CheckCancelled) -> Sequence[_Found]:
-            return work(*self._padded([sources[i] for i in batch]), check)
-
-        workers = n_workers(self.device)
-        sizes = [len(source.ids) for source in sources]
-        batches = list(search_batches(sizes, batch_size, workers))
-        results = parallel_map(work_on, batches, workers)
-        return dict(zip(chain(*batches), chain(*results), strict=True))
-
     def translate_stream(
-        self, texts: Iterable[str], n_best: int | None = None, restore: bool = True
-    ) -> Iterator[Translation]:
+        self,
+        texts: Iterable[str],
+        n_best: int | None = None,
+        restore: bool = True,
+        prefixes: Iterable[str] | None = None,
+    ) -> Iterator[DrawnTranslation]:
         """Translate any number of texts in constant memory, a chunk at a time.
 
         A chunk is 16 batches, within which texts are sorted. With batch_size 1 each text is
-        translated before the next is read. Raises TypeError: at once if `texts` is one str, and
-        when a text is read that is no str. If reading a text raises an error, the texts before it
-        are translated first.
+        translated before the next is read. `prefixes` say how each translation begins; what is
+        left of them is not read. Raises TypeError: at once if `texts` is one str, and when a text
+        is read that is no str; DataError where a text has no prefix. If reading a text raises an
+        error, the texts before it are translated first.
         """
-        return self._translate_chunks(_str_by_str(texts), n_best, restore)
+        begun = None if prefixes is None else str_by_str(prefixes, "prefixes")
+        return self._translate_chunks(str_by_str(texts), begun, n_best, restore)
 
     def _translate_chunks(
-        self, texts: Iterator[str], n_best: int | None, restore: bool
-    ) -> Iterator[Translation]:
+        self,
+        texts: Iterator[str],
+        prefixes: Iterator[str] | None,
+        n_best: int | None,
+        restore: bool,
+    ) -> Iterator[DrawnTranslation]:
         fault: Exception | None = None
         while fault is None:
             part: list[str] = []
+            begun: list[str] | None = None if prefixes is None else []
             try:
                 for text in islice(texts, self.chunk_size):
+                    if begun is not None and prefixes is not None:
+                        begun.append(_next_prefix(prefixes))
                     part.append(text)
             except Exception as error:
                 fault = error
             if part:
-                yield from self.translate(part, n_best, restore)
+                yield from self.translate(part, n_best, restore, prefixes=begun)
             elif fault is None:
                 return
         raise fault
@@ -269,14 +281,14 @@ class Translator:
 
     def force(
         self, texts: Iterable[str], target_texts: Iterable[str], with_heads: bool = False
-    ) -> list[Translation]:
+    ) -> list[DrawnTranslation]:
         """Score given translations: probability, score and attention of each (forced decoding).
 
         Each Translation has one finished hypothesis, whose text is the given one, and none if the
         source has no piece. `with_heads` is as in `translate`. Raises DataError if the numbers of
         texts differ, TypeError for texts that are not str.
         """
-        texts, target_texts = _checked(texts), _checked(target_texts, "target_texts")
+        texts, target_texts = checked(texts), checked(target_texts, "target_texts")
         sources = [self.tokenizers.src.encode(text) for text in texts]
         targets = [self.tokenizers.tgt.encode(text) for text in target_texts]
         if len(sources) != len(targets):
@@ -284,10 +296,11 @@ class Translator:
             raise DataError(f"force: got {got} for {counted(len(sources), 'text')}")
         tgt_ids = [(*target.ids, EOS_ID) for target in targets]
         found: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
-        for i, hypothesis in self._forced(sources, tgt_ids, with_heads):
+        forced = self._batched.force(sources, tgt_ids, self.search, with_heads)
+        for i, hypothesis in forced:
             found[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return [
-            Translation(text, source, hypotheses)
+            DrawnTranslation(text, source, hypotheses)
             for text, source, hypotheses in zip(texts, sources, found, strict=True)
         ]
 
@@ -300,17 +313,8 @@ class Translator:
         if list(self.model.names_by_attention) == ["cross"]:
             raise ConfigError("with_self_attention: this model has none: it is recurrent")
         translations = list(translations)
-        pairs = [(each.source, found) for each in translations for found in each.hypotheses]
-        sizes = [max(len(src.ids), len(found.hypothesis.ids)) + 1 for src, found in pairs]
-        heads: list[dict[str, Float32[np.ndarray, "N L L"]]] = [{} for _ in pairs]
-        for batch in search_batches(sizes, self.search.batch_size, by_area=True):
-            src_ids, lengths = self._padded([pairs[k][0] for k in batch])
-            tgt_ids = [pairs[k][1].hypothesis.ids for k in batch]
-            for k, each in zip(
-                batch, self_attention(self.model, src_ids, lengths, tgt_ids), strict=True
-            ):
-                heads[k] = each
-        found_heads = iter(heads)
+        pairs = [(each.source, h.hypothesis) for each in translations for h in each.hypotheses]
+        found_heads = iter(self._batched.self_heads(pairs, self.search.batch_size))
         return [
             replace(
                 translation,
@@ -322,83 +326,15 @@ class Translator:
             for translation in translations
         ]
 
-    def _add_heads(self, sources: Sequence[Encoded], found: list[list[Hypothesis]]) -> None:
-        """Add the weights of each head to the hypotheses that a search found.
-
-        Forced decoding computes them anew, with equal weights. So the beam need not carry a matrix
-        per head for hypotheses of which most are dropped.
-        """
-        places = [(i, rank) for i, best in enumerate(found) for rank in range(len(best))]
-        tgt_ids = [found[i][rank].ids for i, rank in places]
-        for k, forced in self._forced([sources[i] for i, _ in places], tgt_ids, with_heads=True):
-            i, rank = places[k]
-            found[i][rank] = replace(found[i][rank], heads=forced.heads)
-
-    def _forced(
-        self, sources: Sequence[Encoded], tgt_ids: Sequence[Sequence[int]], with_heads: bool
-    ) -> Iterator[tuple[int, Hypothesis]]:
-        """The index and the Hypothesis of each pair whose source is not empty."""
-        sizes = [
-            max(len(source.ids), len(ids)) if source.ids else 0
-            for source, ids in zip(sources, tgt_ids, strict=True)
-        ]
-        for batch in search_batches(sizes, self.search.batch_size, by_area=with_heads):
-            src_ids, lengths = self._padded([sources[i] for i in batch])
-            forced = force_decode(
-                self.model,
-                src_ids,
-                lengths,
-                [tgt_ids[i] for i in batch],
-                self.search.length_penalty,
-                with_heads,
-            )
-            yield from zip(batch, forced, strict=True)
-
-    def _padded(self, sources: Sequence[Encoded]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
-        """The ids with eos, padded, and their lengths, eos included."""
-        rows = [(*source.ids, EOS_ID) for source in sources]
-        lengths = torch.tensor([len(row) for row in rows], device=self.device)
-        return pad_ids(rows).to(self.device), lengths
-
     def _with_text(self, hypothesis: Hypothesis, restore: bool) -> TranslatedHypothesis:
-        ids = _without_eos(hypothesis)
+        ids = without_eos(hypothesis)
         tokenizer = self.tokenizers.tgt
         return TranslatedHypothesis(
             tokenizer.decode(ids, restore=restore), tokenizer.encoded_from_ids(ids), hypothesis
         )
 
 
-def _without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:
-    return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
-
-
-def _merged_search(
-    base: SearchConfig, given: SearchConfig | Mapping[str, object] | None
-) -> SearchConfig:
-    """`given` if it is a SearchConfig, else `base` with the keys of `given`."""
-    if isinstance(given, SearchConfig):
-        return given
-    if not given:
-        return base
-    if not isinstance(given, Mapping):
-        got = reprlib.repr(given)
-        raise TypeError(f"search: got {got}, allowed: a SearchConfig, or a dict of its keys")
-    return load_values({**base.model_dump(), **given}, SearchConfig, "search")
-
-
-def _checked(texts: Iterable[str], name: str = "texts") -> list[str]:
-    return list(_str_by_str(texts, name))
-
-
-def _str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
-    """`texts`, each checked as it is read. One str is refused: it would be read by letters."""
-    if isinstance(texts, str | bytes):
-        got = type(texts).__name__
-        raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
-    return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
-
-
-def _str(text: object, where: str) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"{where}: got {reprlib.repr(text)}, allowed: a str")
-    return text
+def _next_prefix(prefixes: Iterator[str]) -> str:
+    for prefix in prefixes:
+        return prefix
+    raise DataError("prefixes: got fewer than texts, allowed: one for each")

@@ -24,15 +24,16 @@ Lexicon = Mapping[str, str]
 
 
 def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
-    """Read a file of lines `source word<TAB>target words`.
+    """Read a file of lines `source word<TAB>target words`, or of those that `nmt lexicon` writes.
 
-    Raises DataError (file:line) for a line of another form, a source side of several words, or a
-    word with two translations.
+    The latter go on with `<TAB>probability<TAB>count`, and a word's most probable translation is
+    taken, the first of equal ones. Raises DataError (file:line) for a line of another form, a
+    source side of several words, or a word with two translations without a probability.
     """
-    lexicon: dict[str, str] = {}
+    found: dict[str, tuple[float, str]] = {}
     for number, line in enumerate(stream_lines(Path(path)), start=1):
         fields = line.split("\t")
-        if len(fields) != 2:
+        if len(fields) not in (2, 4):
             raise DataError(
                 f"{path}:{number}: expected source word<TAB>target words, got {len(fields)} fields"
             )
@@ -43,9 +44,25 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
                 f"{path}:{number}: expected one source word and its translation, got "
                 f"{fields[0][:40]!r} and {fields[1][:40]!r}"
             )
-        if lexicon.setdefault(word, target) != target:
+        probability = 1.0
+        if len(fields) == 4:
+            probability = _probability(fields[2], f"{path}:{number}")
+        before, chosen = found.get(word, (-1.0, target))
+        if len(fields) == 2 and chosen != target:
             raise DataError(f"{path}:{number}: '{word[:40]}' has another translation further up")
-    return lexicon
+        if probability > before:
+            found[word] = probability, target
+    return {word: target for word, (_, target) in found.items()}
+
+
+def _probability(text: str, where: str) -> float:
+    try:
+        probability = float(text)
+    except ValueError:
+        probability = -1.0
+    if not 0 <= probability <= 1:
+        raise DataError(f"{where}: got {text[:40]!r}, allowed: a probability, 0 to 1")
+    return probability
 
 
 def replace_unknown(

@@ -16,7 +16,8 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from nmt.data.batching import pad_ids
-from nmt.decoding.search import SearchConfig, search_from
+from nmt.decoding.search import search_from
+from nmt.decoding.search_config import SearchConfig
 from nmt.lab.experiment import Options
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from pydantic import Field
 
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.lab.captioner import (
     CaptionBatch,
     Captioner,

@@ -14,7 +14,8 @@ from pydantic import Field
 from torch import Tensor
 
 from nmt.data.batching import make_batch
-from nmt.decoding.search import SearchConfig, search
+from nmt.decoding.search import search
+from nmt.decoding.search_config import SearchConfig
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.lab.experiment import Options
 from nmt.lab.small_language import ENGLISH, FRENCH, Pair, draw_pair

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from nmt.errors import ConfigError
 from nmt.models.vocabulary import Vocabulary
 from nmt.types import AttentionKind
 
@@ -65,6 +66,13 @@ class State(BatchFirst):
     What is known of a sentence, such as its keys, is held once: `select` gives its rows that read
     it, copies it for none of them, and leaves it out when none is left (beams.py).
     """
+
+    def with_attention(self, weights: Float[Tensor, "R N S"]) -> "State":
+        """The state whose next step, and no other, uses these weights of the N heads.
+
+        A head's NaN are the model's own weights. Raises ConfigError where the model takes none.
+        """
+        raise ConfigError("attention: this model takes no weights from outside, expected one run")
 
 
 class AuxiliaryLoss(abc.ABC):
@@ -203,3 +211,11 @@ class Seq2Seq(nn.Module, abc.ABC):
     def shown_heads(self) -> tuple[int, ...]:
         """The indices of the heads whose mean is `weights`; all, unless the model chooses."""
         return tuple(range(len(self.head_names)))
+
+    def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
+        """||f_n(v_s)||: the length of what head n adds to the context for a weight of 1 on place s.
+
+        f_n is every linear map between an annotation and the context (arXiv 2004.10102). `state` is
+        that of `init_state`. Raises ConfigError for a model whose heads share no such map.
+        """
+        raise ConfigError("norm: an ensemble has no values of its own; align with one of its runs")

@@ -11,7 +11,6 @@ import torch
 
 import nmt
 from nmt.config import RunConfig
-from nmt.storage.atomic import digest
 
 CARD = "run.json"
 """The file that marks a folder as a run; it is written first."""
@@ -20,16 +19,18 @@ CARD = "run.json"
 def run_card(
     config: RunConfig,
     command: Sequence[str],
-    data_files: Sequence[Path],
+    data_files: Mapping[Path, str],
     hardware: Mapping[str, str],
 ) -> dict[str, object]:
     """The content of run.json, which is enough to repeat the run.
 
-    `hardware` names the device and the backend of the operations.
+    Its `folder` is the current one, in which relative paths begin. `data_files` has the sha256 of
+    each file that training reads. `hardware` names the device and the backend of the operations.
     """
     return {
         "name": config.name,
         "command": list(command),
+        "folder": os.getcwd(),
         "seed": config.seed,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": {
@@ -45,8 +46,8 @@ def run_card(
             "torch_threads": torch.get_num_threads(),
         },
         "data": [
-            {"file": str(path), "bytes": path.stat().st_size, "sha256": digest(path)}
-            for path in data_files
+            {"file": str(path), "bytes": path.stat().st_size, "sha256": sha256}
+            for path, sha256 in data_files.items()
         ],
     }
 

@@ -30,7 +30,7 @@ from nmt.runs.checkpoint_files import (
 )
 from nmt.runs.labels import LABELS, read_labels, write_labels
 from nmt.runs.tree import STEP_NAME
-from nmt.storage.atomic import ASIDE, flush, remove
+from nmt.storage.atomic import ASIDE, IS_WINDOWS, flush, remove
 
 _NUMBER = re.compile(r"([0-9]{1,18})")
 _OWN_NAME = re.compile(r"(?!step-|damaged-|(?:best|last)$)[a-z][a-z0-9-]{0,63}")
@@ -166,14 +166,23 @@ class CheckpointFolder:
         self.set_labels({**others, **labels})
 
     def prune(self, keep: Iterable[int]) -> None:
-        """Delete all checkpoints except those of the steps `keep` and those with a label."""
+        """Delete all checkpoints except those of the steps `keep` and those with a label.
+
+        One that another process reads stays until the next time where the system, as Windows does,
+        refuses to rename it.
+        """
         for step in sorted({*self.steps()} - {*keep, *self.labels().values()}):
             folder = self.folder_of(step)
             doomed = self.path / f"{_DOOMED}{folder.name}"
             if doomed.exists():
                 remove(doomed)
             # Renamed first: no half-deleted folder ever has a checkpoint's name.
-            os.rename(folder, doomed)
+            try:
+                os.rename(folder, doomed)
+            except PermissionError:
+                if IS_WINDOWS:
+                    continue
+                raise
             remove(doomed)
 
     def set_aside(self, step: int) -> Path:

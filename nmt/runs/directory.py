@@ -3,6 +3,7 @@
 runs/NAME/config.yaml   the resolved config        run.json       versions, command, hardware
           tokenizer/    the tokenizers             metrics.jsonl, train.log
           checkpoints/step-000123/                 checkpoints/labels.json: best and last
+          samples/step-000123.jsonl                translations of a validation, with attention
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class RunDirectory:
         """
         run = cls(path)
         run.check_exists()
-        for folder in (run.path, run.tokenizer_path):
+        for folder in (run.path, run.tokenizer_path, run.samples_path):
             remove_leftovers(folder)
         run.checkpoint_folder.path.mkdir(exist_ok=True)
         run.checkpoint_folder.clear_leftovers()
@@ -71,6 +72,11 @@ class RunDirectory:
     def tokenizer_path(self) -> Path:
         """The folder of the tokenizers."""
         return self.path / "tokenizer"
+
+    @property
+    def samples_path(self) -> Path:
+        """The folder of the validations' sample translations."""
+        return self.path / "samples"
 
     @property
     def checkpoint_folder(self) -> CheckpointFolder:

@@ -2,6 +2,7 @@
 
 import difflib
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +18,13 @@ def _to_stderr(line: str) -> None:
 def find_run(
     run: Path | None, root: Path = Path("runs"), say: Callable[[str], None] = _to_stderr
 ) -> Path:
-    """The run to use: `run` if given, else the one under `root` with the newest checkpoint.
+    """The run to use: `run`, a folder or a packed run, or the one under `root` that was saved last.
 
     A run under `root` that cannot be read is left out, with a note to `say`. Raises
     CheckpointError if there is no run, naming the nearest one.
     """
+    if run is not None and run.is_file() and zipfile.is_zipfile(run):
+        return run
     if run is not None:
         if not run.is_dir():
             near = _nearest(run, [*_folders(run.parent), *_folders(root)])

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from nmt.storage.bounded import BINARY
 
 LOCK_NAME = "run.lock"
 """The file in the run directory that is locked. It stays there; unlocked it means nothing."""
+
+_INSTANT_SECONDS = 0.05
 
 
 @contextlib.contextmanager
@@ -40,9 +43,26 @@ def run_lock(folder: Path) -> Iterator[str | None]:
         os.close(descriptor)
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether another process holds the lock of the run directory `folder`."""
+    try:
+        descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY | NO_FOLLOW | BINARY)
+    except OSError:
+        return False
+    try:
+        lock(descriptor)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _lock(descriptor: int, folder: Path) -> str | None:
     try:
-        reason = lock(descriptor)
+        reason = _patient(descriptor)
     except BlockingIOError:
         raise CheckpointError(
             f"{folder}: {_owner(descriptor)} is training in this run; wait for it, stop it "
@@ -56,6 +76,15 @@ def _lock(descriptor: int, folder: Path) -> str | None:
         f"{folder}: no lock is to be had on this file system ({reason}); "
         "let no second process train in this run"
     )
+
+
+def _patient(descriptor: int) -> str | None:
+    """`lock`, tried twice: `is_locked` of another process may hold it for an instant."""
+    try:
+        return lock(descriptor)
+    except BlockingIOError:
+        time.sleep(_INSTANT_SECONDS)
+        return lock(descriptor)
 
 
 def _owner(descriptor: int) -> str:

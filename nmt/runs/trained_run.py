@@ -12,7 +12,9 @@ from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, bare_model, meta_model
 from nmt.models.ensemble import Ensemble
 from nmt.runs.checkpoint_files import Tensors
+from nmt.runs.data_paths import with_found_paths
 from nmt.runs.directory import RunDirectory
+from nmt.runs.pack import unpacked
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
 from nmt.storage.tensor_file import Specs, spec_faults, specs_of
@@ -39,14 +41,16 @@ class TrainedRun:
 
     @classmethod
     def open(cls, path: FilePath) -> "TrainedRun":
-        """The run at `path`.
+        """The run at `path`, a folder or a packed run (runs/pack.py).
 
+        Data files that are not here are looked for where the run was begun (data_paths.py).
         Raises CheckpointError if there is none, or if its config.yaml was changed; ConfigError if
         that is invalid.
         """
-        directory = RunDirectory(Path(path))
+        path = Path(path)
+        directory = RunDirectory(unpacked(path) if path.is_file() else path)
         directory.check_exists()
-        return cls(directory, directory.load_config())
+        return cls(directory, with_found_paths(directory.load_config(), directory))
 
     @property
     def path(self) -> Path:

@@ -19,6 +19,7 @@ WRITTEN = (
     "train.log",
     "tokenizer",
     "checkpoints",
+    "samples",
     "tensorboard",
     "eval",
 )

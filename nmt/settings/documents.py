@@ -28,7 +28,8 @@ On the command line, `--set KEY=VALUE` sets any key over the file: `--set train.
 keeps the keys of that section which the new kind has too, and drops the others.
 
 YAML is read by the rules of YAML 1.2: `3e-4` is a number, `no` is a language. Unknown keys, keys
-given twice, aliases and tags are errors. Paths are relative to where `nmt` is started.
+given twice, aliases and tags are errors. Paths are relative to where `nmt` is started, and `~` is a
+home folder. A run finds its data from any folder: what is not here is sought where it was begun.
 """
 
 _TYPES = {
@@ -124,6 +125,8 @@ def _type_words(annotation: object) -> str:
         return _type_words(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
+    if config_classes(annotation):
+        return "sections"
     if isinstance(annotation, type) and annotation in _TYPES:
         return _TYPES[annotation]
     if get_origin(annotation) in (list, tuple):

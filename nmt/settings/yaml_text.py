@@ -10,6 +10,7 @@ import math
 import os
 import re
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -227,3 +228,16 @@ def dump_yaml(config: Config) -> str:
         config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
     )
     return text
+
+
+def commented_yaml(values: Mapping[str, object], comments: Mapping[KeyPath, str]) -> str:
+    """YAML of nested dicts, with a comment at the end of the line of some keys."""
+    # A long text is not wrapped: a comment would then stand within it.
+    text: str = yaml.dump(
+        dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf
+    )
+    lines = text.split("\n")
+    places = YamlDocument(text, "").lines
+    for key, comment in comments.items():
+        lines[places[key] - 1] += f"  # {comment}"
+    return "\n".join(lines)

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -26,7 +27,12 @@ NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW | BINARY
 _NEW_FILE = _OWN_FILE | os.O_TRUNC
 
-_IS_WINDOWS = os.name == "nt"
+IS_WINDOWS = os.name == "nt"
+"""There an open file cannot be renamed, and a locked one is written by its own descriptor only."""
+
+_TRIES, _TRY_SECONDS = 20, 0.1
+"""How often and how long `replace` waits for a reader: nmt reads small files at once."""
+
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
@@ -49,18 +55,31 @@ def part_stream(path: Path, append: bool) -> BinaryIO:
     return os.fdopen(descriptor, "ab" if append else "wb")
 
 
+def replace(source: Path, path: Path) -> None:
+    """`os.replace`, which on Windows waits for a while where another process reads `path`."""
+    for _ in range(_TRIES if IS_WINDOWS else 0):
+        try:
+            os.replace(source, path)
+        except PermissionError:
+            time.sleep(_TRY_SECONDS)
+        else:
+            return
+    os.replace(source, path)
+
+
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, aside: Path | None = None) -> Iterator[Path]:
     """A temporary path, which the block writes and flushes; it becomes `path` when the block ends.
 
-    `path` has the old content or the new, never a part. After an error or Ctrl-C the temporary
-    file is removed. An OSError about it, or about no file, then names `path`.
+    It is `aside`, where several processes may write `path` at once. `path` has the old content or
+    the new, never a part. After an error or Ctrl-C the temporary file is removed. An OSError about
+    it, or about no file, then names `path`.
     """
-    aside = path.with_name(f"{ASIDE}{path.name}")
+    aside = aside or path.with_name(f"{ASIDE}{path.name}")
     try:
         with named_errors(path):
             yield aside
-            os.replace(aside, path)
+            replace(aside, path)
     except (Exception, KeyboardInterrupt) as error:
         with contextlib.suppress(OSError):
             aside.unlink()
@@ -87,6 +106,7 @@ def appending(path: Path) -> TextIO:
         "a",
         encoding="utf-8",
         errors="backslashreplace",
+        newline="\n",  # on Windows too, so that a run is the same everywhere
     )
 
 
@@ -123,9 +143,9 @@ def named_errors(path: Path) -> Iterator[None]:
 
 def flush(path: Path) -> None:
     """Flush a file, or a folder's list of names, to the disk."""
-    if _IS_WINDOWS and path.is_dir():
+    if IS_WINDOWS and path.is_dir():
         return  # it cannot be opened there; NTFS keeps a journal of its names
-    descriptor = os.open(path, os.O_RDWR if _IS_WINDOWS else os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDWR if IS_WINDOWS else os.O_RDONLY)
     try:
         with named_errors(path):
             _sync(descriptor)
@@ -184,6 +204,6 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
-    """The checksum of a regular file, in hexadecimal; `kind` is sha256 or sha1."""
+    """The checksum of a regular file, in hexadecimal; `kind` is sha256, sha1 or md5."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, kind).hexdigest()

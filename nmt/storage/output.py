@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import ASIDE, NO_FOLLOW, lock, replaced, utf8
+from nmt.storage.atomic import ASIDE, IS_WINDOWS, NO_FOLLOW, lock, replaced, utf8
+from nmt.storage.bounded import BINARY
 
 STDIN_OR_STDOUT = Path("-")
 """A path that stands for stdin where a file is read, and for stdout where one is written."""
@@ -41,9 +42,23 @@ def atomic_output(path: Path) -> Iterator[BinaryIO]:
         place = place_of(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = place.with_name(f"{ASIDE}{place.name}")
-        with locked(aside, path), replaced(place) as stream:
+        with _only_writer(aside, path), replaced(place) as stream:
             keep_mode(stream.fileno(), place)
             yield stream
+
+
+@contextlib.contextmanager
+def _only_writer(aside: Path, path: Path) -> Iterator[None]:
+    """Lock `aside`, which will replace `path`; on Windows a file beside it, which then goes."""
+    if not IS_WINDOWS:
+        with locked(aside, path):
+            yield
+        return
+    beside = aside.with_name(f"{aside.name}.lock")
+    with locked(beside, path):
+        yield
+    with contextlib.suppress(OSError):  # another command has locked it meanwhile
+        beside.unlink()
 
 
 def write_lines(lines: Iterable[str], path: Path) -> None:
@@ -153,7 +168,7 @@ def locked(aside: Path, path: Path) -> Iterator[int]:
 
 def _open_locked(aside: Path, path: Path) -> int:
     while True:
-        descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
+        descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | NO_FOLLOW | BINARY, 0o666)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 os.close(descriptor)
@@ -172,8 +187,9 @@ def _open_locked(aside: Path, path: Path) -> int:
 
 def keep_mode(descriptor: int, place: Path) -> None:
     """Give an open file the permissions of `place`, which it replaces, if that exists."""
-    with contextlib.suppress(OSError):  # absent, or another user's
-        os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
+    if hasattr(os, "fchmod"):  # not on Windows
+        with contextlib.suppress(OSError):  # absent, or another user's
+            os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
 
 
 def check_output(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:

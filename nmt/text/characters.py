@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 RARE_SHARE = 1e-5
@@ -22,33 +22,50 @@ class OddCharacter:
     example: str
 
 
-def odd_characters(texts: Sequence[str]) -> list[OddCharacter]:
-    """The unusual characters of `texts`, sorted by reason, then code point.
+class CharacterCounts:
+    """Counts the characters of texts, which are added one after another."""
 
-    The texts themselves define what is usual, by frequency: there is no list of letters per
-    language.
-    """
-    counts: Counter[str] = Counter()
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    def add(self, text: str) -> None:
+        """Count the characters of `text`."""
+        self._counts.update(text)
+        for char in set(text) - self._examples.keys():
+            self._examples[char] = text
+
+    def odd(self) -> list[OddCharacter]:
+        """The unusual characters, sorted by reason, then code point.
+
+        The texts themselves define what is usual, by frequency: there is no list of letters per
+        language.
+        """
+        scripts: Counter[str] = Counter()
+        for char, count in self._counts.items():
+            if char.isalpha():
+                scripts[_script(char)] += count
+        n_letters, n_chars = scripts.total(), self._counts.total()
+        foreign = {name for name, n in scripts.items() if n <= FOREIGN_SHARE * n_letters}
+        found = []
+        for char, count in sorted(self._counts.items()):
+            why = _why_whatever_the_text(char)
+            if why is None and char.isalpha() and _script(char) in foreign:
+                why = f"foreign: {_script(char).lower()} letter"
+            if why is None and not char.isascii() and count <= RARE_SHARE * n_chars:
+                why = "rare"
+            if why is not None:
+                code, name = f"U+{ord(char):04X}", _name(char)
+                found.append(OddCharacter(code, name, count, why, self._examples[char]))
+        return sorted(found, key=lambda odd: odd.why)
+
+
+def odd_characters(texts: Iterable[str]) -> list[OddCharacter]:
+    """The unusual characters of `texts`; see `CharacterCounts.odd`."""
+    counts = CharacterCounts()
     for text in texts:
-        counts.update(text)
-    scripts: Counter[str] = Counter()
-    for char, count in counts.items():
-        if char.isalpha():
-            scripts[_script(char)] += count
-    n_letters, n_chars = scripts.total(), counts.total()
-    foreign = {name for name, n in scripts.items() if n <= FOREIGN_SHARE * n_letters}
-    found = []
-    for char, count in sorted(counts.items()):
-        why = _why_whatever_the_text(char)
-        if why is None and char.isalpha() and _script(char) in foreign:
-            why = f"foreign: {_script(char).lower()} letter"
-        if why is None and not char.isascii() and count <= RARE_SHARE * n_chars:
-            why = "rare"
-        if why is not None:
-            example = next(text for text in texts if char in text)
-            code, name = f"U+{ord(char):04X}", _name(char)
-            found.append(OddCharacter(code, name, count, why, example))
-    return sorted(found, key=lambda odd: odd.why)
+        counts.add(text)
+    return counts.odd()
 
 
 def _why_whatever_the_text(char: str) -> str | None:

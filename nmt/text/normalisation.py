@@ -145,3 +145,15 @@ def restore(text: str, lang: str) -> str:
     space, typeset = _RULES[lang]
     read = _SPACES.sub(" ", text.translate(_UNREAD)).strip(" ")
     return typeset(space(read))
+
+
+def sentence_key(text: str) -> str:
+    """A key that is equal for sentences that differ only in case, spacing or punctuation.
+
+    The text in NFKC and case-folded, with only its letters, marks and digits. A text without any
+    of these is its own key.
+    """
+    if text.isascii():  # the same result in a fifth of the time
+        return "".join(filter(str.isalnum, text.lower())) or text.lower().strip()
+    folded = composed(composed(text, "NFKC").casefold(), "NFKC")
+    return "".join(c for c in folded if unicodedata.category(c)[0] in "LMN") or folded.strip()

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import sentencepiece
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import Config
+from nmt.settings.base import Config, UserPath, conflict_error
 from nmt.text import normalisation
 from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
-from nmt.text.sentencepiece_model import check_model
+from nmt.text.given_files import GivenFile, given_conflicts, given_files
+from nmt.text.given_model import given_model
+from nmt.text.sentencepiece_model import check_model, rule_name, text_rules
 from nmt.text.vocabulary import (
     BOS_ID,
     EOS_ID,
@@ -36,8 +38,12 @@ _NO_LETTERS = (SPACE_MARK, *MARKS)
 _WORD = re.compile(f"[{''.join(MARKS)}]|{SPACE_MARK}[^{SPACE_MARK}{''.join(MARKS)}]+")
 
 
+_FILES = ("src_model", "tgt_model")
+_LEARNING = ("model_type", "vocab_size", "character_coverage", "byte_fallback")
+
+
 class SentencePieceConfig(Config):
-    """Pieces learned from the training text."""
+    """Pieces learned from the training text, or those of a trained model."""
 
     kind: Literal["sentencepiece"] = Field(
         default="sentencepiece", description="learned sub-word pieces"
@@ -70,6 +76,44 @@ class SentencePieceConfig(Config):
         default=False,
         description="write a character without a piece as its UTF-8 bytes (256 pieces)",
     )
+    src_model: UserPath | None = Field(
+        default=None,
+        description="a SentencePiece model to take for the source, in place of learning one; with "
+        "`joint` it is for both languages; the run has a copy of it",
+    )
+    tgt_model: UserPath | None = Field(default=None, description="the same for the target")
+
+    @model_validator(mode="after")
+    def _learned_or_given(self) -> "SentencePieceConfig":
+        if conflicts := list(given_conflicts(self, self.joint, _FILES, _LEARNING)):
+            raise conflict_error(conflicts)
+        return self
+
+    @property
+    def given(self) -> tuple[GivenFile, GivenFile] | None:
+        """The model files of source and target that the config names."""
+        return given_files(self, _FILES)
+
+    def build_given(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
+        """The tokenizer of a given model file, whose config then says what the model is.
+
+        Raises DataError for what is no such model, and where it does not go with `case`.
+        """
+        model = given_model(content)
+        if model.adds_space != (self.case == "keep"):
+            does = "adds" if model.adds_space else "adds no"
+            raise DataError(
+                f"it {does} space before the first word: not a model for tokenizer.case: "
+                f"{self.case}, which nmt learns otherwise"
+            )
+        update = {
+            "model_type": model.model_type,
+            "vocab_size": model.n_pieces,
+            "byte_fallback": model.byte_fallback,
+            "src_model": None,
+            "tgt_model": None,
+        }
+        return self.model_copy(update=update).build(model.model_bytes, lang)
 
     @property
     def suffix(self) -> str:
@@ -156,7 +200,7 @@ class SentencePieceTokenizer:
     """Text of `lang` to pieces and back (see Tokenizer in tokenizer.py).
 
     `decode(encode(x).ids, restore=False) == normalise(x)` for every x without unknown pieces;
-    with `byte_fallback` nothing is unknown.
+    with `byte_fallback` nothing is unknown. A given model may have text rules, which alter x first.
     """
 
     def __init__(self, config: SentencePieceConfig, model_bytes: bytes, lang: str) -> None:
@@ -164,6 +208,7 @@ class SentencePieceTokenizer:
         self.model_bytes = model_bytes
         self.lang = lang
         check_model(model_bytes)
+        self._text_rules = text_rules(rule_name(model_bytes))
         try:
             self.processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         except RuntimeError as error:
@@ -223,7 +268,7 @@ class SentencePieceTokenizer:
         return normalisation.restore(text, self.lang) if restore else text
 
     def _marked(self, text: str) -> str:
-        return self.config.marked(normalisation.normalise(text, self.lang))
+        return self._text_rules(self.config.marked(normalisation.normalise(text, self.lang)))
 
     def _with_surfaces(self, ids: Sequence[int], surfaces: Mapping[int, str]) -> str:
         """Decode the ids between two surfaces together, so that bytes of one character join."""

@@ -184,14 +184,18 @@ class UnigramSampler:
 
 
 class _WholeTexts:
-    """Texts whose pieces are all known, as words."""
+    """Texts whose pieces are all known and made of known letters, as words."""
 
     def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
         self._words = tokenizer.words
         processor = tokenizer.processor
         kinds = (processor.is_control, processor.is_unknown, processor.is_byte)
-        ids = range(processor.get_piece_size())
-        self.special = frozenset(i for i in ids if any(is_kind(i) for is_kind in kinds))
+        known = set(tokenizer.vocab.pieces)  # a given model's symbols may have other letters
+        self.special = frozenset(
+            i
+            for i, piece in enumerate(tokenizer.vocab.pieces)
+            if any(is_kind(i) for is_kind in kinds) or not known.issuperset(piece)
+        )
 
     def words(self, ids: Ids) -> list[str] | None:
         """The words of the text that `ids` are; None where one of them is no text by itself."""

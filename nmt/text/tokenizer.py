@@ -18,6 +18,7 @@ from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import write_bytes, write_json
 from nmt.storage.bounded import parse_json, read_bytes, stay_inside
+from nmt.text.given_files import MAX_FILE_BYTES, GivenFile, read_given
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
 from nmt.text.vocabulary import NO_SURFACES, Vocab
@@ -28,13 +29,13 @@ TokenizerConfig = Annotated[SentencePieceConfig | WordConfig, Field(discriminato
 
 MANIFEST_NAME = "tokenizer.json"
 
-MAX_FILE_BYTES = 100 << 20
-"""A SentencePiece model of a million pieces takes a quarter of this."""
-
 
 @runtime_checkable
 class Tokenizer(Protocol):
     """Text of one language to ids and back. Texts are normalised first; ids hold no bos or eos."""
+
+    def __hash__(self) -> int:
+        """By identity, for what is computed once for each."""
 
     @property
     def config(self) -> SentencePieceConfig | WordConfig:
@@ -85,6 +86,7 @@ class _Manifest(Config):
     config: TokenizerConfig
     src: _File
     tgt: _File
+    tgt_config: TokenizerConfig | None = None  # where it is not the source's
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class Tokenizers:
             src_lang=self.src.lang,
             tgt_lang=self.tgt.lang,
             config=self.src.config,
+            tgt_config=None if self.tgt.config == self.src.config else self.tgt.config,
             src=files["src"],
             tgt=files["tgt"],
         )
@@ -125,7 +128,7 @@ class Tokenizers:
         manifest = _read_manifest(folder / MANIFEST_NAME)
         config = manifest.config
         src = _load_side(folder, manifest.src, config, manifest.src_lang)
-        tgt = _load_side(folder, manifest.tgt, config, manifest.tgt_lang)
+        tgt = _load_side(folder, manifest.tgt, manifest.tgt_config or config, manifest.tgt_lang)
         return cls(src, tgt, config.joint)
 
 
@@ -134,9 +137,14 @@ def train_tokenizers(
 ) -> Tokenizers:
     """Learn the vocabularies of both sides, or one for both, from the training pairs.
 
-    The same pairs in the same order give the same tokenizers. Raises DataError for text that is
-    empty and ConfigError for a vocabulary size that the text does not allow.
+    Where `config` names files, they are taken, and no pair is read. The same pairs in the same
+    order give the same tokenizers. Raises DataError for text that is empty or a file that is
+    unfit, and ConfigError for a vocabulary size that the text does not allow.
     """
+    if config.given is not None:
+        src_file, tgt_file = config.given
+        own = given_tokenizer(config, src_file, src_lang)
+        return Tokenizers(own, given_tokenizer(config, tgt_file, tgt_lang), config.joint)
     src_texts: list[str] = []
     tgt_texts: list[str] = []
     for pair in pairs:
@@ -148,6 +156,16 @@ def train_tokenizers(
         src = config.train(src_texts, src_lang, seed)
         tgt = config.train(tgt_texts, tgt_lang, seed)
     return Tokenizers(config.build(src, src_lang), config.build(tgt, tgt_lang), config.joint)
+
+
+def given_tokenizer(config: TokenizerConfig, file: GivenFile, lang: str) -> Tokenizer:
+    """The tokenizer of a file that `config` names. Raises DataError with key and path."""
+    content = read_given(file)
+    try:
+        return config.build_given(content, lang)
+    except DataError as error:
+        key, path = file
+        raise DataError(f"tokenizer.{key}: {path}: {error}") from error
 
 
 def size_notes(tokenizers: Tokenizers) -> list[str]:

@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import Config
+from nmt.settings.base import Config, UserPath, conflict_error
 from nmt.text import normalisation
+from nmt.text.given_files import GivenFile, given_conflicts, given_files
 from nmt.text.vocabulary import MAX_SIZE, NO_SURFACES, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
@@ -25,8 +26,11 @@ _NO_SPACE_BEFORE = frozenset(".,…)]}”!?‽;:")
 _SPACED_IN = {"fr": frozenset("!?‽;:")}
 
 
+_FILES = ("src_vocab", "tgt_vocab")
+
+
 class WordConfig(Config):
-    """Whole words, counted in the training text."""
+    """Whole words, counted in the training text, or those of a file."""
 
     kind: Literal["word"] = Field(default="word", description="whole words, punctuation apart")
     lower: bool = Field(default=False, description="lower-case all text")
@@ -38,6 +42,37 @@ class WordConfig(Config):
         description="most words a side, the four reserved ones included; null = a million",
     )
     joint: bool = Field(default=False, description="one vocabulary for both languages")
+    src_vocab: UserPath | None = Field(
+        default=None,
+        description="a file of the source's words, `word` or `word<TAB>count` a line, in place of "
+        "counting them; with `joint` it is for both languages; the run has a copy of it",
+    )
+    tgt_vocab: UserPath | None = Field(default=None, description="the same for the target")
+
+    @model_validator(mode="after")
+    def _counted_or_given(self) -> "WordConfig":
+        conflicts = given_conflicts(self, self.joint, _FILES, ("min_freq", "max_size"))
+        if found := list(conflicts):
+            raise conflict_error(found)
+        return self
+
+    @property
+    def given(self) -> tuple[GivenFile, GivenFile] | None:
+        """The files of source and target words that the config names."""
+        return given_files(self, _FILES)
+
+    def build_given(self, content: bytes, lang: str) -> "WordTokenizer":
+        """The tokenizer of a given file of words, in their order; their counts are not used.
+
+        Words are normalised as text is. The names of reserved pieces are left out, wherever they
+        stand. Raises DataError for a file that is not one word a line, or has a word twice.
+        """
+        words = _read_words(content, lang)
+        if self.lower and (cased := next((word for word in words if word != word.lower()), None)):
+            line = words[cased]
+            raise DataError(f"line {line}: '{cased}' has capitals, and tokenizer.lower is true")
+        config = self.model_copy(update=dict.fromkeys(_FILES))
+        return config.build("".join(f"{word}\n" for word in Vocab.of(words).pieces).encode(), lang)
 
     @property
     def suffix(self) -> str:
@@ -59,9 +94,10 @@ class WordConfig(Config):
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         words = [word for word, count in ranked if count >= self.min_freq]
         if not words:
+            most = f"at most {ranked[0][1]}" if ranked else "a text with words"
             raise ConfigError(
                 f"tokenizer.min_freq: got {self.min_freq}, but no word of the {name} text is so "
-                "frequent, and the vocabulary would be empty; lower it, or take tokenizer.kind: "
+                f"frequent, and the vocabulary would be empty; allowed: {most}, or tokenizer.kind: "
                 "sentencepiece"
             )
         words = words[: (self.max_size or MAX_SIZE) - len(RESERVED)]
@@ -132,6 +168,30 @@ class WordTokenizer:
 
     def _words(self, text: str) -> tuple[str, ...]:
         return tuple(split(normalisation.normalise(text, self.lang)))
+
+
+def _read_words(content: bytes, lang: str) -> dict[str, int]:
+    """The words of a given file, with the line that each stands in."""
+    try:
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 at byte {error.start}") from error
+    if not lines[-1]:
+        lines.pop()
+    words: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        written, tab, count = line.removesuffix("\r").partition("\t")
+        if written in RESERVED:
+            continue
+        word = normalisation.normalise(written, lang)
+        if not word or " " in word or (tab and not count.strip().isdecimal()):
+            raise DataError(f"line {number}: got {line[:40]!r}, allowed: a word, or word<TAB>count")
+        if word in words:
+            raise DataError(f"line {number}: '{word}' stands in line {words[word]} too")
+        words[word] = number
+    if not words:
+        raise DataError("no word besides the reserved names")
+    return words
 
 
 def core(word: str) -> str:

@@ -21,7 +21,12 @@ _SAFE = (
     "data.cache",
     "data.test",
     # The same files may lie elsewhere: their content is checked.
-    *(f"data.{split}.{side}" for split in ("train", "valid") for side in ("tsv", "src", "tgt")),
+    *(
+        f"data.{split}.{side}"
+        for split in ("train", "valid")
+        for side in ("tsv", "src", "tgt", "parquet")
+    ),
+    *(f"train.guided_alignment.{split}" for split in ("train", "valid")),
     "train.epochs",
     "train.steps",
     "train.max_minutes",
@@ -33,6 +38,7 @@ _SAFE = (
     "train.keep_best",
     "train.tensorboard",
     "valid.samples",
+    "valid.attention_health",
     "valid.patience",
     "search",
 )
@@ -50,6 +56,7 @@ _ASK = (
     "train.accumulate",
     "train.clip_norm",
     "train.label_smoothing",
+    "train.guided_alignment",
     "train.precision",
     "valid.every",
     "valid.beam",

@@ -34,9 +34,9 @@ def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
     metrics = run / "metrics.jsonl"
     stay_inside(metrics, run, CheckpointError)
     lines = list(read_metrics(metrics))
-    training, validation = (_points(lines, kind, "loss") for kind in ("train", "valid"))
+    training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
     shown: ValidMetric = "bleu" if metric == "loss" else metric
-    scores = _points(lines, "valid", shown)
+    scores = points(lines, "valid", shown)
     if not len(training):
         raise CheckpointError(f"{metrics}: no training loss yet; train the run further")
     n_panels = 2 if len(scores) else 1
@@ -63,16 +63,16 @@ def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
     return figure
 
 
-def _points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np.float64]:
+def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np.float64]:
     """Update and value of each record of one kind that has the value, (n, 2)."""
-    points = [
+    found = [
         (line.step, value)
         for line in lines
         if line.kind == kind
         and isinstance(value := line.record.get(name), float)
         and 0 <= value < _GREATEST
     ]
-    return np.array(points, dtype=np.float64).reshape(-1, 2)
+    return np.array(found, dtype=np.float64).reshape(-1, 2)
 
 
 def _add_perplexity(axes: Axes) -> None:

@@ -8,6 +8,7 @@ from nmt.config import RunConfig, TrainConfig
 from nmt.data.batching import Batch
 from nmt.device import is_out_of_memory
 from nmt.errors import NMTError
+from nmt.evaluation.attention_health import AttentionHealth
 from nmt.models.base import Seq2Seq
 from nmt.storage.tensor_file import check_finite
 from nmt.training.step import DivergedError
@@ -59,6 +60,29 @@ def _way_out(saved_step: int | None) -> str:
         f"earlier checkpoints are intact: lower train.lr or train.clip_norm and start anew, or go "
         f"on from the last one, of step {saved_step:,}"
     )
+
+
+class AttentionWatch:
+    """Reports once that attention has collapsed, in two validations in a row; training goes on.
+
+    In its first validation a model may not have learned where to look yet.
+    """
+
+    def __init__(self) -> None:
+        self._has_collapsed = False
+        self._is_reported = False
+
+    def report(self, health: AttentionHealth | None) -> str | None:
+        """The report that is due after a validation, or None."""
+        collapse = None if health is None else health.collapse()
+        before, self._has_collapsed = self._has_collapsed, collapse is not None
+        if collapse is None or not before or self._is_reported:
+            return None
+        self._is_reported = True
+        return (
+            f"attention has collapsed: {collapse}; translations may ignore their source (nmt "
+            "attention shows where the model looks)"
+        )
 
 
 class DivergenceWatch:

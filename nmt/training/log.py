@@ -6,15 +6,15 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from nmt.errors import CheckpointError
-from nmt.storage.atomic import appending, named_errors, write_text
+from nmt.errors import CheckpointError, ConfigError, pip_install
+from nmt.storage.atomic import appending, flush, named_errors, write_text
 from nmt.storage.bounded import read_bytes, stay_inside
 from nmt.storage.output import give_up
 from nmt.storage.terminal import escape_controls
@@ -72,6 +72,13 @@ class RunLog:
                 tqdm.write(text, file=sys.stderr)
         self._write_log(text)
 
+    def note(self, text: str) -> None:
+        """Write a line to train.log, and to stderr unless a bar shows as much there."""
+        if self._bar is None or self._bar.disable:
+            self.say(text)
+        else:
+            self._write_log(text)
+
     def record(self, record: Record) -> None:
         """Write a line of metrics.jsonl; numbers go to TensorBoard as `type/name` too.
 
@@ -85,6 +92,14 @@ class RunLog:
             for name, value in record.items():
                 if isinstance(value, float):
                     self._board.add_scalar(f"{record['type']}/{name}", value, record["step"])
+
+    def write(self, name: str, text: str) -> None:
+        """Write the file `name` of the run, in place of one that a resumed run writes again."""
+        path = self._folder / name
+        if not path.parent.is_dir():
+            path.parent.mkdir()
+            flush(self._folder)
+        write_text(path, text)
 
     def sync(self) -> None:
         """Flush the records to the disk; call it before a checkpoint, which must not outlive them.
@@ -112,14 +127,14 @@ class RunLog:
             self._board = self._new_board(self._folder / "tensorboard", purge_step=step + 1)
         return n_kept
 
-    def open_bar(self, epoch: int, total: int, done: int) -> None:
-        """Show a bar over the batches of one epoch."""
+    def open_bar(self, name: str, total: int, done: int) -> None:
+        """Show a bar over the batches of one epoch, such as `epoch 3/20`."""
         self.close_bar()
         with self._stderr():
             self._bar = tqdm(
                 total=total,
                 initial=done,
-                desc=f"epoch {epoch + 1}",
+                desc=name,
                 unit="batch",
                 leave=False,
                 dynamic_ncols=True,
@@ -127,11 +142,11 @@ class RunLog:
                 file=sys.stderr,
             )
 
-    def advance_bar(self, batches: int, loss: float, tokens_per_second: float) -> None:
-        """Move the bar; `loss` in nats per target token."""
+    def advance_bar(self, batches: int, measured: str) -> None:
+        """Move the bar; `measured` stands at its end."""
         if self._bar is not None and not self._bar.disable:
             with self._stderr():
-                self._bar.set_postfix_str(f"loss {loss:.3f}, {tokens_per_second:,.0f} tok/s", False)
+                self._bar.set_postfix_str(measured, False)
                 self._bar.update(batches)
 
     def close_bar(self) -> None:
@@ -176,6 +191,9 @@ class SilentLog(RunLog):
     def record(self, record: Record) -> None:
         """Write nothing."""
 
+    def write(self, name: str, text: str) -> None:
+        """Write nothing."""
+
     def sync(self) -> None:
         """Flush nothing."""
 
@@ -183,10 +201,13 @@ class SilentLog(RunLog):
         """Drop nothing."""
         return n_records
 
-    def open_bar(self, epoch: int, total: int, done: int) -> None:
+    def note(self, text: str) -> None:
+        """Write nothing."""
+
+    def open_bar(self, name: str, total: int, done: int) -> None:
         """Show nothing."""
 
-    def advance_bar(self, batches: int, loss: float, tokens_per_second: float) -> None:
+    def advance_bar(self, batches: int, measured: str) -> None:
         """Show nothing."""
 
     def close_bar(self) -> None:
@@ -219,20 +240,25 @@ def read_metrics(path: Path) -> Iterator[MetricsLine]:
 
 
 def validation_ranks(run: Path, metric: ValidMetric) -> dict[int, tuple[float, float]]:
-    """The rank of each validated step by `metric`, from metrics.jsonl: the higher, the better.
-
-    The lower loss decides between equal scores. Raises CheckpointError if the file cannot be read.
-    """
+    """`ranks_of` the run's metrics.jsonl; CheckpointError if it is missing or cannot be read."""
     path = run / "metrics.jsonl"
     stay_inside(path, run, CheckpointError)
-    ranks = {}
     try:
-        for line in read_metrics(path):
-            score, loss = line.record.get(metric), line.record.get("loss")
-            if line.kind == "valid" and isinstance(score, float) and isinstance(loss, float):
-                ranks[line.step] = (-loss if metric == "loss" else score, -loss)
+        return ranks_of(read_metrics(path), metric)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
+
+
+def ranks_of(lines: Iterable[MetricsLine], metric: ValidMetric) -> dict[int, tuple[float, float]]:
+    """The rank of each validated step by `metric`: the higher, the better.
+
+    It is the score, or minus the loss; the lower loss decides between equal scores.
+    """
+    ranks = {}
+    for line in lines:
+        score, loss = line.record.get(metric), line.record.get("loss")
+        if line.kind == "valid" and isinstance(score, float) and isinstance(loss, float):
+            ranks[line.step] = (-loss if metric == "loss" else score, -loss)
     return ranks
 
 
@@ -253,13 +279,11 @@ def _finite(value: float | int | str | None) -> float | int | str | None:
 
 def _summary_writer() -> Any:
     """TensorBoard's SummaryWriter. Raises ConfigError if this extra is not installed."""
-    from nmt.errors import ConfigError
-
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ConfigError(
             "train.tensorboard: true needs TensorBoard; install it with: "
-            "pip install 'nmt[tensorboard]'"
+            f"{pip_install('tensorboard')}"
         ) from error
     return SummaryWriter

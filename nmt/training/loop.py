@@ -11,16 +11,21 @@ import torch
 
 from nmt.config import RunConfig
 from nmt.data.corpora import resolve_split, split_files
+from nmt.data.file_digests import FileDigests
 from nmt.device import Precision, autocast, describe_device, resolve_device
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.tokenisation import check_scoring
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName, why
 from nmt.ops.precision import compute_dtype
+from nmt.runs.data_paths import with_found_paths
 from nmt.runs.directory import RunDirectory
+from nmt.runs.history import begin_training, end_training
 from nmt.runs.lock import run_lock
+from nmt.runs.removal import removing_failed_start
 from nmt.training.changes import Change
 from nmt.training.distributed import ALONE, Ranks
+from nmt.training.first_weights import freeze, set_first_weights
 from nmt.training.log import RunLog, SilentLog
 from nmt.training.precision import choose_precision
 from nmt.training.progress import Validated
@@ -89,11 +94,13 @@ def train(  # noqa: PLR0913 - one call is a whole training
     """
     device = ranks.device(resolve_device(config.train.device))
     _check_deterministic(config)
+    folder = Path(folder)
+    config = with_found_paths(config, RunDirectory(folder))
     data_files = _data_files(config)
     check_scoring(config)
-    folder = Path(folder)
     check_run_folder(folder)
     with (
+        removing_failed_start(folder) if ranks.is_first else contextlib.nullcontext(),
         ranks.connected(device),
         run_lock(folder) if ranks.is_first else contextlib.nullcontext() as no_lock,
         contextlib.ExitStack() as open_log,
@@ -108,7 +115,8 @@ def train(  # noqa: PLR0913 - one call is a whole training
                 hardware["processes"] = str(ranks.world)
             changes: Sequence[Change] = ()
             if ranks.is_first:
-                opened = open_run(folder, config, command, data_files, hardware, allow_change)
+                checksums = _checksums(data_files, config.data.cache)
+                opened = open_run(folder, config, command, checksums, hardware, allow_change)
                 run, changes = opened.run, opened.changes
             chosen = config.train.model_copy(update={"precision": precision})
             config = config.model_copy(update={"train": chosen})
@@ -120,10 +128,11 @@ def train(  # noqa: PLR0913 - one call is a whole training
             started = time.monotonic()
             seed_all(config.seed)
             data = TrainingData.load(config, run, log.say)
-            state = _new_state(config, data, device, ranks)
+            state, weight_lines = _new_state(config, data, device, ranks, has_checkpoint(run))
             seconds = time.monotonic() - started
             lines = [summary(config, run, data, state.model, hardware, seconds)]
             lines += [f"changed       {change}" for change in changes]
+            lines += weight_lines
             lines += _resume(state, run) if has_checkpoint(run) else []
         _check_same(config, data, ranks)
         ranks.equalise(state.model)
@@ -131,7 +140,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
         progress.n_records = log.rewind(progress.step, progress.is_validated, progress.n_records)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log)
-        reason = _fit(trainer, interrupted)
+        reason = _fit_and_note(trainer, interrupted, command)
         best = progress.best[0] if progress.best else None
         last = trainer.last_loss_and_speed
         outcome = Outcome(run.path, progress.step, reason, config.valid.metric, best, last)
@@ -140,14 +149,20 @@ def train(  # noqa: PLR0913 - one call is a whole training
 
 
 def _new_state(
-    config: RunConfig, data: TrainingData, device: torch.device, ranks: Ranks
-) -> TrainingState:
-    """The state before the first update: equal weights on all ranks, and other draws after them."""
+    config: RunConfig, data: TrainingData, device: torch.device, ranks: Ranks, is_begun: bool
+) -> tuple[TrainingState, list[str]]:
+    """The state before the first update, and lines about its weights.
+
+    All ranks have equal weights, and other draws after them. The weights of a run that `is_begun`
+    are those of its checkpoint, which the caller loads.
+    """
     n_src, n_tgt = len(data.tokenizers.src.vocab), data.tgt_vocab_size
     model = build_model(config.model, n_src, n_tgt).to(device)
+    lines = [] if is_begun else set_first_weights(model, config.train, data.tokenizers)
+    lines += freeze(model, config.train.freeze)
     if not ranks.is_first:
         seed_all(config.seed + ranks.rank)
-    return TrainingState.new(model, config.train, data.batcher, device, ranks)
+    return TrainingState.new(model, config.train, data.batcher, device, ranks), lines
 
 
 def _check_same(config: RunConfig, data: TrainingData, ranks: Ranks) -> None:
@@ -172,6 +187,25 @@ def _resume(state: TrainingState, run: RunDirectory) -> list[str]:
             "train.accumulate batches from here on, and dropout draws other units"
         )
     return [*lines, f"resuming after step {state.progress.step:,}"]
+
+
+def _fit_and_note(
+    trainer: Trainer, interrupted: Callable[[], bool], command: Sequence[str]
+) -> str | None:
+    """`_fit`; run.json says when it began, when it ended and how."""
+    run, progress = trainer.run, trainer.state.progress
+    if not trainer.state.ranks.is_first:
+        return _fit(trainer, interrupted)
+    begin_training(run, command, progress.step)
+    try:
+        reason = _fit(trainer, interrupted)
+    except BaseException as error:
+        with contextlib.suppress(OSError, NMTError):  # a full disk is what is reported already
+            why = str(error).partition("\n")[0] or type(error).__name__
+            end_training(run, progress.step, f"failed: {why}")
+        raise
+    end_training(run, progress.step, "stopped" if reason is None else f"finished: {reason}")
+    return reason
 
 
 def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
@@ -207,8 +241,18 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
     return why(backend, device, dtype)
 
 
+def _checksums(files: Sequence[Path], cache: Path | None) -> dict[Path, str]:
+    """The sha256 of each file; those of files that stayed as they were are kept in `cache`."""
+    digests = FileDigests(cache)
+    found = {path: digests.of(path) for path in files}
+    digests.save()
+    return found
+
+
 def _data_files(config: RunConfig) -> list[Path]:
     """Every file that training reads, for the run card."""
     splits = [resolve_split(config.data, name) for name in ("train", "valid")]
     files = [file for split in splits if split for file in split_files(split, config.data)]
+    if (guided := config.train.guided_alignment) is not None:
+        files += [path for path in (guided.train, guided.valid) if path is not None]
     return list(dict.fromkeys(files))

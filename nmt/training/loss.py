@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from nmt.data.batching import BatchLinks
 from nmt.models.base import DecoderOutput
 from nmt.text.vocabulary import PAD_ID
 
@@ -20,6 +21,21 @@ class LossSum(NamedTuple):
     loss_sum: Float[Tensor, ""]
     nll_sum: Float[Tensor, ""]
     n_tokens: int
+
+
+_LEAST_WEIGHT = 1e-10
+"""Below it, as outside of a window, a weight has no gradient in `alignment_loss`."""
+
+
+def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[Tensor, ""]:
+    """-sum over links of share * log weight: nats, summed over the target pieces that have links.
+
+    For each of these it is the cross-entropy of its weights against its shares, which sum to 1
+    (arXiv 1607.01628; arXiv 1909.02074).
+    """
+    row, target, source = links.places
+    chosen = weights[row, target, source].float().clamp_min(_LEAST_WEIGHT)
+    return -(links.shares * chosen.log()).sum()
 
 
 def cross_entropy(

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple
 
-import numpy as np
 from pydantic import Field, Strict
 
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.batch_plan import Plan, Rows, Unit
+from nmt.data.batch_plan import Unit
 from nmt.data.batching import Batcher
+from nmt.data.epoch_plan import EpochPlan, Undone
 from nmt.errors import counted
 from nmt.types import ValidMetric
 
@@ -82,6 +82,11 @@ class Progress:
     kept_steps: list[Count] = field(default_factory=list)
 
     @property
+    def last_epoch(self) -> int:
+        """The number of the epoch that the last update belongs to, from 1; 0 before the first."""
+        return self.epoch + bool(self.batch or self.earlier)
+
+    @property
     def best_step(self) -> int | None:
         """The step of the best validation so far."""
         return self.best[0].step if self.best else None
@@ -108,11 +113,11 @@ class Progress:
             self.batch = 0
         self.batching = batching
 
-    def count_update(self, n_batches: int, n_batches_in_epoch: int) -> None:
+    def count_update(self, n_batches: int, is_last: bool) -> None:
         """Count an update of `n_batches` micro-batches, and the epoch if it was the last of it."""
         self.step += 1
         self.batch += n_batches
-        if self.batch == n_batches_in_epoch:
+        if is_last:
             self.epoch, self.batch, self.earlier = self.epoch + 1, 0, []
 
     def count_validation(
@@ -131,27 +136,54 @@ class Progress:
         return place == 0
 
 
-def epoch_plan(batcher: Batcher, progress: Progress) -> Plan:
+def epoch_plan(batcher: Batcher, progress: Progress) -> EpochPlan:
     """The rows of every batch of this epoch under its present batching.
 
     Rows of batches that were done under an earlier batching are left out: an epoch has each row
     once.
     """
-    done: Rows | None = None
+    undone: Undone | None = None
     for batching, n_batches in progress.earlier:
-        earlier = Batcher(batcher.corpus, *batching, batcher.seed).plan(progress.epoch, done)
-        seen = earlier[:n_batches].all_rows()
-        done = seen if done is None else np.concatenate([done, seen])
-    return batcher.plan(progress.epoch, done)
+        earlier = Batcher(batcher.corpus, *batching, batcher.seed)
+        undone = earlier.plan(progress.epoch, undone).undone_after(n_batches)
+    return batcher.plan(progress.epoch, undone)
 
 
 def total_steps(train: TrainConfig, batcher: Batcher, world: int = 1) -> int | None:
-    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set."""
+    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set.
+
+    That of train.epochs is an estimate where batches have so many tokens.
+    """
     limits = [] if train.steps is None else [train.steps]
     group_size = train.accumulate * world
     if train.epochs is not None:
-        limits.append(train.epochs * math.ceil(len(batcher.plan(0)) / group_size))
+        limits.append(train.epochs * math.ceil(batcher.plan(0).about / group_size))
     return min(limits, default=None)
+
+
+def epoch_name(train: TrainConfig, progress: Progress) -> str:
+    """`epoch 3`, or `epoch 3/20` where train.epochs says how many there are."""
+    of_all = "" if train.epochs is None else f"/{train.epochs}"
+    return f"epoch {progress.epoch + 1}{of_all}"
+
+
+def seconds_left(
+    train: TrainConfig, progress: Progress, n_batches: int, group_size: int, update_seconds: float
+) -> float | None:
+    """The time until train.steps, train.epochs or train.max_minutes; None where none is set.
+
+    An epoch has `n_batches`, an update `group_size` of them. `update_seconds` has the validations
+    in it. Patience may end the run earlier.
+    """
+    left = []
+    if train.steps is not None:
+        left.append((train.steps - progress.step) * update_seconds)
+    if train.epochs is not None:
+        epochs = train.epochs - progress.epoch - progress.batch / n_batches
+        left.append(epochs * math.ceil(n_batches / group_size) * update_seconds)
+    if train.max_minutes is not None:
+        left.append(60 * train.max_minutes - progress.seconds)
+    return max(0.0, min(left)) if left else None
 
 
 def end_reason(config: RunConfig, progress: Progress) -> str | None:

@@ -9,12 +9,15 @@ from nmt.data.batching import Batch, Batcher
 from nmt.device import MemoryUse, release_freed_memory
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.log import RunLog
-from nmt.training.progress import Progress
+from nmt.training.progress import Progress, epoch_name, seconds_left
 from nmt.training.state import TrainingState
 from nmt.training.step import StepResult
 
 _ESTIMATE_AFTER = 20
 """Updates of this process before the time of an epoch is estimated from them."""
+
+_LINE_SECONDS = 60.0
+"""The time between two lines about the training, where no validation writes one."""
 
 _RELEASE_EVERY = 200
 """Updates until freed memory goes back to the system (docs/log/2026-11-22-memory.md). Memory is
@@ -84,7 +87,8 @@ class Reporter:
         self._batcher = batcher
         self._meter = Meter(state.progress, state.ranks)
         self._first_step = state.progress.step
-        self._started = time.monotonic()
+        self._group_size = train.accumulate * state.ranks.world
+        self._started = self._last_line = time.monotonic()
         self._n_largest = 1  # a rank may have had no batch yet
         self._last: tuple[float, float] | None = None
 
@@ -103,11 +107,16 @@ class Reporter:
 
     def after_update(self, result: StepResult, n_batches: int, n_batches_in_epoch: int) -> None:
         """Move the bar by `n_batches`, and write what is due after this update."""
-        self._log.advance_bar(n_batches, self._meter.loss, self._meter.tokens_per_second)
         n_updates = self._state.progress.step - self._first_step
+        shown = self._shown(n_updates, n_batches_in_epoch)
+        self._log.advance_bar(n_batches, ", ".join(shown))
+        if time.monotonic() - self._last_line >= _LINE_SECONDS:
+            self._last_line = time.monotonic()
+            name = epoch_name(self._train, self._state.progress)
+            step = f"step {self._state.progress.step:,}"
+            self._log.note("  ".join([step, name, *shown]))
         if n_updates == _ESTIMATE_AFTER:
-            group_size = self._train.accumulate * self._state.ranks.world
-            self._say_time(math.ceil(n_batches_in_epoch / group_size))
+            self._say_time(math.ceil(n_batches_in_epoch / self._group_size))
         if n_updates % _RELEASE_EVERY == 0:
             release_freed_memory()
         if n_updates == _RELEASE_EVERY:
@@ -125,12 +134,25 @@ class Reporter:
     def after_validation(self, measured: Mapping[str, float], text: str, seconds: float) -> None:
         """Write the record and the lines of a validation that took so many seconds."""
         self._meter.exclude(seconds)
+        self._last_line = time.monotonic()
         self._record("valid", measured)
         progress = self._state.progress
         self._log.say(
-            f"step {progress.step:,}  epoch {progress.epoch}  {progress.seconds / 60:.1f} min  "
-            f"{text}"
+            f"step {progress.step:,}  epoch {progress.last_epoch}  "
+            f"{progress.seconds / 60:.1f} min  {text}"
         )
+
+    def _shown(self, n_updates: int, n_batches_in_epoch: int) -> list[str]:
+        """Loss, speed and, once it can be estimated from `n_updates`, the time left."""
+        shown = [f"loss {self._meter.loss:.3f}", f"{self._meter.tokens_per_second:,.0f} tokens/s"]
+        if n_updates >= _ESTIMATE_AFTER:
+            seconds = (time.monotonic() - self._started) / n_updates
+            progress = self._state.progress
+            size = self._group_size
+            left = seconds_left(self._train, progress, n_batches_in_epoch, size, seconds)
+            if left is not None:
+                shown.append(f"{duration(left)} left")
+        return shown
 
     def _say_time(self, updates_per_epoch: int) -> None:
         seconds = (time.monotonic() - self._started) / _ESTIMATE_AFTER
@@ -151,9 +173,17 @@ class Reporter:
             {
                 "type": kind,
                 "step": progress.step,
-                "epoch": progress.epoch,
+                "epoch": progress.last_epoch,
                 "seconds": progress.seconds,
                 "lr": float(self._state.optimizer.param_groups[0]["lr"]),
                 **measured,
             }
         )
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min`, `3 h 05 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"

@@ -11,7 +11,7 @@ from nmt.runs.card import CARD, run_card
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import LOCK_NAME
 from nmt.runs.tree import check_tree
-from nmt.storage.atomic import ASIDE, digest, remove_leftovers, write_json
+from nmt.storage.atomic import ASIDE, remove_leftovers, write_json
 from nmt.storage.bounded import read_json
 from nmt.text.tokenizer import MANIFEST_NAME
 from nmt.training.changes import Change, Verdict, config_changes
@@ -30,16 +30,16 @@ def open_run(
     folder: Path,
     config: RunConfig,
     command: Sequence[str],
-    data_files: Sequence[Path],
+    data_files: Mapping[Path, str],
     hardware: Mapping[str, str],
     allow_change: bool = False,
 ) -> OpenedRun:
     """Create the run at `folder`, or continue it if it has a checkpoint.
 
-    A continued run keeps its data, and its config except for what may change (changes.py). Raises
-    ConfigError with every difference, DataError for a file whose content changed, and
-    CheckpointError for a link in the run. A run without a checkpoint has learned nothing: it
-    begins again with `config`, whatever its own was.
+    `data_files` has the sha256 of each file. A continued run keeps its data, and its config except
+    for what may change (changes.py). Raises ConfigError with every difference, DataError for a file
+    whose content changed, and CheckpointError for a link in the run. A run without a checkpoint has
+    learned nothing: it begins again with `config`, whatever its own was.
     """
     check_tree(folder)
     run = RunDirectory(folder)
@@ -140,8 +140,8 @@ def restore_checkpoints(
     return lines
 
 
-def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
-    """Raise DataError unless the files have the checksums in run.json; their paths may differ.
+def _check_data(run: RunDirectory, data_files: Mapping[Path, str]) -> None:
+    """Raise DataError unless the checksums are those in run.json; the paths may differ.
 
     The place in the epoch where a run continues has a meaning in the same corpus only.
     """
@@ -150,9 +150,9 @@ def _check_data(run: RunDirectory, data_files: Sequence[Path]) -> None:
         checksums = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index]
     except (KeyError, TypeError):
         raise CheckpointError(f"{run.path / CARD}: damaged: it lacks data.sha256") from None
-    for path, expected in zip_longest(data_files, checksums):
-        if path is None or digest(path) != expected:
+    for found, expected in zip_longest(data_files.items(), checksums):
+        if found is None or found[1] != expected:
             raise DataError(
-                f"{path or 'data'}: changed since {run.path} was begun; "
+                f"{found[0] if found else 'data'}: changed since {run.path} was begun; "
                 "bring the file back as it was, or train in another `run`"
             )

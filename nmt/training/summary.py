@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from nmt.config import RunConfig
-from nmt.data.batching import EncodedCorpus
+from nmt.data.batching import Batcher, EncodedCorpus
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.training_data import TrainingData, vocabulary_notes
@@ -34,11 +34,14 @@ def summary(
         f"vocabulary    {len(tokenizers.src.vocab):,} {config.data.src_lang}, "
         f"{len(tokenizers.tgt.vocab):,} {config.data.tgt_lang}"
         f"{' (joint)' if tokenizers.joint else ''}",
-        *(f"              {note}" for note in vocabulary_notes(tokenizers, batcher.corpus)),
+        *(
+            f"              {note}"
+            for note in vocabulary_notes(config.tokenizer, tokenizers, batcher.corpus)
+        ),
         f"model         {config.model.kind}, {n_parameters:,} parameters",
         f"device        {hardware['device']}, {hardware['precision']}",
         f"backend       {hardware['backend']}",
-        f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
+        f"batches       {_n_batches(batcher)} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each" + (f", {n_to_update} to an update" if n_to_update > 1 else ""),
         *([f"processes     {world}, whose tokens a second are counted together"] * (world > 1)),
         f"memory        about {_memory_gib(n_parameters, config):.2f} GiB for weights, gradients "
@@ -46,6 +49,11 @@ def summary(
         f"prepared in   {seconds:.1f} s",
     ]
     return "\n".join(lines)
+
+
+def _n_batches(batcher: Batcher) -> str:
+    plan = batcher.plan(0)
+    return f"{'' if plan.is_counted else 'about '}{plan.about:,}"
 
 
 def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:

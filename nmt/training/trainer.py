@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from nmt.config import RunConfig
 from nmt.data.batching import Batch
@@ -12,17 +13,19 @@ from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointer
 from nmt.training.distributed import AgreedStop
 from nmt.training.guards import (
+    AttentionWatch,
     DivergenceWatch,
     explain_update_errors,
     refuse_bad_weights,
     validation_memory_error,
 )
 from nmt.training.log import RunLog
-from nmt.training.progress import end_reason, epoch_plan
+from nmt.training.progress import end_reason, epoch_name, epoch_plan
 from nmt.training.report import Reporter
+from nmt.training.samples import sample_file, samples_text
 from nmt.training.state import TrainingState
-from nmt.training.step import DivergedError, StepResult, StepSettings, train_step
-from nmt.training.training_data import TrainingData
+from nmt.training.step import DivergedError, Guidance, StepResult, StepSettings, train_step
+from nmt.training.training_data import TrainingData, guided_heads
 from nmt.training.validation import ValidationResult
 
 
@@ -52,8 +55,10 @@ class Trainer:
         assert train.precision != "auto"  # train() has chosen
         plateau = train.schedule if isinstance(train.schedule, PlateauConfig) else None
         self._restores_best = plateau is not None and plateau.restore_best
+        self._attention_watch = AttentionWatch()
         self._needs_chrf = "chrf" in (config.valid.metric, plateau and plateau.metric)
         self._watch = DivergenceWatch(data.tgt_vocab_size)
+        self._guided_heads = guided_heads(config, state.model)
         self._settings = StepSettings(
             precision=train.precision,
             label_smoothing=train.label_smoothing,
@@ -104,25 +109,25 @@ class Trainer:
         """Updates until this epoch or the run ends."""
         progress, batcher = self.state.progress, self.data.batcher
         plan = epoch_plan(batcher, progress)
-        n_batches = len(plan)
-        if progress.batch >= n_batches:
+        if not plan.has(progress.batch):
             raise CheckpointError(
                 f"{self.run.path}: step {progress.step}: training state is at batch "
-                f"{progress.batch} of an epoch that has {n_batches}"
+                f"{progress.batch} of an epoch that has {len(plan)}"
             )
-        self.log.open_bar(progress.epoch, n_batches, progress.batch)
-        for start in range(progress.batch, n_batches, self._group_size):
-            group = plan[start : start + self._group_size]
-            mine = self._ranks.share([batcher.n_positions(rows) for rows in group])
+        name = epoch_name(self.config.train, progress)
+        self.log.open_bar(name, plan.about, progress.batch)
+        while group := plan[progress.batch : progress.batch + self._group_size]:
+            mine = self._ranks.share([batcher.n_positions(rows, progress.epoch) for rows in group])
             batches = [batcher.corpus.batch(group[i], progress.epoch) for i in mine]
+            is_last = not plan.has(progress.batch + len(group))
             self._go_back_if_due()
             self.checkpointer.begin_update()
             result = self._update(batches, interrupted)
-            progress.count_update(len(group), n_batches)
+            progress.count_update(len(group), is_last)
             self.checkpointer.end_update()
-            self._reporter.after_update(result, len(group), n_batches)
+            self._reporter.after_update(result, len(group), plan.about)
             self._validate_or_save_if_due(interrupted)
-            if self.end_reason() is not None or interrupted():
+            if is_last or self.end_reason() is not None or interrupted():
                 return
 
     def _update(self, group: Sequence[Batch], interrupted: AgreedStop) -> StepResult:
@@ -132,10 +137,9 @@ class Trainer:
         """
         state, train = self.state, self.config.train
         saved_step = self.checkpointer.saved_step
+        settings = replace(self._settings, guidance=self._guidance())
         with explain_update_errors(group, state.progress.step + 1, train, saved_step):
-            result = train_step(
-                state.model, state.optimizer, group, self._settings, self._begin_change
-            )
+            result = train_step(state.model, state.optimizer, group, settings, self._begin_change)
         state.schedule.after_update()
         if state.averages is not None:
             state.averages.update_parameters(state.model)
@@ -146,6 +150,13 @@ class Trainer:
         interrupted.agree(n_interrupted)
         self._reporter.count_update(group, result, int(n_src_tokens))
         return result
+
+    def _guidance(self) -> Guidance | None:
+        """The guidance of this epoch, whose factor decays from one to the next."""
+        guided = self.config.train.guided_alignment
+        if guided is None:
+            return None
+        return Guidance(guided.factor * guided.decay**self.state.progress.epoch, self._guided_heads)
 
     def _go_back_if_due(self) -> None:
         """Take the best checkpoint's weights and optimiser state, if the rate has just fallen.
@@ -208,7 +219,10 @@ class Trainer:
         state.is_consistent = True
         text = f"{result.describe()}{'  (best so far)' if is_best else ''}\n{result.samples_text()}"
         self._reporter.after_validation(measured, text, time.monotonic() - started)
-        if report := self._watch.report(result.loss):
+        if result.samples:
+            self.log.write(sample_file(progress.step), samples_text(result.samples))
+        collapse = self._attention_watch.report(result.health)
+        for report in filter(None, (self._watch.report(result.loss), collapse)):
             self.log.say(report)
         return True
 
@@ -218,7 +232,12 @@ class Trainer:
         try:
             model, device = self.state.final_model, self.state.device
             result = self.data.validator.run(
-                model, device, interrupted.interrupted, self._needs_chrf, self._ranks
+                model,
+                device,
+                interrupted.interrupted,
+                self._needs_chrf,
+                self._ranks,
+                self._guidance(),
             )
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self._ranks.world > 1:  # the others cannot save

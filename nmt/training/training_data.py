@@ -1,21 +1,34 @@
 """The data of a training: tokenizers, encoded pairs in batches, and a validation set."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
+from nmt.attention_maps.heads import source_heads
 from nmt.config import RunConfig
 from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.data.corpora import read_examples, resolve_split, split_files, split_part, stream_split
 from nmt.data.encoded_cache import DataSet, cached_corpus
+from nmt.data.guided_alignment import encode_aligned_pairs
+from nmt.data.mixture import Mixture, mixture_of
 from nmt.data.resampling import Resampling
-from nmt.data.sources import SplitConfig, pairs_of
+from nmt.data.sources import DataConfig, PairsConfig, pairs_of
 from nmt.errors import ConfigError, DataError
+from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
-from nmt.text.tokenizer import MANIFEST_NAME, Tokenizers, size_notes, train_tokenizers
+from nmt.text.tokenizer import (
+    MANIFEST_NAME,
+    TokenizerConfig,
+    Tokenizers,
+    given_tokenizer,
+    size_notes,
+    train_tokenizers,
+)
 from nmt.text.vocabulary import UNK_ID
 from nmt.text.word_tokenizer import WordConfig
+from nmt.training.first_weights import run_named
 from nmt.training.validation import Validator
 from nmt.types import SentencePair
 
@@ -64,28 +77,58 @@ def _tokenizers_and_corpus(
 
     `data.cache` bounds the memory that this takes; the result is the same without.
     """
-    data = config.data
-    split = resolve_split(data, "train")
-    if split is None:
-        raise ConfigError("data.train: missing; name a corpus (data.corpus) or files (data.train)")
+    data, sets = config.data, data_sets(config)
     if data.cache is None:
-        pairs = list(stream_split(split, data))
-        tokenizers = _tokenizers(config, run, lambda: pairs)
-        corpus = encode_pairs(pairs, tokenizers, data.max_pieces)
+        texts = [list(each.pairs()) for each in sets]
+        tokenizers = run_tokenizers(config, run, lambda: chain.from_iterable(texts))
+        guided = config.train.guided_alignment
+        if guided is None:
+            corpus = _joined([encode_pairs(pairs, tokenizers, data.max_pieces) for pairs in texts])
+        else:
+            if len(texts) > 1:
+                raise ConfigError("train.guided_alignment: does not go with data.train.mix")
+            split = resolve_split(data, "train")
+            is_cut = split is not None and split.first is not None
+            corpus = encode_aligned_pairs(
+                texts[0], guided.train, tokenizers, data.max_pieces, is_cut
+            )
     else:
-        tokenizers = _tokenizers(config, run, lambda: stream_split(split, data))
-        corpus = cached_corpus(
-            data.cache,
-            _data_set(config, split),
-            tokenizers,
-            lambda: stream_split(split, data),
-            say,
-        )
+        tokenizers = run_tokenizers(config, run)
+        corpus = cached_corpus(data.cache, sets, tokenizers, _advice(run), say)
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
         n_pairs = sum(corpus.dropped.values())
         raise DataError(f"data.train: none of {n_pairs} pairs is fit for training: {reasons}")
-    return tokenizers, corpus
+    return tokenizers, replace(corpus, mixture=_mixture(config, corpus.sizes))
+
+
+def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
+    """The rows of the corpora, one after the other."""
+    dropped: Counter[str] = Counter()
+    for corpus in corpora:
+        dropped.update(corpus.dropped)
+    src, tgt = (
+        tuple(chain.from_iterable(sides))
+        for sides in zip(*((each.src_ids, each.tgt_ids) for each in corpora), strict=True)
+    )
+    return EncodedCorpus(src, tgt, dict(dropped), sizes=tuple(map(len, corpora)))
+
+
+def _mixture(config: RunConfig, sizes: tuple[int, ...]) -> Mixture | None:
+    """How the corpora of data.train.mix are drawn. Raises DataError for one without rows."""
+    train = config.data.train
+    if train is None or train.mix is None:
+        return None
+    for number, size in enumerate(sizes):
+        if not size:
+            raise DataError(f"data.train.mix.{number}: none of its pairs is fit for training")
+    return mixture_of(sizes, train.weights, train.temperature, config.seed)
+
+
+def _advice(run: RunDirectory) -> Callable[[str], str]:
+    """The command that makes a shard of this run's training set again."""
+    command = f"nmt corpus encode `config={run.config_path}` `run={run.path}`"
+    return lambda shard: f"make it with: {command} `shard={shard}`"
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
@@ -96,7 +139,41 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         return None
     examples = read_examples(split, config.data)
     corpus = encode_pairs(pairs_of(examples), tokenizers, _NO_LIMIT)
-    return Validator(corpus, examples, tokenizers, config.valid, config.search)
+    has_attention = config.model.kind != "rnn" or config.model.attention.kind != "none"
+    return Validator(
+        corpus,
+        examples,
+        tokenizers,
+        config.valid,
+        config.search,
+        has_attention=has_attention,
+        aligned=_aligned(config, split, tokenizers),
+    )
+
+
+def _aligned(config: RunConfig, split: PairsConfig, tokenizers: Tokenizers) -> EncodedCorpus | None:
+    """The validation pairs with their links, if they are given."""
+    guided = config.train.guided_alignment
+    if guided is None or guided.valid is None:
+        return None
+    pairs = list(stream_split(split, config.data))
+    is_cut = split.first is not None
+    return encode_aligned_pairs(pairs, guided.valid, tokenizers, _NO_LIMIT, is_cut)
+
+
+def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
+    """The heads that learn given links; None for the mean that the model shows, and for none.
+
+    Raises ConfigError for a head that the model lacks.
+    """
+    guided = config.train.guided_alignment
+    if guided is None:
+        return None
+    try:
+        return source_heads(guided.heads, model.names_by_attention)
+    except ConfigError as error:
+        text = str(error).replace("`heads`", "train.guided_alignment.heads")
+        raise ConfigError(text) from None
 
 
 def _check_no_validation(config: RunConfig) -> None:
@@ -113,7 +190,9 @@ def _check_no_validation(config: RunConfig) -> None:
             )
 
 
-def vocabulary_notes(tokenizers: Tokenizers, corpus: EncodedCorpus) -> list[str]:
+def vocabulary_notes(
+    config: TokenizerConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
+) -> list[str]:
     """A line for each vocabulary that is smaller than the default or lacks many words."""
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
@@ -122,37 +201,68 @@ def vocabulary_notes(tokenizers: Tokenizers, corpus: EncodedCorpus) -> list[str]
         share = sum(row.count(UNK_ID) for row in rows) / sum(map(len, rows))
         if share > _MANY_UNKNOWN:
             cure = "tokenizer.character_coverage is low"
-            if isinstance(side.config, WordConfig):
+            if config.given is not None:
+                cure = f"the file of tokenizer.{config.given[0][0]} may be made from other text"
+            elif isinstance(side.config, WordConfig):
                 cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
             notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
     return notes
 
 
-def _data_set(config: RunConfig, split: SplitConfig) -> DataSet:
+def data_sets(config: RunConfig) -> list[DataSet]:
+    """The training set of `config`, as `data.cache` stores it. Raises ConfigError for none."""
     data = config.data
+    split = resolve_split(data, "train")
+    if split is None:
+        raise ConfigError("data.train: missing; name a corpus (data.corpus) or files (data.train)")
+    return [_data_set(part, data) for part in split.corpora]
+
+
+def _data_set(split: PairsConfig, data: DataConfig) -> DataSet:
     files = split_files(split, data)
     name = re.sub(r"[^\w-]", "_", split.corpus or files[0].name.partition(".")[0])
-    return DataSet(name, tuple(files), split_part(split, data), data.max_pieces)
+    part = split_part(split, data)
+    return DataSet(name, tuple(files), part, data.max_pieces, lambda: stream_split(split, data))
 
 
-def _tokenizers(
-    config: RunConfig, run: RunDirectory, pairs: Callable[[], Iterable[SentencePair]]
+def run_tokenizers(
+    config: RunConfig, run: RunDirectory, pairs: Callable[[], Iterable[SentencePair]] | None = None
 ) -> Tokenizers:
     """The run's tokenizers; without any, learn them from the training pairs and save them.
 
-    Raises ConfigError if the run's tokenizers were learned by another config.
+    `pairs` are those of `config`, if they are in memory. Raises ConfigError if the run's tokenizers
+    were learned by another config.
     """
-    data = config.data
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
         found = Tokenizers.load(run.tokenizer_path)
-        _check_found(found, config, run)
+        _check_found(found, config, f"{run.tokenizer_path}:", bool(run.checkpoint_folder.steps()))
         return found
-    chosen = _spaced(pairs, data.vocab_pairs)
-    tokenizers = train_tokenizers(
-        config.tokenizer, chosen, data.src_lang, data.tgt_lang, config.seed
-    )
+    if config.train.init_from is not None and config.train.init_tokenizers:
+        first, _ = run_named(config.train.init_from)
+        tokenizers = first.tokenizers()
+        _check_found(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
+    else:
+        tokenizers = learn_tokenizers(config, pairs)
     tokenizers.save(run.tokenizer_path)
     return tokenizers
+
+
+def learn_tokenizers(
+    config: RunConfig, pairs: Callable[[], Iterable[SentencePair]] | None = None
+) -> Tokenizers:
+    """The tokenizers that a training by `config` learns, from data.vocab_pairs pairs at most.
+
+    No pair is read where `config` names files of pieces.
+    """
+    data = config.data
+    if pairs is None and config.tokenizer.given is None:
+        sets = data_sets(config)
+
+        def pairs() -> Iterator[SentencePair]:
+            return chain.from_iterable(each.pairs() for each in sets)
+
+    chosen = () if pairs is None else _spaced(pairs, data.vocab_pairs)
+    return train_tokenizers(config.tokenizer, chosen, data.src_lang, data.tgt_lang, config.seed)
 
 
 def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator[SentencePair]:
@@ -161,16 +271,36 @@ def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator
     return islice(pairs(), 0, None, max(1, -(-total // count)))
 
 
-def _check_found(found: Tokenizers, config: RunConfig, run: RunDirectory) -> None:
-    data = config.data
+def _check_found(
+    found: Tokenizers, config: RunConfig, what: str, has_learned: bool = False
+) -> None:
+    """Raise ConfigError, which begins with `what`, if they were learned by another config.
+
+    Where the config names files, they must be those that were taken. A run that `has_learned` has
+    its copy of them and goes on without.
+    """
+    data, wanted = config.data, config.tokenizer
+    for side, file in zip((found.src, found.tgt), wanted.given or (), strict=False):
+        key, path = file
+        if has_learned and not path.exists():
+            continue
+        own = given_tokenizer(wanted, file, side.lang)
+        if (own.config, own.model_bytes) != (side.config, side.model_bytes):
+            raise ConfigError(
+                f"{what} not of the file that tokenizer.{key} names, {path}; bring the file back "
+                "as it was, or train in another `run`"
+            )
     compared = {
-        "tokenizer": (found.src.config, config.tokenizer),
+        "tokenizer": (found.src.config, wanted if wanted.given is None else found.src.config),
         "data.src_lang": (found.src.lang, data.src_lang),
         "data.tgt_lang": (found.tgt.lang, data.tgt_lang),
     }
-    for key, (there, wanted) in compared.items():
-        if there != wanted:
+    cure = "remove that folder, or use the old values"
+    if what.startswith("train.init_from"):
+        cure = "use the old values, or train.init_tokenizers: false"
+    for key, (there, wanted_value) in compared.items():
+        if there != wanted_value:
             raise ConfigError(
-                f"{run.tokenizer_path}: learned with another {key} ({there}) than the config's "
-                f"({wanted}); remove that folder, or use the old values"
+                f"{what} learned with another {key} ({there}) than the config's ({wanted_value}); "
+                f"{cure}"
             )

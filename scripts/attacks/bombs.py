@@ -1,5 +1,7 @@
 """Small files that would expand to large, deep or endless ones."""
 
+import gzip
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,8 @@ def cases() -> list[Case]:
             ("b.zip", "deflate", bomb("b.zip")),
             ("b.zip", "bzip2", lambda: _zip(zipfile.ZIP_BZIP2)),
             ("b.zip", "lzma", lambda: _zip(zipfile.ZIP_LZMA)),
+            ("b.tgz/a.txt", "a member before it", _tar),
+            ("b.tar/a.txt", "a header of gigabytes", _tar_header),
         )
     ]
     check = ("corpus", "check", "x.yaml", "--no-pieces")
@@ -74,6 +78,21 @@ def _searcher(keys: str) -> Callable[[], object]:
         return "\n".join([head, f"search: {keys}", *after])
 
     return lambda: forge_config(RUN, change)
+
+
+def _tar() -> None:
+    with gzip.open("b.tgz", "wb", 1) as out:
+        bomb_of = tarfile.TarInfo("b.txt")
+        bomb_of.size = 8 << 30
+        out.write(bomb_of.tobuf())
+        for _ in range(100):
+            out.write(bytes(1 << 20))
+
+
+def _tar_header() -> None:
+    header = tarfile.TarInfo("b.txt")
+    header.type, header.size = tarfile.XHDTYPE, (8 << 30) - 1
+    Path("b.tar").write_bytes(header.tobuf(tarfile.USTAR_FORMAT))
 
 
 def _zip(packing: int) -> None:

@@ -70,6 +70,12 @@ def _runs(name: str) -> None:
     os.rename("run", f"runs/{name}")
 
 
+def _forge_card(evil: str) -> None:
+    path = Path("run/run.json")
+    card = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**card, "started": evil}), encoding="utf-8")
+
+
 def _vocab_door(what: str, command: tuple[str, ...], side: str = "tgt") -> Make:
     return lambda evil: _case(f"vocabulary: {what}", command, partial(_vocabulary, side, evil))
 
@@ -94,6 +100,7 @@ DOORS: tuple[Make, ...] = (
         ("corpus", "fetch", "x", "--data", "data", "--from", "."),
         partial(_catalog, "x", licence=evil),
     ),
+    lambda evil: _case("run.json: card", ("card", "run"), partial(_forge_card, evil)),
     lambda evil: _case("name of a run", ("translate", "a"), partial(_runs, evil)),
     lambda evil: _case("name of a new run", (*TRAIN[:4], evil, *TRAIN[5:])),
     lambda evil: _case("a file's name", ("config", "check", evil)),

@@ -14,7 +14,10 @@ from attacks.process import Outcome, run
 
 LISTED = {"links": links.cases, "bombs": bombs.cases, "escapes": escapes.cases}
 DRAWN = {"forged": forged.case, "damage": damage.case}
-COUNTS = {"forged": 2000, "links": len(links.cases()), "damage": 1000, "bombs": 20, "escapes": 50}
+COUNTS = {
+    **{"forged": 2000, "links": len(links.cases()), "damage": 1000},
+    **{"bombs": len(bombs.cases()), "escapes": 50},
+}
 """Attempts of a whole attack, by kind."""
 
 FAULTS = ("crash", "traceback", "hang", "outside", "silent", "memory", "escape")

@@ -17,7 +17,7 @@ PATHS = (
     *("checkpoints", STEP, f"{STEP}/state.json", f"{STEP}/model.safetensors"),
     *(f"{STEP}/state.safetensors", "checkpoints/.tmp-step-000006", "checkpoints/labels.json"),
     *("checkpoints/step-000006", "tensorboard", "eval", "eval/test.json"),
-    "checkpoints/.tmp-labels.json",
+    *("checkpoints/.tmp-labels.json", "samples", "samples/step-000004.jsonl"),
 )
 FETCHED = ("", "small.tsv", "small.tsv.part", "small.tsv.part.json", "fetched.json")
 HOWS = ("moved", "victim", "folder", "FIFO")

@@ -18,7 +18,7 @@ from nmt.evaluation.examples import split_named
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
 from nmt.storage.atomic import write_json
-from nmt.training.validation import mean_loss
+from nmt.training.validation_loss import mean_loss
 from nmt.types import EvalExample, Translation
 
 FILE = "comparison.json"
@@ -87,7 +87,7 @@ def test_set(run: Path) -> list[EvalExample]:
     return read_examples(split_named(data, "test"), data)
 
 
-def forced(translator: Translator, examples: Sequence[EvalExample]) -> list[Translation]:
+def forced(translator: Translator, examples: Sequence[EvalExample]) -> Sequence[Translation]:
     """The forced decoding of the first reference, so that all models have the same pieces."""
     texts = [example.src_text for example in examples]
     refs = [example.ref_texts[0] for example in examples]

@@ -13,6 +13,8 @@ from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, RED, new_fig
 from nmt.types import Translation
 
 _COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE)
+_MAPS_ACROSS = 3
+"""Maps in a line: on a page with more, no label could be read."""
 _MIN_GAP = 0.042
 """Distance of two labels, as a share of the axis' height."""
 
@@ -108,4 +110,4 @@ def draw_maps(forced: Mapping[str, Translation]) -> Figure:
     some = next(iter(forced.values()))
     maps = [(attention_table(translation), kind) for kind, translation in forced.items()]
     title = f"{some.src_text}\n{some.hypotheses[0].text}"
-    return draw_grids([map_grid(maps)], title)
+    return draw_grids([map_grid(maps, across=_MAPS_ACROSS)], title)

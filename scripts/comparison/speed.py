@@ -23,7 +23,8 @@ from nmt.bench.material import Material
 from nmt.config import RunConfig
 from nmt.data.batching import Batcher, encode_pairs
 from nmt.data.corpora import read_split, resolve_split
-from nmt.decoding.search import SearchConfig, search
+from nmt.decoding.search import search
+from nmt.decoding.search_config import SearchConfig
 from nmt.device import process_bytes
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq

@@ -11,13 +11,12 @@ from matplotlib.image import imread
 
 from nmt.attention_maps.heads import MEAN, Head, choose_heads
 from nmt.attention_maps.heatmap import (
-    COLOUR_MAP,
-    DPI,
     draw_grids,
     draw_heatmap,
     write_heatmap,
 )
 from nmt.attention_maps.map_grid import map_grid
+from nmt.attention_maps.map_style import COLOUR_MAP, DPI
 from nmt.attention_maps.words import AttentionTable, attention_table
 
 SIXTY = " ".join(f"gra|nd{number % 7}" for number in range(30))
@@ -260,7 +259,7 @@ def drawn(translation, wanted: str, monkeypatch, level: str = "piece") -> Figure
     """The figure that write_heatmap writes."""
     figures: list[Figure] = []
     monkeypatch.setattr(
-        "nmt.attention_maps.heatmap.write_map", lambda figure, path: figures.append(figure)
+        "nmt.attention_maps.heatmap.write_map", lambda figure, *_: figures.append(figure)
     )
     write_heatmap(translation, "x.png", 0, level, choose_heads(wanted, WHOLE))
     [figure] = figures

@@ -5,7 +5,8 @@ import torch
 
 from nmt.bench.textbook import TextbookSeq2Seq, textbook_loss, textbook_of
 from nmt.data.batching import Batch, make_batch
-from nmt.decoding.search import SearchConfig, search
+from nmt.decoding.search import search
+from nmt.decoding.search_config import SearchConfig
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig

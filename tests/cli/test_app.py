@@ -20,8 +20,9 @@ from nmt.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    *("train", "translate", "eval", "compare", "attention", "average", "curve", "export"),
-    *("lab", "bench", "doctor", "corpus", "vocab", "config", "tune"),
+    *("train", "translate", "eval", "compare", "score", "attention", "average", "curve", "export"),
+    *("lab", "bench", "doctor", "corpus", "vocab", "config", "tune", "runs"),
+    *("report", "serve", "align", "lexicon", "card"),
 )
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 import typer
 from click.testing import Result
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
@@ -23,7 +24,7 @@ from nmt.cli.attention import attention
 from nmt.cli.command import Command
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
@@ -46,6 +47,7 @@ class StubTranslator:
 
     head_names = ("layer 1 head 1", "layer 1 head 2", "layer 2 head 1")
     names_by_attention = {"cross": head_names}  # noqa: RUF012 - nothing changes it
+    device = torch.device("cpu")
 
     def __init__(self, make: Callable[..., Translation], search: SearchConfig) -> None:
         self.make, self.search = make, search
@@ -89,10 +91,13 @@ def stub(make_translation, tmp_path: Path, monkeypatch) -> SimpleNamespace:
         device: str,
         checkpoint: str,
         search: SearchConfig,
+        int8: bool,
         weights: list[float] | None,
+        precision: str,
     ) -> StubTranslator:
         [run] = runs
-        assert weights is None
+        assert (int8, weights) == (False, None)
+        assert precision == "fp32"
         seen.loaded.append((run.path, device, checkpoint, search))
         return StubTranslator(make_translation, search)
 
@@ -124,7 +129,7 @@ def test_jsonl_of_the_whole_beam_goes_to_stdout(run: Run) -> None:
     result = run("the cat", "a dog")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [(row["sentence"], row["rank"]) for row in rows] == [
-        (sentence, rank) for sentence in (0, 1) for rank in (0, 1, 2)
+        (sentence, rank) for sentence in (1, 2) for rank in (1, 2, 3)
     ]
     assert rows[4]["target"]["text"] == "a dog deux"
     assert rows[4]["level"] == "piece"
@@ -158,7 +163,7 @@ def test_npz_goes_to_out_and_its_name_to_stdout(run: Run) -> None:
     result = run("the cat|s", "--out", "new/dump.npz", "--level", "word")
     assert result.stdout == "new/dump.npz\n"
     made = list(read_npz(Path("new/dump.npz")))
-    assert [record.rank for record in made] == [0, 1, 2]
+    assert [record.rank for record in made] == [1, 2, 3]
     assert made[0].weights.shape == (4, 3)
 
 
@@ -171,7 +176,7 @@ def test_one_png_is_a_file(run: Run) -> None:
 
 def test_several_png_are_a_folder(run: Run) -> None:
     result = run("a", "", "b", "--format", "png", "--out", "maps", "--n-best", "2")
-    names = [f"maps/attention_00000{n}_{rank}.png" for n in (0, 2) for rank in (0, 1)]
+    names = [f"maps/attention_00000{n}_{rank}.png" for n in (1, 3) for rank in (1, 2)]
     assert result.stdout.split() == names
     assert all(Path(name).is_file() for name in names)
     assert result.stderr.endswith("1 of 3 sentences are empty: no attention\n")
@@ -179,7 +184,7 @@ def test_several_png_are_a_folder(run: Run) -> None:
 
 def test_text_is_a_map_with_its_sentences_and_a_legend(run: Run) -> None:
     lines = run("the cat|s", "--format", "text").stdout.split("\n")
-    assert lines[:2] == ["[0] the cats", "[0.0] the cats un (-0.600)"]
+    assert lines[:2] == ["[1] the cats", "[1.1] the cats un (-0.600)"]
     assert lines[2].endswith("_the")
     assert lines[-2].startswith("· below; from: ░ 0.05")
     assert "cats" in run("the cat|s", "--format", "text", "--level", "word").stdout.split("\n")[3]
@@ -251,6 +256,26 @@ def test_heads_are_asked_of_the_model_only_if_they_are_shown(run: Run) -> None:
     assert all("heads" not in row and "head_names" not in row for row in rows)
 
 
+def test_a_page_has_every_sentence_by_piece_and_the_level_asked_for_at_first(run: Run) -> None:
+    """Whatever the level: the page merges words itself, and shows these first."""
+    result = run("the cat|s", "", "a dog", "--heads", "all", "--n-best", "2", "--out", "maps.html")
+    assert result.stdout == "maps.html\n"
+    page = Path("maps.html").read_text(encoding="utf-8")
+    assert (
+        run("the cat|s", "", "a dog", "--n-best", "2", "--format", "html").stdout[:15] == page[:15]
+    )
+    block = page.partition('id="data">')[2].partition("</script>")[0]
+    sentences = json.loads(block)
+    assert [each["number"] for each in sentences] == [1, 3]
+    assert sentences[0]["source"]["pieces"] == ["▁the", "▁cat", "s", "</s>"]
+    for hypothesis in sentences[0]["hypotheses"]:
+        assert [each["name"] for each in hypothesis["maps"]] == ["mean", *NAMES]
+    assert len(sentences[0]["hypotheses"]) == 2
+    assert 'data-level="word"' in page
+    run("the cat", "--level", "piece", "--out", "maps.html")
+    assert 'data-level="piece"' in Path("maps.html").read_text(encoding="utf-8")
+
+
 def test_png_of_several_heads_is_one_larger_picture(run: Run) -> None:
     areas = {}
     for wanted in ("mean", "3", "all"):
@@ -303,7 +328,10 @@ def test_pharaoh_links_of_a_head_are_its_own(run: Run) -> None:
             ["x", "--heads", "all", "--format", "pharaoh"],
             "--heads: got 3 heads, allowed with --format pharaoh: one, or mean",
         ),
-        (["x", "--format", "svg"], "--format: got 'svg', allowed: jsonl, npz, png, text, pharaoh"),
+        (
+            ["x", "--format", "gif"],
+            "--format: got 'gif', allowed: jsonl, npz, png, svg, pdf, html, text, phara",
+        ),
         (["x", "--format", "npz"], "--format npz: a binary file needs --out PATH"),
         (["x", "--out", "maps"], "--out: maps does not tell the format; add --format (jsonl, npz"),
         (["x", "--level", "char"], "--level: got 'char', allowed: piece, word"),
@@ -320,6 +348,11 @@ def test_pharaoh_links_of_a_head_are_its_own(run: Run) -> None:
         (["x", "--beam", "9999999"], "search.beam"),
         (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures; name a folder"),
         (["--split", "valid"], "--split: the run's config has no valid set"),
+        (["x", "--numbers"], "--numbers: got it with --format jsonl, allowed: png, svg, pdf"),
+        (["x", "--title", "", "--out", "a.html"], "--title: got it with --format html"),
+        (["x", "--scale", "2", "--out", "a.png"], "got 2, allowed: above 0, at most 1"),
+        (["x", "--scale", "most", "--out", "a.png"], "--scale: got 'most', allowed: each, sha"),
+        (["x", "--colours", "virids", "--out", "a.svg"], "did you mean 'viridis'?"),
     ],
 )
 def test_a_wrong_flag_is_one_line(args: list[str], message: str, run: Run) -> None:
@@ -382,9 +415,9 @@ def test_a_real_run_gives_maps_whose_rows_sum_to_one(tiny_run: Path) -> None:
     result = CliRunner().invoke(app, [*sentences, "--run", str(tiny_run), "--beam", "2"])
     assert result.exception is None
     rows = [json.loads(line) for line in io.StringIO(result.stdout)]
-    assert {(row["sentence"], row["rank"]) for row in rows} == {(0, 0), (0, 1), (2, 0), (2, 1)}
+    assert {(row["sentence"], row["rank"]) for row in rows} == {(1, 1), (1, 2), (3, 1), (3, 2)}
     for row in rows:
-        assert row["source"]["text"] == sentences[row["sentence"]]
+        assert row["source"]["text"] == sentences[row["sentence"] - 1]
         weights = np.array(row["weights"])
         assert weights.shape == (len(row["target"]["ids"]), len(row["source"]["ids"]))
         np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
@@ -437,6 +470,36 @@ def test_an_input_is_no_output(run: Run) -> None:
     Path("t.fr").write_text("le chat\n")
     error = error_of(run("--split", "test", "--format", "text", "--out", "t.fr", fails=True))
     assert error.startswith("--out: t.fr is read as well (--split: ")
+
+
+@pytest.mark.parametrize(("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_pictures_of_other_formats(run: Run, format: str, start: bytes) -> None:
+    look = ("--numbers", "--colours", "Blues", "--title", "mine")
+    assert run("the cat", "--out", f"cat.{format}", *look).stdout == f"cat.{format}\n"
+    assert Path(f"cat.{format}").read_bytes().startswith(start)
+    assert run("a", "b", "--format", format, "--out", "maps").stdout.count(f".{format}\n") == 2
+    assert run("a", "--format", format, "--out", "-").stdout_bytes.startswith(start)
+
+
+def test_a_shared_scale_is_the_greatest_of_all_pictures(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nmt.attention_maps import heatmap
+
+    figures: list[Figure] = []
+    monkeypatch.setattr(heatmap, "write_map", lambda figure, *_: figures.append(figure))
+    ends: dict[str, list[float]] = {}
+    for scale in ("each", "shared", "0.9"):
+        figures.clear()
+        run("a", "the cat|s sleep on the mat", "--format", "png", "--scale", scale)
+        ends[scale] = [figure.axes[0].images[0].get_clim()[1] for figure in figures]
+    assert ends["shared"] == [max(ends["each"])] * 2
+    assert ends["0.9"] == [0.9, 0.9]
+
+
+def test_a_script_without_a_font_is_named_once(run: Run) -> None:
+    result = run("a \U0010fffd", "b \U0010fffd", "--format", "png", "--title", "")
+    assert result.stderr.count("no font here draws symbols") == 1
 
 
 def test_a_dash_is_stdout(run: Run) -> None:

@@ -101,7 +101,7 @@ def test_scores_are_those_of_eval(nmt_compare: Compare, tiny_run: Path) -> None:
         (
             ["right.fr", "other.fr", "--ref", "ref.fr", "--metric", "blue"],
             ConfigError,
-            "--metric: got 'blue', allowed: bleu, chrf, ter, multi30k",
+            "--metric: got 'blue', allowed: bleu, bleu-lc, chrf, chrf++, ter, multi30k",
         ),
         (
             ["right.fr", "short.fr", "--ref", "ref.fr"],

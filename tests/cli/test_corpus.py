@@ -70,7 +70,7 @@ def test_list_shows_builtin_and_own_corpora_and_what_is_on_disk() -> None:
 @pytest.mark.usefixtures("workplace")
 def test_list_as_json() -> None:
     rows = {row["name"]: row for row in json.loads(run_without_error(["list", "--json"]).stdout)}
-    assert set(rows) == {"starter", "tatoeba-en-fr", "multi30k-en-fr", "small"}
+    assert set(rows) == {"starter", "tatoeba-en-fr", "multi30k-en-fr", "wmt14-en-fr", "small"}
     assert rows["multi30k-en-fr"]["splits"][:3] == ["train", "valid", "test"]
     assert rows["multi30k-en-fr"]["pairs"]["train"] == 29_000
     assert rows["small"]["readable_splits"] == []

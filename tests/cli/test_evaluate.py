@@ -10,6 +10,7 @@ import pytest
 import torch
 import typer
 from click.testing import Result
+from evaluation.test_comet import package  # noqa: F401 - a fixture
 from sacrebleu.metrics.bleu import BLEU
 from typer.testing import CliRunner
 
@@ -316,6 +317,14 @@ def test_a_baseline_is_compared_with(nmt_eval, tmp_path):
     assert result.stdout.splitlines()[1].startswith(line)
 
 
+def test_a_dash_puts_the_translations_on_stdout_and_the_scores_on_stderr(nmt_eval) -> None:
+    nmt_eval("--run", "runs/tiny", "--out", "hyp", "--no-bootstrap")
+    both = nmt_eval("--run", "runs/tiny", "--out", "-", "--no-bootstrap", "--quiet")
+    assert both.stdout == Path("hyp").read_text(encoding="utf-8")
+    assert both.stderr.startswith("BLEU ")
+    assert both.stderr.count("\n") == 1
+
+
 def test_fail_under_exits_with_one_when_bleu_is_lower_and_only_then(nmt_eval, tmp_path):
     assert (
         "--fail-under 100" not in nmt_eval("--hyp", "fr", "--ref", "fr", "--fail-under", 100).stderr
@@ -388,7 +397,11 @@ def test_scores_that_cannot_be_kept_are_given_all_the_same(nmt_eval, tiny_run, m
             "--multi30k-style: the target language is not known; give --lang",
         ),
         (["--out", "nowhere/x"], ConfigError, "--out: no such folder: nowhere"),
-        (["--out", "-"], ConfigError, "--out: got -, allowed: a file; stdout is for the scores"),
+        (
+            ["--out", "-", "--json"],
+            ConfigError,
+            "--out: got -, allowed with --json: a file; stdout is for the scores",
+        ),
         (["--hyp", "fr", "--out", "x"], ConfigError, "--out: no translation is made with --hyp"),
         (
             ["--split", "valid"],
@@ -443,3 +456,24 @@ def test_wrong_input_is_one_line(nmt_eval, tiny_run, args, error, message):
     with pytest.raises(error) as caught:
         nmt_eval(*args)
     assert str(caught.value) == message
+
+
+@pytest.mark.usefixtures("package")
+def test_comet_scores_the_runs_translations_beside_the_others(nmt_eval, tiny_run, tmp_path):
+    path = tmp_path / "wmt" / "checkpoints" / "model.ckpt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"a checkpoint")
+    alone = nmt_eval("--comet", path, "--device", "cpu", "--no-bootstrap").stdout
+    assert alone.startswith("COMET 0.00  model:wmt/model.ckpt|times:100|")
+    assert alone.count("\n") == 1
+    nmt_eval("--comet", path, "--device", "cpu", "--no-bootstrap", "--bleu")
+    kept = json.loads((tiny_run / "eval" / "test.json").read_text(encoding="utf-8"))
+    assert {"bleu", "comet"} <= kept["scores"].keys()
+    given = ("--hyp", "fr", "--src", "en", "--ref", "fr")
+    assert nmt_eval("--comet", path, *given).stdout.startswith("COMET 100.00 [100.00, 100.00]")
+    with pytest.raises(ConfigError, match=r"--comet: it reads the source .*: give --src"):
+        nmt_eval("--comet", path, "--hyp", "fr", "--ref", "fr")
+    with pytest.raises(ConfigError, match="absent: no such file"):
+        nmt_eval("--comet", "absent")
+    with pytest.raises(ConfigError, match="--aer: --comet does not apply"):
+        nmt_eval("--comet", path, "--aer", "en")

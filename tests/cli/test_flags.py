@@ -17,6 +17,7 @@ PACKAGE = Path(nmt.__file__).parent
 FLAGS = flags_of(typer.main.get_command(app))
 ABOUT_THE_COMMAND_LINE = {
     "bench/trained.py",  # times `nmt translate` as a process of its own
+    "evaluation/model_card.py",  # shows how the model of a card is used
     "settings/documents.py",  # writes docs/configuration.md, which tells of --set
 }
 

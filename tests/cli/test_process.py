@@ -107,6 +107,7 @@ ALLOWED = {
     "bench/memory.py: torch.set_num_threads",  # in a process of its own
     "lab/costs.py: torch.set_num_threads",  # an experiment that times itself, and sets it back
     "inference/parallel.py: torch.set_num_threads",
+    "serve/run.py: signal.signal",  # the server's process, which sets them back
 }
 
 

@@ -24,7 +24,7 @@ from nmt.cli.command import Command
 from nmt.cli.translate import translate
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search import MBRConfig, SearchConfig
+from nmt.decoding.search_config import MBRConfig, SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.inference.translator import Translator
 from nmt.models.catalog import build_model
@@ -137,7 +137,7 @@ def test_a_run_that_is_named_is_not_announced(run: Run) -> None:
 def test_n_best_lines(run: Run, expected: list[Translation]) -> None:
     rows = [line.split("\t") for line in lines_of(run(*SENTENCES, "--n-best", "3"))]
     wanted = []
-    for number, translation in enumerate(expected):  # from 0, as in nmt attention
+    for number, translation in enumerate(expected, start=1):  # as in nmt attention
         for found in translation.hypotheses:
             wanted.append([str(number), f"{found.hypothesis.score:.4f}", found.text])
         if not translation.hypotheses:
@@ -312,7 +312,9 @@ def test_a_stopped_file_is_continued_at_a_chunk(run: Run, tmp_path: Path) -> Non
     with pytest.MonkeyPatch.context() as patch:
         seen: list[int] = []
 
-        def stopping(self: Translator, texts: list[str], *rest: object) -> list[Translation]:
+        def stopping(
+            self: Translator, texts: list[str], *rest: object, prefixes: None = None
+        ) -> list[Translation]:
             seen.append(len(texts))
             if len(seen) == 2:
                 raise KeyboardInterrupt

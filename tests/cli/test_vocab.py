@@ -44,7 +44,7 @@ def test_build_writes_the_vocabularies_and_prints_their_sizes() -> None:
         "src en: 10 pieces, word\n"  # The . cat ? dog sees
         "tgt fr: 10 pieces, word\n"
     )
-    assert result.stderr == "learned from 3 pairs, written to v\n"
+    assert result.stderr == "written to v\n"
     assert Tokenizers.load(Path("v")).src.vocab.pieces[4:] == (
         "The",
         ".",
@@ -59,6 +59,22 @@ def test_build_takes_overrides() -> None:
     shown = built("--set", "tokenizer.joint=true", "--set", "tokenizer.min_freq=3").stdout
     assert shown.splitlines()[0] == "src en: 7 pieces, word, joint"
     assert Tokenizers.load(Path("v")).src.vocab.pieces[4:] == (".", "Le", "The")
+
+
+def test_build_takes_a_given_file() -> None:
+    """And reads no pairs for it."""
+    Path("words.txt").write_text("the\t3\ncat\t2\n")
+    Path("pairs.tsv").unlink()
+    given = ("--set", "tokenizer.src_vocab=words.txt", "--set", "tokenizer.joint=true")
+    assert nmt_vocab("build", "--config", "run.yaml", "--out", "v", *given).exception is not None
+    Path("run.yaml").write_text(CONFIG.replace("min_freq: 1", "joint: true"))
+    assert (
+        built(*given[:2]).stdout == "src en: 6 pieces, word, joint\ntgt fr: 6 pieces, word, joint\n"
+    )
+    error = nmt_vocab(
+        "build", "--config", "run.yaml", "--out", "w", *given[:1], "tokenizer.src_vocab=x"
+    )
+    assert str(error.exception) == "tokenizer.src_vocab: x: no such file"
 
 
 def test_build_overwrites_nothing() -> None:
@@ -79,7 +95,7 @@ def test_build_needs_training_pairs() -> None:
     Path("run.yaml").write_text(CONFIG.replace("train: {tsv: pairs.tsv}", "corpus: tests-only"))
     error = nmt_vocab("build", "--config", "run.yaml", "--out", "v").exception
     assert isinstance(error, ConfigError)
-    assert str(error) == "run.yaml: data.train: missing; vocabularies are learned from it"
+    assert str(error) == "data.train: missing; name a corpus (data.corpus) or files (data.train)"
     assert not Path("v").exists()
 
 

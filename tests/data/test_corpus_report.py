@@ -1,10 +1,13 @@
 """Every figure of the report against one counted by hand."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
 
+from nmt.data import corpus_report as module
+from nmt.data import distinct
 from nmt.data.corpus_report import Lengths, Overlap, corpus_report, lengths_of
 from nmt.data.corpus_report_text import render_report
 from nmt.data.sources import DataConfig
@@ -93,7 +96,7 @@ def test_characters_are_those_of_all_splits_by_side(data: DataConfig) -> None:
     ],
 )
 def test_percentiles_are_nearest_rank(values: Sequence[int], expected: Lengths) -> None:
-    assert lengths_of(values) == expected
+    assert lengths_of(Counter(values)) == expected
 
 
 def test_the_text_says_what_the_report_says(data: DataConfig) -> None:
@@ -131,3 +134,42 @@ def test_many_odd_characters_are_cut_with_a_word(data: DataConfig) -> None:
     text = render_report(corpus_report({"train": pairs(f"a|{many}")}, data, None))
     assert "fr: characters outside the usual: 50" in text
     assert "  and 10 more (the JSON has all of them)" in text
+
+
+class Once(Iterable[SentencePair]):
+    """Pairs that are read anew each time, and how often they were."""
+
+    def __init__(self, found: list[SentencePair]) -> None:
+        self._found = found
+        self.n_read = 0
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        self.n_read += 1
+        return iter(self._found)
+
+
+def test_a_stream_has_the_report_of_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = DataConfig(src_lang="xx", tgt_lang="yy", max_pieces=3)
+    expected = corpus_report({"train": TRAIN, "valid": VALID}, data, LETTERS)
+    stream = Once(TRAIN)
+    monkeypatch.setattr(module, "_CHUNK_PAIRS", 2)
+    assert corpus_report({"train": stream, "valid": VALID}, data, LETTERS) == expected
+    assert stream.n_read == 2
+
+
+def test_many_different_words_are_estimated_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = [SentencePair(f"w{n % 3000} x{n}", "y") for n in range(6000)]
+    exact = corpus_report({"train": many}, DataConfig(), None).splits[0]
+    assert (exact.src.word_types, exact.src.distinct, exact.is_estimated) == (9000, 6000, False)
+    monkeypatch.setattr(distinct, "MAX_KEPT", 1000)
+    report = corpus_report({"train": many}, DataConfig(), None)
+    found = report.splits[0]
+    assert found.is_estimated
+    for got, true in ((found.src.word_types, 9000), (found.src.distinct, 6000)):
+        assert got != true
+        assert abs(got - true) < 0.2 * true
+    assert found.tgt.distinct == 1
+    assert (found.src.words, found.pairs) == (exact.src.words, 6000)
+    assert f"about {found.src.word_types:,}" in render_report(report)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nmt.data import suspicions as module
 from nmt.data.sources import read_aligned, read_tsv
 from nmt.data.suspicions import suspicions
 from nmt.types import SentencePair
@@ -61,6 +62,17 @@ def test_swapped_files_are_noticed(pairs: list[SentencePair]) -> None:
     assert suspicions(swapped(pairs), "en", "xx") == []
 
 
+def test_windows_of_lengths_find_what_all_lengths_find(
+    pairs: list[SentencePair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = without_a_target(pairs, 233)
+    expected = suspicions(found, "en", "fr")
+    assert expected
+    for window in (1, 130, 250):
+        monkeypatch.setattr(module, "_WINDOW", window)
+        assert suspicions(found, "en", "fr") == expected
+
+
 def test_a_script_tells_a_language(pairs: list[SentencePair]) -> None:
     chinese = [SentencePair("我喜欢吃苹果和香蕉。", pair.src_text) for pair in pairs]
     assert "the sides look swapped" in suspicions(chinese, "en", "zh")[0]
@@ -71,7 +83,7 @@ def test_copies_are_noticed(pairs: list[SentencePair]) -> None:
     copies = [SentencePair(pair.src_text, pair.src_text) for pair in pairs[:60]]
     found = suspicions([*pairs[60:], *copies], "en", "fr")
     assert found == ["60 of 500 pairs have the same text on both sides, the first is pair 441"]
-    assert suspicions([*pairs[60:], *copies[:40]], "en", "fr") == []
+    assert suspicions([*pairs[60:], *copies[:8]], "en", "fr") == []
 
 
 @pytest.mark.parametrize(("lost", "start"), [(0, 1), (200, 201), (299, 301)])

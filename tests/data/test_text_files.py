@@ -126,13 +126,6 @@ def test_a_packed_file_without_its_ending_says_which_it_lacks(tmp_path: Path, en
         read_lines(path)
 
 
-def test_zstd_is_told_what_is_read_instead(tmp_path: Path) -> None:
-    path = tmp_path / "a.zst"
-    path.write_bytes(b"\x28\xb5\x2f\xfd\x04\x58")
-    with pytest.raises(DataError, match=r"looks like zstd; allowed: plain text, .zip, .gz, .bz2, "):
-        read_lines(path)
-
-
 def test_a_relative_path_that_is_not_there_says_where_it_was_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from nmt.decoding.forced import force_decode
 from nmt.decoding.repetition import Repetitions, n_repetitions
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model

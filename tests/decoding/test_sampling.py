@@ -10,7 +10,7 @@ from decoding.test_search import SOURCES, assert_same, batch, rnn_model
 
 from nmt.decoding.forced import force_decode
 from nmt.decoding.sampling import sample
-from nmt.decoding.search import MBRConfig, SearchConfig
+from nmt.decoding.search_config import SamplingConfig, SearchConfig
 from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -27,25 +27,34 @@ MODELS = pytest.mark.parametrize(
 def samples_of(
     model: Seq2Seq, sources: list[list[int]] = SOURCES, **keys: object
 ) -> list[list[Hypothesis]]:
-    mbr = MBRConfig(**{"samples": 5, "epsilon": 0.0, **keys})
-    return sample(model, *batch(sources), CONFIG, mbr)
+    n_samples = keys.pop("n", 5)
+    assert isinstance(n_samples, int)
+    return sample(model, *batch(sources), CONFIG, SamplingConfig.model_validate(keys), n_samples)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.15])
-def test_samples_follow_the_distribution(epsilon: float) -> None:
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        SamplingConfig(),
+        SamplingConfig(epsilon=0.15),
+        SamplingConfig(temperature=0.6, top_k=3),
+        SamplingConfig(temperature=1.7, top_p=0.8),
+        SamplingConfig(top_k=4, top_p=0.7),
+    ],
+    ids=["ancestral", "epsilon", "cold-top-k", "hot-top-p", "top-k-top-p"],
+)
+def test_samples_follow_the_distribution(sampling: SamplingConfig) -> None:
     """Pearson's chi-square over all sequences of up to 3 pieces, at about 4 standard deviations."""
     model = TableModel()
     model.table /= 2
     n, bound = 10_000, 3
     config = SearchConfig(max_length=bound, max_repeats=None)
-    [found] = sample(model, *batch([[5, 3]]), config, MBRConfig(samples=n, epsilon=epsilon))
+    [found] = sample(model, *batch([[5, 3]]), config, sampling, n)
     expected: dict[tuple[int, ...], float] = {(): 1.0}
     for step in range(bound):
         for ids in [ids for ids in expected if len(ids) == step and EOS_ID not in ids]:
             logits = model.table[8 % 5, step, ids[-1] if ids else BOS_ID][:VOCAB]
-            probs = logits.softmax(dim=0)
-            probs[[PAD_ID, BOS_ID]] = 0  # never produced
-            probs[probs < min(epsilon, float(probs.max()))] = 0
+            probs = _expected(logits, sampling)
             mass = expected.pop(ids)
             for id_, p in enumerate((probs / probs.sum()).tolist()):
                 if p:
@@ -63,6 +72,23 @@ def test_samples_follow_the_distribution(epsilon: float) -> None:
     assert chi_square < freedom + 4 * math.sqrt(2 * freedom)
 
 
+def _expected(logits: torch.Tensor, sampling: SamplingConfig) -> torch.Tensor:
+    """The distribution of draws: temperature, top-k, top-p and epsilon, applied in this order."""
+    probs = (logits / sampling.temperature).softmax(dim=0)
+    probs[[PAD_ID, BOS_ID]] = 0  # never produced
+    order = probs.argsort(descending=True).tolist()
+    if sampling.top_k is not None:
+        probs[order[sampling.top_k :]] = 0
+    mass, nucleus = 0.0, []
+    for id_ in order:
+        if mass < sampling.top_p * float(probs.sum()):
+            nucleus.append(id_)
+        mass += float(probs[id_])
+    probs[[id_ for id_ in order if id_ not in nucleus]] = 0
+    probs[probs < min(sampling.epsilon, float(probs.max()))] = 0
+    return probs
+
+
 @MODELS
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_neither_batch_nor_order_nor_number_changes_a_sample(
@@ -70,7 +96,7 @@ def test_neither_batch_nor_order_nor_number_changes_a_sample(
 ) -> None:
     together = samples_of(model, epsilon=epsilon)
     backwards = samples_of(model, SOURCES[::-1], epsilon=epsilon)[::-1]
-    more = samples_of(model, epsilon=epsilon, samples=8)
+    more = samples_of(model, epsilon=epsilon, n=8)
     for source, *found in zip(SOURCES, together, backwards, more, strict=True):
         [alone] = samples_of(model, [source], epsilon=epsilon)
         for samples in found:
@@ -85,7 +111,7 @@ def test_neither_batch_nor_order_nor_number_changes_a_sample(
 def test_scores_and_attention_are_those_of_forced_decoding(model: Seq2Seq) -> None:
     for source, samples in zip(SOURCES, samples_of(model), strict=True):
         src = batch([source] * len(samples))
-        forced = force_decode(model, *src, [each.ids for each in samples], alpha=0.8)
+        forced = force_decode(model, *src, [each.ids for each in samples], score=0.8)
         for found, expected in zip(samples, forced, strict=True):
             assert_same(found, expected)
 
@@ -96,17 +122,17 @@ def test_epsilon_leaves_out_what_is_improbable(model: Seq2Seq) -> None:
     src_ids, lengths = batch(SOURCES)
     config = CONFIG.model_copy(update={"max_repeats": None})
     allowed = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID)]
-    found = sample(model, src_ids, lengths, config, MBRConfig(samples=20, epsilon=epsilon))
+    found = sample(model, src_ids, lengths, config, SamplingConfig(epsilon=epsilon), 20)
     for b, each in itertools.product(range(len(SOURCES)), range(20)):
         one = found[b][each]
         for t, log_prob in enumerate(one.log_probs):
             if log_prob < math.log(epsilon) - 1e-5:
                 prefixes = [(*one.ids[:t], id_) for id_ in allowed]
                 source = batch([SOURCES[b]] * len(prefixes))
-                forced = force_decode(model, *source, prefixes, alpha=0.0)
+                forced = force_decode(model, *source, prefixes, score=0.0)
                 assert max(h.log_probs[t] for h in forced) <= log_prob + 1e-4
 
 
 def test_no_sentences() -> None:
     empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    assert sample(TableModel(), *empty, CONFIG, MBRConfig()) == []
+    assert sample(TableModel(), *empty, CONFIG, SamplingConfig(), 1) == []

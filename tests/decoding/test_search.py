@@ -15,7 +15,8 @@ from torch import Tensor
 
 from nmt.config import load_config
 from nmt.decoding.forced import force_decode
-from nmt.decoding.search import SearchConfig, search, search_from, search_penalties
+from nmt.decoding.search import search, search_from, search_penalties
+from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError, NMTError
 from nmt.models.base import Seq2Seq, State, StepOutput
 from nmt.models.catalog import build_model
@@ -199,7 +200,7 @@ def test_scores_log_probs_and_attention_are_those_of_forced_decoding(
     config = SearchConfig(beam=beam, n_best=beam, length_penalty=0.8)
     for source, hypotheses in zip(SOURCES, run(model, config), strict=True):
         for found in hypotheses:
-            [expected] = force_decode(model, *batch([source]), [found.ids], alpha=0.8)
+            [expected] = force_decode(model, *batch([source]), [found.ids], score=0.8)
             assert_same(found, expected)
             assert found.attention.shape == (len(found.ids), len(source))
             assert found.attention.dtype == np.float32
@@ -211,19 +212,19 @@ def test_scores_log_probs_and_attention_are_those_of_forced_decoding(
 @MODELS
 def test_heads_are_given_when_asked_for_and_their_mean_is_the_attention(model: Seq2Seq) -> None:
     targets = [(4, EOS_ID), (), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
-    without = force_decode(model, *batch(SOURCES), targets, alpha=1.0)
+    without = force_decode(model, *batch(SOURCES), targets, score=1.0)
     assert all(found.heads is None for found in without)
-    [nothing] = force_decode(model, *batch([[5, 3]]), [()], alpha=1.0, with_heads=True)
+    [nothing] = force_decode(model, *batch([[5, 3]]), [()], score=1.0, with_heads=True)
     assert nothing.heads is not None
     assert nothing.heads.shape == (len(model.head_names), 0, 2)
-    together = force_decode(model, *batch(SOURCES), targets, alpha=1.0, with_heads=True)
+    together = force_decode(model, *batch(SOURCES), targets, score=1.0, with_heads=True)
     for source, target, found in zip(SOURCES, targets, together, strict=True):
         assert found.heads is not None
         assert found.heads.shape == (len(model.head_names), len(target), len(source))
         assert found.heads.dtype == np.float32
         np.testing.assert_allclose(found.heads.sum(axis=2), 1, atol=1e-5)
         np.testing.assert_allclose(found.heads.mean(axis=0), found.attention, atol=1e-6)
-        [alone] = force_decode(model, *batch([source]), [target], alpha=1.0, with_heads=True)
+        [alone] = force_decode(model, *batch([source]), [target], score=1.0, with_heads=True)
         assert alone.heads is not None
         np.testing.assert_allclose(found.heads, alone.heads, atol=2e-6)
 
@@ -345,9 +346,9 @@ def test_nan_is_said() -> None:
 def test_forcing_takes_any_lengths() -> None:
     targets = [(4, EOS_ID), (), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
     model = rnn_model()
-    together = force_decode(model, *batch(SOURCES), targets, alpha=1.0)
+    together = force_decode(model, *batch(SOURCES), targets, score=1.0)
     for source, target, found in zip(SOURCES, targets, together, strict=True):
-        [alone] = force_decode(model, *batch([source]), [target], alpha=1.0)
+        [alone] = force_decode(model, *batch([source]), [target], score=1.0)
         assert_same(found, alone)
         assert found.ids == target
         assert found.attention.shape == (len(target), len(source))

@@ -67,17 +67,34 @@ def test_nothing_in_common_scores_zero_with_an_interval_of_zero():
     assert (result.score, result.low, result.high) == (0.0, 0.0, 0.0)
 
 
+def test_case_is_nothing_to_lower_cased_bleu():
+    upper = [(ref.upper(),) for ref in MANY_REFS]
+    assert score("bleu-lc", MANY_REFS, upper).score == 100
+    assert score("bleu-lc", MANY_HYPS, upper) == score(
+        "bleu-lc", MANY_HYPS, [(ref,) for ref in MANY_REFS]
+    )
+
+
 def test_case_and_apostrophes_of_the_references_are_left_alone():
     assert corpus_bleu(["le chat dort bien ici"], [("Le chat dort bien ici",)]) < 100
     assert corpus_bleu(["l'été est court cette année"], [("l’été est court cette année",)]) < 100
     assert corpus_bleu(["l’été est court cette année"], [("l’été est court cette année",)]) == 100
 
 
-@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
-def test_score_interval_and_signature_are_those_of_the_sacrebleu_command(metric, tmp_path):
+@pytest.mark.parametrize(
+    ("metric", "flags"),
+    [
+        ("bleu", ["-m", "bleu"]),
+        ("bleu-lc", ["-m", "bleu", "-lc"]),
+        ("chrf", ["-m", "chrf"]),
+        ("chrf++", ["-m", "chrf", "--chrf-word-order", "2"]),
+        ("ter", ["-m", "ter"]),
+    ],
+)
+def test_score_interval_and_signature_are_those_of_the_sacrebleu_command(metric, flags, tmp_path):
     (tmp_path / "ref").write_text("\n".join(MANY_REFS) + "\n", encoding="utf-8")
     (tmp_path / "hyp").write_text("\n".join(MANY_HYPS) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", metric]
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", *flags]
     answer = subprocess.run(
         [*command, "--confidence", "-w", "4", "--format", "text"],
         cwd=tmp_path,
@@ -90,7 +107,8 @@ def test_score_interval_and_signature_are_those_of_the_sacrebleu_command(metric,
     assert result.high is not None
     mean, half = (result.high + result.low) / 2, (result.high - result.low) / 2
     assert half > 0.5
-    line = f"{result.name}|{result.signature} = {result.score:.4f} (μ = {mean:.4f} ± {half:.4f})"
+    name = result.name.removesuffix("-lc")
+    line = f"{name}|{result.signature} = {result.score:.4f} (μ = {mean:.4f} ± {half:.4f})"
     assert answer.startswith(line)
 
 

@@ -89,5 +89,6 @@ def test_without_sacremoses_the_error_names_the_extra(monkeypatch):
     with pytest.raises(DataError) as caught:
         multi30k.tokenise(["Un chien."], "fr")
     assert str(caught.value) == (
-        "the Multi30k papers' BLEU needs sacremoses; get it with: pip install 'nmt[moses]'"
+        "the Multi30k papers' BLEU needs sacremoses; get it with: "
+        "pip install 'attention-nmt[moses]'"
     )

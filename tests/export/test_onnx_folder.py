@@ -83,7 +83,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def exported(request: pytest.FixtureRequest, corpus: Path) -> tuple[TrainedRun, Path]:
     """A run that has begun to learn, and its folder."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
-        pytest.importorskip(package, reason=f"needs {package}: pip install 'nmt[onnx]'")
+        pytest.importorskip(package, reason=f"needs {package}: pip install 'attention-nmt[onnx]'")
     path = corpus / request.param
     model = MODELS[request.param]
     train(toy_config(corpus, model=model, train={"epochs": 6, "batch_size": 8}), path, quiet=True)
@@ -238,7 +238,7 @@ def test_a_missing_package_is_named(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = CliRunner().invoke(app, ["export", str(path), "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
-    assert "needs onnx: pip install 'nmt[onnx]'" in result.output
+    assert "needs onnx: pip install 'attention-nmt[onnx]'" in result.output
     assert not (tmp_path / "out").exists()
 
 

@@ -6,7 +6,7 @@ from inference.test_translator import TEXTS, changed, translator_of
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.inference.minimum_risk import Utility, expected_utilities, minimum_risk
 from nmt.inference.translator import Translator
 from nmt.text.tokenizer import SentencePieceConfig

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.decoding.forced import force_decode
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError, DataError
+from nmt.inference.arguments import str_by_str
 from nmt.inference.parallel import divide_threads, n_workers
-from nmt.inference.translator import Translator, _str_by_str
+from nmt.inference.translator import Translator
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.text.tokenizer import SentencePieceConfig, Tokenizers, WordConfig, train_tokenizers
@@ -285,7 +286,7 @@ def test_one_string_is_no_list_of_texts(translator: Translator) -> None:
 
 
 def test_bytes_are_no_list_of_texts() -> None:
-    check = inspect.unwrap(_str_by_str)  # without the type checker of the tests, which refuses too
+    check = inspect.unwrap(str_by_str)  # without the type checker of the tests, which refuses too
     with pytest.raises(TypeError, match=r"^texts: got one bytes, allowed: several, such as "):
         check(b"He is tired.")
 

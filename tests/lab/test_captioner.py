@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.lab.captioner import (
     CaptionBatch,
     Captioner,

@@ -40,7 +40,7 @@ def test_shuffled_words_give_shuffled_weights_and_places_keep_theirs() -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_scores_are_symmetric_unless_queries_and_keys_have_matrices_of_their_own(seed: int) -> None:
     result = run(EquivarianceOptions(seed=seed, permutations=1))
-    assert result.scores[BARE_SCORES].asymmetry == 0
+    assert result.scores[BARE_SCORES].asymmetry < 1e-6  # 0 where x x^T is computed symmetrically
     assert result.scores[ONE_MATRIX].asymmetry < 1e-6
     assert result.scores[TWO_MATRICES].asymmetry > 0.1
     own = result.scores[BARE_SCORES].own

@@ -267,7 +267,9 @@ def test_without_torchvision_it_says_what_to_install(
     album: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
-    assert_one_line(captions(*TRAINING), "--images: the network is torchvision's: pip install")
+    assert_one_line(
+        captions(*TRAINING), "--images: the network is torchvision's: pip install 'attention-nmt"
+    )
 
     class Broken:
         def __getattr__(self, name: str) -> object:

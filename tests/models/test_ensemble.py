@@ -9,7 +9,7 @@ from decoding.table_model import ROWS, VOCAB, TableModel
 from decoding.test_search import SOURCES, assert_same, batch, run
 
 from nmt.decoding.forced import force_decode
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
@@ -51,8 +51,8 @@ def test_probabilities_are_the_weighted_mean(weights: tuple[float, ...] | None) 
     members = [RNN, TRANSFORMER, LSTM]
     shares = np.array(weights or (1, 1, 1)) / sum(weights or (1, 1, 1))
     targets = [(4, 5, EOS_ID), (6, EOS_ID), (5,), (4, 4, 6, EOS_ID), (EOS_ID,), (6, 5)]
-    each = [force_decode(model, *batch(SOURCES), targets, alpha=0.6) for model in members]
-    ours = force_decode(Ensemble(members, VOCAB, weights), *batch(SOURCES), targets, alpha=0.6)
+    each = [force_decode(model, *batch(SOURCES), targets, score=0.6) for model in members]
+    ours = force_decode(Ensemble(members, VOCAB, weights), *batch(SOURCES), targets, score=0.6)
     for found, *parts in zip(ours, *each, strict=True):
         for t, log_prob in enumerate(found.log_probs):
             mean = sum(
@@ -77,7 +77,7 @@ def test_a_batch_is_its_sentences_and_scores_are_those_of_forced_decoding() -> N
         [alone] = run(model, WIDE, [source])
         for found, expected in zip(together, alone, strict=True):
             assert_same(found, expected)
-            [forced] = force_decode(model, *batch([source]), [found.ids], alpha=0.6)
+            [forced] = force_decode(model, *batch([source]), [found.ids], score=0.6)
             assert_same(found, forced)
 
 

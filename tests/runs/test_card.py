@@ -7,6 +7,7 @@ from pathlib import Path
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig
 from nmt.runs.card import run_card
+from nmt.storage.atomic import digest
 
 
 def test_the_card_is_json_and_complete(tmp_path: Path) -> None:
@@ -16,8 +17,10 @@ def test_the_card_is_json_and_complete(tmp_path: Path) -> None:
         name="x", seed=7, data=DataConfig(corpus="starter"), train=TrainConfig(epochs=1)
     )
     hardware = {"device": "cpu (2 threads)", "backend": "fused (no compiler)"}
-    card = json.loads(json.dumps(run_card(config, ["nmt", "train"], [data], hardware)))
+    files = {data: digest(data)}
+    card = json.loads(json.dumps(run_card(config, ["nmt", "train"], files, hardware)))
     assert card["command"] == ["nmt", "train"]
+    assert card["folder"] == str(Path.cwd())
     assert card["seed"] == 7
     assert datetime.datetime.fromisoformat(card["started"]).tzinfo is not None
     assert {"nmt", "python", "torch"} <= card["versions"].keys()

@@ -347,6 +347,29 @@ def test_one_checkpoint_without_a_label_is_named(folder: CheckpointFolder) -> No
     assert folder.load_weights("step-000007")[0] == 7
 
 
+def test_on_windows_a_checkpoint_that_is_read_stays_until_the_next_time(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (1, 2, 3):
+        save(folder, step)
+    real = os.rename
+
+    def refuse_the_first(source: Path, target: Path) -> None:
+        if source == folder.folder_of(1):
+            raise PermissionError(13, "used by another process", str(source))
+        real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refuse_the_first)
+        with pytest.raises(PermissionError):  # elsewhere it means what it says
+            folder.prune([3])
+        patch.setattr("nmt.runs.checkpoints.IS_WINDOWS", True)
+        folder.prune([3])
+    assert folder.steps() == [1, 3]
+    folder.prune([3])
+    assert folder.steps() == [3]
+
+
 ODD = ("step-0000099", "step-00000\u0669", "step-000099\n", "step-99", "step-000099 ")
 
 

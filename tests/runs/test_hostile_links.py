@@ -26,7 +26,7 @@ Plant = Callable[[Path], object]
 
 
 def go_on(folder: Path, steps: int) -> int:
-    config = toy_config(folder, train={"epochs": None, "steps": steps}, valid={"samples": 0})
+    config = toy_config(folder, train={"epochs": None, "steps": steps}, valid={"samples": 1})
     return train(config, folder / "run", ["nmt", "train"], quiet=True).step
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from comparison.measures import FILE, Looks, Measured, looks_of, measure
 from comparison.members import read_members, run_path, state_of
+from comparison.pictures import draw_maps
 from comparison.results import results_of
 from comparison.speed import Speed, Timed, material_of, memory_of
 from comparison.table import markdown
@@ -293,3 +294,14 @@ def test_memory_grows_with_the_model(home: Path) -> None:
     added = memory_of(large, material_of(config))
     assert added is not None
     assert 20e6 < added < 500e6
+
+
+def test_sixteen_maps_fit_the_width_of_a_page(make_translation) -> None:
+    """Labels are then of a size that can be read: the picture is scaled by a half or less."""
+    words = " ".join(f"word{number}" for number in range(16))
+    translation = make_translation(words, [words])
+    figure = draw_maps({f"kind {number}": translation for number in range(16)})
+    width, height = figure.get_tightbbox().size
+    assert 9 < width < 13
+    assert height > width
+    assert all(label.get_fontsize() >= 8 for label in figure.axes[0].get_yticklabels())

@@ -84,3 +84,28 @@ def test_remove_takes_a_link_and_leaves_what_it_points_to(tmp_path: Path) -> Non
 def test_sha256_of_nothing(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     assert digest(tmp_path / "a").startswith("e3b0c44298fc1c14")
+
+
+def test_on_windows_a_reader_of_the_old_file_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real, refusals = tmp_path / "labels.json", os.replace, [0]
+
+    def refuse_at_first(source: str, target: str) -> None:
+        refusals[0] += 1
+        if refusals[0] <= 3:
+            raise PermissionError(errno.EACCES, "used by another process", source)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse_at_first)
+    monkeypatch.setattr("nmt.storage.atomic._TRY_SECONDS", 0.0)
+    with pytest.raises(PermissionError):  # elsewhere it means what it says
+        write_text(path, "new")
+    refusals[0] = 0
+    monkeypatch.setattr("nmt.storage.atomic.IS_WINDOWS", True)
+    write_text(path, "new")
+    assert path.read_text(encoding="utf-8") == "new"
+    monkeypatch.setattr(os, "replace", lambda *_: real(tmp_path / "absent", path))
+    with pytest.raises(FileNotFoundError):  # any other error is passed on at once
+        write_text(path, "newer")
+    assert list(tmp_path.iterdir()) == [path]

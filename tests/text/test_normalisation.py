@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.corpora import sentence_key
 from nmt.data.text_files import read_lines
-from nmt.text.normalisation import composed, normalise, restore
+from nmt.text.normalisation import composed, normalise, restore, sentence_key
 
 CORPORA = os.environ.get("NMT_CORPORA")
 needs_corpora = pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")

@@ -102,5 +102,5 @@ def test_a_vocabulary_without_a_word_is_refused() -> None:
         WordConfig().train(["hi there", "bye"], "en", seed=1)
     assert str(caught.value) == (
         "tokenizer.min_freq: got 2, but no word of the en text is so frequent, and the vocabulary "
-        "would be empty; lower it, or take tokenizer.kind: sentencepiece"
+        "would be empty; allowed: at most 1, or tokenizer.kind: sentencepiece"
     )

@@ -1,12 +1,16 @@
 """metrics.jsonl is JSON, each step once, whatever happened before."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
 from nmt.training.log import RunLog
+from nmt.training.loop import train
+from nmt.training.progress import Progress
 
 
 def _metrics(folder: Path) -> list[dict[str, object]]:
@@ -74,3 +78,33 @@ def test_train_log_cannot_steer_a_terminal_and_takes_any_name(tmp_path: Path) ->
         log.say("a\x1b[31mb\r \udcff\nsecond")
     lines = (tmp_path / "train.log").read_text(encoding="utf-8").split("\n")
     assert [line[20:] for line in lines] == ["a\\u001b[31mb\\u000d \\udcff", "second", ""]
+
+
+def test_a_line_a_minute_has_loss_epoch_and_the_time_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside of a terminal an hour's epoch would else be an hour's silence."""
+    monkeypatch.setattr("nmt.training.report._LINE_SECONDS", 0.0)
+    write_reversal(tmp_path, n_train=200, n_test=5)
+    train(toy_config(tmp_path, train={"epochs": 3, "batch_size": 10}), tmp_path / "run", quiet=True)
+    text = (tmp_path / "run" / "train.log").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if "tokens/s" in line and " epoch " in line]
+    assert len(lines) == 60
+    pattern = r"step {}  epoch {}/3  loss \d+\.\d{{3}}  [\d,]+ tokens/s"
+    assert re.search(pattern.format(1, 1) + "$", lines[0])
+    assert re.search(pattern.format(45, 3) + r"  \d+ s left$", lines[44])
+    assert lines[-1].endswith("  0 s left")
+
+
+def test_an_epoch_has_one_number_from_its_first_update_to_its_last() -> None:
+    """From 1, as the bar counts; batches under another batching are still of it."""
+    progress = Progress(batching=(4, "sentences"))
+    assert progress.last_epoch == 0
+    numbers = []
+    for is_last in (False, True, False, False, True):
+        progress.count_update(1, is_last)
+        numbers.append(progress.last_epoch)
+    assert numbers == [1, 1, 2, 2, 2]
+    progress.count_update(1, False)
+    progress.set_batching((8, "sentences"))
+    assert (progress.batch, progress.last_epoch) == (0, 3)

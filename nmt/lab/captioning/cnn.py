@@ -20,7 +20,7 @@ from jaxtyping import Float
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor, nn
 
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, pip_install
 from nmt.lab.captioning.light import Picture
 from nmt.lab.captioning.options import RANDOM_WEIGHTS, CNNName
 from nmt.lab.captioning.weights import load_weights
@@ -82,7 +82,7 @@ def _torchvision_model(name: CNNName) -> nn.Module:
         from torchvision.models import get_model
     except ImportError:
         raise ConfigError(
-            "`images`: the network is torchvision's: pip install 'nmt[vision]'"
+            f"`images`: the network is torchvision's: {pip_install('vision')}"
         ) from None
     except RuntimeError as error:  # its operations are compiled for one build of torch
         raise ConfigError(

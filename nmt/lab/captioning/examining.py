@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.lab.captioner import Captioner, annotate, describe
 from nmt.lab.captioning.model import GRID
 from nmt.lab.captioning.options import CaptionsOptions

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from nmt.decoding.search import SearchConfig
+from nmt.decoding.search_config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.lab.captioner import Captioner, FeatureEncoder, Features, annotate, describe
 from nmt.lab.captioning.cnn import CNN, load_cnn, read_picture

@@ -30,7 +30,8 @@ class AttentionState(BatchFirst):
     `values` are what the weights sum: the annotations, or a linear map of them. `queries` counts
     the queries answered; `past` is coverage's memory, None without coverage. `soft` marks the rows
     that take expected weights instead of drawn ones, None where no weighting asks. `beams` says
-    which sentence a row reads; None: row i reads sentence i, R = B.
+    which sentence a row reads; None: row i reads sentence i, R = B. `given` are the weights of the
+    next query where they are not NaN.
     """
 
     keys: Float[Tensor, "B S K"]
@@ -40,6 +41,7 @@ class AttentionState(BatchFirst):
     past: Float[Tensor, "R S"] | None
     soft: Bool[Tensor, " R"] | None = None
     beams: Beams | None = None
+    given: Float[Tensor, "R N S"] | None = None
 
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
         """See BatchFirst.select; sentences are copied only to leave some of them out."""
@@ -52,6 +54,7 @@ class AttentionState(BatchFirst):
             past=None if self.past is None else self.past.index_select(0, rows),
             soft=None if self.soft is None else self.soft.index_select(0, rows),
             beams=beams,
+            given=None if self.given is None else self.given.index_select(0, rows),
         )
 
     def apart(self) -> "AttentionState":
@@ -66,6 +69,7 @@ class AttentionState(BatchFirst):
             queries=self.queries,
             past=self.past,
             soft=self.soft,
+            given=self.given,
         )
 
 
@@ -172,6 +176,14 @@ class Attention(nn.Module, abc.ABC):
         """The context: the sum of the values by the weights."""
         return torch.bmm(heads.squeeze(1), values)
 
+    def value_norms(self, values: Float[Tensor, "B S C"]) -> Float[Tensor, "B N S"]:
+        """The length of what each head adds to the context for a weight of 1; a gate not counted.
+
+        `values` are those of the state.
+        """
+        norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
+        return norms.unsqueeze(1)
+
     @property
     def head_names(self) -> tuple[str, ...]:
         """The names of the N heads."""
@@ -223,6 +235,8 @@ class Attention(nn.Module, abc.ABC):
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """Answer Q queries; one after another where coverage makes them depend on each other."""
+        if state.given is not None:
+            return self._attend_given(query, replace(state, given=None), state.given)
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
         additive = self.as_additive() if query.shape[1] == 1 else None
@@ -244,6 +258,24 @@ class Attention(nn.Module, abc.ABC):
             state=replace(state, queries=state.queries + query.shape[1]),
             choice=None if output.choice is None else output.choice.apart(beams),
         )
+
+    def _attend_given(
+        self,
+        query: Float[Tensor, "R 1 H"],
+        state: AttentionState,
+        given: Float[Tensor, "R N S"],
+    ) -> AttentionOutput:
+        """Answer one query a row with the given weights where these are not NaN."""
+        own = self(query, state)
+        heads = torch.where(given.isnan(), own.heads.squeeze(2), given).unsqueeze(2)
+        rows = state.apart()
+        context = self.mix(heads.to(rows.values.dtype), rows.values)
+        if self.gate is not None:
+            context = torch.sigmoid(self.gate(query)) * context
+        after = own.state
+        if self.coverage is not None and rows.past is not None:
+            after = replace(after, past=self.coverage.after(rows.past, heads.mean(dim=1)))
+        return AttentionOutput(context, heads, after, None)
 
     def _attend(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """Answer queries of which row i reads sentence i."""

@@ -147,6 +147,11 @@ class MultiHeadAttention(Attention):
         scores = [score.score(split_heads(q, n), split_heads(k, n)) for (score, q), (_, k) in both]
         return torch.cat([one.view(-1, n, *one.shape[1:]) for one in scores], dim=1)
 
+    def value_norms(self, values: Float[Tensor, "B S C"]) -> Float[Tensor, "B N S"]:
+        """||W_o_n W_v_n v||; see Attention."""
+        by_head = values.view(*values.shape[:2], self.n_heads, -1).transpose(1, 2)
+        return mixed_norms(by_head, self.W_o.weight)
+
     def _in_shares(
         self, x: Float[Tensor, "B S C"]
     ) -> Iterator[tuple[Attention, Float[Tensor, "B S P"]]]:
@@ -162,6 +167,17 @@ class MultiHeadAttention(Attention):
         sums = torch.bmm(heads.flatten(0, 1), split_heads(values, self.n_heads))
         context: Tensor = self.W_o(join_heads(sums, self.n_heads))
         return context
+
+
+def mixed_norms(
+    values: Float[Tensor, "B N S P"], weight: Float[Tensor, "M NP"]
+) -> Float[Tensor, "B N S"]:
+    """||W_n v|| of each head's values, with `weight` = [W_1 ... W_N] side by side."""
+    n_heads, size = values.shape[1], values.shape[3]
+    by_head = weight.view(weight.shape[0], n_heads, size)
+    mixed = torch.einsum("bnsp,mnp->bnsm", values, by_head)
+    norms: Tensor = torch.linalg.vector_norm(mixed, dim=-1)
+    return norms
 
 
 def split_heads(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:

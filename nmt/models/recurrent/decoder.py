@@ -34,6 +34,10 @@ class RNNState(State):
     feed: Float[Tensor, "B H"] | None
     context_is_gates: bool = False
 
+    def with_attention(self, weights: Float[Tensor, "R N S"]) -> "RNNState":
+        """See State."""
+        return replace(self, attention=replace(self.attention, given=weights))
+
     def layer(self, i: int) -> CellState:
         """The state of layer i."""
         return self.hidden[:, i], None if self.cell is None else self.cell[:, i]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor
 
@@ -103,3 +103,8 @@ class RNNSeq2Seq(Seq2Seq):
     def head_names(self) -> tuple[str, ...]:
         """See Seq2Seq.head_names; the heads are the attention's."""
         return self.decoder.attention.head_names
+
+    def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
+        """See Seq2Seq.value_norms; an attention without maps of values sums the annotations."""
+        assert isinstance(state, RNNState)
+        return self.decoder.attention.value_norms(state.attention.values)

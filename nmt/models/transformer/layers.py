@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -83,6 +84,18 @@ class EncoderLayer(nn.Module):
         return self.around_feed_forward.leave(x, self.feed_forward(y)), weights
 
 
+class Sources(NamedTuple):
+    """Which places of B sources may be attended, which source a row reads, and how, if given.
+
+    `beams` are those of TransformerState. `given` are the weights of the layer's heads at the one
+    place that it computes, where they are not NaN.
+    """
+
+    keep: Bool[Tensor, "B S"]
+    beams: Beams | None
+    given: Float[Tensor, "R N S"] | None
+
+
 @dataclass(frozen=True)
 class DecoderLayerOutput:
     """The output of T places, the cache after them, and the weights that were asked for."""
@@ -115,11 +128,10 @@ class DecoderLayer(nn.Module):
         x: Float[Tensor, "R T D"],
         cache: LayerCache,
         places: Places,
-        keep: Bool[Tensor, "B S"],
-        beams: Beams | None,
+        sources: Sources,
         shown: Collection[AttentionKind] = (),
     ) -> DecoderLayerOutput:
-        """T more places after those in `cache`; `beams` as in TransformerState.
+        """T more places after those in `cache`.
 
         `shown` are the attentions whose weights are wanted. With a window the cache holds no more
         places than the next one can see.
@@ -129,8 +141,14 @@ class DecoderLayer(nn.Module):
         )
         x = self.around_own.leave(x, found)
         y = self.around_source.enter(x)
+        keep, beams, given = sources
+        if given is not None:
+            given = given.unsqueeze(1)
+            given = (given if beams is None else beams.together(given)).transpose(1, 2)
         query = y if beams is None else beams.together(y)
-        found, weights = self.source(query, cache.source, keep[:, None, None], "cross" in shown)
+        found, weights = self.source(
+            query, cache.source, keep[:, None, None], "cross" in shown, given
+        )
         if beams is not None:
             found = beams.apart(found)
             weights = (

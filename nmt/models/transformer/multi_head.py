@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from nmt.models.attention.multi_head import mixed_norms
 from nmt.models.base import BatchFirst
 from nmt.ops.masks import softmax_where
 
@@ -95,12 +96,14 @@ class MultiHead(nn.Module):
         memory: KeyValues,
         keep: Bool[Tensor, "#B #N #Q S"] | None = None,
         with_weights: bool = False,
+        given: Float[Tensor, "B N Q S"] | None = None,
     ) -> tuple[Float[Tensor, "B Q D"], Float[Tensor, "B N Q S"] | None]:
         """The result for each query, and the weights of each head if `with_weights`.
 
         `keep` is True where a key may be attended. A query that may look nowhere gets W_o 0.
+        `given` takes the place of the weights where it is not NaN.
         """
-        found, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights)
+        found, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights, given)
         return self.join(found), weights
 
     def attend(
@@ -109,19 +112,27 @@ class MultiHead(nn.Module):
         memory: KeyValues,
         keep: Bool[Tensor, "#B #N #Q S"] | None,
         with_weights: bool,
+        given: Float[Tensor, "B N Q S"] | None = None,
     ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"] | None]:
         """The weighted sum of values of each head, and its weights if `with_weights`.
 
         Without weights, torch's fused attention computes it, which never holds them all.
         """
-        if with_weights:
+        if with_weights or given is not None:
             weights = attention_weights(query, memory.keys, keep, self.scale)
-            return self.drop(weights).to(memory.values.dtype) @ memory.values, weights
+            if given is not None:
+                weights = torch.where(given.isnan(), weights, given)
+            found = self.drop(weights).to(memory.values.dtype) @ memory.values
+            return found, weights if with_weights else None
         dropout = self.dropout if self.training else 0.0
         found = nn.functional.scaled_dot_product_attention(
             query, memory.keys, memory.values, keep, dropout, scale=self.scale
         )
         return found, None
+
+    def value_norms(self, memory: KeyValues) -> Float[Tensor, "B N S"]:
+        """||W_o^n W_v^n v|| of each head n at each place."""
+        return mixed_norms(memory.values, self.W_o.weight)
 
     def drop(self, weights: Float[Tensor, "B N Q S"]) -> Float[Tensor, "B N Q S"]:
         """The weights after dropout."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Literal
 
 import torch
@@ -13,7 +14,7 @@ from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, m
 from nmt.models.beams import Beams, only, select_sentences
 from nmt.models.dropout import WordDropout
 from nmt.models.transformer.layer_config import LayerConfig
-from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache
+from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
 from nmt.models.transformer.self_attention import decoder_places, encoder_places
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
@@ -79,19 +80,26 @@ class TransformerState(State):
     """The cache of every decoder layer, and which source places are real.
 
     `length` counts the target pieces that have been read, bos included. `beams` say which of the B
-    sources a row reads; None: row i reads source i.
+    sources a row reads; None: row i reads source i. `given` are the weights over the source of the
+    next place, for the heads of all layers, where they are not NaN.
     """
 
     layers: tuple[LayerCache, ...]
     keep: Bool[Tensor, "B S"]
     length: int = 0
     beams: Beams | None = None
+    given: Float[Tensor, "R N S"] | None = None
+
+    def with_attention(self, weights: Float[Tensor, "R N S"]) -> "TransformerState":
+        """See State; the heads are those of all layers."""
+        return replace(self, given=weights)
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
         """See BatchFirst.select; sources are copied only to leave some of them out."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         layers = tuple(layer.read_by(rows, left) for layer in self.layers)
-        return TransformerState(layers, only(self.keep, left), self.length, beams)
+        given = None if self.given is None else self.given.index_select(0, rows)
+        return TransformerState(layers, only(self.keep, left), self.length, beams, given)
 
 
 class Pieces(nn.Module):
@@ -197,15 +205,19 @@ class TransformerDecoder(nn.Module):
         places = decoder_places(self.config, x, state.length, n_cached)
         own: tuple[AttentionKind, ...] = ("decoder",) if with_own else ()
         outputs = []
-        for i, (layer, cache) in enumerate(zip(self.layers, state.layers, strict=True)):
+        given = state.given
+        of_layers = repeat(None) if given is None else given.chunk(len(self.layers), dim=1)
+        parts = zip(self.layers, state.layers, of_layers, strict=False)
+        for i, (layer, cache, weights) in enumerate(parts):
             wanted = (*own, "cross") if i in shown else own
-            output = layer(x, cache, places, state.keep, state.beams, wanted)
+            sources = Sources(state.keep, state.beams, weights)
+            output = layer(x, cache, places, sources, wanted)
             x = output.x
             outputs.append(output)
         caches = tuple(output.cache for output in outputs)
         return DecoderPass(
             self.norm(x),
-            replace(state, layers=caches, length=state.length + tgt_in.shape[1]),
+            replace(state, layers=caches, length=state.length + tgt_in.shape[1], given=None),
             _joined(output.source_weights for output in outputs),
             _joined(output.own_weights for output in outputs),
         )
@@ -290,6 +302,15 @@ class TransformerSeq2Seq(Seq2Seq):
     def shown_heads(self) -> tuple[int, ...]:
         """See Seq2Seq.shown_heads."""
         return self._shown_heads
+
+    def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
+        """See Seq2Seq.value_norms: the heads of every decoder layer."""
+        assert isinstance(state, TransformerState)
+        norms = []
+        for layer, cache in zip(self.decoder.layers, state.layers, strict=True):
+            assert isinstance(layer, DecoderLayer)
+            norms.append(layer.source.value_norms(cache.source))
+        return torch.cat(norms, dim=1)
 
 
 def _head_names(layers: int, heads: int, prefix: str = "") -> tuple[str, ...]:

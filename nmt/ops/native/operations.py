@@ -15,6 +15,9 @@ from nmt.ops.precision import Dtypes
 from nmt.ops.products import product
 from nmt.ops.reference import ReferenceOperations
 
+_MOST_INSERTED = 256
+"""The compiled top-k inserts each logit among the best so far; beyond this torch's is faster."""
+
 
 class NativeOperations(FusedOperations):
     """See Operations. `search` computes in fp32; other dtypes take the fused operations' code."""
@@ -52,7 +55,7 @@ class NativeOperations(FusedOperations):
         self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
         """See Operations."""
-        if self.search is None or not _are_fp32(logits):
+        if self.search is None or k > _MOST_INSERTED or not _are_fp32(logits):
             return super().top_k_log_probs(logits, k, banned_ids, n_real)
         return self.search.top_k_log_probs(logits, k, banned_ids, n_real)
 

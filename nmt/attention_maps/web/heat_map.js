@@ -1,0 +1,137 @@
+/* Attention maps in a browser: data in, element out. Needs attention.css; no network, no library.
+
+A map is {rows, columns, weights}: the labels of the rows (queries: pieces or words of the
+translation) and of the columns (keys: of the source), and weights[row][column] in 0 to 1, as
+arrays or Float32Arrays. Labels are any strings; they are only ever shown as text.
+
+  nmtAttention.heatMap(map, options)    an element: coloured cells, labels, a scale
+  nmtAttention.wordLines(map, options)  an element: columns left, rows right, lines between them
+  nmtAttention.thumbnail(map, end)      a small <svg> of the cells alone
+  nmtAttention.mergeWords(weights, rowEnds, columnEnds)   the weights of words, from pieces
+  nmtAttention.unpack({scales, weights}, nColumns)        the weights of nmt's packed maps
+  nmtAttention.csv(map)                 the weights with their labels as text
+  nmtAttention.png(element)             a promise of the drawing as a Blob
+
+options, all optional: rowsName, columnsName: what the labels are ("translation", "source");
+end: the weight of full ink (the greatest weight, rounded up to a tenth); width: the pixels to
+fit into (the cells shrink to 13, then the map scrolls).
+
+Both elements send events that bubble: `attention-cell` when the pointer or an arrow key comes to a
+cell or a word, `attention-pick` at a click or Enter. Their detail is {row, column, weight}; row or
+column is null for a word of the other side, and all three are null when the pointer has left. */
+"use strict";
+(() => {
+  const { make, write, shown, widest, short, frame, sheet, drawCells, scaleEnd } = nmtAttention;
+
+  function thumbnail({ weights }, end = scaleEnd(weights), side = 72) {
+    const longest = Math.max(weights.length, weights[0]?.length ?? 0, 1);
+    const cell = Math.max(side / longest, 1);
+    const [width, height] = [cell * (weights[0]?.length ?? 0), cell * weights.length];
+    const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": true });
+    drawCells(svg, weights, end, cell);
+    return svg;
+  }
+
+  function heatMap(map, options = {}) {
+    const { weights } = map;
+    const { rowsName = "translation", columnsName = "source", width = 720 } = options;
+    const end = options.end ?? scaleEnd(weights);
+    const [rows, columns] = [map.rows.map(shown), map.columns.map(shown)];
+    const guess = Math.floor((width - widest(rows, 13) - 70) / Math.max(columns.length, 1));
+    const cell = Math.min(Math.max(guess, 13), rows.length > 25 ? 20 : 36);
+    const font = cell >= 18 ? 13 : 11;
+    const slanted = cell >= 20;
+    const left = Math.ceil(widest(rows, font)) + 10;
+    const long = widest(columns, font) + 4;
+    const top = Math.ceil(slanted ? long * 0.71 + 1.4 * font : long + 6);
+    const right = Math.ceil(slanted ? long * 0.71 + 4 : 8);
+    const [inner, tall] = [columns.length * cell, rows.length * cell];
+    const svg = sheet(Math.max(left + inner + right, left + 190), top + tall + 44, font);
+
+    const lines = svg.appendChild(make("path", {}, { stroke: "var(--attention-line)", fill: "none" }));
+    lines.setAttribute("shape-rendering", "crispEdges");
+    drawCells(svg, weights, end, cell, left, top);
+    const across = rows.map((_, i) => `M${left} ${top + i * cell}h${inner}`);
+    const down = columns.map((_, i) => `M${left + i * cell} ${top}v${tall}`);
+    lines.setAttribute("d", `${across.join("")}${down.join("")}M${left} ${top}h${inner}v${tall}h${-inner}z`);
+
+    const text = svg.appendChild(make("g", {}, { fill: "var(--attention-text)" }));
+    const middle = (i) => (i + 0.5) * cell;
+    const rowLabels = rows.map((label, i) =>
+      write(text, label, { x: left - 6, y: top + middle(i), "text-anchor": "end", dy: ".35em" }));
+    const columnLabels = columns.map((label, i) => {
+      const [x, y] = [left + middle(i) + (slanted ? 2 : 0), top - 5];
+      const turn = `rotate(${slanted ? -45 : -90} ${x} ${y})`;
+      return write(text, label, { x, y, transform: turn, dy: slanted ? "0" : ".35em" });
+    });
+    if (cell >= 28) drawNumbers(svg, weights, end, cell, left, top);
+    drawScale(svg, end, left, top + tall + 12);
+
+    const { element, scroll, send, showTip } = frame(
+      `attention of ${rows.length} rows (${rowsName}) over ${columns.length} columns ` +
+        `(${columnsName}); the arrow keys read the cells`, svg);
+    const edge = { width: cell, height: cell, fill: "none", "stroke-width": 2, visibility: "hidden" };
+    const mark = svg.appendChild(make("rect", edge, { stroke: "var(--attention-mark)" }));
+    let at = null;
+    function show(row, column) {
+      const place = row === null ? null : { row, column, weight: weights[row][column] };
+      if (at) for (const each of [rowLabels[at.row], columnLabels[at.column]]) each.style.fontWeight = "";
+      at = place;
+      mark.setAttribute("visibility", place ? "visible" : "hidden");
+      if (place) {
+        mark.setAttribute("x", left + column * cell);
+        mark.setAttribute("y", top + row * cell);
+        for (const each of [rowLabels[row], columnLabels[column]]) each.style.fontWeight = "bold";
+        const words = `${shown(map.rows[row])} ← ${shown(map.columns[column])}`;
+        showTip(`${words}  ${weights[row][column].toFixed(3)}`, left + (column + 1.3) * cell, top + (row + 1.3) * cell);
+      } else showTip("");
+      send("attention-cell", place ?? { row: null, column: null, weight: null });
+    }
+    svg.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect();
+      const column = Math.floor((event.clientX - box.left - left) / cell);
+      const row = Math.floor((event.clientY - box.top - top) / cell);
+      const inside = row >= 0 && row < rows.length && column >= 0 && column < columns.length;
+      if (!inside) at && show(null);
+      else if (at?.row !== row || at?.column !== column) show(row, column);
+    });
+    svg.addEventListener("pointerleave", () => at && show(null));
+    svg.addEventListener("blur", () => at && show(null));
+    svg.addEventListener("click", () => at && send("attention-pick", at));
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+      if (event.key === "Enter" && at) send("attention-pick", at);
+      if (event.key === "Escape" && at) show(null);
+      if (!step || !rows.length || !columns.length) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const { row, column } = at ?? { row: -step[0], column: -step[1] };
+      const held = (value, count) => Math.min(Math.max(value, 0), count - 1);
+      show(held(row + step[0], rows.length), held(column + step[1], columns.length));
+      const x = left + at.column * cell;
+      if (x < scroll.scrollLeft) scroll.scrollLeft = x - cell;
+      if (x + cell > scroll.scrollLeft + scroll.clientWidth) scroll.scrollLeft = x + 2 * cell - scroll.clientWidth;
+    });
+    return element;
+  }
+
+  function drawNumbers(svg, weights, end, cell, left, top) {
+    const [dark, pale] = ["paper", "text"].map((name) =>
+      svg.appendChild(make("g", { "font-size": 11, "text-anchor": "middle" }, { fill: `var(--attention-${name})` })));
+    weights.forEach((of, row) => of.forEach((weight, column) => {
+      const [x, y] = [left + (column + 0.5) * cell, top + (row + 0.5) * cell];
+      if (weight >= 0.005) write(weight / end > 0.55 ? dark : pale, short(weight), { x, y, dy: ".35em" });
+    }));
+  }
+
+  function drawScale(svg, end, left, top) {
+    const steps = 20;
+    drawCells(svg, [Array.from({ length: steps }, (_, i) => (i + 0.5) / steps)], 1, 6, left, top);
+    const text = svg.appendChild(make("g", { "font-size": 11 }, { fill: "var(--attention-text)" }));
+    write(text, "0", { x: left, y: top + 20 });
+    write(text, end.toFixed(1), { x: left + 6 * steps, y: top + 20, "text-anchor": "end" });
+    write(text, "weight", { x: left + 6 * steps + 6, y: top + 7 });
+  }
+
+  globalThis.nmtAttention = { ...globalThis.nmtAttention, heatMap, thumbnail };
+})();

@@ -1,0 +1,92 @@
+"""Word links of the training pairs, which attention is taught to follow, spread over pieces."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from pydantic import Field
+
+from nmt.data.alignments import Link, check_links, stream_links
+from nmt.data.batching import EncodedCorpus, PieceLinks, reason_to_drop
+from nmt.errors import DataError, counted
+from nmt.settings.base import Config, UserPath
+from nmt.text.tokenizer import Tokenizer, Tokenizers
+from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
+from nmt.types import Encoded, Ids, SentencePair
+
+
+class GuidedAlignmentConfig(Config):
+    """A loss that teaches attention word links made elsewhere (Chen et al. 2016, arXiv 1607.01628;
+    for a Transformer's layer Garg et al. 2019, arXiv 1909.02074): the cross-entropy of each linked
+    target piece's weights against an even share for each source piece that it is linked with.
+    """
+
+    train: UserPath = Field(
+        description="the links of the training pairs, a line a pair in their order, in the Pharaoh "
+        "format (docs/alignment.md)"
+    )
+    valid: UserPath | None = Field(
+        default=None,
+        description="the links of the validation pairs, on which the same loss is measured; null: "
+        "it is not",
+    )
+    factor: float = Field(
+        default=0.5, gt=0, description="weight of this loss beside the translation's"
+    )
+    decay: float = Field(
+        default=1.0, gt=0, le=1, description="what `factor` is multiplied by after each epoch"
+    )
+    heads: str = Field(
+        default="mean",
+        description="the heads whose mean is taught, by the names that `nmt attention` takes; "
+        "mean: what maps show, of a Transformer the heads of model.attention_layer",
+    )
+
+
+def encode_aligned_pairs(
+    pairs: Sequence[SentencePair],
+    path: Path,
+    tokenizers: Tokenizers,
+    max_pieces: int,
+    is_cut: bool = False,
+) -> EncodedCorpus:
+    """The corpus of `encode_pairs` with the links in `path`, which has a line for each pair.
+
+    `is_cut` says that the pairs are the first of more, whose links may follow. Raises DataError
+    (file:line) for a link beyond a word, and for another number of lines.
+    """
+    lines = iter(stream_links(path))
+    given = list(islice(lines, len(pairs)))
+    if len(given) < len(pairs) or (not is_cut and next(lines, None) is not None):
+        least = "more" if len(given) == len(pairs) else counted(len(given), "line")
+        raise DataError(f"{path}: {least} for {counted(len(pairs), 'sentence pair')}")
+    dropped: Counter[str] = Counter()
+    src_ids: list[Ids] = []
+    tgt_ids: list[Ids] = []
+    links: list[PieceLinks] = []
+    for number, (pair, by_word) in enumerate(zip(pairs, given, strict=True), start=1):
+        src, src_words = _read(pair.src_text, tokenizers.src)
+        tgt, tgt_words = _read(pair.tgt_text, tokenizers.tgt)
+        n_words = len(src_words.shares), len(tgt_words.shares)
+        check_links(sorted(by_word), n_words, f"{path}:{number}")
+        reason = reason_to_drop(src.ids, tgt.ids, max_pieces)
+        if reason is not None:
+            dropped[reason] += 1
+            continue
+        src_ids.append(src.ids)
+        tgt_ids.append(tgt.ids)
+        links.append(piece_links(by_word, src_words, tgt_words))
+    return EncodedCorpus(tuple(src_ids), tuple(tgt_ids), dict(dropped), links=tuple(links))
+
+
+def piece_links(links: Iterable[Link], src: WordPieces, tgt: WordPieces) -> PieceLinks:
+    """The links of all pieces of linked words, (source piece, target piece), each once, sorted."""
+    found = {(s, t) for i, j in links for s in src.pieces_of(i) for t in tgt.pieces_of(j)}
+    return np.array(sorted(found), dtype=np.int32).reshape(-1, 2)
+
+
+def _read(text: str, tokenizer: Tokenizer) -> tuple[Encoded, WordPieces]:
+    encoded = tokenizer.encode(text)
+    return encoded, word_pieces(words_between_spaces(text), encoded, tokenizer)

@@ -1,0 +1,65 @@
+"""Languages: their ISO 639 codes and English names, and those that the names of files tell."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+from nmt.data.compressed_files import PACKED
+
+_LANGUAGES = """
+ar:ara:Arabic bg:bul:Bulgarian ca:cat:Catalan cs:ces,cze:Czech da:dan:Danish de:deu,ger:German
+el:ell,gre:Greek en:eng:English es:spa:Spanish et:est:Estonian eu:eus,baq:Basque fa:fas,per:Persian
+fi:fin:Finnish fr:fra,fre:French ga:gle:Irish gl:glg:Galician he:heb:Hebrew hi:hin:Hindi
+hr:hrv:Croatian hu:hun:Hungarian id:ind:Indonesian is:isl,ice:Icelandic it:ita:Italian
+ja:jpn:Japanese ko:kor:Korean lt:lit:Lithuanian lv:lav:Latvian mk:mkd,mac:Macedonian mt:mlt:Maltese
+nl:nld,dut:Dutch no:nor,nob:Norwegian pl:pol:Polish pt:por:Portuguese ro:ron,rum:Romanian
+ru:rus:Russian sk:slk,slo:Slovak sl:slv:Slovenian sq:sqi,alb:Albanian sr:srp:Serbian sv:swe:Swedish
+sw:swa:Swahili th:tha:Thai tr:tur:Turkish uk:ukr:Ukrainian ur:urd:Urdu vi:vie:Vietnamese
+zh:zho,chi,cmn:Chinese
+"""
+_TABLE = [entry.split(":") for entry in _LANGUAGES.split()]
+
+NAMES = {code: name for code, _, name in _TABLE}
+"""English names by ISO 639-1 code."""
+
+_CODES = {
+    word: code for code, longer, name in _TABLE for word in (code, *longer.split(","), name.lower())
+}
+"""The ISO 639-1 code of what a file's name may have for a language: `en`, `eng`, `english`."""
+
+_TEXT = (".txt", ".tsv", ".sgm", ".zip", ".parquet")
+
+
+def language_of(path: Path) -> str:
+    """The language at the end of a file's name (news.fr, a.fr.gz, news_fr.txt, fr), or ""."""
+    code = _stem(path).rpartition(".")[2]
+    if len(code) == 2 and code.isascii() and code.islower():
+        return code
+    return _CODES.get(re.split(r"[_.-]", code)[-1].lower(), "")
+
+
+def language_pair_of(path: Path) -> tuple[str, str] | None:
+    """The two languages side by side in a file's name (fra-eng.zip, news.de-en.tsv), or None.
+
+    Which of them is the first column is not told: names of both orders are common.
+    """
+    words = [_CODES.get(word) for word in re.split(r"[\W_]+", _stem(path).lower())]
+    for first, second in pairwise(words):
+        if first and second and first != second:
+            return first, second
+    return None
+
+
+def _stem(path: Path) -> str:
+    """A file's name without the endings that say how it is packed and that it is text."""
+    name = path.name
+    while (bare := _without_ending(name)) != name:
+        name = bare
+    return name
+
+
+def _without_ending(name: str) -> str:
+    for ending in (*PACKED, *_TEXT):
+        if name.lower().endswith(ending):
+            return name[: -len(ending)]
+    return name

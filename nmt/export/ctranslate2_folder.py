@@ -1,0 +1,160 @@
+"""A trained Transformer as a folder that CTranslate2 runs, with tokenizers and a manifest."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from nmt.config import RunConfig
+from nmt.errors import ConfigError
+from nmt.export.folder import MANIFEST, check_packages, exported
+from nmt.models.transformer.layers import DecoderLayer, EncoderLayer
+from nmt.models.transformer.multi_head import MultiHead
+from nmt.models.transformer.positions import LearnedPositions
+from nmt.models.transformer.transformer import Pieces, TransformerConfig, TransformerSeq2Seq
+from nmt.runs.trained_run import TrainedRun
+from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabulary import BOS_ID, EOS_ID, RESERVED, UNK_ID
+
+if TYPE_CHECKING:
+    from ctranslate2.specs import TransformerSpec
+
+_POSITIONS = ("sinusoidal", "learned", "none", "rotary")
+
+
+def export_ctranslate2(run: TrainedRun, checkpoint: str, out: Path) -> Path:
+    """Write a checkpoint's weights in CTranslate2's layout into a new folder `out`.
+
+    CTranslate2 reads positions from a table: one of sinusoids ends where `search.max_length` does,
+    or the longest source that was learned from. Returns the path of the manifest. Raises
+    ConfigError, naming the key, for an option of the model that the layout has no place for, and
+    for a missing package; and what `exported` raises.
+    """
+    check_packages("ctranslate2", "ctranslate2")
+    check_exportable(run.config)
+    with exported(run, checkpoint, out) as (folder, loaded, manifest):
+        config, model = loaded.config, loaded.model
+        assert isinstance(config.model, TransformerConfig)
+        assert isinstance(model, TransformerSeq2Seq)
+        n_places = max(config.search.max_length, config.data.max_pieces) + 1
+        spec = _spec(config.model, model, loaded.tokenizers, n_places)
+        spec.validate()
+        spec.optimize()
+        spec.save(str(folder))
+        if config.model.positions.kind in ("sinusoidal", "none"):
+            manifest["max_positions"] = n_places
+    return out / MANIFEST
+
+
+def check_exportable(config: RunConfig) -> None:
+    """Raise ConfigError, naming the key, for what CTranslate2's layout has no place for."""
+    model = config.model
+    reason = ""
+    if not isinstance(model, TransformerConfig):
+        reason = f"kind: got '{model.kind}', allowed: 'transformer'"
+    elif model.positions.kind not in _POSITIONS:
+        reason = f"positions.kind: got '{model.positions.kind}', allowed: {', '.join(_POSITIONS)}"
+    elif model.self_attention_window is not None:
+        reason = f"self_attention_window: got {model.self_attention_window}, allowed: null"
+    if reason:
+        raise ConfigError(f"cannot export model.{reason} (format ctranslate2)")
+
+
+@torch.no_grad()
+def _spec(
+    config: TransformerConfig, model: TransformerSeq2Seq, tokenizers: Tokenizers, n_places: int
+) -> "TransformerSpec":
+    from ctranslate2.specs import (
+        TransformerDecoderSpec,
+        TransformerEncoderSpec,
+        TransformerSpec,
+        common_spec,
+    )
+
+    gelu = common_spec.Activation.GELU
+    options = {
+        "pre_norm": config.norm == "pre",
+        "activation": common_spec.Activation.RELU if config.activation == "relu" else gelu,
+        "rotary_dim": config.head_size if config.positions.kind == "rotary" else None,
+    }
+    encoder = TransformerEncoderSpec(config.layers, config.heads, **options)
+    decoder = TransformerDecoderSpec(config.decoder_depth, config.heads, **options)
+    spec = TransformerSpec(encoder, decoder)
+    src, tgt = tokenizers.src.vocab.pieces, tokenizers.tgt.vocab.pieces
+    _set_pieces(encoder, encoder.embeddings[0], model.encoder.pieces, len(src), n_places)
+    _set_pieces(decoder, decoder.embeddings, model.decoder.pieces, len(tgt), n_places)
+    for stack, own in ((encoder, model.encoder), (decoder, model.decoder)):
+        if config.norm == "pre":
+            _set_norm(stack.layer_norm, own.norm)
+        for layer_spec, layer in zip(stack.layer, own.layers, strict=True):
+            _set_layer(layer_spec, layer)
+    decoder.projection.weight = _numbers(model.decoder.output.weight[: len(tgt)])
+    decoder.projection.bias = _numbers(model.decoder.output.bias[: len(tgt)])
+    spec.register_source_vocabulary(list(src))
+    spec.register_target_vocabulary(list(tgt))
+    spec.config.unk_token = RESERVED[UNK_ID]
+    spec.config.bos_token = spec.config.decoder_start_token = RESERVED[BOS_ID]
+    spec.config.eos_token = RESERVED[EOS_ID]
+    spec.config.add_source_eos = True
+    return spec
+
+
+def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_places: int) -> None:
+    """Embeddings without the rows that pad the table, and positions as a table."""
+    table.weight = _numbers(pieces.embedding.weight[:n_pieces])
+    size = table.weight.shape[1]
+    if not hasattr(stack, "position_encodings"):
+        return
+    places = pieces.positions
+    n_places = places.embedding.num_embeddings if isinstance(places, LearnedPositions) else n_places
+    stack.position_encodings.encodings = _numbers(places(torch.zeros(1, n_places, size))[0])
+
+
+def _set_layer(spec: Any, layer: nn.Module) -> None:
+    assert isinstance(layer, EncoderLayer | DecoderLayer)
+    own = layer.own.multi_head
+    _set_norm(spec.self_attention.layer_norm, layer.around_own.norm)
+    spec.self_attention.linear[0].weight, spec.self_attention.linear[0].bias = _joined(
+        own.W_q, own.W_k, own.W_v
+    )
+    _set_linear(spec.self_attention.linear[1], own.W_o)
+    if isinstance(layer, DecoderLayer):
+        source: MultiHead = layer.source
+        _set_norm(spec.attention.layer_norm, layer.around_source.norm)
+        _set_linear(spec.attention.linear[0], source.W_q)
+        spec.attention.linear[1].weight, spec.attention.linear[1].bias = _joined(
+            source.W_k, source.W_v
+        )
+        _set_linear(spec.attention.linear[2], source.W_o)
+    _set_norm(spec.ffn.layer_norm, layer.around_feed_forward.norm)
+    _set_linear(spec.ffn.linear_0, layer.feed_forward.inner)
+    _set_linear(spec.ffn.linear_1, layer.feed_forward.outer)
+
+
+def _set_norm(spec: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
+    spec.gamma = _numbers(norm.weight)
+    bias: Tensor | None = norm.bias
+    spec.beta = np.zeros_like(spec.gamma) if bias is None else _numbers(bias)
+
+
+def _set_linear(spec: Any, linear: nn.Linear) -> None:
+    spec.weight, spec.bias = _joined(linear)
+
+
+def _joined(*linears: nn.Linear) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Weight and bias of several layers of one input as those of one; a missing bias is 0."""
+    weights: list[Tensor] = [linear.weight for linear in linears]
+    biases: list[Tensor] = []
+    for linear in linears:
+        bias: Tensor | None = linear.bias
+        biases.append(torch.zeros(linear.out_features) if bias is None else bias)
+    return _numbers(torch.cat(weights)), _numbers(torch.cat(biases))
+
+
+def _numbers(tensor: Tensor) -> npt.NDArray[np.float32]:
+    found: npt.NDArray[np.float32] = tensor.detach().float().contiguous().numpy().copy()
+    return found

@@ -1,0 +1,108 @@
+"""The folder that an export writes: the model's files, tokenizers, and a manifest of both."""
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from nmt.data.entries import data_folder, load_catalog
+from nmt.errors import ConfigError, DataError, pip_install
+from nmt.models.transformer.positions import LearnedConfig
+from nmt.runs.card import CARD
+from nmt.runs.trained_run import LoadedModel, TrainedRun
+from nmt.storage.atomic import ASIDE, digest, flush, remove, write_json
+from nmt.storage.output import output_errors
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+MANIFEST = "manifest.json"
+TOKENIZER = "tokenizer"
+
+
+def check_packages(format_: str, *packages: str) -> None:
+    """Raise ConfigError for a package that is missing; `format_` is the name of its extra."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(f"format {format_}: needs {package}: {pip_install(format_)}")
+
+
+@contextlib.contextmanager
+def exported(
+    run: TrainedRun, checkpoint: str, out: Path
+) -> Iterator[tuple[Path, LoadedModel, dict[str, object]]]:
+    """A folder for the block to write, the model of a checkpoint, and the manifest to add to.
+
+    The model is on the CPU, with backend `reference`. The folder becomes `out` when the block ends.
+    Raises DataError for an `out` that is there already or cannot be written, and what
+    `TrainedRun.load_model` raises.
+    """
+    if out.exists() or out.is_symlink():
+        raise DataError(f"cannot write {out}: it is there already; give the name of a new folder")
+    reference = run.with_config(["model.backend=reference"])
+    loaded = reference.load_model(checkpoint, torch.device("cpu"))
+    content = _manifest(run, loaded)
+    with _new_folder(out) as folder:
+        yield folder, loaded, content
+        loaded.tokenizers.save(folder / TOKENIZER)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        for path in files:
+            flush(path)
+        sums = {path.relative_to(folder).as_posix(): digest(path) for path in files}
+        write_json(folder / MANIFEST, {**content, "sha256": sums})
+
+
+def _manifest(run: TrainedRun, loaded: LoadedModel) -> dict[str, object]:
+    """The entries that every format has."""
+    config, tokenizers = loaded.config, loaded.tokenizers
+    positions = getattr(config.model, "positions", None)
+    return {
+        "format": 1,
+        "name": config.name,
+        "step": loaded.step,
+        "model": config.model.kind,
+        "languages": {"src": tokenizers.src.lang, "tgt": tokenizers.tgt.lang},
+        "vocabulary": {"src": len(tokenizers.src.vocab), "tgt": len(tokenizers.tgt.vocab)},
+        "ids": {"pad": PAD_ID, "unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID},
+        "max_positions": positions.max_length if isinstance(positions, LearnedConfig) else None,
+        "search": config.search.model_dump(mode="json"),
+        "tokenizer": TOKENIZER,
+        "data": _data(run),
+    }
+
+
+def _data(run: TrainedRun) -> dict[str, object]:
+    """The training files in the run's card, and the licence of a named corpus."""
+    data = run.config.data
+    name = data.corpus if data.train is None else data.train.corpus
+    entry = None if name is None else load_catalog(data_folder(data.folder)).get(name)
+    card = run.directory.read_json(CARD)
+    files = card.get("data", []) if isinstance(card, dict) else []
+    return {
+        "corpus": name,
+        "licence": None if entry is None else entry.licence,
+        "attribution": None if entry is None else entry.attribution,
+        "files": [
+            {"file": Path(str(file["file"])).name, "sha256": file["sha256"]} for file in files
+        ],
+    }
+
+
+@contextlib.contextmanager
+def _new_folder(out: Path) -> Iterator[Path]:
+    """A temporary folder, which becomes `out` when the block ends without an error."""
+    place = Path(os.path.realpath(out))
+    aside = place.with_name(f"{ASIDE}{place.name}")
+    with output_errors(out):
+        try:
+            if aside.exists():
+                remove(aside)
+            aside.mkdir(parents=True)
+            yield aside
+            flush(aside)
+            os.rename(aside, place)
+            flush(place.parent)
+        finally:
+            if aside.exists():
+                remove(aside)

@@ -1,0 +1,46 @@
+"""The arguments of a Translator, checked: texts, and the search of one call."""
+
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+
+from nmt.decoding.search_config import SearchConfig
+from nmt.settings.config_file import load_values
+
+
+def merged_search(
+    base: SearchConfig, given: SearchConfig | Mapping[str, object] | None
+) -> SearchConfig:
+    """`given` if it is a SearchConfig, else `base` with the keys of `given`.
+
+    Raises ConfigError for values that SearchConfig does not allow, TypeError for another type.
+    """
+    if isinstance(given, SearchConfig):
+        return given
+    if not given:
+        return base
+    if not isinstance(given, Mapping):
+        got = reprlib.repr(given)
+        raise TypeError(f"search: got {got}, allowed: a SearchConfig, or a dict of its keys")
+    return load_values({**base.model_dump(), **given}, SearchConfig, "search")
+
+
+def checked(texts: Iterable[str], name: str = "texts") -> list[str]:
+    """All of `texts`; see str_by_str."""
+    return list(str_by_str(texts, name))
+
+
+def str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
+    """`texts`, each checked as it is read. One str is refused: it would be read by letters.
+
+    Raises TypeError for what is no str.
+    """
+    if isinstance(texts, str | bytes):
+        got = type(texts).__name__
+        raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
+    return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
+
+
+def _str(text: object, where: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{where}: got {reprlib.repr(text)}, allowed: a str")
+    return text

@@ -1,0 +1,38 @@
+"""A Translation that shows itself: in a notebook, or as a figure."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nmt.attention_maps.heads import MEAN, Head
+from nmt.attention_maps.words import Level
+from nmt.types import Translation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class DrawnTranslation(Translation):
+    """The result of a Translator: a Translation that can draw its attention.
+
+    The values of `nmt.types` have no behaviour, and they lie below the maps.
+    """
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """The texts and the heat map of the best hypothesis by word, as notebooks show them."""
+        from nmt.attention_maps.static import translation_html
+
+        return translation_html(self)
+
+    def plot(
+        self, rank: int = 0, level: Level = "word", heads: Sequence[Head] = (MEAN,)
+    ) -> "Figure":
+        """The heat map of hypothesis `rank` as a matplotlib figure, by `word` or by `piece`.
+
+        Several heads make a grid (nmt.attention_maps.heads.choose_heads). An empty source has no
+        hypothesis: IndexError.
+        """
+        from nmt.attention_maps.heatmap import draw_translation
+
+        return draw_translation(self, rank, level, heads)

@@ -1,0 +1,69 @@
+"""Deleting runs: on request, and what a start leaves that failed before its first update."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from nmt.errors import CheckpointError, NMTError
+from nmt.runs.directory import RunDirectory
+from nmt.runs.history import read_card, trainings
+from nmt.runs.lock import LOCK_NAME, run_lock
+from nmt.runs.tree import WRITTEN
+from nmt.storage.atomic import remove, remove_leftovers
+
+
+def remove_run(folder: Path) -> list[str]:
+    """Delete all that nmt wrote into a run directory, and the directory if nothing else is there.
+
+    Returns the names of what stays. Raises CheckpointError if `folder` is no run, or a link to one,
+    and while another process trains in it; OSError where the file system refuses.
+    """
+    run = RunDirectory(folder)
+    run.check_exists()
+    if folder.is_symlink():
+        raise CheckpointError(f"{folder}: a link to a run; remove the link, or name the run itself")
+    read_card(run)
+    _delete(folder)
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+@contextlib.contextmanager
+def removing_failed_start(folder: Path) -> Iterator[None]:
+    """Delete the run directory that the block made, if it raises NMTError before the first update.
+
+    What was there before stays.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    is_new = bool(made) or not any(folder.iterdir())
+    try:
+        yield
+    except NMTError:
+        if is_new and not _is_begun(folder):
+            with contextlib.suppress(CheckpointError, OSError):
+                _delete(folder)
+                for path in made[1:]:
+                    path.rmdir()
+        raise
+
+
+def _is_begun(folder: Path) -> bool:
+    run = RunDirectory(folder)
+    try:
+        return bool(run.checkpoint_folder.steps() or trainings(read_card(run), run))
+    except CheckpointError:
+        return False
+
+
+def _delete(folder: Path) -> None:
+    """Delete what nmt writes; config.yaml comes first, so that a part that is left is no run."""
+    if not folder.is_dir():
+        return
+    with run_lock(folder):
+        remove_leftovers(folder)
+        for name in WRITTEN:
+            path = folder / name
+            if name != LOCK_NAME and (path.is_symlink() or path.exists()):
+                remove(path)
+    (folder / LOCK_NAME).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # something else is in it
+        folder.rmdir()

@@ -1,0 +1,1 @@
+"""Translation over HTTP: LibreTranslate's API and its own, in batches of what waits."""

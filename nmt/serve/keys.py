@@ -1,0 +1,57 @@
+"""API keys: read from a file, compared in constant time."""
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from pathlib import Path
+
+from nmt.data.text_files import stream_lines
+from nmt.errors import ConfigError
+
+_SHORTEST = 16
+
+
+class Keys:
+    """The keys that open a server; without any, it is open.
+
+    Digests of equal length are compared, each key's, whichever fits: the time tells neither how
+    much of a key was right nor which one it was.
+    """
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self._digests = [_digest(key) for key in keys]
+
+    @classmethod
+    def read(cls, path: Path) -> "Keys":
+        """The lines of a file; empty ones and those that begin with # are left out.
+
+        Raises ConfigError for a file without keys and for a key of fewer than 16 characters,
+        DataError for one that is not UTF-8.
+        """
+        keys = []
+        for number, line in enumerate(stream_lines(path), start=1):
+            key = line.strip()
+            if key and not key.startswith("#"):
+                if len(key) < _SHORTEST:
+                    raise ConfigError(
+                        f"{path}:{number}: got a key of {len(key)} characters, allowed: at least "
+                        f"{_SHORTEST}"
+                    )
+                keys.append(key)
+        if not keys:
+            raise ConfigError(f"{path}: no API key in it, expected one a line")
+        return cls(keys)
+
+    def __bool__(self) -> bool:
+        """Whether a key is asked for."""
+        return bool(self._digests)
+
+    def allow(self, key: str | None) -> bool:
+        """Whether a request with this key is answered."""
+        given = _digest(key or "")
+        found = [hmac.compare_digest(given, digest) for digest in self._digests]
+        return any(found) or not self._digests
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8")).digest()

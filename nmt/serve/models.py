@@ -1,0 +1,84 @@
+"""The runs that are served, each with its worker."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nmt.errors import ConfigError
+from nmt.inference.parallel import thread_shares
+from nmt.inference.translator import Translator
+from nmt.serve.limits import Limits
+from nmt.serve.worker import Worker
+from nmt.types import Translation
+
+
+class Decoding(NamedTuple):
+    """How the texts of a request are decoded; requests that agree in it share batches."""
+
+    n_best: int = 1
+    prefix: str | tuple[int, ...] = ()
+    attention: tuple[tuple[int, tuple[float, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A translator by the name of its run, and the thread that calls it."""
+
+    name: str
+    translator: Translator
+    worker: Worker[Translation]
+
+    @property
+    def source(self) -> str:
+        """The language it translates from."""
+        return self.translator.tokenizers.src.lang
+
+    @property
+    def target(self) -> str:
+        """The language it translates into."""
+        return self.translator.tokenizers.tgt.lang
+
+    @property
+    def beam(self) -> int:
+        """The most hypotheses that it finds for a text."""
+        return self.translator.search.beam
+
+
+def start_models(
+    translators: Sequence[tuple[str, Translator]],
+    limits: Limits,
+    on_batch: Callable[[str, int], None],
+) -> Mapping[str, ServedModel]:
+    """A ServedModel for each named translator, by name, in their order, with its worker started.
+
+    `on_batch` gets the name of the model and the size of each batch. Raises ConfigError for two of
+    one name.
+    """
+    names = [name for name, _ in translators]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"`run`: two runs are named '{name}', allowed: one of each name")
+    return {
+        name: ServedModel(name, translator, _start(name, translator, limits, on_batch))
+        for name, translator in translators
+    }
+
+
+def _start(
+    name: str, translator: Translator, limits: Limits, on_batch: Callable[[str, int], None]
+) -> Worker[Translation]:
+    def translate(texts: Sequence[str], options: Hashable) -> Sequence[Translation]:
+        assert isinstance(options, Decoding)
+        if options == Decoding(options.n_best):
+            return translator.translate(texts, options.n_best)
+        prefixes = [options.prefix] * len(texts)
+        rows = [dict(options.attention)] * len(texts)
+        return translator.translate_prefixes(texts, prefixes, rows, options.n_best)
+
+    return Worker(
+        translate,
+        translator.search.batch_size,
+        limits.waiting,
+        on_start=thread_shares(),
+        on_batch=lambda size: on_batch(name, size),
+    )

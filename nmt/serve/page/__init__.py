@@ -1,0 +1,20 @@
+"""The server's page: its files, read once, by path."""
+
+from importlib.resources import files
+
+from nmt.attention_maps.web import map_script, map_style
+
+
+def page_files() -> dict[str, tuple[str, str]]:
+    """The content and the media type of each path that a browser asks for."""
+    own = files(__package__)
+    html, script, style = (
+        (own / name).read_text(encoding="utf-8") for name in ("page.html", "page.js", "page.css")
+    )
+    return {
+        "/": (html, "text/html"),
+        "/page.js": (script, "text/javascript"),
+        "/page.css": (style, "text/css"),
+        "/map.js": (map_script(), "text/javascript"),
+        "/map.css": (map_style(), "text/css"),
+    }

@@ -1,0 +1,59 @@
+"""The server's process: its socket, its signals, its orderly end."""
+
+import signal
+import socket
+
+import uvicorn
+from starlette.applications import Starlette
+
+from nmt.errors import ConfigError
+from nmt.serve.limits import Limits
+
+_BACKLOG = 2048
+_GRACE_SECONDS = 5.0
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 is one that the system chooses.
+
+    Raises ConfigError where the address is unknown or taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"`host`, `port`: got {host}, {port}: {reason}") from None
+
+
+def url_of(listener: socket.socket) -> str:
+    """The address that a browser on this machine takes."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def run(app: Starlette, listener: socket.socket, limits: Limits) -> None:
+    """Serve until SIGTERM or SIGINT: then no connection is accepted, and what runs is finished.
+
+    A second signal ends at once. uvicorn raises the signals again at its end, so that they get
+    handlers here that do nothing: the process then exits with 0.
+    """
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=round(limits.seconds + _GRACE_SECONDS),
+    )
+    handlers = {each: signal.signal(each, _ignore) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+
+
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing."""

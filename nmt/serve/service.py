@@ -1,0 +1,54 @@
+"""What the routes share: the models, the limits, the keys and the metrics."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from nmt.errors import did_you_mean
+from nmt.serve.keys import Keys
+from nmt.serve.limits import Limits
+from nmt.serve.metrics import Metrics
+from nmt.serve.models import ServedModel
+from nmt.serve.schema import Answer
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server's parts. Its methods raise HTTPException."""
+
+    models: Mapping[str, ServedModel]
+    limits: Limits
+    keys: Keys
+    metrics: Metrics
+
+    def check_key(self, request: Request, key: str | None) -> None:
+        """403 without a right key: in the body, or `Authorization: Bearer KEY`."""
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        given = credentials.strip() if scheme.lower() == "bearer" else key
+        if not self.keys.allow(given):
+            raise HTTPException(403, "this server needs a right API key, as api_key")
+
+    def model_named(self, name: str) -> ServedModel:
+        """The model of this name; 400 without one."""
+        if name not in self.models:
+            hint = did_you_mean(name[:80], self.models)
+            allowed = ", ".join(self.models)
+            raise HTTPException(400, f"model: got '{name[:80]}', allowed: {allowed}{hint}")
+        return self.models[name]
+
+    def model_of(self, source: str, target: str) -> ServedModel:
+        """The first model of two languages; 400 without one."""
+        for model in self.models.values():
+            if (model.source, model.target) == (source, target):
+                return model
+        pairs = sorted({f"{each.source} to {each.target}" for each in self.models.values()})
+        got = f"{source[:20]} to {target[:20]}"
+        raise HTTPException(400, f"{got} is not supported; allowed: {', '.join(pairs)}")
+
+
+def json_answer(answer: Answer) -> JSONResponse:
+    """An answer without the fields that are None."""
+    return JSONResponse(answer.model_dump(exclude_none=True))

@@ -1,0 +1,134 @@
+"""nmt's own API: scores, pieces, n-best lists and attention."""
+
+from typing import Any, Literal
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from nmt.attention_maps.words import attention_table
+from nmt.serve.models import Decoding, ServedModel
+from nmt.serve.requests import check_size, read_request, results
+from nmt.serve.schema import (
+    AttentionAnswer,
+    HypothesisAnswer,
+    ModelAnswer,
+    ModelsAnswer,
+    TextAnswer,
+    TranslationsAnswer,
+    TranslationsRequest,
+)
+from nmt.serve.service import Service, json_answer
+from nmt.types import Encoded, Translation
+
+
+def routes(service: Service) -> list[Route]:
+    """The routes under /v1."""
+
+    async def translate(request: Request) -> Response:
+        """Translate sentences, each with scores, pieces and, on request, attention."""
+        asked = await read_request(request, TranslationsRequest)
+        service.check_key(request, asked.api_key)
+        model = _model(service, asked)
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        options = _decoding(service, asked, model, texts)
+        found = await results(request, model.worker, texts, options, service.limits.seconds)
+        answers = [text_answer(translation, asked.attention) for translation in found]
+        return json_answer(
+            TranslationsAnswer(
+                model=model.name, source=model.source, target=model.target, translations=answers
+            )
+        )
+
+    async def models(request: Request) -> Response:
+        """The runs that are served."""
+        found = [
+            ModelAnswer(
+                name=each.name,
+                source=each.source,
+                target=each.target,
+                beam=each.beam,
+                heads=list(each.translator.head_names),
+            )
+            for each in service.models.values()
+        ]
+        return json_answer(ModelsAnswer(models=found, needs_key=bool(service.keys)))
+
+    return [
+        Route("/v1/translate", translate, methods=["POST"]),
+        Route("/v1/models", models, methods=["GET"]),
+    ]
+
+
+def _model(service: Service, asked: TranslationsRequest) -> ServedModel:
+    if asked.model is not None:
+        return service.model_named(asked.model)
+    if asked.source is None and asked.target is None and len(service.models) == 1:
+        return next(iter(service.models.values()))
+    if asked.source is None or asked.target is None:
+        raise HTTPException(400, "which model? give model, or source and target")
+    return service.model_of(asked.source, asked.target)
+
+
+def _decoding(
+    service: Service, asked: TranslationsRequest, model: ServedModel, texts: list[str]
+) -> Decoding:
+    """How to decode. Raises HTTPException for what does not go together."""
+    if asked.n_best > model.beam:
+        raise HTTPException(
+            400, f"n_best: got {asked.n_best}, allowed: 1 to {model.beam}, the beam"
+        )
+    if any("\n" in text for text in texts):
+        raise HTTPException(400, "q: got a line break, allowed: one sentence; send a list")
+    if asked.prefix is not None and asked.prefix_ids is not None:
+        raise HTTPException(400, "prefix, prefix_ids: got both, allowed: one of them")
+    prefix = tuple(asked.prefix_ids or ()) if asked.prefix is None else asked.prefix
+    rows = {step: tuple(row) for step, row in asked.attention_rows.items()}
+    if (prefix or rows) and len(texts) > 1:
+        raise HTTPException(400, "prefix, attention_rows: got several texts, allowed: one")
+    check_size([*texts, *([prefix] if isinstance(prefix, str) else [])], len(texts), service.limits)
+    if max(len(rows), len(prefix), *map(len, rows.values()), 0) > service.limits.characters:
+        allowed = f"allowed: {service.limits.characters:,} pieces"
+        raise HTTPException(400, f"prefix_ids, attention_rows: got too much, {allowed}")
+    return Decoding(asked.n_best, prefix, tuple(sorted(rows.items())))
+
+
+def text_answer(
+    translation: Translation, attention: Literal["none", "word", "piece"]
+) -> TextAnswer:
+    """The answer for one text; the labels of pieces are as the tokenizer has them."""
+    hypotheses = []
+    for rank, found in enumerate(translation.hypotheses):
+        weights = None
+        if attention != "none":
+            table = attention_table(translation, rank, attention)
+            weights = AttentionAnswer(
+                level=attention,
+                rows=list(table.rows),
+                columns=list(table.columns),
+                weights=table.weights.tolist(),
+            )
+        hypothesis = found.hypothesis
+        hypotheses.append(
+            HypothesisAnswer(
+                text=found.text,
+                score=hypothesis.score,
+                finished=hypothesis.finished,
+                **_pieces(found.target),
+                ids=list(hypothesis.ids),
+                log_probs=list(hypothesis.log_probs),
+                attention=weights,
+            )
+        )
+    return TextAnswer(
+        text=translation.src_text, **_pieces(translation.source), hypotheses=hypotheses
+    )
+
+
+def _pieces(encoded: Encoded) -> dict[str, Any]:
+    return {
+        "pieces": list(encoded.pieces),
+        "words": list(encoded.words),
+        "word_ends": [end for _, end in encoded.word_spans],
+    }

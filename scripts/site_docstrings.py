@@ -1,0 +1,23 @@
+"""An extension of mkdocstrings' reader: examples in docstrings become code blocks of the site."""
+
+import re
+from typing import Any
+
+import griffe
+
+_EXAMPLE = re.compile(r"(?:^>>> .*\n?(?:^(?!\s*$).*\n?)*)+", re.MULTILINE)
+
+
+class Examples(griffe.Extension):
+    """Puts fences around what stands from `>>>` to the next empty line."""
+
+    def on_object(self, *, obj: Any, **_: Any) -> None:
+        """Change the docstring of one function, class or module."""
+        if obj.docstring is not None:
+            obj.docstring.value = fenced(obj.docstring.value)
+
+
+def fenced(docstring: str) -> str:
+    """A docstring whose examples are code blocks of Markdown."""
+    shown = docstring.replace("  # doctest: +SKIP", "")
+    return _EXAMPLE.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", shown)

@@ -1,0 +1,63 @@
+"""Records in the formats of Nematus and BertViz, as their readers take them apart."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nmt.attention_maps.heads import Head
+from nmt.attention_maps.interchange import bertviz_line, nematus_block
+from nmt.attention_maps.record import records
+
+SELF = (Head("encoder layer 1 head 1", 0, "encoder"), Head("decoder layer 1 head 1", 0, "decoder"))
+CROSS = (Head("layer 1 head 1", 0), Head("layer 1 head 2", 1), Head("layer 2 head 1", 2))
+
+
+@pytest.mark.parametrize("level", ["piece", "word"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_block_of_nematus_reads_back(level: str, finished: bool, make_translation) -> None:
+    """As SoftAlignments reads it: fields between bars, the ends added, a matrix."""
+    made = make_translation("the cat|s sleep", ["les chat|s dorm|ent"], finished=finished)
+    [record] = records(made, 7, level)
+    header, *rows, blank = nematus_block(record, level)
+    number, target, score, source, n_columns, n_rows = header.split(" ||| ")
+    assert (number, blank) == ("6", "")  # Nematus counts from 0
+    assert float(score) == pytest.approx(record.score, rel=1e-5)
+    matrix = np.array([[float(value) for value in row.split(" ")] for row in rows])
+    np.testing.assert_allclose(matrix, record.weights, atol=1e-5)
+    assert matrix.shape == (int(n_rows), int(n_columns))
+    assert len(source.split()) + 1 == int(n_columns)
+    assert len(target.split()) + finished == int(n_rows)
+
+
+def test_a_text_cannot_forge_a_field(make_translation) -> None:
+    [record] = records(make_translation("a|||b c", ["d"]), 0, "word")
+    record = replace(record, source=replace(record.source, words=("a|||b", "x y", "</s>")))
+    header = next(iter(nematus_block(record, "word")))
+    assert header.split(" ||| ")[3] == "a| | |b x_y"
+
+
+def test_bertviz_gets_a_tensor_a_layer(make_translation) -> None:
+    made = make_translation("the cat|s", ["le|s chat|s"], n_heads=3, n_self_heads=1)
+    [record] = records(made, heads=(*CROSS, *SELF))
+    found = json.loads(bertviz_line(record))
+    assert [np.array(layer).shape for layer in found["cross_attention"]] == [
+        (1, 2, 5, 4),
+        (1, 1, 5, 4),
+    ]
+    np.testing.assert_allclose(found["cross_attention"][1][0][0], record.heads[2])
+    for name in ("encoder", "decoder"):
+        [layer] = found[f"{name}_attention"]
+        n = len(found[f"{name}_tokens"])
+        assert np.array(layer).shape == (1, 1, n, n)
+    assert found["encoder_tokens"] == ["▁the", "▁cat", "s", "</s>"]
+    assert found["decoder_tokens"] == ["<s>", "▁le", "s", "▁chat", "s"]
+
+
+def test_bertviz_gets_the_mean_where_no_head_is_chosen(make_translation) -> None:
+    [record] = records(make_translation("the cat|s", ["le chat"]))
+    found = json.loads(bertviz_line(record))
+    np.testing.assert_allclose(found["cross_attention"][0][0][0], record.weights)
+    assert found["decoder_tokens"] == ["▁le", "▁chat", "</s>"]
+    assert sorted(found) == ["cross_attention", "decoder_tokens", "encoder_tokens"]

@@ -1,0 +1,209 @@
+"""The page as a browser shows it: what is drawn, read out, searched, copied and refused."""
+
+import csv
+import io
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import numpy as np
+import pytest
+from attention_maps.test_page import HOSTILE
+
+from nmt.attention_maps.heads import Head
+from nmt.attention_maps.packed import pack, unpack
+from nmt.attention_maps.page import write_page
+from nmt.attention_maps.record import AttentionRecord, records
+from nmt.attention_maps.words import merge_words
+
+MISSING = browser.missing()
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+HEADS = [Head("layer 1 head 1", 0), Head("encoder layer 1 head 1", 0, "encoder")]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory) -> Iterator[Any]:
+    with browser.chromium(tmp_path_factory.mktemp("downloads")) as found:
+        yield found
+
+
+@pytest.fixture
+def show(driver, tmp_path: Path) -> Callable[..., Any]:
+    """Open a page of records; at the end the browser must have nothing to complain of."""
+
+    def opened(found: list[AttentionRecord], level: str = "word") -> Any:
+        write_page(found, tmp_path / "page.html", level)
+        driver.get((tmp_path / "page.html").as_uri())
+        complaints = [line["message"] for line in driver.get_log("browser")]
+        assert not complaints
+        return driver
+
+    return opened
+
+
+@pytest.fixture
+def several(make_translation) -> list[AttentionRecord]:
+    """Two hypotheses and two heads of one sentence, and a second sentence."""
+    first = make_translation(
+        "the cat|s sleep", ["les chat|s dorm|ent", "un été"], n_heads=1, n_self_heads=1
+    )
+    second = make_translation("a dog", ["un chien"], n_heads=1, n_self_heads=1)
+    return [r for i, each in enumerate((first, second)) for r in records(each, i, heads=HEADS)]
+
+
+def texts(driver: Any, selector: str) -> list[str]:
+    return driver.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent)",
+        selector,
+    )
+
+
+def shown_csv(driver: Any) -> tuple[list[str], list[str], np.ndarray]:
+    """Rows, columns and weights of the CSV that the page offers of the chosen map."""
+    text = driver.execute_async_script(
+        "const done = arguments[0];"
+        "URL.createObjectURL = (blob) => { blob.text().then(done); return '#'; };"
+        "HTMLAnchorElement.prototype.click = () => {};"
+        "document.getElementById('save-csv').click();"
+    )
+    lines = list(csv.reader(io.StringIO(text, newline="")))
+    weights = np.array([line[1:] for line in lines[1:]], dtype=np.float32)
+    return [line[0] for line in lines[1:]], lines[0][1:], weights
+
+
+def test_the_csv_has_the_weights_that_were_packed(show, several) -> None:
+    driver = show(several, "piece")
+    for place, record in enumerate(several[:2]):
+        driver.execute_script(f"document.querySelectorAll('#hypotheses input')[{place}].click()")
+        rows, columns, weights = shown_csv(driver)
+        assert (tuple(rows), tuple(columns)) == (record.target.pieces, record.source.pieces)
+        np.testing.assert_array_equal(
+            weights, unpack(pack(record.weights), len(record.source.pieces))
+        )
+        assert np.abs(weights - record.weights).max() <= record.weights.max() / 510 + 1e-7
+
+
+def test_words_are_merged_as_nmt_merges_them(show, several) -> None:
+    rows, columns, weights = shown_csv(show(several))
+    record = several[0]
+    assert (tuple(rows), tuple(columns)) == (record.target.words, record.source.words)
+    back = unpack(pack(record.weights), len(record.source.pieces))
+    merged = merge_words(back, record.target.word_spans, record.source.word_spans)
+    np.testing.assert_allclose(weights, merged, atol=1e-7)
+
+
+def test_keys_lead_through_sentences_and_cells(show, several) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    driver = show(several)
+    assert texts(driver, "#source") == ["the cats sleep"]
+    listed = driver.find_element("id", "list")
+    listed.send_keys(Keys.ARROW_DOWN)
+    assert texts(driver, "#source") == ["a dog"]
+    assert texts(driver, "#list [aria-selected=true] bdi") == ["a dog"]
+    assert listed.get_attribute("aria-activedescendant") == "sentence-1"
+    listed.send_keys("k")
+    assert texts(driver, "#source") == ["the cats sleep"]
+    heat = driver.find_element("css selector", "#heat svg")
+    heat.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    weight = shown_csv(driver)[2][1, 1]
+    assert texts(driver, "#heat [role=status]") == [f"chats ← cats  {weight:.3f}"]
+    heat.send_keys(Keys.ESCAPE)
+    assert texts(driver, "#heat [role=status]") == [""]
+
+
+def test_the_pointer_shows_the_weight_of_a_cell(show, several) -> None:
+    from selenium.webdriver import ActionChains
+
+    driver = show(several)
+    cell = driver.execute_script(
+        "const box = document.querySelector('#heat svg > path').getBBox();"
+        "return [box.x + 1.5 * box.width / 4, box.y + 0.5 * box.height / 4]"
+    )
+    svg = driver.find_element("css selector", "#heat svg")
+    size = svg.size
+    x, y = round(cell[0] - size["width"] / 2), round(cell[1] - size["height"] / 2)
+    ActionChains(driver).move_to_element_with_offset(svg, x, y).perform()
+    weight = shown_csv(driver)[2][0, 1]
+    assert texts(driver, "#heat [role=status]") == [f"les ← cats  {weight:.3f}"]
+
+
+def test_the_search_finds_without_accents_and_in_both_languages(show, several) -> None:
+    driver = show(several)
+    search = driver.find_element("id", "search")
+    for wanted, found in (("chien", ["a dog"]), ("ETE cat", ["the cats sleep"]), ("dog zebra", [])):
+        search.clear()
+        search.send_keys(wanted)
+        assert texts(driver, "#list li:not([hidden]) bdi") == found
+        assert texts(driver, "#count") == [f"{len(found)} of 2 sentences"]
+
+
+def test_heads_are_chosen_by_list_or_by_small_map(show, several) -> None:
+    driver = show(several)
+    assert texts(driver, "#head option") == ["mean", "layer 1 head 1", "encoder layer 1 head 1"]
+    driver.execute_script("document.querySelectorAll('#thumbnails button')[2].click()")
+    rows, columns, weights = shown_csv(driver)
+    assert rows == columns == ["the", "cats", "sleep", "</s>"]
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=0.03)
+    assert texts(driver, "#thumbnails [aria-pressed=true]") == ["encoder layer 1 head 1"]
+
+
+def test_a_saved_picture_has_the_colours_of_the_theme(show, several) -> None:
+    driver = show(several)
+    corners = {}
+    for theme in ("light", "dark"):
+        driver.execute_script(
+            f"const s = document.getElementById('theme'); s.value = '{theme}';"
+            "s.dispatchEvent(new Event('change'))"
+        )
+        corners[theme] = driver.execute_async_script(
+            "const done = arguments[0];"
+            "nmtAttention.png(document.querySelector('#heat figure')).then(createImageBitmap)"
+            ".then((image) => { const canvas = new OffscreenCanvas(image.width, image.height);"
+            "const c = canvas.getContext('2d'); c.drawImage(image, 0, 0);"
+            "const all = c.getImageData(0, 0, image.width, image.height).data;"
+            "done([[...all.slice(0, 3)], new Set(new Uint32Array(all.buffer)).size]); })"
+        )
+    assert corners["light"][0] == [255, 255, 255]
+    assert corners["dark"][0] == [0x12, 0x16, 0x1B]
+    assert min(shades for _, shades in corners.values()) > 10
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_hostile_text_is_shown_as_text(hostile: str, show, make_translation) -> None:
+    def elements(text: str) -> list[str]:
+        translation = make_translation(text.replace(" ", "_"), [text.replace(" ", "_")], n_heads=1)
+        driver = show(records(translation, heads=[Head(text, 0)]), "piece")
+        driver.find_element("id", "search").send_keys("x")
+        shown_csv(driver)
+        return driver.execute_script(
+            "return [...new Set([...document.querySelectorAll('*')].map((e) => e.localName))]"
+        )
+
+    assert sorted(elements(hostile)) == sorted(elements("word"))
+
+
+def test_a_narrow_page_does_not_scroll_sideways(show, several, driver) -> None:
+    size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        show(several)
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= 400
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_thousand_sentences_open_and_switch_at_once(show, make_translation) -> None:
+    """A bound that a loaded machine keeps; scripts/measure_page.py measures."""
+    [record] = records(make_translation(" ".join(["wo|rd"] * 12), [" ".join(["mo|t"] * 12)]))
+    many = [AttentionRecord(**{**vars(record), "sentence": i}) for i in range(1000)]
+    driver = show(many)
+    assert len(texts(driver, "#list li")) == 1000
+    started = time.monotonic()
+    driver.execute_script(
+        "for (let i = 0; i < 20; i++) document.querySelectorAll('#list li')[i * 7].click()"
+    )
+    assert time.monotonic() - started < 20
+    assert driver.execute_script("return document.querySelectorAll('#heat svg').length") == 1

@@ -1,0 +1,167 @@
+"""CTranslate2 export: scores, greedy and beam search are those of the model."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training.toy import toy_config, write_reversal
+from typer.testing import CliRunner
+
+from nmt.cli.app import app
+from nmt.errors import ConfigError, DataError
+from nmt.export.ctranslate2_folder import check_exportable, export_ctranslate2
+from nmt.inference.translator import Translator
+from nmt.ops.masks import keep_from_lengths
+from nmt.runs.trained_run import TrainedRun
+from nmt.text.vocabulary import BOS_ID, EOS_ID
+from nmt.training.loop import train
+
+_MODEL = {"kind": "transformer", "size": 24, "heads": 2, "layers": 1, "decoder_layers": 2}
+MODELS: dict[str, dict[str, Any]] = {
+    "pre-sinusoidal-tied": {**_MODEL, "tie_embeddings": "target"},
+    "post-learned-gelu": {
+        **_MODEL,
+        "norm": "post",
+        "activation": "gelu",
+        "positions": {"kind": "learned", "max_length": 1000},
+    },
+    "pre-rotary-no-bias": {**_MODEL, "bias": False, "positions": {"kind": "rotary"}},
+    "post-none-all-tied": {
+        **_MODEL,
+        "norm": "post",
+        "positions": {"kind": "none"},
+        "tie_embeddings": "all",
+    },
+}
+QUICK = "pre-sinusoidal-tied"
+TOLERANCE = 1e-5
+"""The largest difference of a log-probability that is allowed."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export")
+    write_reversal(folder, n_train=300, n_test=20)
+    return folder
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(n, marks=[] if n == QUICK else pytest.mark.slow) for n in MODELS],
+)
+def exported(request: pytest.FixtureRequest, corpus: Path) -> tuple[TrainedRun, Path]:
+    """A run that ends its translations, and its folder."""
+    pytest.importorskip(
+        "ctranslate2", reason="needs ctranslate2: pip install 'attention-nmt[ctranslate2]'"
+    )
+    path = corpus / request.param
+    config = toy_config(
+        corpus,
+        model={**MODELS[request.param], "dropout": 0.0},
+        tokenizer={"kind": "word", "min_freq": 1, "joint": "all" in request.param},
+        train={"epochs": 12, "batch_size": 10, "lr": 0.005},
+        search={"length_penalty": 0.0, "max_repeats": None},
+    )
+    train(config, path, quiet=True)
+    run = TrainedRun.open(path)
+    out = corpus / f"{request.param}.ct2"
+    assert export_ctranslate2(run, "last", out) == out / "manifest.json"
+    return run, out
+
+
+def sources(run: TrainedRun) -> list[str]:
+    lines = (run.path.parent / "test.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[0] for line in lines]
+
+
+@torch.inference_mode()
+def test_log_probabilities_are_those_of_the_model(exported: tuple[TrainedRun, Path]) -> None:
+    import ctranslate2
+
+    run, folder = exported
+    loaded = run.with_config(["model.backend=reference"]).load_model("last", torch.device("cpu"))
+    src_vocab, tgt_vocab = loaded.tokenizers.src.vocab, loaded.tokenizers.tgt.vocab
+    translator = ctranslate2.Translator(str(folder), intra_threads=1)
+    differences = []
+    for n, text in enumerate([*sources(run), "zzz a"]):
+        src = loaded.tokenizers.src.encode(text).ids
+        tgt = [4 + (n + i) % (len(tgt_vocab) - 4) for i in range(n % 7)]
+        (found,) = translator.score_batch(
+            [[src_vocab.piece_of(i) for i in src]], [[tgt_vocab.piece_of(i) for i in tgt]]
+        )
+        ids = torch.tensor([[*src, EOS_ID]])
+        keep = keep_from_lengths(torch.tensor([ids.shape[1]]), ids.shape[1])
+        model = loaded.model
+        state = model.init_state(model.encode(ids, keep))
+        out = model.teacher_forced(torch.tensor([[BOS_ID, *tgt]]), state)
+        log_probs = out.vocabulary(out.features).log_softmax(dim=-1)[0]
+        ours = [float(row[i]) for row, i in zip(log_probs, [*tgt, EOS_ID], strict=True)]
+        assert len(ours) == len(found.log_probs)
+        differences += [abs(a - b) for a, b in zip(ours, found.log_probs, strict=True)]
+    assert max(differences) < TOLERANCE
+
+
+def consumer(folder: Path) -> Callable[..., list[str]]:
+    """`translate` of the example in docs/export.md, on this folder."""
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import ctranslate2.*?)```", page, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code.replace("model.ct2", str(folder)), names)
+    found: Callable[..., list[str]] = names["translate"]
+    return found
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_example_of_the_page_translates_as_nmt_does(
+    exported: tuple[TrainedRun, Path], beam: int
+) -> None:
+    run, folder = exported
+    texts = [*sources(run), "a b a b a b", "x", ""]
+    ours = Translator.load(run, "cpu", "last", {"beam": beam}).translate(texts, restore=True)
+    assert len({each.text for each in ours}) > 3
+    assert consumer(folder)(texts, beam) == [each.text for each in ours]
+
+
+def test_the_manifest_is_true(exported: tuple[TrainedRun, Path]) -> None:
+    run, folder = exported
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert set(manifest["sha256"]) == names - {"manifest.json"}
+    assert {"model.bin", "config.json"} < names
+    for name, checksum in manifest["sha256"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == checksum
+    positions = run.config.model.positions.kind  # type: ignore[union-attr]
+    longest = {"rotary": None, "learned": 1000}.get(positions, run.config.search.max_length + 1)
+    assert manifest["max_positions"] == longest
+    with pytest.raises(DataError, match="it is there already; give the name of a new folder"):
+        export_ctranslate2(run, "last", folder)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"kind": "rnn"}, "model.kind: got 'rnn', allowed: 'transformer'"),
+        (
+            {**_MODEL, "positions": {"kind": "relative"}},
+            "model.positions.kind: got 'relative', allowed: sin",
+        ),
+        ({**_MODEL, "self_attention_window": 3}, "model.self_attention_window: got 3, allowed: nu"),
+    ],
+)
+def test_what_the_layout_has_no_place_for_is_named(
+    corpus: Path, model: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"cannot export {message}"):
+        check_exportable(toy_config(corpus, model=model))
+
+
+def test_int8_copies_are_for_onnx_alone() -> None:
+    words = ["export", "run", "--out", "out", "--format", "ctranslate2", "--int8"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert "--int8: goes with --format onnx" in result.output

@@ -1,0 +1,244 @@
+"""The files for clusters: their commands run on this machine, through stand-ins for the cluster.
+
+`srun`, `scontrol` and `scancel` are small scripts that start a task for each node on loopback, as
+Slurm would on machines. Of the Kubernetes manifests the containers' commands run here, each with
+the index that an Indexed Job gives its pod. No Slurm and no Kubernetes was there.
+"""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cli.test_launch import ended, wait_for_step
+from training.ranks import free_port
+from training.test_distributed import assert_same_checkpoint, records
+from training.toy import toy_config, write_reversal
+
+from nmt.config import dump_config, load_config
+
+CLUSTERS = Path(__file__).parents[2] / "scripts" / "clusters"
+NODES = 2
+
+SRUN = """\
+#!/bin/bash
+# A task for each node; `tasks` has their processes.
+pids=()
+for ((node = 0; node < SLURM_JOB_NUM_NODES; node++)); do
+  SLURM_NODEID=$node "$@" & pids+=("$!")
+done
+echo "${pids[@]}" > tasks
+code=0
+for pid in "${pids[@]}"; do wait "$pid" || code=$?; done
+exit $code
+"""
+SCONTROL = """\
+#!/bin/bash
+case $1 in
+  show) printf '127.0.0.1\\n127.0.0.2\\n' ;;  # of: scontrol show hostnames LIST
+  requeue) echo "$2" >> requeued ;;
+esac
+"""
+SCANCEL = """\
+#!/bin/bash
+read -ra pids < tasks
+kill -s "${1#--signal=}" "${pids[@]}"
+"""
+NMT = f"""\
+#!/bin/bash
+exec {sys.executable} -m nmt "$@"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working folder with a config of two processes, and the stand-ins in bin/."""
+    write_reversal(tmp_path, n_train=160, n_test=20)
+    model = {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.3}
+    settings = {"epochs": 12, "batch_size": 32, "log_every": 1, "save_every": 4, "keep_last": 9}
+    config = toy_config(tmp_path, model=model, train=settings, valid={"every": 15})
+    (tmp_path / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
+    (tmp_path / "bin").mkdir()
+    fakes = {"srun": SRUN, "scontrol": SCONTROL, "scancel": SCANCEL, "nmt": NMT}
+    for name, text in fakes.items():
+        path = tmp_path / "bin" / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return tmp_path
+
+
+def start(folder: Path, command: list[str], **environment: str) -> "subprocess.Popen[str]":
+    """The command with the stand-ins first on the path; PET_... is read by torchrun."""
+    path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    loopback = {"PATH": path, "PET_LOCAL_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, **loopback, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def sbatch(folder: Path, script: str, *words: str, **environment: str) -> "subprocess.Popen[str]":
+    """A batch script as Slurm starts it on the first node."""
+    slurm = {
+        "SLURM_JOB_ID": str(free_port()),  # its last digits make the port
+        "SLURM_JOB_NUM_NODES": str(NODES),
+        "SLURM_JOB_NODELIST": "n[0-1]",
+        "SLURM_CPUS_PER_TASK": "1",
+    }
+    command = ["bash", str(CLUSTERS / script), *words]
+    return start(folder, command, **slurm, **environment)
+
+
+def one_machine(folder: Path, run: str) -> Path:
+    """The same training in as many processes of one machine, never stopped."""
+    command = [sys.executable, "-m", "nmt", "train", "toy.yaml", "--run", run, "--processes", "2"]
+    code, _, err = ended(start(folder, command))
+    assert code == 0, err
+    return folder / run
+
+
+@pytest.mark.slow
+def test_a_slurm_job_saves_before_its_time_is_over_and_goes_on(folder: Path) -> None:
+    job = sbatch(folder, "train.sbatch", "toy.yaml", "two")
+    wait_for_step(folder, "two", 5, job)
+    job.send_signal(signal.SIGHUP)  # --signal=B:HUP@600: to the batch shell alone
+    code, _, err = ended(job)
+    assert code != 0
+    assert err.count("stopped: saved at step") == 1, err
+    assert len((folder / "requeued").read_text().split()) == 1
+    job = sbatch(folder, "train.sbatch", "toy.yaml", "two")
+    code, out, err = ended(job)
+    assert code == 0, err
+    assert out == "two\n"
+    assert "resuming after step" in err
+    assert len((folder / "requeued").read_text().split()) == 1
+    assert_same_checkpoint(folder / "two", one_machine(folder, "one"))
+    steps = [record["step"] for record in records(folder / "two")]
+    assert steps == sorted(set(steps))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' /proc")
+def test_the_machines_of_a_slurm_job_start_a_killed_process_again(folder: Path) -> None:
+    job = sbatch(folder, "train.sbatch", "toy.yaml", "two")
+    wait_for_step(folder, "two", 5, job)
+    task = (folder / "tasks").read_text().split()[1]
+    children = Path(f"/proc/{task}/task/{task}/children").read_text(encoding="utf-8").split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+    code, _, err = ended(job)
+    assert code == 0, err
+    assert "resuming after step" in err
+    assert_same_checkpoint(folder / "two", one_machine(folder, "one"))
+
+
+@pytest.mark.slow
+def test_a_cancelled_slurm_job_saves_and_is_not_queued_again(folder: Path) -> None:
+    job = sbatch(folder, "train.sbatch", "toy.yaml", "two", "--set", "train.epochs=400")
+    wait_for_step(folder, "two", 3, job)
+    for pid in map(int, (folder / "tasks").read_text().split()):
+        os.kill(pid, signal.SIGTERM)
+    job.send_signal(signal.SIGTERM)
+    code, _, err = ended(job)
+    assert code != 0
+    assert err.count("stopped: saved at step") == 1, err
+    assert not (folder / "requeued").exists()
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    text = (CLUSTERS / name).read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
+
+
+def container(job: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """The command of a job's only container, and its variables."""
+    (found,) = job["spec"]["template"]["spec"]["containers"]
+    return [*found["command"], *found["args"]], {v["name"]: v["value"] for v in found["env"]}
+
+
+def pods(folder: Path, job: Mapping[str, Any], **changes: str) -> "list[subprocess.Popen[str]]":
+    """A process for each pod; `changes` are what a user of another cluster would edit."""
+    command, variables = container(job)
+    return [
+        start(folder, command, **{**variables, **changes, "JOB_COMPLETION_INDEX": str(index)})
+        for index in range(job["spec"]["completions"])
+    ]
+
+
+@pytest.mark.slow
+def test_the_pods_of_a_job_train_as_one_machine_does(folder: Path) -> None:
+    _, job = documents("train.yaml")
+    changes = {"CONFIG": "toy.yaml", "RUN": "two", "PROCESSES": "1", "OMP_NUM_THREADS": "1"}
+    started = pods(folder, job, ADDRESS=f"127.0.0.1:{free_port()}", **changes)
+    results = [ended(pod) for pod in started]
+    assert [code for code, _, _ in results] == [0, 0], results
+    assert sorted(out for _, out, _ in results) == ["", "two\n"]
+    assert_same_checkpoint(folder / "two", one_machine(folder, "one"))
+
+
+@pytest.mark.slow
+def test_all_pods_save_and_end_where_one_is_evicted(folder: Path) -> None:
+    _, job = documents("train.yaml")
+    changes = {"CONFIG": "toy.yaml", "RUN": "two", "PROCESSES": "1", "OMP_NUM_THREADS": "1"}
+    changes["ADDRESS"] = f"127.0.0.1:{free_port()}"
+    stays, goes = pods(folder, job, **changes)
+    wait_for_step(folder, "two", 5, stays)
+    goes.send_signal(signal.SIGTERM)
+    results = [ended(pod) for pod in (goes, stays)]
+    assert all(code != 0 for code, _, _ in results)
+    assert sum(err.count("stopped: saved at step") for _, _, err in results) == 1
+    results = [ended(pod) for pod in pods(folder, job, **changes)]  # as the Job makes them anew
+    assert [code for code, _, _ in results] == [0, 0], results
+    assert_same_checkpoint(folder / "two", one_machine(folder, "one"))
+
+
+def test_the_parts_of_the_manifests_agree() -> None:
+    service, job = documents("train.yaml")
+    name = job["metadata"]["name"]
+    pod = job["spec"]["template"]["spec"]
+    _, variables = container(job)
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"job-name": name}
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert variables["ADDRESS"].startswith(f"{name}-0.{pod['subdomain']}:")
+    assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(variables["MACHINES"])
+    limits = pod["containers"][0]["resources"]["limits"]
+    assert limits["nvidia.com/gpu"] == variables["PROCESSES"]
+    (encode,) = documents("encode.yaml")
+    _, parts = container(encode)
+    assert encode["spec"]["completions"] == int(parts["PARTS"])
+    for each in (job, encode):
+        assert each["spec"]["completionMode"] == "Indexed"
+        load_config(Path(container(each)[1]["CONFIG"]))
+
+
+def test_the_batch_scripts_are_bash_and_say_their_options_first() -> None:
+    for script in CLUSTERS.glob("*.sbatch"):
+        subprocess.run(["bash", "-n", script], check=True)
+        lines = script.read_text(encoding="utf-8").splitlines()
+        options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH --")]
+        commands = [number for number, line in enumerate(lines) if line and line[0] != "#"]
+        assert options
+        assert max(options) < commands[0]  # Slurm reads none behind the first command
+
+
+def test_encode_gives_each_task_of_an_array_its_part(folder: Path) -> None:
+    (folder / "bin" / "nmt").write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
+    words = ("toy.yaml", "runs/x", "16", "--set", "data.cache=c")
+    code, out, err = ended(sbatch(folder, "encode.sbatch", *words, SLURM_ARRAY_TASK_ID="7"))
+    assert (code, err) == (0, "")
+    expected = ["corpus", "encode", "toy.yaml", "--run", "runs/x", "--shard", "7/16"]
+    assert out.split() == [*expected, "--set", "data.cache=c"]
+    (job,) = documents("encode.yaml")
+    job["spec"]["completions"] = 2
+    outs = [ended(pod)[1].split() for pod in pods(folder, job, PARTS="2")]
+    assert [out[-2:] for out in outs] == [["--shard", "1/2"], ["--shard", "2/2"]]

@@ -1,0 +1,208 @@
+"""What holds for every route: limits, keys, headers, the queue, the description of the API."""
+
+import concurrent.futures
+import time
+from collections.abc import Callable
+
+import pytest
+from serve.conftest import TEXTS, Serve, Slow
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from nmt.errors import ConfigError
+from nmt.inference.translator import Translator
+from nmt.serve import schema
+from nmt.serve.app import make_app
+
+ASKED = {"q": "Is", "source": "en", "target": "fr"}
+KEY = "a key of some length"
+
+
+def post(client: TestClient, q: object = "Is", **other: object):  # type: ignore[no-untyped-def]
+    return client.post("/translate", json={**ASKED, "q": q, **other})
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_two_models_are_chosen_by_name_or_languages(serve: Serve, translator: Translator) -> None:
+    with serve([("one", translator), ("two", translator)]) as client:
+        found = client.get("/v1/models").json()
+        assert [each["name"] for each in found["models"]] == ["one", "two"]
+        assert found["needs_key"] is False
+        for asked, name in (
+            ({"model": "two"}, "two"),
+            ({"source": "en", "target": "fr"}, "one"),
+        ):
+            assert client.post("/v1/translate", json={"q": "Is", **asked}).json()["model"] == name
+        answer = client.post("/v1/translate", json={"q": "Is"})
+        assert (answer.status_code, "which model?" in answer.text) == (400, True)
+        answer = client.post("/v1/translate", json={"q": "Is", "model": "tow"})
+        assert "model: got 'tow', allowed: one, two; did you mean 'two'?" in answer.text
+
+
+def test_two_models_of_one_name_are_refused(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="two runs are named 'one'"):
+        make_app([("one", translator), ("one", translator)])
+
+
+def test_the_own_api_gives_what_the_translator_gives(
+    client: TestClient, translator: Translator
+) -> None:
+    asked = {"q": TEXTS, "n_best": 3, "attention": "piece"}
+    answers = client.post("/v1/translate", json=asked).json()["translations"]
+    for text, answer in zip(TEXTS, answers, strict=True):
+        [expected] = translator.translate([text], n_best=3)
+        assert answer["text"] == text
+        assert answer["pieces"] == list(expected.source.pieces)
+        for found, own in zip(answer["hypotheses"], expected.hypotheses, strict=True):
+            assert found["text"] == own.text
+            assert found["ids"] == list(own.hypothesis.ids)
+            assert found["score"] == pytest.approx(own.hypothesis.score, abs=1e-5)
+            assert found["log_probs"] == pytest.approx(own.hypothesis.log_probs, abs=1e-5)
+            table = found["attention"]
+            assert table["columns"] == [*expected.source.pieces, "</s>"]
+            flat = [weight for row in table["weights"] for weight in row]
+            assert flat == pytest.approx(own.hypothesis.attention.flatten().tolist(), abs=1e-5)
+
+
+def test_an_unknown_field_of_the_own_api_is_refused(client: TestClient) -> None:
+    answer = client.post("/v1/translate", json={"q": "Is", "nbest": 3})
+    assert (answer.status_code, answer.json()) == (400, {"error": "nbest: unknown field"})
+
+
+def test_a_sentence_that_raises_fails_alone_and_without_its_reason(
+    serve: Serve, slow: Slow, translator: Translator
+) -> None:
+    with serve([("slow", slow)]) as client, concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(post, client)
+        assert slow.started.wait(20)
+        others = [pool.submit(post, client, q) for q in ("Is", "raise", "He is tired.")]
+        waiting = client.app.routes  # noqa: F841 - the application is up
+        wait_until(lambda: 'nmt_waiting{model="slow"} 3.0' in client.get("/metrics").text)
+        slow.go.set()
+        is_, bad, he = (each.result(20) for each in others)
+        assert first.result(20).status_code == 200
+    assert (bad.status_code, bad.json()) == (500, {"error": "internal error"})
+    for found, text in ((is_, "Is"), (he, "He is tired.")):
+        [expected] = translator.translate([text])
+        assert found.json() == {"translatedText": expected.text}
+    assert len(slow.seen[1]) == 3
+
+
+def test_a_full_queue_answers_429_and_a_late_answer_is_504(serve: Serve, slow: Slow) -> None:
+    with (
+        serve([("slow", slow)], waiting=3, seconds=1.5) as client,
+        concurrent.futures.ThreadPoolExecutor() as pool,
+    ):
+        first = pool.submit(post, client)
+        assert slow.started.wait(20)
+        second = pool.submit(post, client, ["a", "b"])
+        wait_until(lambda: 'nmt_waiting{model="slow"} 2.0' in client.get("/metrics").text)
+        refused = post(client, ["c", "d"])
+        assert refused.status_code == 429
+        assert refused.json() == {"error": "too busy: 2 sentences wait already"}
+        assert refused.headers["retry-after"] == "1"
+        for late in (first, second):
+            assert late.result(20).status_code == 504
+            assert "no translation within 1.5 seconds" in late.result().json()["error"]
+        assert 'nmt_waiting{model="slow"} 0.0' in client.get("/metrics").text
+        slow.go.set()
+        wait_until(lambda: post(client).status_code == 200)
+    assert ["a", "b"] not in slow.seen  # cancelled while it waited
+
+
+def test_a_large_body_is_413_before_it_is_parsed(serve: Serve) -> None:
+    with serve(body_bytes=1000) as client:
+        answer = client.post("/translate", content=b"x" * 1001)
+        assert answer.status_code == 413
+        assert answer.json() == {"error": "the request is too large, allowed: 1,000 bytes"}
+        assert client.post("/translate", content=b"x" * 1000).status_code == 415
+
+
+def test_a_server_with_keys_asks_for_one(serve: Serve) -> None:
+    with serve(keys=["another key, which is longer", KEY]) as client:
+        bearer = {"Authorization": f"Bearer {KEY}"}
+        assert post(client, api_key=KEY).status_code == 200
+        assert client.post("/translate", json=ASKED, headers=bearer).status_code == 200
+        for given in (None, "", KEY[:-1], f"{KEY} ", "clé\u0000"):
+            answer = post(client, api_key=given)
+            assert answer.status_code == 403
+            assert answer.json() == {"error": "this server needs a right API key, as api_key"}
+        assert client.post("/detect", json={"q": "Is"}).status_code == 403
+        assert client.post("/v1/translate", json={"q": "Is"}).status_code == 403
+        assert client.get("/v1/models").json()["needs_key"] is True
+        for path in ("/health", "/languages", "/metrics"):
+            assert client.get(path).status_code == 200
+
+
+def test_other_origins_may_call_only_where_they_are_named(serve: Serve) -> None:
+    origin = {"Origin": "https://example.org"}
+    allowed = "access-control-allow-origin"
+    with serve() as client:
+        assert allowed not in client.post("/translate", json=ASKED, headers=origin).headers
+    with serve(cors=["https://example.org"]) as client:
+        answer = client.post("/translate", json=ASKED, headers=origin)
+        assert answer.headers[allowed] == "https://example.org"
+        other = {"Origin": "https://example.com"}
+        assert allowed not in client.post("/translate", json=ASKED, headers=other).headers
+
+
+def test_every_answer_allows_a_browser_nothing_but_this_server(client: TestClient) -> None:
+    for path in ("/health", "/nothing", "/metrics"):
+        headers = client.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "/../pyproject.toml", "/static/../app.py", "/%2F"])
+def test_no_file_is_given(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer.json()) == (404, {"error": "Not Found"})
+
+
+def test_metrics_count_answers_by_route_and_status(client: TestClient) -> None:
+    post(client, ["Is", "He"])
+    post(client, "")
+    client.get("/x/1")
+    client.get("/x/2")
+    text = client.get("/metrics").text
+    for line in (
+        'nmt_requests_total{path="/translate",status="200"} 1.0',
+        'nmt_requests_total{path="/translate",status="400"} 1.0',
+        'nmt_requests_total{path="other",status="404"} 2.0',
+        'nmt_sentences_total{model="tiny"} 2.0',
+        'nmt_waiting{model="tiny"} 0.0',
+        'nmt_request_seconds_count{path="/translate"} 2.0',
+    ):
+        assert f"{line}\n" in text
+
+
+def test_the_description_has_every_route_and_its_answers(client: TestClient) -> None:
+    api = client.get("/openapi.json").json()
+    assert isinstance(client.app, Starlette)
+    described = {
+        (path, method.upper()) for path, methods in api["paths"].items() for method in methods
+    }
+    served = {
+        (route.path, method)  # type: ignore[attr-defined]
+        for route in client.app.routes
+        if route.include_in_schema  # type: ignore[attr-defined]
+        for method in route.methods - {"HEAD"}  # type: ignore[attr-defined]
+    }
+    assert described == served
+    for (path, method), asked in {
+        ("/translate", "post"): ASKED,
+        ("/v1/translate", "post"): {"q": "Is", "attention": "word"},
+        ("/health", "get"): None,
+        ("/v1/models", "get"): None,
+    }.items():
+        answer = client.request(method, path, json=asked).json()
+        content = api["paths"][path][method]["responses"]["200"]["content"]
+        name = content["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        assert set(answer) <= set(api["components"]["schemas"][name]["properties"])
+        getattr(schema, name).model_validate(answer)

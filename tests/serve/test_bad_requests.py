@@ -1,0 +1,151 @@
+"""Wrong requests of many kinds: none is answered with 500, none gets another's translation."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from serve.conftest import TEXTS, Serve
+from starlette.testclient import TestClient
+
+from nmt.inference.translator import Translator
+
+N_REQUESTS = 200
+VALUES: tuple[Any, ...] = (
+    *(None, True, 0, -1, 1, 10**30, 1.5, float("nan"), float("inf"), "", " ", "\n", "\x00", "Is"),
+    *("é" * 300, "\ud800", "<b", "<![CDATA[", "<!--", "&#x110000;", "\u202e", "auto", "en", "fr"),
+    *([], {}, [[]], [""], ["Is", None], {"q": "Is"}, {"0": [1]}, {"x": 1}, [0, 4, 5], [10**6, -5]),
+    *("html", "text", "word", "piece", "tiny", "../tiny", {"0": []}, {"1": [1, float("nan")]}),
+)
+FIELDS = (
+    *("q", "source", "target", "format", "alternatives", "api_key"),
+    *("model", "n_best", "attention", "prefix", "prefix_ids", "attention_rows", "unknown"),
+)
+PATHS = ("/translate", "/detect", "/v1/translate")
+GOOD = {
+    "/translate": {"q": "Is", "source": "en", "target": "fr"},
+    "/detect": {"q": "Is"},
+    "/v1/translate": {"q": "Is"},
+}
+KINDS = (
+    *("application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"),
+    *(
+        "",
+        "application/json; charset=utf-16",
+        "multipart/form-data; boundary=x",
+        "\x7f",
+        "a" * 5000,
+    ),
+)
+
+
+def damaged(chance: random.Random, content: bytes) -> bytes:
+    """The bytes with some changed, cut, doubled or nested."""
+    changed = bytearray(content)
+    for _ in range(chance.randrange(4)):
+        place = chance.randrange(len(changed) + 1)
+        changed[place : place + chance.randrange(3)] = chance.randbytes(chance.randrange(4))
+    kind = chance.randrange(8)
+    if kind == 0:
+        return bytes(changed[: chance.randrange(len(changed) + 1)])
+    if kind == 1:
+        return b"[" * chance.randrange(100_000) + bytes(changed)
+    return bytes(changed)
+
+
+def bad_request(chance: random.Random, path: str) -> dict[str, Any]:
+    """A request with some fields changed, in some form, perhaps damaged."""
+    fields: dict[str, Any] = dict(GOOD[path])
+    for _ in range(chance.randrange(1, 4)):
+        fields[chance.choice(FIELDS)] = chance.choice(VALUES)
+    if chance.random() < 0.2:
+        fields.pop(chance.choice(list(fields)))
+    how = chance.randrange(4)
+    if how == 0:
+        return {"data": {k: str(v).encode("utf-8", "replace") for k, v in fields.items()}}
+    if how == 1:
+        files = {k: (None, str(v).encode("utf-8", "replace")) for k, v in fields.items()}
+        return {"files": files}
+    content = json.dumps(fields).encode()
+    kind = "application/json"
+    if how == 3:
+        content, kind = damaged(chance, content), chance.choice(KINDS)
+    return {"content": content, "headers": {"content-type": kind.encode()}}
+
+
+def check(answer: Any, sent: dict[str, Any]) -> None:
+    shown = f"{answer.status_code} {answer.text[:300]} for {sent}"
+    assert answer.status_code in (200, 400, 413, 415), shown
+    if answer.status_code != 200:
+        found = answer.json()
+        assert list(found) == ["error"], shown
+        assert "\n" not in found["error"], shown
+        assert "Traceback" not in found["error"], shown
+        assert len(found["error"]) < 2000, shown
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bad_requests_are_refused_and_good_ones_beside_them_are_not(
+    client: TestClient, translator: Translator, seed: int
+) -> None:
+    chance = random.Random(seed)
+    texts = {text: translator.translate([text])[0].text for text in TEXTS}
+    for number in range(N_REQUESTS // 4):
+        path = chance.choice(PATHS)
+        sent = bad_request(chance, path)
+        check(client.post(path, **sent), sent)
+        if number % 10 == 0:
+            text = chance.choice(TEXTS)
+            asked = {**GOOD["/translate"], "q": text}
+            assert client.post("/translate", json=asked).json() == {"translatedText": texts[text]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"prefix": "Il", "prefix_ids": [5]}, "got both, allowed: one of them"),
+        ({"prefix_ids": [3]}, "prefix: got id 3, allowed: pieces of text, below "),
+        ({"prefix_ids": [10**30]}, "prefix: got id 1000"),
+        ({"q": ["Is", "He"], "prefix": "Il"}, "got several texts, allowed: one"),
+        ({"q": "Is\nHe"}, "q: got a line break, allowed: one sentence; send a list"),
+        ({"attention_rows": {"1": [1]}}, "got weights for piece 1, allowed: 0 to 0"),
+        ({"attention_rows": {"0": [1]}}, "attention: got 1 weights, allowed: one for each of"),
+        ({"n_best": 5}, "n_best: got 5, allowed: 1 to 4, the beam"),
+        ({"model": "x"}, "model: got 'x', allowed: tiny"),
+    ],
+)
+def test_what_does_not_go_together_is_said(
+    client: TestClient, asked: dict[str, Any], expected: str
+) -> None:
+    answer = client.post("/v1/translate", json={"q": "Is", **asked})
+    assert (answer.status_code, expected in answer.json()["error"]) == (400, True), answer.text
+
+
+@pytest.mark.parametrize("weight", [-1.0, 0.0])
+def test_weights_are_shares(client: TestClient, translator: Translator, weight: float) -> None:
+    row = [weight] * (len(translator.tokenizers.src.encode("Is").ids) + 1)
+    answer = client.post("/v1/translate", json={"q": "Is", "attention_rows": {"0": row}})
+    assert answer.status_code == 400
+    assert "allowed: shares" in answer.text
+
+
+def test_a_search_steered_over_http_is_the_translator_s(
+    serve: Serve, translator: Translator
+) -> None:
+    [plain] = translator.translate(["He is tired."])
+    ids = plain.hypotheses[0].hypothesis.ids[:2]
+    row = [0.0] * (len(plain.source.ids) + 1)
+    row[0] = 3.0
+    [expected] = translator.translate_prefixes(["He is tired."], [ids], [{1: row, 2: row}])
+    with serve() as client:
+        asked = {
+            "q": "He is tired.",
+            "prefix_ids": list(ids),
+            "attention_rows": {"1": row, "2": row},
+            "attention": "piece",
+        }
+        [found] = client.post("/v1/translate", json=asked).json()["translations"]
+    [hypothesis] = found["hypotheses"]
+    assert hypothesis["ids"] == list(expected.hypotheses[0].hypothesis.ids)
+    assert hypothesis["ids"][:2] == list(ids)
+    assert hypothesis["attention"]["weights"][1] == [1.0, *row[1:]]

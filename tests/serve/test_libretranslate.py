@@ -1,0 +1,142 @@
+"""LibreTranslate's requests and answers; the texts are those of Translator.translate."""
+
+import html
+
+import pytest
+from serve.conftest import TEXTS, Serve
+from starlette.testclient import TestClient
+
+from nmt.inference.translator import Translator
+
+ASKED = {"source": "en", "target": "fr"}
+
+
+def alone(translator: Translator, text: str, n_best: int = 1) -> list[str]:
+    return [h.text for h in translator.translate([text], n_best)[0].hypotheses]
+
+
+def test_a_string_gives_a_string_and_a_list_a_list(
+    client: TestClient, translator: Translator
+) -> None:
+    expected = [alone(translator, text)[0] for text in TEXTS]
+    assert client.post("/translate", json={"q": TEXTS, **ASKED}).json() == {
+        "translatedText": expected
+    }
+    for text, one in zip(TEXTS, expected, strict=True):
+        assert client.post("/translate", json={"q": text, **ASKED}).json()["translatedText"] == one
+
+
+def test_a_line_is_a_sentence_and_stays_a_line(client: TestClient, translator: Translator) -> None:
+    text = f"{TEXTS[0]}\n\n  \n{TEXTS[1]}\n"
+    found = client.post("/translate", json={"q": text, **ASKED}).json()["translatedText"]
+    expected = [alone(translator, each)[0] for each in TEXTS[:2]]
+    assert found == f"{expected[0]}\n\n\n{expected[1]}\n"
+
+
+@pytest.mark.parametrize("kind", ["json", "data", "files"])
+def test_json_and_both_kinds_of_forms_are_read(
+    client: TestClient, translator: Translator, kind: str
+) -> None:
+    fields = {"q": "Où? 50 % & more", **ASKED, "alternatives": "2", "whatever": "1"}
+    if kind == "files":
+        sent = {"files": {name: (None, value) for name, value in fields.items()}}
+    else:
+        sent = {kind: fields}
+    best, *others = alone(translator, fields["q"], 3)
+    answer = client.post("/translate", **sent)  # type: ignore[arg-type]
+    assert answer.json() == {"translatedText": best, "alternatives": others}
+
+
+def test_a_list_has_a_list_of_alternatives_for_each_text(
+    client: TestClient, translator: Translator
+) -> None:
+    asked = {"q": TEXTS[:2], **ASKED, "alternatives": 1}
+    found = client.post("/translate", json=asked).json()
+    expected = [alone(translator, text, 2) for text in TEXTS[:2]]
+    assert found["translatedText"] == [best for best, _ in expected]
+    assert found["alternatives"] == [[other] for _, other in expected]
+
+
+def test_tags_of_html_stay_and_text_is_escaped(client: TestClient, translator: Translator) -> None:
+    text = (
+        '<!DOCTYPE html><!-- a --><p class="x">He is <b>tired</b> &amp;&nbsp;'
+        "cats.<br/></p><script>1 < 2</script>\n<i>a &lt;"
+    )
+    asked = {"q": text, **ASKED, "format": "html"}
+    he, tired, cats, a = (
+        html.escape(alone(translator, each)[0], quote=False)
+        for each in ("He is", "tired", "& cats.", "a <")
+    )
+    assert client.post("/translate", json=asked).json()["translatedText"] == (
+        f'<!DOCTYPE html><!-- a --><p class="x">{he} <b>{tired}</b> {cats}<br/></p>'
+        f"<script>1 < 2</script>\n<i>{a}"
+    )
+
+
+def test_the_only_source_language_is_given_without_confidence(client: TestClient) -> None:
+    assert client.post("/detect", data={"q": "Hi"}).json() == [
+        {"confidence": 0.0, "language": "en"}
+    ]
+    detected = {"confidence": 0.0, "language": "en"}
+    for q, expected in (("Is", detected), (["Is", "He"], [detected, detected])):
+        asked = {"q": q, "source": "auto", "target": "fr"}
+        assert client.post("/translate", json=asked).json()["detectedLanguage"] == expected
+
+
+def test_languages_and_health(client: TestClient) -> None:
+    found = [{"code": "en", "name": "English", "targets": ["fr"]}]
+    assert client.get("/languages").json() == found
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"q": ""}, "q: got '', allowed: at least 1 characters"),
+        ({"q": 5}, "q: got 5, allowed: text"),
+        ({"q": []}, "q: got []"),
+        ({"q": None}, "q: got null"),
+        ({"source": None}, "source: got null"),
+        ({"target": "en"}, "en to en is not supported; allowed: en to fr"),
+        ({"source": "de"}, "de to fr is not supported"),
+        ({"format": "pdf"}, "format: got 'pdf', allowed: 'text' or 'html'"),
+        ({"q": ["Is", ""]}, "got '', allowed: at least 1 characters"),
+        ({"alternatives": 4}, "alternatives: got 4, allowed: 0 to 3"),
+        ({"alternatives": -1}, "alternatives: got -1, allowed: >= 0"),
+        ({"q": "x" * 5001}, "q: got 5,001 characters, allowed: 5,000"),
+        ({"q": "\n" * 200}, "q: got 201 sentences, allowed: 200"),
+    ],
+)
+def test_what_is_wrong_is_said_with_400(
+    client: TestClient, changed: dict[str, object], expected: str
+) -> None:
+    answer = client.post("/translate", json={"q": "Is", **ASKED, **changed})
+    assert answer.status_code == 400
+    assert list(answer.json()) == ["error"]
+    assert expected in answer.json()["error"]
+
+
+def test_a_missing_field_is_named(client: TestClient) -> None:
+    answer = client.post("/translate", json={})
+    assert answer.status_code == 400
+    for name in ("q", "source", "target"):
+        assert f"{name}: missing" in answer.json()["error"]
+
+
+def test_two_source_languages_are_not_told_apart(serve: Serve, translator: Translator) -> None:
+    from copy import copy
+    from dataclasses import replace
+
+    other = copy(translator)
+    swapped = replace(
+        translator.tokenizers, src=translator.tokenizers.tgt, tgt=translator.tokenizers.src
+    )
+    other.tokenizers = swapped
+    with serve([("there", translator), ("back", other), ("again", translator)]) as client:
+        assert client.get("/languages").json() == [
+            {"code": "en", "name": "English", "targets": ["fr"]},
+            {"code": "fr", "name": "French", "targets": ["en"]},
+        ]
+        answer = client.post("/detect", json={"q": "Is"})
+        assert answer.status_code == 400
+        assert "languages are not detected here; allowed as source: en, fr" in answer.text

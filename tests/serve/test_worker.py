@@ -1,0 +1,151 @@
+"""The worker: what waits is the next batch, each text gets its answer, a bad one fails alone."""
+
+import threading
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, wait
+
+import pytest
+
+from nmt.serve.worker import QueueFullError, ShuttingDownError, Worker
+
+
+class Translating:
+    """Upper case; waits for `go`, and raises for the text "bad"."""
+
+    def __init__(self) -> None:
+        self.go, self.started = threading.Event(), threading.Event()
+        self.batches: list[list[str]] = []
+
+    def __call__(self, texts: Sequence[str], options: Hashable) -> list[str]:
+        self.batches.append(list(texts))
+        self.started.set()
+        assert self.go.wait(10)
+        if "bad" in texts:
+            raise ValueError("bad")
+        return [f"{text.upper()}{options}" for text in texts]
+
+
+@pytest.fixture
+def translating() -> Translating:
+    return Translating()
+
+
+@pytest.fixture
+def worker(translating: Translating) -> Iterator[Worker[str]]:
+    made = Worker(translating, batch_size=5, capacity=10)
+    yield made
+    translating.go.set()
+    made.close()
+
+
+def busy(worker: Worker[str], translating: Translating) -> Future[str]:
+    """The model is translating a first text."""
+    [future] = worker.submit(["first"], 0)
+    assert translating.started.wait(10)
+    return future
+
+
+def test_what_waits_is_the_next_batch(worker: Worker[str], translating: Translating) -> None:
+    first = busy(worker, translating)
+    others = [future for text in "abcdefg" for future in worker.submit([text], 0)]
+    translating.go.set()
+    assert first.result(10) == "FIRST0"
+    assert [future.result(10) for future in others] == [f"{text}0" for text in "ABCDEFG"]
+    assert translating.batches == [["first"], list("abcde"), list("fg")]
+
+
+def test_texts_of_other_options_wait_for_a_batch_of_their_own(
+    worker: Worker[str], translating: Translating
+) -> None:
+    busy(worker, translating)
+    futures = [worker.submit([text], number % 2)[0] for number, text in enumerate("abcd")]
+    translating.go.set()
+    assert [future.result(10) for future in futures] == ["A0", "B1", "C0", "D1"]
+    assert translating.batches[1:] == [["a", "c"], ["b", "d"]]
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_text_that_raises_fails_alone(
+    worker: Worker[str], translating: Translating, place: int
+) -> None:
+    busy(worker, translating)
+    texts = list("abcd")
+    texts.insert(place, "bad")
+    futures = [worker.submit([text], 0)[0] for text in texts]
+    translating.go.set()
+    wait(futures, 10)
+    for text, future in zip(texts, futures, strict=True):
+        if text == "bad":
+            with pytest.raises(ValueError, match="bad"):
+                future.result()
+        else:
+            assert future.result() == f"{text.upper()}0"
+
+
+def test_what_is_cancelled_while_it_waits_leaves_the_queue(
+    worker: Worker[str], translating: Translating
+) -> None:
+    busy(worker, translating)
+    futures = worker.submit(list("abcd"), 0)
+    assert worker.n_waiting == 4
+    assert futures[1].cancel()
+    assert worker.n_waiting == 3
+    translating.go.set()
+    assert [futures[i].result(10) for i in (0, 2, 3)] == ["A0", "C0", "D0"]
+    assert translating.batches[1] == ["a", "c", "d"]
+
+
+def test_a_full_queue_takes_all_of_a_request_or_nothing(
+    worker: Worker[str], translating: Translating
+) -> None:
+    busy(worker, translating)
+    futures = worker.submit(["x"] * 8, 0)
+    with pytest.raises(QueueFullError, match="too busy: 8 sentences wait already"):
+        worker.submit(["y"] * 3, 0)
+    assert worker.n_waiting == 8
+    worker.submit(["z"] * 2, 0)
+    futures[0].cancel()
+    worker.submit(["z"], 0)
+
+
+def test_a_request_larger_than_the_queue_is_taken_where_nothing_waits(
+    worker: Worker[str], translating: Translating
+) -> None:
+    translating.go.set()
+    assert [f.result(10) for f in worker.submit(["x"] * 23, 0)] == ["X0"] * 23
+
+
+def test_closing_finishes_what_runs_and_cancels_what_waits(
+    worker: Worker[str], translating: Translating
+) -> None:
+    first = busy(worker, translating)
+    [waiting] = worker.submit(["a"], 0)
+    threading.Timer(0.05, translating.go.set).start()
+    worker.close()
+    assert first.result(0) == "FIRST0"
+    with pytest.raises(CancelledError):
+        waiting.result(0)
+    with pytest.raises(ShuttingDownError):
+        worker.submit(["b"], 0)
+
+
+def test_many_clients_each_get_their_own_answers(translating: Translating) -> None:
+    translating.go.set()
+    worker = Worker(translating, batch_size=7, capacity=10_000)
+    wrong: list[str] = []
+
+    def ask(client: int) -> None:
+        for i in range(50):
+            texts = [f"t{client}-{i}-{k}" for k in range(i % 4 + 1)]
+            found = [future.result(10) for future in worker.submit(texts, i % 3)]
+            if found != [f"{text.upper()}{i % 3}" for text in texts]:
+                wrong.append(f"{texts}: {found}")
+
+    clients = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    worker.close()
+    assert wrong == []
+    assert max(map(len, translating.batches)) <= 7

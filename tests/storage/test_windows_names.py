@@ -1,0 +1,80 @@
+"""Outputs where the system renames no open file, as Windows does: simulated by /proc."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.inference.job import job_output
+from nmt.storage.output import atomic_output, write_lines
+
+OPEN_FILES = Path("/proc/self/fd")
+pytestmark = pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="needs Linux's /proc")
+
+
+@pytest.fixture(autouse=True)
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """os.replace and os.unlink of an open file fail; there is no os.fchmod."""
+
+    def refuse_open(path: object) -> None:
+        for link in OPEN_FILES.iterdir():
+            if os.path.islink(link) and os.readlink(link) == os.path.realpath(str(path)):
+                raise PermissionError(13, "used by another process", str(path))
+
+    real_replace, real_unlink = os.replace, os.unlink
+
+    def replace(source: str, target: str) -> None:
+        refuse_open(source)
+        refuse_open(target)
+        real_replace(source, target)
+
+    def unlink(path: str) -> None:
+        refuse_open(path)
+        real_unlink(path)
+
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(os, "unlink", unlink)
+    monkeypatch.delattr(os, "fchmod")
+    for module in ("nmt.storage.output", "nmt.inference.job"):
+        monkeypatch.setattr(f"{module}.IS_WINDOWS", True)
+
+
+def test_a_file_replaces_another_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "à lire.txt"
+    for text in ("old", "new"):
+        write_lines([text], path)
+        assert path.read_text(encoding="utf-8") == f"{text}\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with atomic_output(path) as stream:
+        with pytest.raises(DataError, match="another command is writing it"):
+            write_lines(["b"], path)
+        stream.write(b"a\n")
+    assert path.read_bytes() == b"a\n"
+
+
+def test_a_long_output_appears_at_the_end_and_can_be_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def stop() -> None:
+        with job_output(out, {"a": 1}, resume=False) as (write, _):
+            write(b"1\n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    with job_output(out, {"a": 1}, resume=True) as (write, n_lines):
+        assert n_lines == 1
+        write(b"2\n")
+    assert out.read_bytes() == b"1\n2\n"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_the_simulation_refuses_what_windows_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "open"
+    with path.open("w"), pytest.raises(PermissionError):
+        os.replace(path, tmp_path / "other")

@@ -1,0 +1,237 @@
+"""Attention that is taught given links: it follows them, exactly as the loss is defined."""
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from training.toy import toy_config, write_reversal
+
+from nmt.data.alignments import Gold, parse_gold
+from nmt.data.batching import Batch, EncodedCorpus, batch_links
+from nmt.data.guided_alignment import encode_aligned_pairs, piece_links
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation.aligner import Aligner
+from nmt.evaluation.alignment_error import alignment_score
+from nmt.inference.translator import Translator
+from nmt.models.base import Seq2Seq
+from nmt.models.catalog import build_model
+from nmt.ops.backend import BackendName
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.word_pieces import WordPieces
+from nmt.text.word_tokenizer import WordConfig
+from nmt.training.loop import train
+from nmt.training.loss import alignment_loss
+from nmt.training.step import Guidance, StepSettings, train_step, translation_loss
+from nmt.types import SentencePair
+
+PAIRS = [SentencePair(t, " ".join(reversed(t.split()))) for t in ("a b c", "b", "c a", "b c a d")]
+LINKS = ["2-0 1-1 0-2", "", "1-0", "3-0 2-0 1-2 0-3"]
+BACKENDS: tuple[BackendName, ...] = ("reference", "fused", "native")
+TRANSFORMER = {"kind": "transformer", "size": 16, "heads": 2, "layers": 2, "dropout": 0.0}
+
+
+def write_links(folder: Path) -> None:
+    """train.ali and valid.ali: the words of each reversal are linked crosswise."""
+    for name in ("train", "valid", "test"):
+        lines = (folder / f"{name}.tsv").read_text().splitlines()
+        sizes = [len(line.split("\t")[0].split()) for line in lines]
+        links = [" ".join(f"{n - 1 - j}-{j}" for j in range(n)) for n in sizes]
+        (folder / f"{name}.ali").write_text("".join(f"{line}\n" for line in links))
+
+
+def corpus(folder: Path) -> EncodedCorpus:
+    """PAIRS with LINKS, of which the word `d` is unknown."""
+    tokenizers = train_tokenizers(WordConfig(min_freq=2), PAIRS, "en", "de", 1)
+    (folder / "links").write_text("".join(f"{line}\n" for line in LINKS))
+    return encode_aligned_pairs(PAIRS, folder / "links", tokenizers, 99)
+
+
+def batches(corpus: EncodedCorpus, *cuts: int) -> list[Batch]:
+    return [corpus.batch(range(first, last)) for first, last in pairwise(cuts)]
+
+
+def model(kind: str = "rnn", **keys: Any) -> Seq2Seq:
+    torch.manual_seed(3)
+    shape = TRANSFORMER if kind == "transformer" else {"kind": "rnn", "embedding": 5, "hidden": 7}
+    config = toy_config(Path(), model={**shape, "dropout": 0.0, **keys})
+    return build_model(config.model, 9, 9).train()
+
+
+# ---- links and their loss
+
+
+def test_links_are_spread_over_the_pieces_of_their_words() -> None:
+    source = WordPieces(np.array([[1, 1, 0, 0], [0, 0, 1, 0.5], [0, 0, 0, 0.5]], np.float32))
+    target = WordPieces(np.array([[1, 0, 0], [0, 1, 1]], np.float32))
+    found = piece_links(frozenset({(0, 1), (2, 0)}), source, target)
+    assert found.tolist() == [[0, 1], [0, 2], [1, 1], [1, 2], [3, 0]]
+
+
+def test_a_target_piece_shares_its_attention_evenly(tmp_path: Path) -> None:
+    links = corpus(tmp_path).batch(range(4)).links
+    assert links is not None
+    shares = zip(links.places.T.tolist(), links.shares.tolist(), strict=True)
+    found = {tuple(place): share for place, share in shares}
+    assert found[(3, 0, 3)] == found[(3, 0, 2)] == 0.5
+    assert set(found.values()) == {0.5, 1.0}
+    assert len(found) == 3 + 0 + 1 + 4
+    assert batch_links([]).places.shape == (3, 0)
+
+
+def test_the_loss_is_the_cross_entropy_of_the_linked_rows(tmp_path: Path) -> None:
+    links = corpus(tmp_path).batch(range(4)).links
+    assert links is not None
+    weights = torch.rand(4, 5, 5).softmax(dim=2)
+    targets = torch.zeros(4, 5, 5)
+    targets[tuple(links.places)] = links.shares
+    expected = -(targets * weights.log()).sum()
+    torch.testing.assert_close(alignment_loss(weights, links), expected)
+    exact = torch.zeros(4, 5, 5)
+    exact[tuple(links.places)] = links.shares
+    assert float(alignment_loss(exact, links)) == pytest.approx(2 * math.log(2) / 2)
+
+
+@pytest.mark.parametrize("kind", ["rnn", "transformer"])
+@pytest.mark.parametrize("cuts", [(0, 4), (0, 1, 4), (0, 1, 2, 3, 4)])
+def test_an_update_does_not_depend_on_how_its_pairs_are_cut(
+    kind: str, cuts: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Padding is invisible to the loss of the links too, and a batch is its sentences."""
+    found = []
+    settings = StepSettings(guidance=Guidance(0.7))
+    for each in ((0, 4), cuts):
+        net = model(kind)
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        train_step(net, optimizer, batches(corpus(tmp_path), *each), settings)
+        found.append(net.state_dict())
+    for name, weight in found[0].items():
+        torch.testing.assert_close(found[1][name], weight, rtol=1e-4, atol=1e-6)
+
+
+def test_without_guidance_links_change_no_bit(tmp_path: Path) -> None:
+    with_links = corpus(tmp_path)
+    without = EncodedCorpus(with_links.src_ids, with_links.tgt_ids)
+    both = (with_links, without)
+    losses = [translation_loss(model(), each.batch(range(4)), StepSettings()) for each in both]
+    assert losses[0].loss_sum.equal(losses[1].loss_sum)
+    settings = StepSettings(guidance=Guidance(1.0))
+    guided = translation_loss(model(), with_links.batch(range(4)), settings)
+    assert guided.nll_sum.equal(losses[0].nll_sum)
+    assert guided.loss_sum > losses[0].loss_sum
+
+
+@pytest.mark.parametrize("decoder", ["bahdanau", "conditional", "luong"])
+def test_every_backend_gives_the_gradient_of_the_reference(decoder: str, tmp_path: Path) -> None:
+    """Fused operations return weights that pass gradients; Luong's decoder has a loop."""
+    batch = corpus(tmp_path).batch(range(4))
+    gradients = {}
+    for backend in BACKENDS:
+        net = model(decoder={"kind": decoder}, backend=backend)
+        loss = translation_loss(net, batch, StepSettings(guidance=Guidance(3.0)))
+        loss.loss_sum.backward()  # type: ignore[no-untyped-call]
+        gradients[backend] = {n: p.grad for n, p in net.named_parameters() if p.grad is not None}
+    for backend, found in gradients.items():
+        assert found.keys() == gradients["reference"].keys()
+        for name, gradient in gradients["reference"].items():
+            torch.testing.assert_close(found[name], gradient, msg=lambda m, b=backend: f"{b}: {m}")
+
+
+def test_chosen_heads_alone_are_taught(tmp_path: Path) -> None:
+    batch = corpus(tmp_path).batch(range(4))
+    net = model("transformer")
+    output = net(batch.src_ids, batch.src_ids != 0, batch.tgt_in, with_weights=True)
+    assert batch.links is not None
+    assert output.heads is not None
+    loss = Guidance(1.0, heads=(3,)).loss_sum(output, batch.links)
+    torch.testing.assert_close(loss, alignment_loss(output.heads[:, 3], batch.links))
+
+
+# ---- a run
+
+
+def test_attention_learns_the_links_and_resumes_bit_for_bit(tmp_path: Path) -> None:
+    """After a few updates AER is far lower than without; the factor decays from epoch to epoch."""
+    write_reversal(tmp_path, n_train=300, n_test=20)
+    write_links(tmp_path)
+    guided = {name: str(tmp_path / f"{name}.ali") for name in ("train", "valid")}
+    keys = {"epochs": 4, "guided_alignment": {**guided, "factor": 1.0, "decay": 0.9}}
+    plain = toy_config(tmp_path, train={"epochs": 4})
+    taught = toy_config(tmp_path, train=keys)
+    train(plain, tmp_path / "plain", ["nmt"], quiet=True)
+    train(taught, tmp_path / "taught", ["nmt"], quiet=True)
+    losses = [r["alignment_loss"] for r in validations(tmp_path / "taught")]
+    assert len(losses) == 4
+    assert losses[-1] < 0.6 * losses[0]
+    assert "alignment_loss" not in validations(tmp_path / "plain")[0]
+    assert error(tmp_path, "taught") < 0.5 * error(tmp_path, "plain")
+    asked = iter([False] * 14 + [True] * 99)
+    train(taught, tmp_path / "resumed", ["nmt"], lambda: next(asked), quiet=True)
+    train(taught, tmp_path / "resumed", ["nmt"], quiet=True)
+    one, other = (
+        next((tmp_path / name).rglob("*40/model.safetensors")).read_bytes()
+        for name in ("taught", "resumed")
+    )
+    assert one == other
+
+
+def validations(run: Path) -> list[dict[str, Any]]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["type"] == "valid"]
+
+
+def error(folder: Path, run: str) -> float:
+    """The AER of a run on the test set."""
+    pairs = [line.split("\t") for line in (folder / "test.tsv").read_text().splitlines()]
+    gold = [parse_gold(line, "") for line in (folder / "test.ali").read_text().splitlines()]
+    aligner = Aligner(Translator.load(folder / run, "cpu", "last"))
+    links = aligner.align([src for src, _ in pairs], [tgt for _, tgt in pairs])
+    assert all(isinstance(each, Gold) for each in gold)
+    return alignment_score(links, gold).aer
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (LINKS[:3], r"links: 3 lines for 4 sentence pairs"),
+        ([*LINKS, "0-0"], r"links: more for 4 sentence pairs"),
+        (["0-3", *LINKS[1:]], r"links:1: got the link 0-3, allowed: target words 0 to 2"),
+    ],
+)
+def test_links_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], problem: str) -> None:
+    tokenizers = train_tokenizers(WordConfig(min_freq=1), PAIRS, "en", "de", 1)
+    (tmp_path / "links").write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(DataError, match=problem):
+        encode_aligned_pairs(PAIRS, tmp_path / "links", tokenizers, 99)
+
+
+@pytest.mark.parametrize(
+    ("sections", "problem"),
+    [
+        ({"data": {"cache": "x"}}, "reads the links with the pairs in memory"),
+        ({"model": {"attention": {"kind": "none"}}}, "needs attention: got"),
+        (
+            {"model": {"attention": {"kind": "additive", "weights": {"kind": "hard"}}}},
+            "got 'hard'; train.gu",
+        ),
+    ],
+)
+def test_settings_that_guidance_cannot_go_with(sections: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        toy_config(Path(), train={"guided_alignment": {"train": "x"}}, **sections)
+
+
+def test_a_head_that_there_is_not_is_named_by_its_key(tmp_path: Path) -> None:
+    write_reversal(tmp_path, n_train=20, n_test=3)
+    write_links(tmp_path)
+    guided = {"train": str(tmp_path / "train.ali"), "heads": "layer 9"}
+    config = toy_config(tmp_path, train={"steps": 1, "guided_alignment": guided})
+    with pytest.raises(ConfigError, match=r"train.guided_alignment.heads: got 'layer 9', allowed"):
+        train(config, tmp_path / "run", ["nmt"], quiet=True)
