@@ -5,12 +5,13 @@ same bytes on the same matplotlib.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
@@ -19,6 +20,8 @@ from nmt.attention_maps.heads import MEAN, Head
 from nmt.attention_maps.labels import display_width, label, shorten
 from nmt.attention_maps.map_grid import EM, NAME_INCHES, NAME_POINTS, MapGrid, map_grid
 from nmt.attention_maps.map_style import (
+    DPI,
+    FORMATS,
     NUMBERED_CELL_INCHES,
     PLAIN,
     MapStyle,
@@ -119,6 +122,16 @@ def write_map(figure: Figure, path: FilePath, format: str | None = None) -> None
         stream.write(picture(figure, format or format_of(path)))
 
 
+def write_pages(figures: Iterable[Figure], path: FilePath) -> None:
+    """Write figures to one PDF file, a page each."""
+    with (
+        atomic_output(Path(path)) as stream,
+        PdfPages(stream, metadata=dict(FORMATS["pdf"])) as pages,
+    ):
+        for figure in figures:
+            pages.savefig(figure, dpi=DPI, bbox_inches="tight")
+
+
 def draw_heatmap(
     table: AttentionTable,
     title: str = "",
@@ -174,6 +187,8 @@ def _draw(grids: Sequence[MapGrid], cell: float, title: str, style: MapStyle) ->
     tops = [sum(heights[:i] + rooms[:i], 0.0) for i in range(len(grids))]
     width, height = max(widths), tops[-1] + heights[-1]
     figure = MapFigure(figsize=(width, height))
+    if style.transparent:
+        figure.set_facecolor("none")
     FigureCanvasAgg(figure)
     for grid, top in zip(grids, tops, strict=True):
         first = len(figure.axes)

@@ -1,4 +1,4 @@
-"""Attention records in the formats of other programs: Nematus' text, and arguments for BertViz."""
+"""Attention records in the formats of other programs: CSV, Nematus' text, BertViz' arguments."""
 
 import json
 import re
@@ -9,6 +9,12 @@ from jaxtyping import Float32
 
 from nmt.attention_maps.record import AttentionRecord, SelfAttentionRecord
 from nmt.attention_maps.words import Level
+from nmt.storage.output import csv_line
+
+CSV_COLUMNS = (
+    *("sentence", "rank", "attention", "head"),
+    *("row", "row_text", "column", "column_text", "weight"),
+)
 
 _LAYER = re.compile(r"layer (\d+)")
 
@@ -31,6 +37,29 @@ def nematus_block(record: AttentionRecord, level: Level) -> Iterator[str]:
     for row in record.weights:
         yield " ".join(f"{weight:.6g}" for weight in row)
     yield ""
+
+
+def csv_lines(record: AttentionRecord) -> Iterator[str]:
+    """A line for each weight, with the fields of CSV_COLUMNS; sentences, rows, columns from 1.
+
+    `attention` is cross, encoder or decoder. The mean over all heads stands where no head over the
+    source was chosen. A label with a comma, a quote or a line break is in quotes.
+    """
+    is_word = record.level == "word"
+    source, target = (
+        each.words if is_word else each.pieces for each in (record.source, record.target)
+    )
+    heads = record.weights[None] if record.heads is None else record.heads
+    parts = [("cross", target, source, record.head_names or ("mean",), heads)]
+    for kind, own in record.self_attention.items():
+        parts.append((kind, own.labels, own.labels, own.head_names, own.heads))
+    for attention, rows, columns, names, matrices in parts:
+        for name, weights in zip(names, matrices, strict=True):
+            for (row, column), weight in np.ndenumerate(weights):
+                place = (row + 1, rows[row], column + 1, columns[column])
+                yield csv_line(
+                    (record.sentence, record.rank, attention, name, *place, f"{weight:.6g}")
+                )
 
 
 def bertviz_line(record: AttentionRecord) -> str:

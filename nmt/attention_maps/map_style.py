@@ -37,13 +37,14 @@ class MapStyle:
 
     `scale` is the weight that the darkest colour stands for; None: the greatest of each attention
     in the picture, rounded up to a tenth. `title` replaces the two texts. `numbers` writes each
-    weight of 0.005 or more into its cell.
+    weight of 0.005 or more into its cell. A `transparent` picture has no background.
     """
 
     colours: str = COLOUR_MAP
     scale: float | None = None
     numbers: bool = False
     title: str | None = None
+    transparent: bool = False
 
     def __post_init__(self) -> None:
         if self.colours not in mpl.colormaps:

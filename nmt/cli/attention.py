@@ -1,5 +1,6 @@
 """`nmt attention`: where the model looked, as data, picture or text."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from nmt.inference.translator import Translator
     from nmt.types import Translation
 
-_SUFFIXES = {".jsonl": "jsonl", ".npz": "npz", ".html": "html", ".txt": "text"}
+_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "csv", "html")} | {".txt": "text"}
 _SUFFIXES |= {f".{name}": name for name in PICTURES}
 _CHUNK = 256  # sentences translated before they are written; fewer if there are many heads
 
@@ -60,9 +61,9 @@ def attention(
     format: Annotated[
         str | None,
         typer.Option(
-            help="jsonl, npz, png, svg, pdf, html, text, pharaoh (word alignments), nematus or "
-            "bertviz.",
-            show_default="by the suffix of --out, else jsonl",
+            help="jsonl, npz, csv, png, svg, pdf, html, text, pharaoh (word alignments), nematus "
+            "or bertviz.",
+            show_default="by the suffix of --out, else jsonl; on a terminal, text",
         ),
     ] = None,
     out: OutFile = None,
@@ -102,13 +103,16 @@ def attention(
             show_default="magma_r",
         ),
     ] = None,
+    transparent: Annotated[
+        bool, typer.Option("--transparent", help="Of pictures: no background.")
+    ] = False,
     beam: Beam = None,
     n_best: Annotated[
         int | None,
         typer.Option(
             min=1,
             help="Translations per sentence.",
-            show_default="jsonl, npz: the whole beam; else 1",
+            show_default="jsonl, npz, csv: the whole beam; else 1",
         ),
     ] = None,
     length_penalty: LengthPenalty = None,
@@ -127,11 +131,11 @@ def attention(
 
     What is shown are attention weights. Rows are pieces of the translation, columns those of the
     source; in self-attention both are of one text. Sentences and hypotheses are counted from 1.
-    Several pictures go to a folder, --out. The page "The attention dump" of the documentation
-    describes the files.
+    Several pictures go to a folder, --out, or to the pages of one PDF. The page "The attention
+    dump" of the documentation describes the files.
     """
     format = _chosen_format(format, out)
-    look = Look(scale, numbers, colours, title)
+    look = Look(scale, numbers, colours, title, transparent)
     look.check(format)
     _check_choice("--level", level, ("piece", "word"))
     _check_one("a source", {"SENTENCE": sentences, "--file": file, "--split": split})
@@ -192,18 +196,23 @@ def attention(
 
 
 def _chosen_format(format: str | None, out: Path | None) -> str:
-    """--format, or the format that the suffix of --out stands for. Raises ConfigError."""
+    """--format, or what the suffix of --out or a terminal stands for. Raises ConfigError."""
     allowed = ", ".join(WRITERS)
     if format is None and out is not None and str(out) != "-":
         if out.suffix.lower() not in _SUFFIXES:
             raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
         return _SUFFIXES[out.suffix.lower()]
-    format = format or "jsonl"
+    if format is None:
+        format = "text" if out is None and _is_terminal() else "jsonl"
     if format not in WRITERS:
         raise ConfigError(f"--format: got '{format}', allowed: {allowed}")
     if format == "npz" and out is None:
         raise ConfigError("--format npz: a binary file needs --out PATH")
     return format
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _check_choice(flag: str, got: str | None, allowed: tuple[str, ...]) -> None:
@@ -237,7 +246,7 @@ def _search_config(search: "SearchConfig", n_best: int | None, format: str) -> "
         raise ConfigError(
             f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
         )
-    whole_beam = format in ("jsonl", "npz") and search.sampling is None
+    whole_beam = format in ("jsonl", "npz", "csv") and search.sampling is None
     n_best = n_best or (search.beam if whole_beam else 1)
     return search.model_copy(update={"n_best": n_best})
 

@@ -3,15 +3,19 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from nmt.cli.command import say
+from nmt.cli.options import print_path
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from nmt.attention_maps.heads import Head
     from nmt.attention_maps.map_style import MapStyle
     from nmt.attention_maps.record import AttentionRecord
@@ -31,6 +35,7 @@ class Look:
     numbers: bool = False
     colours: str | None = None
     title: str | None = None
+    transparent: bool = False
 
     def check(self, format: str) -> None:
         """Raise ConfigError for a value that is not allowed, or where there is no picture."""
@@ -55,7 +60,8 @@ class Look:
                 raise ConfigError(
                     f"--scale: got '{self.scale}', allowed: each, shared, or a weight such as 1"
                 ) from None
-        return MapStyle(self.colours or PLAIN.colours, scale, self.numbers, self.title)
+        colours = self.colours or PLAIN.colours
+        return MapStyle(colours, scale, self.numbers, self.title, self.transparent)
 
 
 @dataclass(frozen=True)
@@ -87,13 +93,7 @@ def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
             typer.echo(line)
     else:
         write_lines(lines, out)
-        _print_path(out)
-
-
-def _print_path(path: Path) -> None:
-    """Print the path of a written file, unless that is stdout itself."""
-    if str(path) not in ("-", "/dev/stdout"):
-        typer.echo(path)
+        print_path(out)
 
 
 def _write_jsonl(translations: Iterable["Translation"], options: MapOptions) -> None:
@@ -107,18 +107,18 @@ def _write_npz(translations: Iterable["Translation"], options: MapOptions) -> No
 
     assert options.out is not None  # checked with the format
     write_npz(_records(translations, options), options.out)
-    _print_path(options.out)
+    print_path(options.out)
 
 
 def _write_picture(format: str, translations: Iterable["Translation"], options: MapOptions) -> None:
-    """One picture into the file --out, or any number into the folder --out."""
+    """One picture into the file --out, a page each into a PDF, or each into the folder --out."""
     from nmt.attention_maps.fonts import font_hint
-    from nmt.attention_maps.heatmap import draw_translation, write_map
+    from nmt.attention_maps.heatmap import draw_translation, write_map, write_pages
     from nmt.storage.output import is_direct
 
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
     as_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
-    if as_file and options.n_maps > 1:
+    if as_file and options.n_maps > 1 and format != "pdf":
         raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
     level = options.level or "piece"
     style = options.look.style()
@@ -126,14 +126,23 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
         translations = list(translations)
         style = replace(style, scale=_shared_scale(translations, level, options.heads))
     texts: set[str] = set()
-    for number, translation in enumerate(translations, start=1):
-        texts.update((translation.src_text, style.title or ""))
-        for index, hypothesis in enumerate(translation.hypotheses):
-            path = out if as_file else out / f"attention_{number:06d}_{index + 1}.{format}"
-            figure = draw_translation(translation, index, level, options.heads, style)
+
+    def figures() -> Iterator[tuple[str, "Figure"]]:
+        for number, translation in enumerate(translations, start=1):
+            texts.update((translation.src_text, style.title or ""))
+            for index, hypothesis in enumerate(translation.hypotheses):
+                texts.add(hypothesis.text)
+                figure = draw_translation(translation, index, level, options.heads, style)
+                yield f"attention_{number:06d}_{index + 1}.{format}", figure
+
+    if as_file and options.n_maps > 1:
+        write_pages((figure for _, figure in figures()), out)
+        print_path(out)
+    else:
+        for name, figure in figures():
+            path = out if as_file else out / name
             write_map(figure, path, format)
-            _print_path(path)
-            texts.add(hypothesis.text)
+            print_path(path)
     if hint := font_hint(sorted(texts)):
         say(hint)
 
@@ -160,7 +169,7 @@ def _write_html(translations: Iterable["Translation"], options: MapOptions) -> N
     out = options.out or Path("-")
     by_piece = replace(options, level="piece")
     write_page(_records(translations, by_piece), out, options.level or "word")
-    _print_path(out)
+    print_path(out)
 
 
 def _write_text(translations: Iterable["Translation"], options: MapOptions) -> None:
@@ -199,6 +208,14 @@ def _write_pharaoh(translations: Iterable["Translation"], options: MapOptions) -
     _print_or_write((pharaoh(each, level=level, head=head) for each in translations), options.out)
 
 
+def _write_csv(translations: Iterable["Translation"], options: MapOptions) -> None:
+    from nmt.attention_maps.interchange import CSV_COLUMNS, csv_lines
+    from nmt.storage.output import csv_line
+
+    lines = (line for record in _records(translations, options) for line in csv_lines(record))
+    _print_or_write(chain([csv_line(CSV_COLUMNS)], lines), options.out)
+
+
 def _write_nematus(translations: Iterable["Translation"], options: MapOptions) -> None:
     from nmt.attention_maps.interchange import nematus_block
 
@@ -223,6 +240,7 @@ def _one_mean(options: MapOptions, format: str) -> "Level":
 WRITERS: dict[str, Callable[[Iterable["Translation"], MapOptions], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
+    "csv": _write_csv,
     **{name: partial(_write_picture, name) for name in PICTURES},
     "html": _write_html,
     "text": _write_text,

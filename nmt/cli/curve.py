@@ -1,4 +1,4 @@
-"""`nmt curve`: how a run learned, as a picture."""
+"""`nmt curve`: how a run learned, as a picture or a table."""
 
 from pathlib import Path
 
@@ -15,10 +15,17 @@ def curve(
 ) -> None:
     """Draw the learning curve of a run: loss, perplexity, BLEU.
 
-    It may be drawn while the run is trained. The path of the picture is printed on stdout.
+    The suffix of --out is .png, .svg, .pdf, or .csv for the numbers as a table. It may be drawn
+    while the run is trained. The path of the file is printed on stdout.
     """
     trained = open_run(one_run(run_argument, run))
     check_out(out, trained, {})
+    if out.suffix.lower() == ".csv":
+        from nmt.training.curve import write_table
+
+        write_table(trained.path, out)
+        print_path(out)
+        return
     from nmt.attention_maps.heatmap import write_map
     from nmt.training.curve import draw_curve
 

@@ -18,7 +18,7 @@ from nmt.data.languages import language_of
 from nmt.data.sources import DataConfig
 from nmt.decoding.search_config import SearchConfig
 from nmt.device import describe_device, resolve_device
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.evaluation.comet import comet_name, comet_score, load_comet
 from nmt.evaluation.evaluate import (
     Evaluation,
@@ -262,7 +262,8 @@ def _report(
     }
     comparisons: dict[str, Comparison] = {}
     if request.baseline:
-        lines = read_translations(request.baseline, len(examples), test_set.corpus)
+        baseline = _baseline_file(request.baseline, name)
+        lines = read_translations(baseline, len(examples), test_set.corpus)
         checksums["baseline"] = _checksum(lines)
         comparisons, notes = compare_with_baseline(lines, evaluation, scoring)
         for note in notes:
@@ -275,6 +276,19 @@ def _report(
         "sha256": checksums,
     }
     return EvalReport(name, scoring, evaluation, comparisons, about)
+
+
+def _baseline_file(baseline: Path, name: str) -> Path:
+    """The file of the earlier translations; of a run, those of its report of the same name."""
+    if not baseline.is_dir():
+        return baseline
+    file = report_path(baseline, name).with_suffix(".txt")
+    if not file.is_file():
+        raise DataError(
+            f"--baseline: {file}: no such file; evaluate that run in the same way first, or score "
+            "both with nmt compare"
+        )
+    return file
 
 
 def _checksum(texts: object) -> str:

@@ -52,7 +52,8 @@ def evaluate(
         Path | None, Option(help="Score this translation; nothing is translated.")
     ] = None,
     baseline: Annotated[
-        Path | None, Option(help="An earlier translation, for a paired bootstrap test.")
+        Path | None,
+        Option(help="An earlier translation, or an evaluated run, for a paired bootstrap test."),
     ] = None,
     lang: Language = None,
     tokenize: Annotated[
@@ -171,6 +172,7 @@ def evaluate(
     report = perform(request)
     if out is not None:
         write_lines(report.evaluation.hyp_texts, out)
+        say(f"translations: {out}")
     _show(report, as_json, on_stderr=str(out) == "-")
     _keep(report)
     scores = report.evaluation.scores

@@ -15,12 +15,12 @@ RunArgument = Annotated[
     Path | None, Argument(metavar="RUN", help="The same as --run.", show_default=False)
 ]
 Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
-Quiet = Annotated[bool, Option("--quiet", help="Print only errors on stderr.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors on stderr.")]
 """The class Command carries it out: the command's own function need not look at it."""
 OutFile = Annotated[
-    Path | None, Option("--out", help="File to write; - is stdout.", show_default="stdout")
+    Path | None, Option("--out", "-o", help="File to write; - is stdout.", show_default="stdout")
 ]
-Picture = Annotated[Path, Option("--out", help="File to write; - is stdout.")]
+Picture = Annotated[Path, Option("--out", "-o", help="File to write; - is stdout.")]
 Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
 SourceFile = Annotated[
     Path | None, Option("--file", help="Source text, one sentence a line; - is stdin.")
@@ -50,7 +50,7 @@ def _folder(path: Path) -> Path:
     return path
 
 
-OutFolder = Annotated[Path, Option("--out", help="Folder to write.", callback=_folder)]
+OutFolder = Annotated[Path, Option("--out", "-o", help="Folder to write.", callback=_folder)]
 
 
 def one_run(argument: Path | None, option: Path | None) -> Path | None:

@@ -119,7 +119,8 @@ def pack(
     run_argument: RunArgument = None,
     run: Run = None,
     out: Annotated[
-        Path | None, Option("--out", help="File to write; - is stdout.", show_default="RUN.zip")
+        Path | None,
+        Option("--out", "-o", help="File to write; - is stdout.", show_default="RUN.zip"),
     ] = None,
     checkpoint: Checkpoint = None,
     quiet: Quiet = False,

@@ -38,7 +38,8 @@ Checkpoint = Annotated[
 ]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
 Beam = Annotated[
-    int | None, Option(min=1, help="Beam size; 1 is greedy.", show_default="the run's")
+    int | None,
+    Option("--beam", "-b", min=1, help="Beam size; 1 is greedy.", show_default="the run's"),
 ]
 LengthPenalty = Annotated[
     float | None,

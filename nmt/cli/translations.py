@@ -13,6 +13,7 @@ import typer
 
 import nmt
 from nmt.cli.command import say
+from nmt.cli.options import print_path
 from nmt.errors import NMTError
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ def open_writer(
                         how = "the same command with --resume goes on there"
                     say(f"{out}: stopped after line {n_lines:,}; {how}")
                 raise
+        if not is_direct(out):
+            print_path(out)
     writer.report()
 
 

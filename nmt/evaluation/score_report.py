@@ -13,6 +13,9 @@ from nmt.runs.tree import check_tree
 from nmt.storage.bounded import read_json
 from nmt.storage.output import write_lines
 
+_FEW_SENTENCES = 10
+"""Fewer are too few for a BLEU that is shown; the JSON has it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -144,7 +147,11 @@ def length_line(evaluation: Evaluation) -> str:
     buckets = evaluation.by_length
     if len(buckets) < 2:
         return ""
-    parts = [f"{b.label}: {b.bleu:.2f} (n={b.n_sentences})" for b in buckets]
+    parts = [
+        f"{b.label}: {f'{b.bleu:.2f}' if b.n_sentences >= _FEW_SENTENCES else 'too few'} "
+        f"(n={b.n_sentences})"
+        for b in buckets
+    ]
     return "BLEU by words of the source  " + "  ".join(parts)
 
 

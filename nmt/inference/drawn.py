@@ -10,6 +10,8 @@ from nmt.types import Translation
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from nmt.attention_maps.map_style import MapStyle
+
 
 class DrawnTranslation(Translation):
     """The result of a Translator: a Translation that can draw its attention.
@@ -26,13 +28,19 @@ class DrawnTranslation(Translation):
         return translation_html(self)
 
     def plot(
-        self, rank: int = 0, level: Level = "word", heads: Sequence[Head] = (MEAN,)
+        self,
+        rank: int = 0,
+        level: Level = "word",
+        heads: Sequence[Head] = (MEAN,),
+        style: "MapStyle | None" = None,
     ) -> "Figure":
         """The heat map of hypothesis `rank` as a matplotlib figure, by `word` or by `piece`.
 
-        Several heads make a grid (nmt.attention_maps.heads.choose_heads). An empty source has no
+        Several heads make a grid (nmt.attention_maps.heads.choose_heads). `style` has colours,
+        scale, numbers and title (nmt.attention_maps.map_style.MapStyle). An empty source has no
         hypothesis: IndexError.
         """
         from nmt.attention_maps.heatmap import draw_translation
+        from nmt.attention_maps.map_style import PLAIN
 
-        return draw_translation(self, rank, level, heads)
+        return draw_translation(self, rank, level, heads, style or PLAIN)

@@ -1,6 +1,8 @@
 """Output files that the user names: complete or absent, and errors of one line."""
 
 import contextlib
+import csv
+import io
 import os
 import stat
 import sys
@@ -66,6 +68,13 @@ def write_lines(lines: Iterable[str], path: Path) -> None:
     with atomic_output(path) as stream:
         for line in lines:
             stream.write(utf8(f"{line}\n"))
+
+
+def csv_line(fields: Iterable[object]) -> str:
+    """The fields of one line of a CSV file, without its end (RFC 4180); None is empty."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(fields)
+    return text.getvalue()
 
 
 def is_direct(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from nmt.errors import CheckpointError
 from nmt.storage.bounded import stay_inside
+from nmt.storage.output import csv_line, write_lines
 from nmt.training.log import MetricsLine, read_metrics
 from nmt.training.progress import SCORE_NAMES
 from nmt.types import ValidMetric
@@ -31,14 +33,10 @@ def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
     Perplexity is the right-hand scale of the loss. Without validations there is no second panel.
     Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
     """
-    metrics = run / "metrics.jsonl"
-    stay_inside(metrics, run, CheckpointError)
-    lines = list(read_metrics(metrics))
+    lines = metrics_of(run)
     training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
     shown: ValidMetric = "bleu" if metric == "loss" else metric
     scores = points(lines, "valid", shown)
-    if not len(training):
-        raise CheckpointError(f"{metrics}: no training loss yet; train the run further")
     n_panels = 2 if len(scores) else 1
     figure = Figure(figsize=(_PANEL_INCHES * n_panels, _HEIGHT_INCHES), layout="constrained")
     FigureCanvasAgg(figure)
@@ -61,6 +59,30 @@ def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
         axes.spines["top"].set_visible(False)
         axes.xaxis.set_major_formatter("{x:,.0f}")
     return figure
+
+
+def write_table(run: Path, path: Path) -> None:
+    """Write metrics.jsonl as CSV: a line a record, a column a value, empty where there is none.
+
+    Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
+    """
+    records = [line.record for line in metrics_of(run)]
+    names = list(dict.fromkeys(name for record in records for name in record))
+    rows = (csv_line([record.get(name) for name in names]) for record in records)
+    write_lines(chain([csv_line(names)], rows), path)
+
+
+def metrics_of(run: Path) -> list[MetricsLine]:
+    """The records of a run. Raises CheckpointError where there is no training loss yet."""
+    metrics = run / "metrics.jsonl"
+    stay_inside(metrics, run, CheckpointError)
+    try:
+        lines = list(read_metrics(metrics))
+    except FileNotFoundError:
+        raise CheckpointError(f"{metrics}: no such file") from None
+    if not len(points(lines, "train", "loss")):
+        raise CheckpointError(f"{metrics}: no training loss yet; train the run further")
+    return lines
 
 
 def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np.float64]:

@@ -14,16 +14,15 @@ from nmt.attention_maps.static import map_svg
 from nmt.attention_maps.web import map_style, web_file
 from nmt.attention_maps.words import AttentionTable
 from nmt.config import dump_config
-from nmt.errors import CheckpointError, counted
+from nmt.errors import counted
 from nmt.runs.card import CARD
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import utf8
-from nmt.storage.bounded import stay_inside
 from nmt.storage.output import atomic_output
 from nmt.storage.terminal import escape_controls
-from nmt.training.curve import points
+from nmt.training.curve import metrics_of, points
 from nmt.training.curve_svg import Series, curve_svg
-from nmt.training.log import MetricsLine, read_metrics
+from nmt.training.log import MetricsLine
 from nmt.training.progress import SCORE_NAMES
 from nmt.training.samples import KeptSample, read_samples
 from nmt.training.validation import evenly
@@ -46,14 +45,7 @@ def write_report(run: TrainedRun, path: FilePath) -> None:
 
 
 def _page(run: TrainedRun) -> Iterator[str]:
-    metrics = run.path / "metrics.jsonl"
-    stay_inside(metrics, run.path, CheckpointError)
-    try:
-        lines = list(read_metrics(metrics))
-    except FileNotFoundError:
-        raise CheckpointError(f"{metrics}: no such file") from None
-    if not len(points(lines, "train", "loss")):
-        raise CheckpointError(f"{metrics}: no training loss yet; train the run further")
+    lines = metrics_of(run.path)
     style = f"{map_style()}{web_file('report.css')}"
     yield html_head(f"{run.config.name}: report of a run", style)
     yield f'<body class="nmt-attention">\n<h1>{_text(run.config.name)}</h1>\n'

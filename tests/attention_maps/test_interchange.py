@@ -1,5 +1,6 @@
 """Records in the formats of Nematus and BertViz, as their readers take them apart."""
 
+import csv
 import json
 from dataclasses import replace
 
@@ -7,7 +8,12 @@ import numpy as np
 import pytest
 
 from nmt.attention_maps.heads import Head
-from nmt.attention_maps.interchange import bertviz_line, nematus_block
+from nmt.attention_maps.interchange import (
+    CSV_COLUMNS,
+    bertviz_line,
+    csv_lines,
+    nematus_block,
+)
 from nmt.attention_maps.record import records
 
 SELF = (Head("encoder layer 1 head 1", 0, "encoder"), Head("decoder layer 1 head 1", 0, "decoder"))
@@ -36,6 +42,25 @@ def test_a_text_cannot_forge_a_field(make_translation) -> None:
     record = replace(record, source=replace(record.source, words=("a|||b", "x y", "</s>")))
     header = next(iter(nematus_block(record, "word")))
     assert header.split(" ||| ")[3] == "a| | |b x_y"
+
+
+@pytest.mark.parametrize("heads", [(), (*CROSS, *SELF)])
+def test_csv_reads_back(heads: tuple[Head, ...], make_translation) -> None:
+    made = make_translation('the "cat|s",', ["le|s chat|s"], n_heads=3, n_self_heads=1)
+    [record] = records(made, 2, heads=heads)
+    rows = list(csv.DictReader(csv_lines(record), CSV_COLUMNS))
+    n_columns, n_rows = len(record.source.pieces), len(record.target.pieces)
+    shown = record.heads if heads else record.weights[None]
+    cross = [row for row in rows if row["attention"] == "cross"]
+    weights = np.array([float(row["weight"]) for row in cross]).reshape(-1, n_rows, n_columns)
+    np.testing.assert_allclose(weights, shown, rtol=1e-5)
+    assert [row["column_text"] for row in cross[:n_columns]] == list(record.source.pieces)
+    assert (cross[0]["sentence"], cross[0]["rank"], cross[0]["row"], cross[0]["column"]) == (
+        *("2", "1"),
+        *("1", "1"),
+    )
+    own = {(row["attention"], row["row_text"]) for row in rows if row not in cross}
+    assert {kind for kind, _ in own} == ({"encoder", "decoder"} if heads else set())
 
 
 def test_bertviz_gets_a_tensor_a_layer(make_translation) -> None:

@@ -150,7 +150,8 @@ def test_the_flags_reach_the_search(run: Run, stub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("format", "n_best"), [("jsonl", 3), ("npz", 3), ("png", 1), ("text", 1), ("pharaoh", 1)]
+    ("format", "n_best"),
+    [("jsonl", 3), ("npz", 3), ("csv", 3), ("png", 1), ("text", 1), ("pharaoh", 1)],
 )
 def test_data_has_the_whole_beam_and_pictures_the_best(
     format: str, n_best: int, run: Run, stub
@@ -330,7 +331,7 @@ def test_pharaoh_links_of_a_head_are_its_own(run: Run) -> None:
         ),
         (
             ["x", "--format", "gif"],
-            "--format: got 'gif', allowed: jsonl, npz, png, svg, pdf, html, text, phara",
+            "--format: got 'gif', allowed: jsonl, npz, csv, png, svg, pdf, html, text",
         ),
         (["x", "--format", "npz"], "--format npz: a binary file needs --out PATH"),
         (["x", "--out", "maps"], "--out: maps does not tell the format; add --format (jsonl, npz"),
@@ -479,6 +480,40 @@ def test_pictures_of_other_formats(run: Run, format: str, start: bytes) -> None:
     assert Path(f"cat.{format}").read_bytes().startswith(start)
     assert run("a", "b", "--format", format, "--out", "maps").stdout.count(f".{format}\n") == 2
     assert run("a", "--format", format, "--out", "-").stdout_bytes.startswith(start)
+
+
+def test_several_pictures_are_the_pages_of_a_pdf(run: Run) -> None:
+    assert run("a", "", "b", "--out", "all.pdf", "--n-best", "2").stdout == "all.pdf\n"
+    content = Path("all.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert b"/Count 4" in content  # two sentences, two translations each
+    run("a", "", "b", "--out", "again.pdf", "--n-best", "2")
+    assert Path("again.pdf").read_bytes() == content
+
+
+def test_a_transparent_picture_has_no_background(run: Run) -> None:
+    for name, flags in (("plain", []), ("clear", ["--transparent"])):
+        run("the cat", "--out", f"{name}.png", *flags)
+    corner = {name: imread(f"{name}.png")[0, 0, 3] for name in ("plain", "clear")}
+    assert corner == {"plain": 1, "clear": 0}
+
+
+def test_csv_has_a_head_and_a_line_a_weight(run: Run) -> None:
+    run("the cat|s", "--out", "x.csv", "--n-best", "1")
+    head, *lines = Path("x.csv").read_text(encoding="utf-8").splitlines()
+    assert head == "sentence,rank,attention,head,row,row_text,column,column_text,weight"
+    assert lines[0].startswith("1,1,cross,mean,1,")
+    assert run("the cat|s", "--format", "csv", "--n-best", "1").stdout.splitlines() == [
+        head,
+        *lines,
+    ]
+
+
+def test_a_terminal_gets_text_and_a_pipe_data(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("the cat").stdout.startswith("{")
+    monkeypatch.setattr(sys.modules["nmt.cli.attention"], "_is_terminal", lambda: True)
+    assert run("the cat").stdout == run("the cat", "--format", "text").stdout
+    assert run("the cat", "--out", "-").stdout.startswith("{")
 
 
 def test_a_shared_scale_is_the_greatest_of_all_pictures(

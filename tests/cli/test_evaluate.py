@@ -154,6 +154,16 @@ def test_int8_is_kept_apart(nmt_eval, tiny_run):
         nmt_eval("--int8", "--hyp", tiny_run / "eval" / "test-int8.txt")
 
 
+def test_a_baseline_may_be_an_evaluated_run(nmt_eval, tiny_run, tmp_path):
+    run = tmp_path / "old"
+    (run / "eval").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"eval/test.txt: no such file; evaluate that run"):
+        nmt_eval("--baseline", run)
+    (run / "eval" / "test.txt").write_text("".join(f"{x}\n" for x in FRENCH), encoding="utf-8")
+    nmt_eval("--baseline", run)
+    assert "bleu" in kept_of(tiny_run)["against_baseline"]
+
+
 def test_json_on_stdout_is_what_the_run_keeps(nmt_eval, tiny_run):
     (tiny_run / "eval" / "test.json").unlink(missing_ok=True)
     result = nmt_eval("--json", "--chrf", "--no-bootstrap")

@@ -296,7 +296,7 @@ def test_out_is_what_stdout_would_be(run: Run, tmp_path: Path) -> None:
     for form in ([], ["--json"], ["--n-best", "2"]):
         expected = run("--file", str(source), *form).stdout
         result = run("--file", str(source), *form, "--out", str(out))
-        assert result.stdout == ""
+        assert result.stdout == f"{out}\n"
         assert out.read_text(encoding="utf-8") == expected
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.en", "a.fr"]
 

@@ -16,7 +16,7 @@ from nmt.evaluation.typography import Comparable
 from nmt.types import EvalExample
 
 BLEU = MetricResult("BLEU", 61.2345, "nrefs:1|tok:13a", 59.8, 62.71, 1000)
-BUCKETS = (Bucket(0, 5, 3, 70.0), Bucket(41, None, 1, 9.125))
+BUCKETS = (Bucket(0, 5, 10, 70.0), Bucket(41, None, 9, 9.125))
 EXAMPLES = (EvalExample("summer", ("l'été",)), EvalExample("", ("rien",)))
 TRANSLATED = Evaluation(Comparable(("l'été", ""), EXAMPLES, "plain"), {"bleu": BLEU}, BUCKETS, 0.5)
 GIVEN = Evaluation(Comparable(("a",), EXAMPLES[:1]), {"bleu": BLEU}, BUCKETS[:1])
@@ -37,7 +37,7 @@ def test_the_other_lines():
     )
     assert speed_line(TRANSLATED) == "translated 2 sentences in 0.5 s (4.0 sentences/s)"
     assert length_line(TRANSLATED) == (
-        "BLEU by words of the source  0-5: 70.00 (n=3)  41+: 9.12 (n=1)"
+        "BLEU by words of the source  0-5: 70.00 (n=10)  41+: too few (n=9)"
     )
     assert (speed_line(GIVEN), length_line(GIVEN)) == ("", "")
 
