@@ -10,6 +10,7 @@ It prints JSON.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
 import signal
@@ -84,6 +85,31 @@ async def client(
                 counts.wrong.append((text, expected, str(found)))
 
 
+async def memory_of(pid: int, every: float) -> list[int | None]:
+    """The resident bytes of a process at once and every so many seconds, until cancelled."""
+    found = [process_bytes("VmRSS", pid)]
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            await asyncio.sleep(every)
+            found.append(process_bytes("VmRSS", pid))
+    return found
+
+
+async def load_and_watch(
+    pid: int,
+    port: int,
+    langs: tuple[str, str],
+    pairs: list[tuple[str, str]],
+    n_clients: int,
+    seconds: float,
+) -> tuple[Counts, list[int | None]]:
+    """`load`, and the server's memory at eleven moments of it."""
+    memory = asyncio.create_task(memory_of(pid, seconds / 10))
+    counts = await load(port, langs, pairs, n_clients, seconds)
+    memory.cancel()
+    return counts, await memory
+
+
 async def load(
     port: int, langs: tuple[str, str], pairs: list[tuple[str, str]], n_clients: int, seconds: float
 ) -> Counts:
@@ -103,7 +129,8 @@ def translate_file(run: Path, texts: list[str], flags: list[str]) -> tuple[list[
             source.write_text("".join(f"{text}\n" for text in some), encoding="utf-8")
             command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), *flags]
             started = time.monotonic()
-            subprocess.run([*command, "--file", str(source), "--out", str(out)], check=True)
+            files = ["--file", str(source), "--out", str(out)]
+            subprocess.run([*command, *files], check=True, stdout=subprocess.DEVNULL)
             seconds.append(time.monotonic() - started)
         lines = out.read_text(encoding="utf-8").split("\n")[:-1]
     return lines, seconds[1] - seconds[0]
@@ -151,15 +178,23 @@ def main() -> int:
         port = int(server.stdout.readline().rpartition(":")[2])
         langs, pairs = (config.src_lang, config.tgt_lang), list(zip(texts, lines, strict=True))
         asyncio.run(load(port, langs, pairs, min(8, options.clients), 2))  # caches and allocator
-        before, started = process_bytes("VmRSS", server.pid), time.monotonic()
-        counts = asyncio.run(load(port, langs, pairs, options.clients, options.seconds))
+        started = time.monotonic()
+        counts, memory = asyncio.run(
+            load_and_watch(server.pid, port, langs, pairs, options.clients, options.seconds)
+        )
         seconds = time.monotonic() - started
-        memory = {"rss_before": before, "rss_after": process_bytes("VmRSS", server.pid)}
     finally:
         server.send_signal(signal.SIGTERM)
         code = server.wait(60)
     print(
-        json.dumps({**report(counts, seconds, len(texts), alone), **memory, "exit": code}, indent=1)
+        json.dumps(
+            {
+                **report(counts, seconds, len(texts), alone),
+                "resident_bytes": memory,
+                "exit": code,
+            },
+            indent=1,
+        )
     )
     return int(bool(counts.lost or counts.n_wrong or code))
 
