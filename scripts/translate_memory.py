@@ -40,7 +40,7 @@ def start(
     """`nmt translate` of a file, greedy."""
     command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), "--beam", "1"]
     command += ["--batch-size", str(batch_size), "--file", str(source), "--out", str(out), *more]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -> None:
