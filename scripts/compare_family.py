@@ -4,8 +4,10 @@
 
 Finished runs are not trained again, and measurements of a run are stored in it. Speed is measured
 once, into OUT/speed.json. To measure it again, delete that file or give --speed, with nothing else
-running. With --update OUT keeps the results of other kinds and the maps: for one changed recipe,
-if the runs of the others are gone. It is compared with the baseline if that is updated too.
+running. With --join the means go over the seeds in OUT's results too, whose runs need not be there;
+the test against the baseline is that of the new seeds, and the maps stay. With --update OUT keeps the results of other
+kinds and the maps: for one changed recipe, if the runs of the others are gone. It is compared with
+the baseline if that is updated too.
 """
 
 import argparse
@@ -20,7 +22,7 @@ import torch
 from comparison.measures import Measured, forced, measure, test_set
 from comparison.members import Member, read_members, run_path, state_of, train_missing
 from comparison.pictures import draw_bleu, draw_by_length, draw_maps
-from comparison.results import Result, in_order, kept_results, results_of
+from comparison.results import Result, in_order, joined, kept_results, results_of
 from comparison.speed import Speed, load_of_others, material_of, measure_speed
 from comparison.table import as_json, markdown
 from pydantic import TypeAdapter
@@ -45,6 +47,7 @@ class Options(argparse.Namespace):
     seeds: list[int]
     only: list[str]
     update: list[str]
+    join: bool
     kept: bool
     baseline: str
     sentence: int
@@ -89,6 +92,7 @@ def _parse() -> Options:
     add("--seeds", type=int, nargs="+", default=[1])
     add("--only", nargs="+", default=[], metavar="NAME", help="these recipes alone")
     add("--update", nargs="+", default=[], metavar="NAME", help="these again, OUT's others as kept")
+    add("--join", action="store_true", help="with OUT's results of other seeds of the same kinds")
     add("--kept", action="store_true", help="measure nothing; show the results in OUT")
     add("--baseline", default="additive", metavar="NAME", help="to compare the others with")
     add("--sentence", type=int, default=MAPPED_SENTENCE, help="test sentence of the maps, from 1")
@@ -113,12 +117,14 @@ def _compare(members: Sequence[Member], options: Options) -> None:
     results = results_of(measured, examples, options.baseline, tgt_lang)
     if options.update:
         results = _updated(results, options)
+    elif options.join:
+        results = _joined(results, options)
     speeds = {} if options.measure_only else _speed_of(members, options, anew=False)
     speeds = speeds or _kept_speeds(options.out)
     steps = members[0].config.train.steps
     about = {"steps": steps, "sentences": len(examples), "signature": results[0].signature}
     write_json(options.out / "family.json", as_json(results, speeds, about))
-    if not options.update:
+    if not options.update and not options.join:
         maps = _maps([result.name for result in results], measured, options)
         with house_style():
             write_map(draw_maps(maps), options.out / "maps.png")
@@ -141,6 +147,16 @@ def _updated(results: Sequence[Result], options: Options) -> list[Result]:
     names = {result.name for result in new}
     kept = [result for result in kept_results(options.out) if result.name not in names]
     return in_order([*kept, *new], options.baseline)
+
+
+def _joined(results: Sequence[Result], options: Options) -> list[Result]:
+    """Each result over its kept seeds too; kinds without new seeds as kept."""
+    kept = {result.name: result for result in kept_results(options.out)}
+    both = {
+        result.name: joined(kept[result.name], result) if result.name in kept else result
+        for result in results
+    }
+    return in_order(list((kept | both).values()), options.baseline)
 
 
 def _measure(members: Sequence[Member], options: Options) -> dict[str, dict[int, Measured]]:

@@ -12,12 +12,13 @@ import pytest
 from comparison.measures import FILE, Looks, Measured, looks_of, measure
 from comparison.members import read_members, run_path, state_of
 from comparison.pictures import draw_maps
-from comparison.results import results_of
+from comparison.results import joined, results_of
 from comparison.speed import Speed, Timed, material_of, memory_of
 from comparison.table import markdown
 from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
+from nmt.errors import DataError
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.types import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
 
@@ -271,6 +272,43 @@ def test_results_are_means_over_runs_held_against_the_baseline() -> None:
     assert additive.by_length[0].bleu == pytest.approx(
         (none.by_length[0].bleu + dot.by_length[0].bleu) / 2
     )
+
+
+def test_joined_results_are_the_means_of_all_seeds() -> None:
+    runs = {
+        "additive": {1: measured(RIGHT, 1.0), 2: measured(WRONG, 2.0), 3: measured(WRONG, 6.0)},
+        "none": {1: measured(WRONG), 2: measured(RIGHT), 3: measured(WRONG)},
+    }
+    whole = results_of(runs, EXAMPLES, "additive", "fr")
+    some, others = (
+        results_of(
+            {k: {s: r[s] for s in seeds} for k, r in runs.items()}, EXAMPLES, "additive", "fr"
+        )
+        for seeds in ((1, 2), (3,))
+    )
+    for kept, new, both in zip(some, others, whole, strict=True):
+        found = joined(kept, new)
+        assert found.bleus == both.bleus
+        assert (found.bleu, found.loss, found.length) == pytest.approx(
+            (both.bleu, both.loss, both.length)
+        )
+        assert [b.bleu for b in found.by_length] == pytest.approx([b.bleu for b in both.by_length])
+        assert found.difference == new.difference
+        with pytest.raises(DataError, match="seed 1 is among the kept results already"):
+            joined(both, some[0])
+
+
+def test_seeds_join_those_of_runs_that_are_gone(home: Path) -> None:
+    assert run(home, "--seeds", "1", "2", "--measure-only") == 0
+    path = home / "out" / "family.json"
+    whole = json.loads(path.read_text())["kinds"]
+    assert run(home, "--seeds", "1", "--measure-only") == 0
+    assert run(home, "--seeds", "2", "--only", "additive", "--measure-only", "--join") == 0
+    found = json.loads(path.read_text())["kinds"]
+    assert found["additive"]["bleus"] == whole["additive"]["bleus"]
+    assert found["additive"]["loss"] == pytest.approx(whole["additive"]["loss"])
+    assert found["none"] == whole["none"]
+    assert run(home, "--seeds", "2", "--only", "additive", "--measure-only", "--join") == 2
 
 
 def test_a_table_says_what_the_numbers_are() -> None:
