@@ -5,9 +5,9 @@
 Finished runs are not trained again, and measurements of a run are stored in it. Speed is measured
 once, into OUT/speed.json. To measure it again, delete that file or give --speed, with nothing else
 running. With --join the means go over the seeds in OUT's results too, whose runs need not be there;
-the test against the baseline is that of the new seeds, and the maps stay. With --update OUT keeps the results of other
-kinds and the maps: for one changed recipe, if the runs of the others are gone. It is compared with
-the baseline if that is updated too.
+the test against the baseline is that of the new seeds, and the maps stay. With --update OUT keeps
+the results of other kinds and the maps: for one changed recipe, if the runs of the others are gone.
+It is compared with the baseline if that is updated too.
 """
 
 import argparse
