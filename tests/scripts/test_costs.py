@@ -33,6 +33,11 @@ def test_a_cost_that_is_a_line_is_extrapolated_exactly() -> None:
     assert rows["encoding by one process"] == "3.6e+06 µs | 2 hours | 1e+06 hours |"
 
 
+def test_a_cost_that_falls_does_not_depend_on_the_size() -> None:
+    costs = [dict.fromkeys(UNITS, value) for value in (3e9, 2e9)]
+    assert "| text | 0 bytes | 2.5 GB | 2.5 GB |" in cost_table([1000, 2000], costs, 10**9)
+
+
 def test_the_price_of_sharing_is_that_of_a_round_taken_in_turn() -> None:
     found = [
         [Speed(1.0, 1.0), Speed(150.0 * f, 12.0 * f), Speed(200.0 * f, 10.0 * f)] for f in (1, 3)
