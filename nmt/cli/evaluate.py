@@ -172,7 +172,8 @@ def evaluate(
     report = perform(request)
     if out is not None:
         write_lines(report.evaluation.hyp_texts, out)
-        say(f"translations: {out}")
+        if str(out) != "-":
+            say(f"translations: {out}")
     _show(report, as_json, on_stderr=str(out) == "-")
     _keep(report)
     scores = report.evaluation.scores
