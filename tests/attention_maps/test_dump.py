@@ -9,9 +9,11 @@ import pytest
 
 from nmt.attention_maps.dump import read_jsonl, read_npz, to_json, write_jsonl, write_npz
 from nmt.attention_maps.heads import MEAN, Head
+from nmt.attention_maps.interchange import CSV_COLUMNS, csv_lines
 from nmt.attention_maps.record import AttentionRecord, attention, records
 from nmt.attention_maps.words import attention_table
 from nmt.errors import DataError
+from nmt.storage.output import csv_line, write_lines
 
 PAGE = Path(__file__).parents[2] / "docs" / "attention-dump.md"
 
@@ -279,6 +281,8 @@ def test_the_examples_of_the_page_run(make_translation, tmp_path: Path, monkeypa
     made = records(translation, heads=HEADS)
     write_npz(made, tmp_path / "dump.npz")
     write_jsonl(made, tmp_path / "dump.jsonl")
+    of_mean = (line for record in records(translation) for line in csv_lines(record))
+    write_lines([csv_line(CSV_COLUMNS), *of_mean], tmp_path / "cat.csv")
     monkeypatch.chdir(tmp_path)
     blocks = python_blocks(PAGE)
     assert len(blocks) >= 3
@@ -287,6 +291,9 @@ def test_the_examples_of_the_page_run(make_translation, tmp_path: Path, monkeypa
             continue
         names: dict[str, object] = {}
         exec(compile(block, str(PAGE), "exec"), names)
+        if "csv" in names:
+            first = -(made[0].weights[0] * np.log(made[0].weights[0])).sum()
+            assert names["entropies"]["1", "1", "1"] == pytest.approx(first, rel=1e-4)
     three_lines = blocks[0].strip().splitlines()
     assert len(three_lines) <= 4  # the import and three lines
     exec(compile(blocks[0], str(PAGE), "exec"), names)

@@ -31,8 +31,8 @@ from nmt.cli.usage import is_usage_error
             "nmt translate: no option -5; a sentence that begins with - comes after --",
         ),
         (
-            "translate -q",
-            "nmt translate: no option -q; a sentence that begins with - comes after --",
+            "translate -z",
+            "nmt translate: no option -z; a sentence that begins with - comes after --",
         ),
         ("translate --wattage 0.5 x", "nmt translate: no option --wattage"),
         (
