@@ -136,8 +136,10 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
                 yield f"attention_{number:06d}_{index + 1}.{format}", figure
 
     if as_file and options.n_maps > 1:
-        write_pages((figure for _, figure in figures()), out)
-        print_path(out)
+        pages = (figure for _, figure in figures())
+        if first := next(pages, None):  # a PDF without a page is no file
+            write_pages(chain([first], pages), out)
+            print_path(out)
     else:
         for name, figure in figures():
             path = out if as_file else out / name

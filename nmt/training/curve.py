@@ -12,9 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from nmt.errors import CheckpointError
-from nmt.storage.bounded import stay_inside
 from nmt.storage.output import csv_line, write_lines
-from nmt.training.log import MetricsLine, read_metrics
+from nmt.training.log import MetricsLine, metrics_of
 from nmt.training.progress import SCORE_NAMES
 from nmt.types import ValidMetric
 
@@ -33,7 +32,7 @@ def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
     Perplexity is the right-hand scale of the loss. Without validations there is no second panel.
     Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
     """
-    lines = metrics_of(run)
+    lines = trained_metrics(run)
     training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
     shown: ValidMetric = "bleu" if metric == "loss" else metric
     scores = points(lines, "valid", shown)
@@ -66,22 +65,18 @@ def write_table(run: Path, path: Path) -> None:
 
     Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
     """
-    records = [line.record for line in metrics_of(run)]
+    records = [line.record for line in trained_metrics(run)]
     names = list(dict.fromkeys(name for record in records for name in record))
     rows = (csv_line([record.get(name) for name in names]) for record in records)
     write_lines(chain([csv_line(names)], rows), path)
 
 
-def metrics_of(run: Path) -> list[MetricsLine]:
+def trained_metrics(run: Path) -> list[MetricsLine]:
     """The records of a run. Raises CheckpointError where there is no training loss yet."""
-    metrics = run / "metrics.jsonl"
-    stay_inside(metrics, run, CheckpointError)
-    try:
-        lines = list(read_metrics(metrics))
-    except FileNotFoundError:
-        raise CheckpointError(f"{metrics}: no such file") from None
+    lines = metrics_of(run)
     if not len(points(lines, "train", "loss")):
-        raise CheckpointError(f"{metrics}: no training loss yet; train the run further")
+        path = run / "metrics.jsonl"
+        raise CheckpointError(f"{path}: no training loss yet; train the run further")
     return lines
 
 

@@ -239,14 +239,19 @@ def read_metrics(path: Path) -> Iterator[MetricsLine]:
             yield MetricsLine(text, step, kind, record)
 
 
-def validation_ranks(run: Path, metric: ValidMetric) -> dict[int, tuple[float, float]]:
-    """`ranks_of` the run's metrics.jsonl; CheckpointError if it is missing or cannot be read."""
+def metrics_of(run: Path) -> list[MetricsLine]:
+    """The lines of a run's metrics.jsonl; CheckpointError if it is missing or cannot be read."""
     path = run / "metrics.jsonl"
     stay_inside(path, run, CheckpointError)
     try:
-        return ranks_of(read_metrics(path), metric)
+        return list(read_metrics(path))
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
+
+
+def validation_ranks(run: Path, metric: ValidMetric) -> dict[int, tuple[float, float]]:
+    """`ranks_of` the run's metrics.jsonl; CheckpointError if it is missing or cannot be read."""
+    return ranks_of(metrics_of(run), metric)
 
 
 def ranks_of(lines: Iterable[MetricsLine], metric: ValidMetric) -> dict[int, tuple[float, float]]:

@@ -20,7 +20,7 @@ from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import utf8
 from nmt.storage.output import atomic_output
 from nmt.storage.terminal import escape_controls
-from nmt.training.curve import metrics_of, points
+from nmt.training.curve import points, trained_metrics
 from nmt.training.curve_svg import Series, curve_svg
 from nmt.training.log import MetricsLine
 from nmt.training.progress import SCORE_NAMES
@@ -45,7 +45,7 @@ def write_report(run: TrainedRun, path: FilePath) -> None:
 
 
 def _page(run: TrainedRun) -> Iterator[str]:
-    lines = metrics_of(run.path)
+    lines = trained_metrics(run.path)
     style = f"{map_style()}{web_file('report.css')}"
     yield html_head(f"{run.config.name}: report of a run", style)
     yield f'<body class="nmt-attention">\n<h1>{_text(run.config.name)}</h1>\n'

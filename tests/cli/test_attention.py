@@ -489,6 +489,8 @@ def test_several_pictures_are_the_pages_of_a_pdf(run: Run) -> None:
     assert b"/Count 4" in content  # two sentences, two translations each
     run("a", "", "b", "--out", "again.pdf", "--n-best", "2")
     assert Path("again.pdf").read_bytes() == content
+    assert run("", "", "--out", "none.pdf").stdout == ""
+    assert not Path("none.pdf").exists()
 
 
 def test_a_transparent_picture_has_no_background(run: Run) -> None:
