@@ -95,7 +95,7 @@ def serve(
 
 
 _PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client")
-"""What the extra installs."""
+"""The packages of the extra."""
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""What one request may ask for, and how much may wait."""
+"""Limits of one request, and of how much may wait."""
 
 from dataclasses import dataclass
 

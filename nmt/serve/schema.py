@@ -62,7 +62,7 @@ class Health(Answer):
 
 
 class ErrorAnswer(Answer):
-    """What was wrong, in one line."""
+    """An error, in one line."""
 
     error: str
 
