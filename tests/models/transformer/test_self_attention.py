@@ -14,7 +14,12 @@ from nmt.config import load_config
 from nmt.errors import ConfigError
 from nmt.models.catalog import build_model
 from nmt.models.transformer.layer_config import LayerConfig
-from nmt.models.transformer.multi_head import MultiHead, attention_weights
+from nmt.models.transformer.multi_head import (
+    KeyValues,
+    MultiHead,
+    attention_weights,
+    fused_attention,
+)
 from nmt.models.transformer.positions import rotate, rotation, sinusoids
 from nmt.models.transformer.self_attention import (
     RelativePositions,
@@ -126,6 +131,35 @@ class _Largest(TorchDispatchMode):
             if isinstance(each, torch.Tensor) and each.untyped_storage().nbytes():
                 self.numbers = max(self.numbers, each.untyped_storage().nbytes() // 4)
         return result
+
+
+class _FusedDtypes(TorchDispatchMode):
+    """Keeps the dtypes in which torch's fused attention computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[torch.dtype] = set()
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if "flash_attention" in str(func):
+            self.seen.add(args[0].dtype)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("is_autocast", [True, False])
+def test_bf16_attention_computes_in_fp32_on_a_cpu(is_autocast: bool) -> None:
+    torch.manual_seed(1)
+    q, k, v = torch.randn(3, B, HEADS, S, SIZE).bfloat16().unbind()
+    expected = attention_weights(q.float(), k.float(), None, 0.5) @ v.float()
+    query = (q.float() if is_autocast else q).requires_grad_()
+    with _FusedDtypes() as dtypes, torch.autocast("cpu", torch.bfloat16, enabled=is_autocast):
+        found = fused_attention(query, KeyValues(k, v), None, 0.0, 0.5)
+        found.float().sum().backward()
+    assert found.dtype == torch.bfloat16
+    assert dtypes.seen == {torch.float32}
+    torch.testing.assert_close(found, expected.bfloat16(), rtol=0.01, atol=0.001)
 
 
 def test_no_vector_of_each_pair_is_made() -> None:
