@@ -317,7 +317,7 @@ def test_a_place_sees_its_surroundings_alike_on_all_sides() -> None:
     [
         {"attention": {"kind": "scaled_dot"}},
         {"attention": {"kind": "multi_head", "heads": 2}},
-        {"attention": {"kind": "additive", "weights": {"kind": "hard", "credit": "future"}}},
+        {"attention": {"kind": "additive", "weights": {"kind": "hard"}}},
         {"cell": "lstm"},
     ],
     ids=str,

@@ -145,7 +145,13 @@ MODELS = {
         **_SMALL,
         "attention": {"kind": "multi_head", "heads": 7, "over": {"kind": "additive"}},
     },
-    "rnn-hard": {**_SMALL, "attention": {"kind": "additive", "weights": {"kind": "hard"}}},
+    "rnn-hard": {
+        **_SMALL,
+        "attention": {
+            "kind": "additive",
+            "weights": {"kind": "hard", "credit": "sentence", "baseline": "mean"},
+        },
+    },
     "rnn-hard-gumbel": {
         **_SMALL,
         "attention": {"kind": "concat", "weights": {"kind": "hard_gumbel"}},
@@ -238,7 +244,7 @@ MODELS = {
         },
         "attention": {
             "kind": "additive",
-            "weights": {"kind": "hard", "credit": "future", "baseline": "soft"},
+            "weights": {"kind": "hard"},
         },
         "tie_embeddings": "all",
     },

@@ -153,21 +153,26 @@ def sparsemax_where(
 class HardConfig(Config):
     """One position, drawn at random in training, the most likely one afterwards.
 
-    Trained by REINFORCE with a moving baseline and an entropy term (arXiv 1502.03044, section 4.1).
+    Trained by REINFORCE with baselines and an entropy term (arXiv 1502.03044, section 4.1). The
+    paper's own form has the credit `sentence` and the baseline `mean`, and learns slowly.
     """
 
     kind: Literal["hard"] = "hard"
     credit: Literal["sentence", "future"] = Field(
-        default="sentence",
+        default="future",
         description="what rewards a draw: the log-likelihood of the whole sentence, as in the "
         "paper, or of its own and later pieces only, which has the same mean and less variance",
     )
-    reward: float = Field(default=1.0, gt=0, description="weight of REINFORCE in the loss")
+    reward: float = Field(
+        default=0.05,
+        gt=0,
+        description="weight of REINFORCE in the loss; 1 makes its mean the gradient of the bound",
+    )
     entropy: float = Field(
         default=0.01, ge=0, description="weight of the entropy, which keeps it exploring"
     )
     baseline: Literal["mean", "soft"] = Field(
-        default="mean",
+        default="soft",
         description="what a reward is compared with: the mean of earlier batches, as in the paper; "
         "or also the log-likelihood of the same piece in a second pass with the softmax weights, "
         "which knows how hard the sentence is (arXiv 1807.03756, section 3)",
@@ -224,8 +229,8 @@ class HardWeighting(Weighting):
 class Reinforce(AuxiliaryLoss):
     """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], s_t the position drawn at step t.
 
-    Added to -log p(y | s), whose gradient goes through everything but the draws, its gradient is an
-    unbiased estimate of that of -L_s (arXiv 1502.03044, equations 10 to 12), where
+    Added to -log p(y | s), whose gradient goes through everything but the draws, its gradient is,
+    with reward 1, an unbiased estimate of that of -L_s (arXiv 1502.03044, equations 10 to 12):
 
         L_s = sum over all s of p(s) log p(y | s) <= log p(y).
 

@@ -124,7 +124,7 @@ def test_reinforce_estimates_the_gradient_of_the_expected_log_likelihood() -> No
     z.grad = None
 
     n = 200_000
-    hard = HardWeighting(HardConfig(soft_share=0.0, entropy=0.0)).double().train()
+    hard = HardWeighting(HardConfig(reward=1.0, soft_share=0.0, entropy=0.0)).double().train()
     hard.baseline.fill_(-1.5)
     weighted = hard(z.expand(1, 1, n, 3), torch.ones(1, 3).bool())
     assert weighted.choice is not None
@@ -214,7 +214,7 @@ def test_the_mean_gradient_of_all_draws_is_that_of_the_lower_bound(
     """
     torch.manual_seed(0)
     weights = {"kind": "hard", "credit": credit, "baseline": kind}
-    weights = {**weights, "soft_share": 0.0, "entropy": 0.0}
+    weights = {**weights, "reward": 1.0, "soft_share": 0.0, "entropy": 0.0}
     attention = {"kind": "additive", "weights": weights}
     sizes = {"embedding": 3, "hidden": 5, "dropout": 0.0}
     config = RNNConfig.model_validate({**sizes, "attention": attention})
