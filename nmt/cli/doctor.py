@@ -35,7 +35,7 @@ def examine() -> dict[str, Any]:
     import torch
 
     from nmt.data.entries import data_folder
-    from nmt.device import describe_device, resolve_device
+    from nmt.device import describe_device, fast_bf16, resolve_device
     from nmt.ops.backend import choose
     from nmt.ops.native import library
     from nmt.runs.card import cpu_name
@@ -65,6 +65,7 @@ def examine() -> dict[str, Any]:
         },
         "devices": [describe_device(torch.device(name)) for name in (*devices, "cpu")],
         "backend": {key: {"name": own.name, "why": own.why} for key, own in backends.items()},
+        "fast_bf16": fast_bf16(auto),
         "native": {
             "available": library.available(),
             "variant": library.variant(),
@@ -112,6 +113,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
             (f"backend {key}", f"{own['name']}: {own['why']}")
             for key, own in found["backend"].items()
         ),
+        ("fast bf16", found["fast_bf16"] or "no: train.precision: auto takes fp32 here"),
         (
             "native code",
             f"compiled for {variant}" if native["available"] else f"none: {native['why_not']}",

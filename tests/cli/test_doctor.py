@@ -8,6 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 import nmt
+from nmt import device
 from nmt.cli.app import app
 from nmt.ops import backend
 from nmt.ops.native import library
@@ -44,6 +45,18 @@ def test_json_has_versions_devices_backends_native_code_and_folders() -> None:
     assert bool(found["native"]["why_not"]) != bool(found["native"]["variant"])
     assert set(found["backend"]) == {"fp32", "bf16"}
     assert set(found["folders"]) == {"package", "corpora"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [("AVX512-BF16", "AVX512-BF16"), (None, "no: train.precision: auto takes fp32 here")],
+)
+def test_it_says_whether_bf16_is_fast(
+    unit: str | None, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "fast_bf16", lambda _: unit)
+    assert _json()["fast_bf16"] == unit
+    assert f"fast bf16     {text}\n" in _doctor()
 
 
 @pytest.mark.skipif(not library.available(), reason=library.why_not())

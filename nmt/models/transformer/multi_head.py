@@ -61,11 +61,12 @@ def fused_attention(
     """
     attend = nn.functional.scaled_dot_product_attention
     narrow, wide = dtypes_of(compute_dtype(query))
-    inputs = query, memory.keys, memory.values
+    keys, values = memory.keys, memory.values
     if query.device.type != "cpu" or narrow == wide:
-        return attend(*inputs, keep, dropout, scale=scale)
+        return attend(query, keys, values, keep, dropout, scale=scale)
+    query, keys, values = query.to(wide), keys.to(wide), values.to(wide)
     with torch.autocast("cpu", enabled=False):
-        return attend(*(x.to(wide) for x in inputs), keep, dropout, scale=scale).to(narrow)
+        return attend(query, keys, values, keep, dropout, scale=scale).to(narrow)
 
 
 class MultiHead(nn.Module):
