@@ -15,7 +15,7 @@ import json
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -109,6 +109,8 @@ def _compare(members: Sequence[Member], options: Options) -> None:
     measured = _measure(members, options)
     if options.baseline not in measured and not options.update:
         raise ConfigError(f"--baseline: '{options.baseline}' has no finished run in {options.runs}")
+    if not measured:
+        raise ConfigError(f"--update: none of these has a finished run in {options.runs}")
     first = next(iter(measured))
     examples = test_set(run_path(options.runs, first, min(measured[first])))
     if not 1 <= options.sentence <= len(examples):
@@ -142,10 +144,15 @@ def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> 
 
 
 def _updated(results: Sequence[Result], options: Options) -> list[Result]:
-    """The new results of the kinds to update, with the stored results of the others."""
+    """The new results of the kinds to update, with the stored results of the others.
+
+    These lose their difference to the baseline if that is new.
+    """
     new = [result for result in results if result.name in options.update]
     names = {result.name for result in new}
     kept = [result for result in kept_results(options.out) if result.name not in names]
+    if options.baseline in names:
+        kept = [replace(result, difference=None) for result in kept]
     return in_order([*kept, *new], options.baseline)
 
 

@@ -23,9 +23,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.data.corpora import read_examples, resolve_split
+from nmt.data.corpora import read_examples
 from nmt.errors import NMTError
 from nmt.evaluation.evaluate import Scoring, evaluate
+from nmt.evaluation.examples import split_named
 from nmt.inference.translator import Translator
 from nmt.runs.trained_run import TrainedRun
 from nmt.types import EvalExample
@@ -100,9 +101,7 @@ def parse() -> argparse.Namespace:
 def measure(given: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The scores of each form; the sources are written where they are asked for."""
     run = TrainedRun.open(given.run)
-    split = resolve_split(run.config.data, given.split)
-    assert split is not None, f"{given.run}: no split {given.split}"
-    examples = read_examples(split, run.config.data)
+    examples = read_examples(split_named(run.config.data, given.split), run.config.data)
     translator = Translator.load(run, checkpoint=given.checkpoint)
     scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
     if given.write:

@@ -66,7 +66,7 @@ def _worst_to_best(run: "TrainedRun") -> list[int]:
 
     ranks = validation_ranks(run.path, run.config.valid.metric)
     steps = run.directory.checkpoint_folder.steps()
-    return sorted((step for step in steps if step in ranks), key=ranks.__getitem__)
+    return sorted((step for step in steps if step in ranks), key=lambda step: (ranks[step], -step))
 
 
 def _steps(run: "TrainedRun", flag: str, n: int, steps: list[int]) -> list[str]:

@@ -65,6 +65,7 @@ def compare(
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import METRICS
     from nmt.runs.find import find_run
+    from nmt.runs.trained_run import TrainedRun
 
     names = tuple(dict.fromkeys(metric or ("bleu", "chrf")))
     for name in names:
@@ -96,6 +97,8 @@ def compare(
         device=device,
         int8=int8,
     )
+    if runs and not src:
+        given = replace(given, data=TrainedRun.open(runs[0][0]).config.data)
     reports = _reports(systems, given, runs[0][0] if runs else None)
     scoring = next(iter(reports.values())).scoring
     found = compare_systems(

@@ -48,11 +48,11 @@ class EvalRequest:
     """The flags of `nmt eval`; None stands for the default.
 
     Several `runs` are an ensemble with `weights`, of which the first keeps the report. Without
-    `hyp` the run translates `src`, or else `split` of its data. With `hyp` the lines of
-    that file are scored; with `refs` too, no run is needed. `lang`, or else the run or the name of
-    the file, gives the language of `scoring`. `overrides` and then `search` set keys of the run's
-    SearchConfig. `baseline` is an earlier translation of the same lines. `out` is where the caller
-    will write the new one. `comet` is the checkpoint of a COMET model, which scores too.
+    `hyp` the run translates `src`, or else `split` of `data`, the run's if None. With `hyp` the
+    lines of that file are scored; with `refs` too, no run is needed. `lang`, or else the run or the
+    name of the file, gives the language of `scoring`. `overrides` and then `search` set keys of the
+    run's SearchConfig. `baseline` is an earlier translation of the same lines. `out` is where the
+    caller will write the new one. `comet` is the checkpoint of a COMET model, which scores too.
     """
 
     scoring: Scoring
@@ -62,6 +62,7 @@ class EvalRequest:
     split: str | None = None
     src: Path | None = None
     refs: tuple[Path, ...] = ()
+    data: DataConfig | None = None
     hyp: Path | None = None
     baseline: Path | None = None
     lang: str | None = None
@@ -137,7 +138,7 @@ def perform(request: EvalRequest) -> EvalReport:
     if request.src:
         test_set = _from_files(request.src, request.refs)
     else:
-        test_set = _from_split(request.split or "test", config.data)
+        test_set = _from_split(request.split or "test", request.data or config.data)
     test_set.about["run"] = str(run.path)
     name = _report_name(request, test_set, config.search)
     _check_outputs(request, run, name)
@@ -183,7 +184,8 @@ def _check_outputs(request: EvalRequest, run: TrainedRun, name: str) -> None:
         "--hyp": [request.hyp],
         "--baseline": [request.baseline],
     }
-    inputs = input_files(texts, run.config.data, None if request.src else request.split or "test")
+    split = None if request.src else request.split or "test"
+    inputs = input_files(texts, request.data or run.config.data, split)
     report = report_path(run.path, name)
     for path in (report, report.with_suffix(".txt")):
         check_output(path, inputs, "the run's own evaluation")

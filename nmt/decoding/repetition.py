@@ -77,8 +77,8 @@ def n_repetitions(
 ) -> Int[np.ndarray, " B"]:
     """How often in a row each source has the same pieces, of any number; or `at_least`.
 
-    A repetition that has only begun counts, so that a copy of the source is never blocked. Unknown
-    pieces count as different from each other.
+    A repetition that has only begun counts, so that a copy of known pieces is never blocked.
+    Unknown pieces count as different: a source of nothing else would allow any loop.
     """
     ids = src_ids.cpu().numpy()
     known = keep.cpu().numpy() & (ids != UNK_ID)

@@ -48,13 +48,14 @@ def search_grid(
     """Score the translations of all examples with every beam and every length penalty.
 
     Each beam searches once: the penalties order the same hypotheses, with the result of a search
-    each (nmt.decoding.search.search_penalties). Other search settings are the translator's.
+    each (nmt.decoding.search.search_penalties). Beams are plain (SearchConfig.plain_beam), other
+    search settings the translator's.
     `on_beam` gets each beam and its seconds. Scores have no interval. Raises ConfigError for
     values that SearchConfig does not allow, before any search, and DataError as `evaluate` does.
     """
     if not (beams and penalties):
         raise ConfigError("search_grid: got no beam or no penalty, allowed: at least one of each")
-    base = {**translator.search.model_dump(), "n_best": 1, "mbr": None, "sampling": None}
+    base = translator.search.plain_beam(1).model_dump()
     beams, penalties = sorted(set(beams)), sorted(set(penalties))
     configs = [load_values({**base, "beam": beam}, SearchConfig, "search") for beam in beams]
     texts = [example.src_text for example in examples]

@@ -1,4 +1,4 @@
-"""Significance of a difference in scores, by sacreBLEU.
+"""Significance of a difference in scores, by sacreBLEU's statistics of each line.
 
 Paired bootstrap: Koehn 2004 (W04-3250). Approximate randomisation: Riezler and Maxwell 2005
 (W05-0908).
@@ -28,10 +28,12 @@ RANDOMISATIONS = 10_000
 class Comparison:
     """The scores of two translations of one corpus by one metric, and their significance.
 
-    `p_value` is the share of `n_bootstrap` paired bootstrap resamples whose difference deviates
-    more from the mean difference than the observed one from 0. `p_randomisation` is the share of
-    random swaps of lines between the two that differ at least as much. Below 0.05, by convention,
-    the systems differ. Both are 1 if the scores are equal.
+    `p_value` is sacreBLEU's: the share of `n_bootstrap` paired bootstrap resamples whose absolute
+    difference exceeds the mean absolute difference by more than the observed one. Where only a few
+    lines differ, all resamples agree and it is small without meaning. `p_randomisation` is the
+    share of random swaps of lines between the two that differ at least as much; with k lines that
+    differ, all in favour of one system, it is about 2^(1 - k). Below 0.05, by convention, the
+    systems differ. Both are 1 if the scores are equal.
     """
 
     name: str
@@ -66,21 +68,15 @@ def compare(
     baseline_lines, streams = comparable(spec, baseline_hyps, refs, tgt_lang)
     lines, _ = comparable(spec, hyps, refs, tgt_lang)
     named = [("baseline", baseline_lines), ("system", lines)]
-    metrics = {metric: spec.build(tokenize or bleu_tokenisation(tgt_lang))}
+    scorer = spec.build(tokenize or bleu_tokenisation(tgt_lang))
     references = cast("list[tuple[str, ...]]", streams)  # None is allowed, see metrics.score
-
-    def results(test: str, n_samples: int) -> list[Result]:
-        _, columns = PairedTest(named, metrics, references, test_type=test, n_samples=n_samples)()
-        found = next(column for title, column in columns.items() if title != "System")
-        return cast("list[Result]", found)
-
-    (baseline, system), (_, swapped) = (
-        results("bs", DEFAULT_BOOTSTRAP),
-        results("ar", RANDOMISATIONS),
+    test = PairedTest(
+        named, {metric: scorer}, references, test_type="bs", n_samples=DEFAULT_BOOTSTRAP
     )
-    # Only the baseline has no p-value.
-    assert system.p_value is not None
-    assert swapped.p_value is not None
+    columns = test()[1]
+    results = next(column for title, column in columns.items() if title != "System")
+    baseline, system = cast("list[Result]", results)
+    assert system.p_value is not None  # only the baseline has none
     # sacreBLEU counts resamples strictly beyond the observed difference. Between a system and
     # itself it finds none, which would give p = 1/(n + 1).
     is_equal = system.score == baseline.score
@@ -90,8 +86,31 @@ def compare(
         score=within(system.score, spec),
         p_value=1.0 if is_equal else float(system.p_value),
         n_bootstrap=DEFAULT_BOOTSTRAP,
-        p_randomisation=1.0 if is_equal else float(swapped.p_value),
+        p_randomisation=1.0 if is_equal else _randomised(scorer, baseline_lines, lines, streams),
     )
+
+
+def _randomised(
+    scorer: "Metric",
+    baseline_lines: Sequence[str],
+    lines: Sequence[str],
+    streams: Sequence[tuple[str | None, ...]],
+) -> float:
+    """The p-value of approximate randomisation.
+
+    sacreBLEU's own counts only swaps that differ by more than observed. Where few lines differ,
+    many differ by exactly as much, and its p-value comes near 0.
+    """
+    first, second = (_line_stats(scorer, hyps, streams) for hyps in (baseline_lines, lines))
+    observed, total, change = first.sum(axis=0), (first + second).sum(axis=0), second - first
+
+    def gap(stats: Float[np.ndarray, " K"]) -> float:
+        return abs(_score(scorer, stats) - _score(scorer, total - stats))
+
+    limit, rng = gap(observed) - 1e-9, _generator()
+    swaps = (rng.integers(2, size=len(change)) @ change for _ in range(RANDOMISATIONS))
+    n_beyond = sum(gap(observed + swapped) >= limit for swapped in swaps)
+    return (n_beyond + 1) / (RANDOMISATIONS + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +165,15 @@ def difference(
     )
 
 
+def _generator() -> np.random.Generator:
+    """A generator with sacreBLEU's seed."""
+    seed = os.environ.get("SACREBLEU_SEED", "12345")
+    return np.random.default_rng(None if seed.lower() == "none" else int(seed))
+
+
 def _resamples(n_lines: int, n_bootstrap: int) -> Int[np.ndarray, "n L"]:
     """The count of each line in the corpus itself (row 0) and in each of sacreBLEU's resamples."""
-    seed = os.environ.get("SACREBLEU_SEED", "12345")
-    rng = np.random.default_rng(None if seed.lower() == "none" else int(seed))
-    drawn = rng.choice(n_lines, size=(n_bootstrap, n_lines), replace=True)
+    drawn = _generator().choice(n_lines, size=(n_bootstrap, n_lines), replace=True)
     counts = [np.bincount(row, minlength=n_lines) for row in drawn]
     return np.stack([np.ones(n_lines, dtype=np.int64), *counts])
 
@@ -161,7 +184,19 @@ def _scores(
     streams: Sequence[tuple[str | None, ...]],
     counts: Int[np.ndarray, "n L"],
 ) -> Float[np.ndarray, " n"]:
-    """The score of each resample. sacreBLEU has no public API for the statistics of a line."""
+    """The score of each resample."""
+    stats = counts @ _line_stats(scorer, hyps, streams)
+    return np.array([_score(scorer, row) for row in stats])
+
+
+def _score(scorer: "Metric", stats: Float[np.ndarray, " K"]) -> float:
+    """The score of the lines whose statistics add up to `stats`."""
+    return float(scorer._compute_score_from_stats(cast("list[float]", stats)).score)
+
+
+def _line_stats(
+    scorer: "Metric", hyps: Sequence[str], streams: Sequence[tuple[str | None, ...]]
+) -> Float[np.ndarray, "L K"]:
+    """The statistics of each line. sacreBLEU has no public API for them."""
     references = cast("list[tuple[str, ...]]", streams)  # None is allowed, see metrics.score
-    line_stats = np.array(scorer._extract_corpus_statistics(hyps, references), dtype=np.float64)
-    return np.array([scorer._compute_score_from_stats(row).score for row in counts @ line_stats])
+    return np.array(scorer._extract_corpus_statistics(hyps, references), dtype=np.float64)

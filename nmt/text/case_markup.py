@@ -2,7 +2,7 @@
 
 `man`, `Man` and `MAN` then have the same pieces (inline casing: Berard et al. 2019, arXiv
 1907.06170, section 3.2; pyonmttok's `case_markup`). Normalisation replaces the marks in what users
-write. For every normalised text x: " ".join(restore_case(mark_case(x).split())) == x.
+write. For every normalised text x: " ".join(filter(None, restore_case(mark_case(x).split()))) == x.
 """
 
 import re

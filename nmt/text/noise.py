@@ -55,7 +55,7 @@ class NoiseConfig(Config):
 
 
 def disturb(text: str, config: NoiseConfig, rng: random.Random) -> str:
-    """`text` with the noise of `config`, drawn from `rng` alone. Never empty if `text` is not."""
+    """`text` with the noise of `config`, drawn from `rng` alone; an apostrophe alone may vanish."""
     if rng.random() < config.quotes:
         text = _other_quotes(text, rng)
     if rng.random() < config.slip:

@@ -40,7 +40,19 @@ _SAFE = (
     "valid.samples",
     "valid.attention_health",
     "valid.patience",
-    "search",
+    # Validation decodes by the other keys of search: they decide which checkpoint is the best.
+    *(
+        f"search.{key}"
+        for key in (
+            "beam",
+            "n_best",
+            "batch_size",
+            "sampling",
+            "mbr",
+            "diversity_groups",
+            "diversity_strength",
+        )
+    ),
 )
 """Keys that change no update: where the run ends, what is logged and kept, on which device."""
 
@@ -62,6 +74,7 @@ _ASK = (
     "valid.beam",
     "valid.max_examples",
     "valid.bleu_tokenize",
+    "search",
 )
 """Keys that change later updates, or make later scores not comparable with earlier ones."""
 

@@ -90,12 +90,13 @@ class DivergenceWatch:
 
     It has diverged if the losses of training and validation are both at least twice the loss of a
     uniform guess, and twice that of the first update. Overfitting raises the validation loss alone,
-    and large initial weights raise the loss of the first update too.
+    and large initial weights raise the loss of the first update too. A resumed run, not `is_new`,
+    does not know that loss, and goes by the uniform guess alone.
     """
 
-    def __init__(self, tgt_vocab_size: int) -> None:
+    def __init__(self, tgt_vocab_size: int, is_new: bool = True) -> None:
         self._uniform_loss = math.log(tgt_vocab_size)
-        self._first_loss: float | None = None
+        self._first_loss = None if is_new else 0.0
         self._last_loss = 0.0
         self._is_reported = False
 

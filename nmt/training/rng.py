@@ -1,7 +1,7 @@
 """The global random generators of Python, NumPy and torch: seeded together, saved and restored.
 
-Nothing else in training is random. The order of batches has generators of its own, made from the
-seed and the epoch (data/batching.py), and tokenizers do not sample.
+The order of batches, noise and sampled pieces have generators of their own, made from the seed, the
+epoch and the row (data/epoch_plan.py, data/resampling.py). Nothing else in training is random.
 """
 
 import random

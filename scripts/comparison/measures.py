@@ -99,6 +99,8 @@ def looks_of(translations: Sequence[Translation]) -> Looks:
     means, of_heads, tops, shares = [], [], [], []
     n_heads = 1
     for translation in translations:
+        if not translation.hypotheses:
+            continue
         hypothesis = translation.hypotheses[0].hypothesis
         assert hypothesis.heads is not None
         if hypothesis.attention.shape[1] < 2:

@@ -50,6 +50,15 @@ def records(run: RunDirectory) -> dict[int, float]:
     return {line["step"]: line["loss"] for line in lines if line["type"] == "valid"}
 
 
+def test_of_equally_good_checkpoints_the_first_is_the_best(run: RunDirectory) -> None:
+    lines = run.path / "metrics.jsonl"
+    equal = lines.read_text(encoding="utf-8")
+    for loss in records(run).values():
+        equal = equal.replace(f'"loss": {loss}', '"loss": 1.0')
+    lines.write_text(equal, encoding="utf-8")
+    assert nmt_average(run, "--best", "1") == run.checkpoint_folder.steps()[:1]
+
+
 def test_the_last_the_best_and_the_named_are_averaged(run: RunDirectory) -> None:
     folder = run.checkpoint_folder
     steps = folder.steps()

@@ -1,17 +1,20 @@
 """`nmt compare` as typed, on a tiny run that has learnt nothing and on files."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from click.testing import Result
 from typer.testing import CliRunner
 
 from nmt.cli.command import Command
 from nmt.cli.compare import compare
 from nmt.cli.eval_request import EvalRequest, perform
+from nmt.config import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, NMTError
 from nmt.evaluation.evaluate import Scoring
 from tests.cli.test_evaluate import ENGLISH, FRENCH, tiny_run
@@ -70,6 +73,23 @@ def test_a_run_a_checkpoint_of_it_and_a_file(nmt_compare: Compare) -> None:
     # Each word of the test set is in the training data, which is the same.
     assert systems[2]["f1_by_frequency_of_target_word"][0]["lowest"] == 1
     assert systems[2]["bleu_by_frequency_of_rarest_source_word"][0]["lowest"] == 1
+
+
+def test_every_run_translates_the_test_set_of_the_first(
+    nmt_compare: Compare, tiny_run: Path
+) -> None:
+    other = tiny_run.with_name("other")
+    shutil.copytree(tiny_run, other)
+    config = other / "config.yaml"
+    values = yaml.safe_load(config.read_text(encoding="utf-8"))
+    values["data"]["test"] = None
+    config.write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert load_config(config).data.test is None
+    given = ("--metric", "chrf", "--json")
+    systems = json.loads(nmt_compare("runs/tiny", "runs/other", *given).stdout)["systems"]
+    assert systems[0]["scores"] == systems[1]["scores"]
+    with pytest.raises(ConfigError, match="test"):
+        nmt_compare("runs/other", "runs/tiny", *given)
 
 
 def test_scores_are_those_of_eval(nmt_compare: Compare, tiny_run: Path) -> None:

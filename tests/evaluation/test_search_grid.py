@@ -1,5 +1,7 @@
 """The grid of beams and penalties: each cell is a search of its own, the best is the highest."""
 
+from copy import copy
+
 import pytest
 from inference.test_translator import PAIRS, translator_of
 
@@ -49,6 +51,16 @@ def test_the_best_is_the_highest_and_of_equals_the_first(grid: SearchGrid) -> No
         assert scores.index(max(scores)) == 2
         assert max(scores[:2]) < scores[2] == scores[3]
         assert grid.best(metric) == grid.settings[2]
+
+
+def test_beams_are_plain_whatever_the_run_searches_by(
+    translator: Translator, examples: list[EvalExample], grid: SearchGrid
+) -> None:
+    groups = {"beam": 2, "diversity_groups": 2, "diversity_strength": 9.0}
+    other = copy(translator)
+    other.search = translator.search.model_copy(update=groups)
+    found = search_grid(other, examples, SCORING, [3, 1], [4.0, 0.0])
+    assert found.settings == grid.settings
 
 
 @pytest.mark.parametrize(

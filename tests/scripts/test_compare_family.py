@@ -230,6 +230,8 @@ def test_looks_of_known_weights() -> None:
     assert (looks.share, looks.largest) == pytest.approx((0.5, 0.5))
     both = looks_of([forced_by(even), forced_by(apart)])  # 3 target pieces and 1
     assert both.share == pytest.approx((3 * 1 + 0.5) / 4)
+    empty = Translation("", Encoded((), (), (), ()), ())
+    assert looks_of([forced_by(even), empty]) == looks_of([forced_by(even)])
 
 
 LOOKS = Looks(entropy=0.5, share=0.25, largest=0.75, head_entropy=0.5, n_heads=1)

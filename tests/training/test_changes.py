@@ -16,6 +16,7 @@ from nmt.training.changes import Verdict, config_changes
         ({"train": {"epochs": 13}}, {"train.epochs": Verdict.SAFE}),
         ({"train": {"save_every": 3, "log_every": 7}}, dict.fromkeys(("log", "save"), "")),
         ({"search": {"beam": 7}}, {"search.beam": Verdict.SAFE}),
+        ({"search": {"min_length": 7}}, {"search.min_length": Verdict.ASK}),
         ({"data": {"train": {"tsv": "moved.tsv"}}}, {"data.train.tsv": Verdict.SAFE}),
         ({"data": {"test": None}}, {"data.test": Verdict.SAFE}),
         ({"train": {"lr": 1.0}}, {"train.lr": Verdict.ASK}),

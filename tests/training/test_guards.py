@@ -337,3 +337,9 @@ def test_what_is_a_divergence(losses: tuple[float, ...], valid_loss: float, says
         watch.update(loss)
     assert (watch.report(valid_loss) is not None) is says
     assert watch.report(valid_loss) is None or not says
+
+
+def test_a_divergence_is_seen_after_a_resume_too() -> None:
+    watch = DivergenceWatch(tgt_vocab_size=500, is_new=False)
+    watch.update(50.0)
+    assert watch.report(50.0) is not None
