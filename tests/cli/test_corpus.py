@@ -25,7 +25,6 @@ train: {epochs: 1}
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in, with a catalogue, a shelf of files and a run's config."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("NMT_DATA", raising=False)
     (tmp_path / "shelf").mkdir()
     files, splits = {}, {}
     for name, lines in {"train": 4, "valid": 2, "test": 1, "extra": 1}.items():

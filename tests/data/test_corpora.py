@@ -34,9 +34,8 @@ village:
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataConfig:
+def data(tmp_path: Path) -> DataConfig:
     """A data folder with a corpus of the user's own in it."""
-    monkeypatch.delenv("NMT_DATA", raising=False)
     home = tmp_path / "village"
     home.mkdir()
     (tmp_path / "catalog.yaml").write_text(OWN)
@@ -315,7 +314,6 @@ def test_in_the_usual_folder_the_cure_needs_no_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("NMT_DATA", raising=False)
     with pytest.raises(DataError) as caught:
         read_split(SplitConfig(corpus="tatoeba-en-fr", split="all"), DataConfig())
     assert str(caught.value) == (
