@@ -278,7 +278,7 @@ def test_tatoeba_s_file() -> None:
     config = proposed(Path(str(CORPORA)) / "tatoeba" / "fra-eng.zip")
     assert (config.data.src_lang, config.data.tgt_lang) == ("en", "fr")
     assert config.model.kind == "rnn"
-    assert config.model.hidden == 320
+    assert (config.model.hidden, config.train.epochs) == (256, 10)
 
 
 @pytest.mark.slow
