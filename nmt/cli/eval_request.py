@@ -47,7 +47,8 @@ _SHORT = {"length_penalty": "alpha", "mbr.samples": "mbr"}
 class EvalRequest:
     """The flags of `nmt eval`; None stands for the default.
 
-    Several `runs` are an ensemble with `weights`, of which the first keeps the report. Without
+    Several `runs` are an ensemble with `weights`, of which the first keeps the report; the runs of
+    `rerank` order its hypotheses too, with `rerank_weights`. Without
     `hyp` the run translates `src`, or else `split` of `data`, the run's if None. With `hyp` the
     lines of that file are scored; with `refs` too, no run is needed. `lang`, or else the run or the
     name of the file, gives the language of `scoring`. `overrides` and then `search` set keys of the
@@ -58,6 +59,8 @@ class EvalRequest:
     scoring: Scoring
     runs: tuple[Path, ...] = ()
     weights: Sequence[float] | None = None
+    rerank: tuple[Path, ...] = ()
+    rerank_weights: Sequence[float] | None = None
     checkpoint: str | None = None
     split: str | None = None
     src: Path | None = None
@@ -103,6 +106,7 @@ class EvalRequest:
             "--precision": None if self.precision == "fp32" else self.precision,
             "--run": (self.runs or None) if self.refs else None,
             "--weights": self.weights,
+            "--rerank": self.rerank or None,
         }
         return [flag for flag, value in given.items() if value is not None]
 
@@ -145,7 +149,8 @@ def perform(request: EvalRequest) -> EvalReport:
     if request.hyp:
         evaluation = _score_file(request.hyp, test_set, scoring)
     else:
-        evaluation = _translate(request, [run, *others], test_set, scoring)
+        rerankers = open_runs(request.rerank) if request.rerank else ()
+        evaluation = _translate(request, [run, *others], rerankers, test_set, scoring)
     return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
 
 
@@ -218,7 +223,11 @@ def _score_file(hyp: Path, test_set: _TestSet, scoring: Scoring) -> Evaluation:
 
 
 def _translate(
-    request: EvalRequest, runs: Sequence[TrainedRun], test_set: _TestSet, scoring: Scoring
+    request: EvalRequest,
+    runs: Sequence[TrainedRun],
+    rerankers: Sequence[TrainedRun],
+    test_set: _TestSet,
+    scoring: Scoring,
 ) -> Evaluation:
     """Translate and score the test set; the model and search are noted in its `about`."""
     device = resolve_device(request.device or "auto")
@@ -245,6 +254,12 @@ def _translate(
     translator = Translator(
         loaded.model, loaded.tokenizers, device, search, request.int8, request.precision
     )
+    translator.rerank_by(rerankers, request.rerank_weights, checkpoint)
+    if rerankers:
+        test_set.about.update(
+            rerank=[str(run.path) for run in rerankers],
+            rerank_weights=[reranker.weight for reranker in translator.rerankers],
+        )
     return evaluate(translator, test_set.examples, scoring)
 
 
@@ -308,6 +323,9 @@ def _report_name(request: EvalRequest, test_set: _TestSet, search: SearchConfig 
     parts += [f"with-{run.name}" for run in request.runs[1:]]
     if request.weights:
         parts.append(f"weights{','.join(f'{weight:g}' for weight in request.weights)}")
+    parts += [f"rerank-{run.name}" for run in request.rerank]
+    if request.rerank_weights:
+        parts.append(f"rerank-weights{','.join(f'{each:g}' for each in request.rerank_weights)}")
     keys = [override.key.removeprefix("search.") for override in request.overrides]
     for key in dict.fromkeys([*keys, *request.search]):
         if key != "batch_size":  # it changes no translation

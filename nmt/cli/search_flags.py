@@ -33,6 +33,22 @@ Weights = Annotated[
         show_default="all the same",
     ),
 ]
+Rerank = Annotated[
+    list[Path] | None,
+    Option(
+        "--rerank",
+        help="Run that scores the hypotheses of the beam too, of the same languages or the other "
+        "way round; may be repeated.",
+        show_default=False,
+    ),
+]
+RerankWeights = Annotated[
+    str | None,
+    Option(
+        help="How much each --rerank counts, as in 0.5,0.25; the search counts 1.",
+        show_default="0.5 each",
+    ),
+]
 Checkpoint = Annotated[
     str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
 ]
@@ -167,8 +183,11 @@ def open_runs(runs: Sequence[Path] | None) -> "tuple[TrainedRun, ...]":
     return tuple(map(open_run, runs)) if runs else (open_run(None),)
 
 
-def parse_weights(text: str | None, n_runs: int) -> list[float] | None:
-    """The numbers of --weights. Raises ConfigError unless there is one for each run."""
+def parse_weights(text: str | None, n_runs: int, flag: str = "--run") -> list[float] | None:
+    """The numbers of --weights, or of --rerank-weights: one for each use of `flag`.
+
+    Raises ConfigError for another number of them.
+    """
     if text is None:
         return None
     try:
@@ -176,11 +195,19 @@ def parse_weights(text: str | None, n_runs: int) -> list[float] | None:
     except ValueError:
         weights = []
     if len(weights) != n_runs:
+        name = "--weights" if flag == "--run" else f"{flag}-weights"
         raise ConfigError(
-            f"--weights: got {text}, allowed: {counted(n_runs, 'number')} between commas, "
-            "one for each --run"
+            f"{name}: got {text}, allowed: {counted(n_runs, 'number')} between commas, "
+            f"one for each {flag}"
         )
     return weights
+
+
+def parse_rerank_weights(text: str | None, runs: Sequence[Path] | None) -> list[float] | None:
+    """The numbers of --rerank-weights. Raises ConfigError unless there is one for each --rerank."""
+    if text is not None and not runs:
+        raise ConfigError("--rerank-weights: it goes with --rerank")
+    return parse_weights(text, len(runs or ()), "--rerank")
 
 
 def check_search_keys(overrides: Sequence["Override"]) -> None:

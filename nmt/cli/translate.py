@@ -29,6 +29,8 @@ def translate(
     file: SourceFile = None,
     run: search_flags.Runs = None,
     weights: search_flags.Weights = None,
+    rerank: search_flags.Rerank = None,
+    rerank_weights: search_flags.RerankWeights = None,
     checkpoint: search_flags.Checkpoint = None,
     beam: search_flags.Beam = None,
     n_best: Annotated[
@@ -113,6 +115,8 @@ def translate(
     }
     first, *others = search_flags.open_runs(run)
     shares = search_flags.parse_weights(weights, 1 + len(others))
+    rerank_shares = search_flags.parse_rerank_weights(rerank_weights, rerank)
+    rerankers = search_flags.open_runs(rerank) if rerank else ()
     trained = search_flags.with_search(first, flags, set_ or ())
     read = {"--file": source, "--lexicon": lexicon, "--prefix-file": prefix_file}
     check_out(out, trained, read)
@@ -131,6 +135,7 @@ def translate(
         weights=shares,
         precision=decoding.precision,
     )
+    translator.rerank_by(rerankers, rerank_shares, checkpoint)
     decoding.note_precision(translator.device)
     several = translator.search.n_best > 1
     output = OutputFormat(scores, as_json, show_attention, several, n_best_format == "moses")
@@ -147,7 +152,8 @@ def translate(
         return
     job = None
     if out is not None and file is not None and file.is_file() and not output.is_block:
-        job = job_description(stream, output, file, runs, checkpoint, weights)
+        job = job_description(stream, output, file, [*runs, *rerankers], checkpoint, weights)
+        job["--rerank-weights"] = [reranker.weight for reranker in translator.rerankers]
         job["--prefix"] = prefix or (prefix_file and digest(prefix_file))
     with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:
         lines = file_lines(source) if source else iter(texts)

@@ -1,8 +1,9 @@
-"""`nmt tune search`: the beam and the length penalty that suit a validation set best."""
+"""`nmt tune`: the search, or the weights of rerankers, that suit a validation set best."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
@@ -16,7 +17,13 @@ from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.decoding.search_config import SearchConfig
+    from nmt.evaluation.evaluate import Scoring
+    from nmt.evaluation.rerank_grid import RerankGrid
     from nmt.evaluation.search_grid import SearchGrid, SearchSetting
+    from nmt.inference.translator import Translator
+    from nmt.runs.trained_run import TrainedRun
+    from nmt.settings.config_file import Override
+    from nmt.types import EvalExample
 
 app = typer.Typer(no_args_is_help=True, help="Choose settings on the validation set.")
 
@@ -49,30 +56,15 @@ def search(
     The test set is never read. Each beam searches once for all penalties, with the results of a
     search each.
     """
-    from nmt.cli.process import configure_process
-    from nmt.data.corpora import read_examples, resolve_split
-    from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.search_grid import BEAMS, PENALTIES, search_grid
-    from nmt.evaluation.tokenisation import check_tokenisation
-    from nmt.inference.translator import Translator
 
     chosen_beams = _numbers("--beams", beams, int) or BEAMS
     chosen_penalties = _numbers("--penalties", penalties, float) or PENALTIES
-    first, *others = search_flags.open_runs(run)
-    shares = search_flags.parse_weights(weights, 1 + len(others))
-    trained = search_flags.with_search(first, {"batch_size": batch_size}, set_ or ())
-    config = trained.config
-    split = resolve_split(config.data, "valid")
-    if split is None:
-        raise ConfigError(f"{trained.path}: data.valid: the run has no validation set to tune on")
-    examples = read_examples(split, config.data)
-    scoring = Scoring(config.data.tgt_lang, ("bleu", "chrf"), 0, config.valid.bleu_tokenize)
-    check_tokenisation(scoring.tokenisation, "valid.bleu_tokenize")
-    configure_process(threads)
+    runs = _open_runs(run, {"batch_size": batch_size}, set_)
+    shares = search_flags.parse_weights(weights, len(runs))
+    examples, scoring = _validation_set(runs[0])
     checkpoint = checkpoint or "best"
-    translator = Translator.load(
-        [trained, *others], device or "auto", checkpoint, int8=int8, weights=shares
-    )
+    translator = _load(runs, device, checkpoint, int8, shares, threads)
     say(f"translating {len(examples):,} sentences of the validation set with each beam")
     grid = search_grid(
         translator,
@@ -83,19 +75,141 @@ def search(
         lambda beam, seconds: say(f"beam {beam}: {seconds:.1f} s"),
     )
     if as_json:
-        about = {
-            "run": [str(each.path) for each in (trained, *others)],
-            "weights": shares,
-            "checkpoint": checkpoint,
-            "int8": int8,
-            "sentences": len(examples),
-            "metric": metric,
-            "search": config.search.model_dump(mode="json"),
-        }
+        about = _about(runs, shares, checkpoint, int8, len(examples), metric)
         typer.echo(json.dumps({**about, **_as_json(grid, metric)}, indent=1, ensure_ascii=False))
         return
-    for line in _lines(grid, metric, config.search, len(examples)):
+    for line in _lines(grid, metric, runs[0].config.search, len(examples)):
         typer.echo(line)
+
+
+@app.command()
+def rerank(
+    rerank: search_flags.Rerank = None,
+    run: search_flags.Runs = None,
+    weights: search_flags.Weights = None,
+    checkpoint: search_flags.Checkpoint = None,
+    beam: search_flags.Beam = None,
+    length_penalty: search_flags.LengthPenalty = None,
+    try_weights: Annotated[
+        str | None,
+        Option(help="Weights to try for each --rerank.", show_default="0,0.25,0.5,0.75,1,1.5"),
+    ] = None,
+    metric: Annotated[Metric, Option(help="The best setting is best in it.")] = "bleu",
+    batch_size: search_flags.BatchSize = None,
+    device: search_flags.Device = None,
+    threads: Threads = None,
+    int8: search_flags.Int8 = False,
+    as_json: Json = False,
+    set_: SetKeys = None,
+    quiet: Quiet = False,
+) -> None:
+    """Score weights of the runs of --rerank on the validation set.
+
+    A row of BLEU and chrF for every combination, the best of them, and how to use it.
+
+    The test set is never read. The beam is searched once, and scored once by each run.
+    """
+    from nmt.evaluation.rerank_grid import WEIGHTS, rerank_grid
+
+    if not rerank:
+        raise ConfigError("--rerank: got none, allowed: at least one run")
+    chosen = _numbers("--try-weights", try_weights, float) or WEIGHTS
+    flags = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
+    runs = _open_runs(run, flags, set_)
+    shares = search_flags.parse_weights(weights, len(runs))
+    examples, scoring = _validation_set(runs[0])
+    checkpoint = checkpoint or "best"
+    translator = _load(runs, device, checkpoint, int8, shares, threads)
+    translator.rerank_by(search_flags.open_runs(rerank), checkpoint=checkpoint)
+    search = translator.search
+    say(f"translating {len(examples):,} sentences of the validation set (beam {search.beam})")
+    grid = rerank_grid(translator, examples, scoring, chosen)
+    best = grid.best(metric)
+    if as_json:
+        about = _about(runs, shares, checkpoint, int8, len(examples), metric)
+        found = {"rerank": [*map(str, rerank)], "best": asdict(best)}
+        settings = {"settings": [asdict(setting) for setting in grid.settings]}
+        typer.echo(json.dumps({**about, **found, **settings}, indent=1, ensure_ascii=False))
+        return
+    for line in _rerank_lines(grid, metric, rerank):
+        typer.echo(line)
+
+
+def _open_runs(
+    run: list[Path] | None, flags: Mapping[str, object], set_: "list[Override] | None"
+) -> "list[TrainedRun]":
+    """The runs of --run, the first with its search changed by the flags."""
+    first, *others = search_flags.open_runs(run)
+    return [search_flags.with_search(first, flags, set_ or ()), *others]
+
+
+def _validation_set(run: "TrainedRun") -> "tuple[list[EvalExample], Scoring]":
+    """The validation set of a run, to be scored by BLEU and chrF. Raises ConfigError for none."""
+    from nmt.data.corpora import read_examples, resolve_split
+    from nmt.evaluation.evaluate import Scoring
+    from nmt.evaluation.tokenisation import check_tokenisation
+
+    config = run.config
+    split = resolve_split(config.data, "valid")
+    if split is None:
+        raise ConfigError(f"{run.path}: data.valid: the run has no validation set to tune on")
+    scoring = Scoring(config.data.tgt_lang, ("bleu", "chrf"), 0, config.valid.bleu_tokenize)
+    check_tokenisation(scoring.tokenisation, "valid.bleu_tokenize")
+    return read_examples(split, config.data), scoring
+
+
+def _load(
+    runs: "Sequence[TrainedRun]",
+    device: str | None,
+    checkpoint: str,
+    int8: bool,
+    weights: list[float] | None,
+    threads: int | None,
+) -> "Translator":
+    from nmt.cli.process import configure_process
+    from nmt.inference.translator import Translator
+
+    configure_process(threads)
+    return Translator.load(runs, device or "auto", checkpoint, int8=int8, weights=weights)
+
+
+def _about(
+    runs: "Sequence[TrainedRun]",
+    weights: list[float] | None,
+    checkpoint: str,
+    int8: bool,
+    n_sentences: int,
+    metric: Metric,
+) -> dict[str, object]:
+    return {
+        "run": [str(each.path) for each in runs],
+        "weights": weights,
+        "checkpoint": checkpoint,
+        "int8": int8,
+        "sentences": n_sentences,
+        "metric": metric,
+        "search": runs[0].config.search.model_dump(mode="json"),
+    }
+
+
+def _rerank_lines(grid: "RerankGrid", metric: Metric, rerank: Sequence[Path]) -> Iterator[str]:
+    """A row for each combination of weights, a * at the best, and how to use it."""
+    from nmt.lab.numbers import columns
+
+    best, plain = grid.best(metric), grid.settings[0]
+    results = [best.scores["bleu"], best.scores["chrf"]]
+    rows = [[*(path.name for path in rerank), *(result.name for result in results), ""]]
+    for each in grid.settings:
+        scores = (f"{each.scores[key].score:.2f}" for key in ("bleu", "chrf"))
+        rows.append([*(f"{w:g}" for w in each.weights), *scores, "*" if each is best else ""])
+    yield from columns(rows)
+    yield from (result.signature for result in results)
+    score = best.scores[metric]
+    gain = score.score - plain.scores[metric].score
+    shares = ",".join(f"{weight:g}" for weight in best.weights)
+    yield f"best {score.name}: {score.score:.2f}; {gain:+.2f} over the search's own order"
+    flags = " ".join(f"--rerank {path}" for path in rerank)
+    yield f"at the shell: {flags} --rerank-weights {shares}"
 
 
 def _numbers(flag: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number]:

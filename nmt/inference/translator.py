@@ -1,5 +1,7 @@
 """Translator: text in, Translation out, by a trained model, its tokenizers and a beam search."""
 
+import copy
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +17,7 @@ from nmt.inference.arguments import checked, merged_search, str_by_str
 from nmt.inference.batched import BatchedModel, DecodingPrecision, without_eos
 from nmt.inference.constraint import Weights, constraint_of
 from nmt.inference.drawn import DrawnTranslation
+from nmt.inference.reranking import DEFAULT_WEIGHT, Reranker, is_backward, rerank
 from nmt.inference.words import words_of
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
@@ -70,6 +73,7 @@ class Translator:
         self.precision = precision
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
+        self.rerankers: tuple[Reranker, ...] = ()
 
     @classmethod
     def load(  # noqa: PLR0913 - each says something else of what is loaded
@@ -100,9 +104,49 @@ class Translator:
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 
+    def rerank_by(
+        self,
+        runs: Sequence[FilePath | TrainedRun],
+        weights: Sequence[float] | None = None,
+        checkpoint: str = "best",
+    ) -> None:
+        """From now on, `translate` orders the hypotheses of its beam by these runs too.
+
+        A run has the same languages, or the same two the other way round; its tokenizers may be
+        others. `weights` say how much the score of each counts beside that of the search, which
+        has 1 (None: 0.5 each). See nmt.inference.reranking. Raises ConfigError for other languages,
+        for weights that are not one for each run, or that are negative, and what `load` raises.
+        """
+        if weights is None:
+            weights = [DEFAULT_WEIGHT] * len(runs)
+        if len(weights) != len(runs) or not all(0 <= weight < math.inf for weight in weights):
+            got = ",".join(f"{weight:g}" for weight in weights)
+            allowed = f"a number for each of {counted(len(runs), 'run')}, at least 0"
+            raise ConfigError(f"rerank_by: weights: got {got}, allowed: {allowed}")
+        search = self.search.plain_beam(1)
+        found = []
+        for run, weight in zip(runs, weights, strict=True):
+            other = Translator.load(
+                run, self.device, checkpoint, search, self.int8, precision=self.precision
+            )
+            backward = is_backward(self.languages, other.languages, other.origin)
+            found.append(Reranker(other, backward, weight))
+        self.rerankers = tuple(found)
+
+    def without_rerankers(self) -> "Translator":
+        """The same translator with the order of its search."""
+        plain = copy.copy(self)
+        plain.rerankers = ()
+        return plain
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source's language and the target's."""
+        return self.tokenizers.src.lang, self.tokenizers.tgt.lang
+
     def __repr__(self) -> str:
         """The languages, the run and the checkpoint, the device, the beam."""
-        langs = f"{self.tokenizers.src.lang}-{self.tokenizers.tgt.lang}"
+        langs = "-".join(self.languages)
         number_format = "int8" if self.int8 else self.precision
         device = str(self.device) if number_format == "fp32" else f"{self.device}, {number_format}"
         return f"<Translator {langs} from {self.origin}, on {device}, beam {self.search.beam}>"
@@ -136,20 +180,28 @@ class Translator:
         `n_best` is the number of hypotheses per text (None: the search's). `restore` writes them
         in the typography of the language. `with_heads` adds the weights of each attention head.
         `search` is the SearchConfig of this call, or keys to change for it, such as {"beam": 1}.
-        `prefixes` say how each translation begins. Raises ConfigError for values that SearchConfig
-        does not allow and for an `n_best` over the beam, TypeError for texts that are not str,
-        DataError for another number of prefixes, or words of `must` that the vocabulary lacks.
+        `prefixes` say how each translation begins. With `rerank_by` the whole beam is reranked.
+        Raises ConfigError for values that SearchConfig does not allow, for an `n_best` over the
+        beam, and to rerank what no beam found; TypeError for texts that are not str; DataError for
+        another number of prefixes, or words of `must` that the vocabulary lacks.
         """
         config = merged_search(self.search, search)
         if n_best is not None:
             config = merged_search(config, {"n_best": n_best})
+        n_best = config.n_best
+        if self.rerankers:
+            if config.mbr is not None or config.sampling is not None:
+                key = "search.mbr" if config.sampling is None else "search.sampling"
+                raise ConfigError(f"{key}: got a value, allowed where a beam is reranked: null")
+            config = config.model_copy(update={"n_best": config.beam})
         texts = checked(texts)
         sources = [self.tokenizers.src.encode(text) for text in texts]
         begun = None if prefixes is None else checked(prefixes, "prefixes")
         found = self._batched.search(sources, config, self._constraints(sources, config, begun))
         if with_heads:
             self._batched.add_heads(sources, found, config)
-        return self._translations(texts, sources, found, restore)
+        translations = self._translations(texts, sources, found, restore)
+        return rerank(translations, self.rerankers, n_best) if self.rerankers else translations
 
     def translate_prefixes(
         self,

@@ -94,7 +94,8 @@ def test_a_killed_rank_is_started_again_and_a_stopped_run_goes_on(
             kill_one(killed, rng)
     code, out, err = ended(killed)
     assert code == 0, err
-    assert out == "killed\n"
+    # A rank that is killed after the last update is started again too, and the run is named again.
+    assert set(out.splitlines()) == {"killed"}
 
     command = ("nmt", "train", "toy.yaml", "--run", "stopped", "--processes", "2")
     stopped = start(folder, *command)

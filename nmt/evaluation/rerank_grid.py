@@ -1,0 +1,70 @@
+"""A grid of weights for rerankers, scored on a validation set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from nmt.errors import ConfigError
+from nmt.evaluation.evaluate import Scoring, score_translations
+from nmt.evaluation.metrics import MetricResult
+from nmt.inference.reranking import reordered
+from nmt.inference.translator import Translator
+from nmt.types import EvalExample
+
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
+MAX_SETTINGS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSetting:
+    """A weight for each reranker, with the scores by key of METRICS."""
+
+    weights: tuple[float, ...]
+    scores: dict[str, MetricResult]
+
+
+@dataclass(frozen=True, slots=True)
+class RerankGrid:
+    """All settings; the first has weights of 0, the order of the search."""
+
+    settings: tuple[RerankSetting, ...]
+
+    def best(self, metric: str) -> RerankSetting:
+        """The highest score by `metric`; of equal ones that with the smallest weights."""
+        return max(self.settings, key=lambda each: (each.scores[metric].score, -sum(each.weights)))
+
+
+def rerank_grid(
+    translator: Translator,
+    examples: Sequence[EvalExample],
+    scoring: Scoring,
+    weights: Sequence[float] = WEIGHTS,
+) -> RerankGrid:
+    """Score the translations of all examples with every combination of weights.
+
+    The beam of `translator` is searched once, and each of its rerankers scores it once. Scores have
+    no interval. Raises ConfigError for negative weights, and for more than MAX_SETTINGS
+    combinations, before any search; DataError as `evaluate` does.
+    """
+    rerankers = translator.rerankers
+    steps = sorted({0.0, *weights})
+    if steps[0] < 0:
+        raise ConfigError(f"rerank_grid: weights: got {steps[0]:g}, allowed: at least 0")
+    if len(steps) ** len(rerankers) > MAX_SETTINGS:
+        raise ConfigError(
+            f"rerank_grid: weights: got {len(steps)} for each of {len(rerankers)} runs, allowed: "
+            f"at most {MAX_SETTINGS:,} combinations"
+        )
+    texts = [example.src_text for example in examples]
+    found = translator.without_rerankers().translate(texts, n_best=translator.search.beam)
+    scores = [reranker.scores(found) for reranker in rerankers]
+    settings = []
+    scores_of: dict[tuple[str, ...], dict[str, MetricResult]] = {}
+    for shares in product(steps, repeat=len(rerankers)):
+        hyps = tuple(
+            reordered(each, own, shares).text for each, *own in zip(found, *scores, strict=True)
+        )
+        if hyps not in scores_of:
+            scores_of[hyps] = score_translations(hyps, examples, scoring).scores
+        settings.append(RerankSetting(shares, scores_of[hyps]))
+    return RerankGrid(tuple(settings))

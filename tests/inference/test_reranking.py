@@ -1,0 +1,185 @@
+"""Reranking: the order of a beam by the scores of several models."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.decoding.search_config import SearchConfig
+from nmt.errors import ConfigError
+from nmt.inference.drawn import DrawnTranslation
+from nmt.inference.reranking import Reranker, is_backward, reordered
+from nmt.inference.translator import Translator
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.text.tokenizer import SentencePieceConfig, WordConfig, train_tokenizers
+from nmt.types import Encoded, Hypothesis, SentencePair, TranslatedHypothesis
+
+PAIRS = [
+    SentencePair("He is tired.", "Il est fatigué."),
+    SentencePair("She isn't here!", "Elle n’est pas ici !"),
+    SentencePair("Where are the cats?", "Où sont les chats ?"),
+    SentencePair("I see two dogs: one is black.", "Je vois deux chiens : l’un est noir."),
+]
+TEXTS = [pair.src_text for pair in PAIRS] + ["", "The cats see two dogs, and he is here."]
+SEARCH = SearchConfig(beam=7, max_length=11)
+
+
+def translator_of(
+    config: SentencePieceConfig | WordConfig, seed: int, backward: bool = False
+) -> Translator:
+    pairs = [SentencePair(p.tgt_text, p.src_text) for p in PAIRS] if backward else PAIRS
+    langs = ("fr", "en") if backward else ("en", "fr")
+    tokenizers = train_tokenizers(config, pairs, *langs, seed=1)
+    torch.manual_seed(seed)
+    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+    model = build_model(RNNConfig(embedding=5, hidden=7), *sizes)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    return Translator(model, tokenizers, torch.device("cpu"), SEARCH)
+
+
+@pytest.fixture
+def searcher() -> Translator:
+    return translator_of(SentencePieceConfig(vocab_size=35), seed=5)
+
+
+@pytest.fixture(scope="module")
+def forward() -> Translator:
+    """Of the same direction, with other pieces."""
+    return translator_of(WordConfig(min_freq=1), seed=6)
+
+
+@pytest.fixture(scope="module")
+def backward() -> Translator:
+    return translator_of(WordConfig(min_freq=1), seed=7, backward=True)
+
+
+def texts_of(translation: DrawnTranslation) -> list[str]:
+    return [found.text for found in translation.hypotheses]
+
+
+def made(*hypotheses: tuple[str, float, bool]) -> DrawnTranslation:
+    nothing = Encoded((), (), (), ())
+    return DrawnTranslation(
+        "x",
+        nothing,
+        tuple(
+            TranslatedHypothesis(
+                text, nothing, Hypothesis((), (), score, np.zeros((0, 1), np.float32), finished)
+            )
+            for text, score, finished in hypotheses
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "weights", "order"),
+    [
+        pytest.param([[-3.0, -2.0, -1.0]], [0.0], "abc", id="weight 0 keeps the order"),
+        pytest.param([[-3.0, -2.0, -1.0]], [0.9], "abc", id="too little to change it"),
+        pytest.param([[-3.0, -2.0, -1.0]], [1.1], "cba", id="enough"),
+        pytest.param([[-3.0, -2.0, -1.0], [-1.0, -2.0, -3.0]], [5.0, 4.2], "abc", id="two agree"),
+        pytest.param([[-3.0, None, -1.0]], [9.0], "cab", id="what cannot be read is last"),
+    ],
+)
+def test_the_weighted_mean_orders(
+    scores: list[list[float | None]], weights: list[float], order: str
+) -> None:
+    translation = made(("a", -1.0, True), ("b", -2.0, True), ("c", -3.0, True))
+    found = reordered(translation, scores, weights)
+    assert "".join(texts_of(found)) == order
+    for each in found.hypotheses:
+        place = "abc".index(each.text)
+        known = [
+            (s[place], w) for s, w in zip(scores, weights, strict=True) if s[place] is not None
+        ]
+        total = -1.0 - place + sum(s * w for s, w in known if s is not None)
+        assert each.hypothesis.score == pytest.approx(total / (1 + sum(w for _, w in known)))
+
+
+def test_a_cut_hypothesis_comes_after_the_finished_ones() -> None:
+    translation = made(("cut", -1.0, False), ("whole", -9.0, True))
+    assert texts_of(reordered(translation, [[0.0, -9.0]], [1.0])) == ["whole", "cut"]
+
+
+def test_a_heavy_reranker_decides_alone(
+    searcher: Translator, forward: Translator, backward: Translator
+) -> None:
+    """The order is that of its own forced scores, over all of the beam, whatever is asked for."""
+    plain = searcher.translate(TEXTS, n_best=7)
+    changes = 0
+    for other, is_back in ((forward, False), (backward, True)):
+        searcher.rerankers = (Reranker(other, is_back, 1e9),)
+        for n_best in (1, 4, 7):
+            found = searcher.translate(TEXTS, n_best=n_best)
+            for text, before, after in zip(TEXTS, plain, found, strict=True):
+                assert len(after.hypotheses) == min(n_best, len(before.hypotheses))
+                hyps = [h for h in before.hypotheses if h.hypothesis.finished]
+                hyps = [h for h in hyps if h.text or not is_back]
+                pairs = [(h.text, text) if is_back else (text, h.text) for h in hyps]
+                forced = other.force([a for a, _ in pairs], [b for _, b in pairs])
+                best = sorted(
+                    (-f.hypotheses[0].hypothesis.score, h.text)
+                    for f, h in zip(forced, hyps, strict=True)
+                )
+                wanted = [score for score, _ in best][:n_best]
+                got = [-h.hypothesis.score for h in after.hypotheses[: len(wanted)]]
+                assert got == pytest.approx(wanted, abs=1e-4)
+                changes += before.text != after.text
+    assert changes > 3
+
+
+def test_the_searcher_itself_changes_nothing(searcher: Translator) -> None:
+    plain = searcher.translate(TEXTS, n_best=7)
+    again = Translator(searcher.model, searcher.tokenizers, searcher.device, SEARCH)
+    searcher.rerankers = (Reranker(again, False, 0.7),)
+    for before, after in zip(plain, searcher.translate(TEXTS, n_best=7), strict=True):
+        whole = [h for h in before.hypotheses if h.hypothesis.finished]
+        # A text may be cut into other pieces than those the search found, which score otherwise.
+        same = [h for h in whole if searcher.tokenizers.tgt.encode(h.text) == h.target]
+        places = {h.text: h.hypothesis.score for h in after.hypotheses}
+        for h in same:
+            assert places[h.text] == pytest.approx(h.hypothesis.score, abs=1e-4)
+
+
+def test_other_sentences_change_nothing(
+    searcher: Translator, forward: Translator, backward: Translator
+) -> None:
+    searcher.rerankers = (Reranker(forward, False, 0.4), Reranker(backward, True, 0.3))
+    together = searcher.translate(TEXTS, n_best=3)
+    for text, found in zip(TEXTS, together, strict=True):
+        [alone] = searcher.translate([text], n_best=3)
+        assert texts_of(alone) == texts_of(found)
+    assert [each.text for each in searcher.translate_stream(iter(TEXTS))] == [
+        each.text for each in together
+    ]
+    assert together[4].hypotheses == ()
+
+
+@pytest.mark.parametrize("key", ["mbr", "sampling"])
+def test_only_a_beam_is_reranked(searcher: Translator, forward: Translator, key: str) -> None:
+    searcher.rerankers = (Reranker(forward, False),)
+    with pytest.raises(ConfigError, match=f"^search.{key}: got a value, allowed where a beam"):
+        searcher.translate(TEXTS, search={key: {}})
+    assert searcher.without_rerankers().translate(TEXTS, search={key: {}})
+    assert len(searcher.rerankers) == 1
+
+
+def test_languages() -> None:
+    assert not is_backward(("en", "fr"), ("en", "fr"), "runs/a")
+    assert is_backward(("en", "fr"), ("fr", "en"), "runs/a")
+    for langs in (("en", "de"), ("de", "en"), ("fr", "fr")):
+        with pytest.raises(ConfigError, match=r"^runs/a: it translates .*: en-fr and fr-en$"):
+            is_backward(("en", "fr"), langs, "runs/a")
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, -0.1], [1.0, float("nan")], [1.0, 2.0, 3.0]])
+def test_weights_are_one_for_each(searcher: Translator, weights: Sequence[float]) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^rerank_by: weights: got .* each of 2 runs, at least 0"
+    ):
+        searcher.rerank_by(["a", "b"], weights)
+    assert searcher.rerankers == ()
