@@ -103,11 +103,28 @@ def test_the_report_has_a_name_of_its_own_and_says_what_reranked(runs: Path) -> 
     assert content["rerank_weights"] == [1.0, 0.25]
 
 
-def test_a_file_that_was_begun_with_other_weights_is_not_continued(runs: Path) -> None:
-    out = runs / "out.fr"
-    given = ("translate", "--run", "runs/one", "--file", "en", "--out", str(out))
-    nmt(*given, "--rerank", "runs/back")
-    assert len(out.read_text(encoding="utf-8").splitlines()) == len(ENGLISH)
+def test_a_file_that_was_begun_with_other_rerankers_is_not_continued(runs: Path) -> None:
+    (runs / "a.en").write_bytes(b"A dog\nThe cat\n\xff\n")
+    given = (
+        "translate",
+        "--run",
+        "runs/one",
+        "--file",
+        "a.en",
+        "--out",
+        "a.fr",
+        "--batch-size",
+        "1",
+    )
+    nmt(*given, "--rerank", "runs/back", exit_code=2)
+    (runs / "a.en").write_bytes(b"A dog\nThe cat\n")
+    for flags, changed in (
+        (("--rerank", "runs/back", "--rerank-weights", "0.4"), "--rerank-weights, input"),
+        (("--rerank", "runs/two"), "input, model"),
+        ((), "--rerank-weights, input, model"),
+    ):
+        _, err = nmt(*given, "--resume", *flags, exit_code=2)
+        assert err.splitlines()[-1].endswith(f"it was begun with another {changed}")
 
 
 def test_the_best_weights_are_those_of_eval(runs: Path) -> None:
