@@ -46,7 +46,7 @@ RerankWeights = Annotated[
     str | None,
     Option(
         help="How much each --rerank counts, as in 0.5,0.25; the search counts 1.",
-        show_default="0.5 each",
+        show_default="0.25 each",
     ),
 ]
 Checkpoint = Annotated[

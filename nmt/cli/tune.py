@@ -92,7 +92,7 @@ def rerank(
     length_penalty: search_flags.LengthPenalty = None,
     try_weights: Annotated[
         str | None,
-        Option(help="Weights to try for each --rerank.", show_default="0,0.25,0.5,0.75,1,1.5"),
+        Option(help="Weights to try for each --rerank.", show_default="0,0.1,0.2,0.3,0.5,1"),
     ] = None,
     metric: Annotated[Metric, Option(help="The best setting is best in it.")] = "bleu",
     batch_size: search_flags.BatchSize = None,

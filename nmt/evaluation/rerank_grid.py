@@ -11,7 +11,7 @@ from nmt.inference.reranking import reordered
 from nmt.inference.translator import Translator
 from nmt.types import EvalExample
 
-WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
+WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
 MAX_SETTINGS = 2000
 
 

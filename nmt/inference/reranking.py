@@ -16,7 +16,7 @@ from nmt.inference.drawn import DrawnTranslation
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
 
-DEFAULT_WEIGHT = 0.5
+DEFAULT_WEIGHT = 0.25
 """Weight of a reranker's score, where that of the search has 1."""
 
 Scores = list[list[float | None]]

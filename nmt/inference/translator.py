@@ -114,8 +114,9 @@ class Translator:
 
         A run has the same languages, or the same two the other way round; its tokenizers may be
         others. `weights` say how much the score of each counts beside that of the search, which
-        has 1 (None: 0.5 each). See nmt.inference.reranking. Raises ConfigError for other languages,
-        for weights that are not one for each run, or that are negative, and what `load` raises.
+        has 1 (None: 0.25 each). See nmt.inference.reranking. Raises ConfigError for other
+        languages, for weights that are not one for each run, or that are negative, and what `load`
+        raises.
         """
         if weights is None:
             weights = [DEFAULT_WEIGHT] * len(runs)
