@@ -67,7 +67,8 @@ class Hypothesis:
 
     `ids` ends with eos where `finished`; a hypothesis cut at the length bound does not.
     `log_probs[t]` is the natural-log probability of `ids[t]` given all before it;
-    `score` is their sum divided by the length penalty (decoding/search.py).
+    `score` is their sum divided by the length penalty (decoding/search.py); after reranking it is
+    the weighted mean of the models' scores (inference/reranking.py).
     `attention` has shape (T, S): row t is the attention distribution when `ids[t]` was predicted,
     over all S source positions, eos included. `heads` (N, T, S), on request, has the distributions
     of each head; `attention` is their mean. `self_heads`, on request, has the self-attention of

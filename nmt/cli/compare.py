@@ -11,8 +11,15 @@ import typer
 from nmt.cli.command import Json, say
 from nmt.cli.config_option import SetKeys
 from nmt.cli.options import Language, Quiet, References, Source, Threads, split_option
-from nmt.cli.search_flags import BatchSize, Device, Int8, check_search_keys
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.cli.search_flags import (
+    BatchSize,
+    Device,
+    Int8,
+    check_checkpoint,
+    check_search_keys,
+    run_at,
+)
+from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.cli.eval_request import EvalRequest
@@ -76,7 +83,7 @@ def compare(
         raise ConfigError(f"compare: got {got}, allowed: two or more different systems")
     check_search_keys(set_ or ())
     configure_process(threads)
-    runs = [run for run in map(_run_of, systems) if run is not None]
+    runs = [run for run in map(run_at, systems) if run is not None]
     if not (runs or ref):
         raise ConfigError("compare: give --ref, or a run, whose test set is then translated")
     if runs and ref and not src:
@@ -85,7 +92,7 @@ def compare(
     if not runs and (unused := [flag for flag, value in flags.items() if value]):
         raise ConfigError(f"{unused[0]}: all translations are given, so it does not apply")
     for folder, checkpoint in runs:
-        _check_checkpoint(find_run(folder), checkpoint)
+        check_checkpoint(find_run(folder), checkpoint)
     given = EvalRequest(
         scoring=Scoring(lang or "", names),
         split=split,
@@ -115,27 +122,6 @@ def compare(
         typer.echo(line)
 
 
-def _run_of(system: Path) -> tuple[Path, str | None] | None:
-    """The run and the checkpoint that an argument names, or None for a file."""
-    if system.is_dir():
-        return system, None
-    folder, at, checkpoint = str(system).rpartition("@")
-    if at and not system.exists() and Path(folder).is_dir():
-        return Path(folder), checkpoint
-    return None
-
-
-def _check_checkpoint(folder: Path, checkpoint: str | None) -> None:
-    """Raise CheckpointError for a checkpoint that is not there, before any run translates."""
-    from nmt.runs.directory import RunDirectory
-
-    try:
-        RunDirectory(folder).checkpoint_folder.find(checkpoint or "best")
-    except CheckpointError as error:
-        named = f"{folder}@{checkpoint}: " if checkpoint else ""
-        raise CheckpointError(f"{named}{error}") from None
-
-
 def _reports(
     systems: Sequence[Path], given: "EvalRequest", first_run: Path | None
 ) -> "dict[str, EvalReport]":
@@ -144,7 +130,7 @@ def _reports(
 
     reports: dict[str, EvalReport] = {}
     for system in systems:
-        found = _run_of(system)
+        found = run_at(system)
         if found is not None:
             request = replace(given, runs=(found[0],), checkpoint=found[1])
         else:  # a split belongs to a run, references do not

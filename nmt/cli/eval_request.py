@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from nmt.cli.command import say
 from nmt.cli.flags import flag_of
-from nmt.cli.search_flags import Decoding, open_runs, with_search
+from nmt.cli.search_flags import Decoding, open_rerankers, open_runs, with_search
 from nmt.cli.sentences import input_files
 from nmt.data.corpora import read_examples
 from nmt.data.languages import language_of
@@ -149,8 +149,7 @@ def perform(request: EvalRequest) -> EvalReport:
     if request.hyp:
         evaluation = _score_file(request.hyp, test_set, scoring)
     else:
-        rerankers = open_runs(request.rerank) if request.rerank else ()
-        evaluation = _translate(request, [run, *others], rerankers, test_set, scoring)
+        evaluation = _translate(request, [run, *others], test_set, scoring)
     return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
 
 
@@ -225,15 +224,15 @@ def _score_file(hyp: Path, test_set: _TestSet, scoring: Scoring) -> Evaluation:
 def _translate(
     request: EvalRequest,
     runs: Sequence[TrainedRun],
-    rerankers: Sequence[TrainedRun],
     test_set: _TestSet,
     scoring: Scoring,
 ) -> Evaluation:
     """Translate and score the test set; the model and search are noted in its `about`."""
     device = resolve_device(request.device or "auto")
     checkpoint = request.checkpoint or "best"
-    loaded = load_models(runs, checkpoint, device, request.weights)
     search = runs[0].config.search
+    rerankers, rerank_checkpoints = open_rerankers(request.rerank, search)
+    loaded = load_models(runs, checkpoint, device, request.weights)
     if len(runs) > 1:
         test_set.about.update(
             ensemble=[str(run.path) for run in runs], weights=request.weights and [*request.weights]
@@ -254,10 +253,10 @@ def _translate(
     translator = Translator(
         loaded.model, loaded.tokenizers, device, search, request.int8, request.precision
     )
-    translator.rerank_by(rerankers, request.rerank_weights, checkpoint)
+    translator.rerank_by(rerankers, request.rerank_weights, rerank_checkpoints)
     if rerankers:
         test_set.about.update(
-            rerank=[str(run.path) for run in rerankers],
+            rerank=[str(path) for path in request.rerank],
             rerank_weights=[reranker.weight for reranker in translator.rerankers],
         )
     return evaluate(translator, test_set.examples, scoring)

@@ -104,6 +104,7 @@ def evaluate(
             "--split": split,
             "--weights": weights,
             "--rerank": rerank,
+            "--rerank-weights": rerank_weights,
             "--baseline": baseline,
             "--lang": lang,
             "--tokenize": tokenize,

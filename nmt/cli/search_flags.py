@@ -10,11 +10,12 @@ from typer import Option
 
 from nmt.cli.command import say
 from nmt.cli.flags import flag_of, overrides_of
-from nmt.errors import ConfigError, counted
+from nmt.errors import CheckpointError, ConfigError, counted
 
 if TYPE_CHECKING:
     import torch
 
+    from nmt.decoding.search_config import SearchConfig
     from nmt.runs.trained_run import TrainedRun
     from nmt.settings.config_file import Override
 
@@ -37,8 +38,8 @@ Rerank = Annotated[
     list[Path] | None,
     Option(
         "--rerank",
-        help="Run that scores the hypotheses of the beam too, of the same languages or the other "
-        "way round; may be repeated.",
+        help="Run (RUN@last for another checkpoint than best) that scores the hypotheses of the "
+        "beam too, of the same languages or the other way round; may be repeated.",
         show_default=False,
     ),
 ]
@@ -183,6 +184,45 @@ def open_runs(runs: Sequence[Path] | None) -> "tuple[TrainedRun, ...]":
     return tuple(map(open_run, runs)) if runs else (open_run(None),)
 
 
+def run_at(path: Path) -> tuple[Path, str | None] | None:
+    """The run and the checkpoint that RUN or RUN@CHECKPOINT names, or None for no folder."""
+    if path.is_dir():
+        return path, None
+    folder, at, checkpoint = str(path).rpartition("@")
+    if at and not path.exists() and Path(folder).is_dir():
+        return Path(folder), checkpoint
+    return None
+
+
+def check_checkpoint(folder: Path, checkpoint: str | None) -> None:
+    """Raise CheckpointError for a checkpoint that is not there, before any run translates."""
+    from nmt.runs.directory import RunDirectory
+
+    try:
+        RunDirectory(folder).checkpoint_folder.find(checkpoint or "best")
+    except CheckpointError as error:
+        named = f"{folder}@{checkpoint}: " if checkpoint else ""
+        raise CheckpointError(f"{named}{error}") from None
+
+
+def open_rerankers(
+    runs: Sequence[Path] | None, search: "SearchConfig"
+) -> "tuple[tuple[TrainedRun, ...], list[str]]":
+    """The runs that --rerank names, and the checkpoint of each.
+
+    Raises ConfigError where they cannot rerank what `search` finds.
+    """
+    from nmt.inference.reranking import check_rerankable
+
+    if runs:
+        check_rerankable(search)
+    named = [run_at(path) or (path, None) for path in runs or ()]
+    opened = tuple(open_run(run) for run, _ in named)
+    for run, (_, checkpoint) in zip(opened, named, strict=True):
+        check_checkpoint(run.path, checkpoint)
+    return opened, [checkpoint or "best" for _, checkpoint in named]
+
+
 def parse_weights(text: str | None, n_runs: int, flag: str = "--run") -> list[float] | None:
     """The numbers of --weights, or of --rerank-weights: one for each use of `flag`.
 
@@ -204,10 +244,24 @@ def parse_weights(text: str | None, n_runs: int, flag: str = "--run") -> list[fl
 
 
 def parse_rerank_weights(text: str | None, runs: Sequence[Path] | None) -> list[float] | None:
-    """The numbers of --rerank-weights. Raises ConfigError unless there is one for each --rerank."""
+    """The numbers of --rerank-weights.
+
+    Raises ConfigError unless there is one for each --rerank, of at least 0.
+    """
     if text is not None and not runs:
         raise ConfigError("--rerank-weights: it goes with --rerank")
-    return parse_weights(text, len(runs or ()), "--rerank")
+    weights = parse_weights(text, len(runs or ()), "--rerank")
+    check_rerank_weights("--rerank-weights", weights or ())
+    return weights
+
+
+def check_rerank_weights(flag: str, weights: Sequence[float]) -> None:
+    """Raise ConfigError, which names `flag`, for numbers that are no weights of a reranker."""
+    from nmt.inference.reranking import are_weights
+
+    if not are_weights(weights):
+        got = ",".join(f"{weight:g}" for weight in weights)
+        raise ConfigError(f"{flag}: got {got}, allowed: numbers of at least 0 between commas")
 
 
 def check_search_keys(overrides: Sequence["Override"]) -> None:

@@ -79,8 +79,9 @@ def translate(
     depends on the seed and the sentence only. --must is searched for by dynamic beam allocation,
     for which --beam should be wider than the words have pieces.
 
-    A score is the log-probability of the translation divided by the length penalty. With --json a
-    line is an object with texts, scores and pieces.
+    A score is the log-probability of the translation divided by the length penalty; with --rerank
+    it is the weighted mean of all models' scores. With --json a line is an object with texts,
+    scores and pieces.
 
     The length of a translation is bounded, in pieces: by the length of its source times
     search.max_length_factor, plus search.max_length_extra; and by search.max_length. A message
@@ -116,8 +117,8 @@ def translate(
     first, *others = search_flags.open_runs(run)
     shares = search_flags.parse_weights(weights, 1 + len(others))
     rerank_shares = search_flags.parse_rerank_weights(rerank_weights, rerank)
-    rerankers = search_flags.open_runs(rerank) if rerank else ()
     trained = search_flags.with_search(first, flags, set_ or ())
+    rerankers, rerank_checkpoints = search_flags.open_rerankers(rerank, trained.config.search)
     read = {"--file": source, "--lexicon": lexicon, "--prefix-file": prefix_file}
     check_out(out, trained, read)
 
@@ -135,7 +136,7 @@ def translate(
         weights=shares,
         precision=decoding.precision,
     )
-    translator.rerank_by(rerankers, rerank_shares, checkpoint)
+    translator.rerank_by(rerankers, rerank_shares, rerank_checkpoints)
     decoding.note_precision(translator.device)
     several = translator.search.n_best > 1
     output = OutputFormat(scores, as_json, show_attention, several, n_best_format == "moses")
@@ -152,8 +153,9 @@ def translate(
         return
     job = None
     if out is not None and file is not None and file.is_file() and not output.is_block:
-        job = job_description(stream, output, file, [*runs, *rerankers], checkpoint, weights)
-        job["--rerank-weights"] = [reranker.weight for reranker in translator.rerankers]
+        models = [(each, checkpoint) for each in runs]
+        models += zip(rerankers, rerank_checkpoints, strict=True)
+        job = job_description(stream, output, file, models, weights)
         job["--prefix"] = prefix or (prefix_file and digest(prefix_file))
     with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:
         lines = file_lines(source) if source else iter(texts)

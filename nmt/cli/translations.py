@@ -86,22 +86,23 @@ def job_description(
     stream: TranslationStream,
     output: OutputFormat,
     file: Path,
-    runs: "Sequence[TrainedRun]",
-    checkpoint: str,
+    models: "Sequence[tuple[TrainedRun, str]]",
     weights: str | None,
 ) -> dict[str, object]:
-    """All that the lines of output depend on, as JSON values."""
+    """All that the lines of output depend on, as JSON values: `models` are runs and checkpoints."""
     from nmt.data.text_files import archive_of
     from nmt.runs.checkpoint_files import MODEL
     from nmt.storage.atomic import digest
 
-    folders = [run.directory.checkpoint_folder.find(checkpoint) for run in runs]
+    folders = [run.directory.checkpoint_folder.find(checkpoint) for run, checkpoint in models]
+    rerankers = stream.translator.rerankers
     lexicon = json.dumps(dict(stream.lexicon)) if stream.lexicon is not None else None
     return {
         "nmt": nmt.__version__,
         "input": f"{digest(archive_of(file))} {file.name}",
         "model": " ".join(digest(folder / MODEL) for folder in folders),
         "--weights": weights,
+        "--rerank-weights": [reranker.weight for reranker in rerankers] or None,
         "search": stream.translator.search.model_dump(mode="json"),
         "format": asdict(output),
         "--int8": stream.translator.int8,

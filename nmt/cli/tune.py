@@ -1,6 +1,7 @@
 """`nmt tune`: the search, or the weights of rerankers, that suit a validation set best."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -103,25 +104,28 @@ def rerank(
     set_: SetKeys = None,
     quiet: Quiet = False,
 ) -> None:
-    """Score weights of the runs of --rerank on the validation set.
+    """Try weights for the runs of --rerank on the validation set.
 
     A row of BLEU and chrF for every combination, the best of them, and how to use it.
 
-    The test set is never read. The beam is searched once, and scored once by each run.
+    The test set is never read. The beam is searched once, and scored once by each run. Weights of
+    0, the search's own order, are always tried.
     """
     from nmt.evaluation.rerank_grid import WEIGHTS, rerank_grid
 
     if not rerank:
         raise ConfigError("--rerank: got none, allowed: at least one run")
     chosen = _numbers("--try-weights", try_weights, float) or WEIGHTS
+    search_flags.check_rerank_weights("--try-weights", chosen)
     flags = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
     runs = _open_runs(run, flags, set_)
     shares = search_flags.parse_weights(weights, len(runs))
     examples, scoring = _validation_set(runs[0])
     checkpoint = checkpoint or "best"
+    search = runs[0].config.search
+    rerankers, rerank_checkpoints = search_flags.open_rerankers(rerank, search)
     translator = _load(runs, device, checkpoint, int8, shares, threads)
-    translator.rerank_by(search_flags.open_runs(rerank), checkpoint=checkpoint)
-    search = translator.search
+    translator.rerank_by(rerankers, checkpoints=rerank_checkpoints)
     say(f"translating {len(examples):,} sentences of the validation set (beam {search.beam})")
     grid = rerank_grid(translator, examples, scoring, chosen)
     best = grid.best(metric)
@@ -131,7 +135,7 @@ def rerank(
         settings = {"settings": [asdict(setting) for setting in grid.settings]}
         typer.echo(json.dumps({**about, **found, **settings}, indent=1, ensure_ascii=False))
         return
-    for line in _rerank_lines(grid, metric, rerank):
+    for line in _rerank_lines(grid, metric, rerank, search):
         typer.echo(line)
 
 
@@ -192,7 +196,9 @@ def _about(
     }
 
 
-def _rerank_lines(grid: "RerankGrid", metric: Metric, rerank: Sequence[Path]) -> Iterator[str]:
+def _rerank_lines(
+    grid: "RerankGrid", metric: Metric, rerank: Sequence[Path], search: "SearchConfig"
+) -> Iterator[str]:
     """A row for each combination of weights, a * at the best, and how to use it."""
     from nmt.lab.numbers import columns
 
@@ -206,10 +212,14 @@ def _rerank_lines(grid: "RerankGrid", metric: Metric, rerank: Sequence[Path]) ->
     yield from (result.signature for result in results)
     score = best.scores[metric]
     gain = score.score - plain.scores[metric].score
-    shares = ",".join(f"{weight:g}" for weight in best.weights)
     yield f"best {score.name}: {score.score:.2f}; {gain:+.2f} over the search's own order"
-    flags = " ".join(f"--rerank {path}" for path in rerank)
-    yield f"at the shell: {flags} --rerank-weights {shares}"
+    flags = ["--beam", str(search.beam), "--length-penalty", f"{search.length_penalty:g}"]
+    useful = [(path, share) for path, share in zip(rerank, best.weights, strict=True) if share]
+    for path, _ in useful:
+        flags += ["--rerank", str(path)]
+    if useful:
+        flags += ["--rerank-weights", ",".join(f"{share:g}" for _, share in useful)]
+    yield f"at the shell: {shlex.join(flags)}"
 
 
 def _numbers(flag: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number]:

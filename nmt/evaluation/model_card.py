@@ -47,6 +47,7 @@ class KeptReport(BaseModel):
     step: int | None = None
     hyp: str | None = None
     ensemble: tuple[str, ...] | None = None
+    rerank: tuple[str, ...] | None = None
     int8: bool = False
     search: dict[str, object] = {}
 
@@ -93,7 +94,8 @@ def read_reports(run: Path, step: int, say: Callable[[str], None]) -> list[KeptR
         except NMTError as error:
             say(f"note: {path}: left out: {error}")
         else:
-            if report.step == step and report.hyp is None and not report.ensemble:
+            helped = report.hyp is not None or report.ensemble or report.rerank
+            if report.step == step and not helped:
                 reports.append(report)
     return reports
 

@@ -7,7 +7,7 @@ from itertools import product
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.metrics import MetricResult
-from nmt.inference.reranking import reordered
+from nmt.inference.reranking import are_weights, check_rerankable, reordered
 from nmt.inference.translator import Translator
 from nmt.types import EvalExample
 
@@ -43,13 +43,16 @@ def rerank_grid(
     """Score the translations of all examples with every combination of weights.
 
     The beam of `translator` is searched once, and each of its rerankers scores it once. Scores have
-    no interval. Raises ConfigError for negative weights, and for more than MAX_SETTINGS
-    combinations, before any search; DataError as `evaluate` does.
+    no interval. Weights of 0, the search's own order, are always among them. Raises ConfigError
+    for negative weights, for more than MAX_SETTINGS combinations, and as check_rerankable does,
+    before any search; DataError as `evaluate` does.
     """
+    check_rerankable(translator.search)
+    if not are_weights(weights):
+        got = ",".join(f"{weight:g}" for weight in weights)
+        raise ConfigError(f"rerank_grid: weights: got {got}, allowed: numbers of at least 0")
     rerankers = translator.rerankers
     steps = sorted({0.0, *weights})
-    if steps[0] < 0:
-        raise ConfigError(f"rerank_grid: weights: got {steps[0]:g}, allowed: at least 0")
     if len(steps) ** len(rerankers) > MAX_SETTINGS:
         raise ConfigError(
             f"rerank_grid: weights: got {len(steps)} for each of {len(rerankers)} runs, allowed: "
@@ -57,7 +60,7 @@ def rerank_grid(
         )
     texts = [example.src_text for example in examples]
     found = translator.without_rerankers().translate(texts, n_best=translator.search.beam)
-    scores = [reranker.scores(found) for reranker in rerankers]
+    scores = [reranker.scores(found, translator.search) for reranker in rerankers]
     settings = []
     scores_of: dict[tuple[str, ...], dict[str, MetricResult]] = {}
     for shares in product(steps, repeat=len(rerankers)):

@@ -6,15 +6,19 @@ where the translation leaves something out (the noisy channel; Li and Jurafsky 2
 no vocabulary in common with the one that searches, since each reads the text.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nmt.errors import ConfigError
+from nmt.decoding.search_config import SearchConfig
+from nmt.errors import ConfigError, DataError, counted
 from nmt.inference.drawn import DrawnTranslation
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
+    from nmt.runs.trained_run import TrainedRun
+    from nmt.types import FilePath
 
 DEFAULT_WEIGHT = 0.25
 """Weight of a reranker's score, where that of the search has 1."""
@@ -28,19 +32,33 @@ class Reranker:
     """A model that scores the hypotheses of another, which searched.
 
     `backward` says that it translates the other way: it then scores the source, given a hypothesis.
-    A score is the log-probability divided by the length penalty of the model's own SearchConfig.
     """
 
     translator: "Translator"
     backward: bool
     weight: float = DEFAULT_WEIGHT
 
-    def scores(self, translations: Sequence[DrawnTranslation]) -> Scores:
-        """Score all hypotheses. A backward model cannot read one without any piece: None."""
+    def scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
+        """Score all hypotheses of a search: log-probabilities, divided by its length penalty.
+
+        A backward model cannot read a hypothesis without any piece: None. Raises DataError for a
+        text that is longer than the model can read.
+        """
+        plain = search.plain_beam(1).model_copy(update={"coverage_penalty": 0.0})
+        found: Scores = []
+        # A few at a time, for forced decoding makes attention weights, which are not kept.
+        for start in range(0, len(translations), search.batch_size):
+            found += self._scores(translations[start : start + search.batch_size], plain)
+        return found
+
+    def _scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
         texts = [each.src_text for each in translations for _ in each.hypotheses]
         hypotheses = [found.text for each in translations for found in each.hypotheses]
         pairs = (hypotheses, texts) if self.backward else (texts, hypotheses)
-        forced = iter(self.translator.force(*pairs))
+        try:
+            forced = iter(self.translator.force(*pairs, search=search))
+        except DataError as error:
+            raise DataError(f"reranking by {self.translator.origin}: {error}") from None
         return [
             [
                 scored.hypotheses[0].hypothesis.score if scored.hypotheses else None
@@ -66,6 +84,47 @@ def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: s
     )
 
 
+def load_rerankers(
+    searcher: "Translator",
+    runs: Sequence["FilePath | TrainedRun"],
+    weights: Sequence[float] | None,
+    checkpoints: Sequence[str] | None,
+) -> tuple[Reranker, ...]:
+    """The rerankers that Translator.rerank_by describes, in the number format of `searcher`."""
+    if weights is None:
+        weights = [DEFAULT_WEIGHT] * len(runs)
+    if len(weights) != len(runs) or not are_weights(weights):
+        got = ",".join(f"{weight:g}" for weight in weights)
+        allowed = f"a number for each of {counted(len(runs), 'run')}, at least 0"
+        raise ConfigError(f"rerank_by: weights: got {got}, allowed: {allowed}")
+    names = checkpoints or ["best"] * len(runs)
+    if len(names) != len(runs):
+        allowed = f"a name for each of {counted(len(runs), 'run')}"
+        raise ConfigError(f"rerank_by: checkpoints: got {','.join(names)}, allowed: {allowed}")
+    found = []
+    for run, weight, name in zip(runs, weights, names, strict=True):
+        other = searcher.load(
+            run, searcher.device, name, int8=searcher.int8, precision=searcher.precision
+        )
+        backward = is_backward(searcher.languages, other.languages, other.origin)
+        found.append(Reranker(other, backward, weight))
+    return tuple(found)
+
+
+def check_rerankable(search: SearchConfig) -> None:
+    """Raise ConfigError for a search whose result is no beam of several hypotheses."""
+    if search.mbr is not None or search.sampling is not None:
+        key = "search.mbr" if search.sampling is None else "search.sampling"
+        raise ConfigError(f"{key}: it does not go with reranking, which orders a beam")
+    if search.beam == 1:
+        raise ConfigError("search.beam: got 1, allowed with reranking: at least 2")
+
+
+def are_weights(weights: Sequence[float]) -> bool:
+    """Whether all numbers may be weights of a reranker."""
+    return all(0 <= weight < math.inf for weight in weights)
+
+
 def reordered(
     translation: DrawnTranslation,
     scores: Sequence[Sequence[float | None]],
@@ -75,29 +134,28 @@ def reordered(
 
     That of the search has weight 1; `scores` has a row and `weights` a number for each reranker.
     The mean becomes Hypothesis.score. Finished hypotheses come first, and those that a reranker
-    could not read last, with the mean of the other scores.
+    could not read last, with the mean of the other scores. A reranker of weight 0 changes nothing.
     """
     ranked = []
     for found, *others in zip(translation.hypotheses, *scores, strict=True):
-        total, weight = found.hypothesis.score, 1.0
-        for score, share in zip(others, weights, strict=True):
-            if score is not None:
-                total, weight = total + share * score, weight + share
-        mean = total / weight
-        rank = (found.hypothesis.finished, None not in others, mean)
+        own = [(score, share) for score, share in zip(others, weights, strict=True) if share]
+        known = [(score, share) for score, share in own if score is not None]
+        total = found.hypothesis.score + sum(share * score for score, share in known)
+        mean = total / (1 + sum(share for _, share in known))
+        rank = (found.hypothesis.finished, len(known) == len(own), mean)
         ranked.append((rank, replace(found, hypothesis=replace(found.hypothesis, score=mean))))
     ranked.sort(key=lambda each: each[0], reverse=True)
     return replace(translation, hypotheses=tuple(found for _, found in ranked))
 
 
 def rerank(
-    translations: Sequence[DrawnTranslation], rerankers: Sequence[Reranker], n_best: int
+    translations: Sequence[DrawnTranslation], rerankers: Sequence[Reranker], search: SearchConfig
 ) -> list[DrawnTranslation]:
-    """The translations with their `n_best` hypotheses by all scores; see `reordered`."""
-    scores = [reranker.scores(translations) for reranker in rerankers]
+    """The translations of `search` with its `n_best` hypotheses by all scores; see `reordered`."""
+    scores = [reranker.scores(translations, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
     found = []
     for translation, *own in zip(translations, *scores, strict=True):
         best = reordered(translation, own, weights)
-        found.append(replace(best, hypotheses=best.hypotheses[:n_best]))
+        found.append(replace(best, hypotheses=best.hypotheses[: search.n_best]))
     return found

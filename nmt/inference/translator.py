@@ -1,7 +1,6 @@
 """Translator: text in, Translation out, by a trained model, its tokenizers and a beam search."""
 
 import copy
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from nmt.inference.arguments import checked, merged_search, str_by_str
 from nmt.inference.batched import BatchedModel, DecodingPrecision, without_eos
 from nmt.inference.constraint import Weights, constraint_of
 from nmt.inference.drawn import DrawnTranslation
-from nmt.inference.reranking import DEFAULT_WEIGHT, Reranker, is_backward, rerank
+from nmt.inference.reranking import Reranker, check_rerankable, load_rerankers, rerank
 from nmt.inference.words import words_of
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
@@ -108,31 +107,17 @@ class Translator:
         self,
         runs: Sequence[FilePath | TrainedRun],
         weights: Sequence[float] | None = None,
-        checkpoint: str = "best",
+        checkpoints: Sequence[str] | None = None,
     ) -> None:
         """From now on, `translate` orders the hypotheses of its beam by these runs too.
 
         A run has the same languages, or the same two the other way round; its tokenizers may be
         others. `weights` say how much the score of each counts beside that of the search, which
-        has 1 (None: 0.25 each). See nmt.inference.reranking. Raises ConfigError for other
-        languages, for weights that are not one for each run, or that are negative, and what `load`
-        raises.
+        has 1 (None: 0.25 each). `checkpoints` has one for each run (None: `best`). See
+        nmt.inference.reranking. Raises ConfigError for other languages, for weights or checkpoints
+        that are not one for each run, for negative weights, and what `load` raises.
         """
-        if weights is None:
-            weights = [DEFAULT_WEIGHT] * len(runs)
-        if len(weights) != len(runs) or not all(0 <= weight < math.inf for weight in weights):
-            got = ",".join(f"{weight:g}" for weight in weights)
-            allowed = f"a number for each of {counted(len(runs), 'run')}, at least 0"
-            raise ConfigError(f"rerank_by: weights: got {got}, allowed: {allowed}")
-        search = self.search.plain_beam(1)
-        found = []
-        for run, weight in zip(runs, weights, strict=True):
-            other = Translator.load(
-                run, self.device, checkpoint, search, self.int8, precision=self.precision
-            )
-            backward = is_backward(self.languages, other.languages, other.origin)
-            found.append(Reranker(other, backward, weight))
-        self.rerankers = tuple(found)
+        self.rerankers = load_rerankers(self, runs, weights, checkpoints)
 
     def without_rerankers(self) -> "Translator":
         """The same translator with the order of its search."""
@@ -183,26 +168,28 @@ class Translator:
         `search` is the SearchConfig of this call, or keys to change for it, such as {"beam": 1}.
         `prefixes` say how each translation begins. With `rerank_by` the whole beam is reranked.
         Raises ConfigError for values that SearchConfig does not allow, for an `n_best` over the
-        beam, and to rerank what no beam found; TypeError for texts that are not str; DataError for
-        another number of prefixes, or words of `must` that the vocabulary lacks.
+        beam, and for a search that cannot be reranked (check_rerankable); TypeError for texts that
+        are not str; DataError for another number of prefixes, or words of `must` that the
+        vocabulary lacks.
         """
         config = merged_search(self.search, search)
         if n_best is not None:
             config = merged_search(config, {"n_best": n_best})
-        n_best = config.n_best
+        widest = config
         if self.rerankers:
-            if config.mbr is not None or config.sampling is not None:
-                key = "search.mbr" if config.sampling is None else "search.sampling"
-                raise ConfigError(f"{key}: got a value, allowed where a beam is reranked: null")
-            config = config.model_copy(update={"n_best": config.beam})
+            check_rerankable(config)
+            widest = config.model_copy(update={"n_best": config.beam})
         texts = checked(texts)
         sources = [self.tokenizers.src.encode(text) for text in texts]
         begun = None if prefixes is None else checked(prefixes, "prefixes")
-        found = self._batched.search(sources, config, self._constraints(sources, config, begun))
+        found = self._batched.search(sources, widest, self._constraints(sources, config, begun))
+        if self.rerankers:
+            beams = self._translations(texts, sources, found, restore)
+            best = rerank(beams, self.rerankers, config)
+            found = [[each.hypothesis for each in one.hypotheses] for one in best]
         if with_heads:
             self._batched.add_heads(sources, found, config)
-        translations = self._translations(texts, sources, found, restore)
-        return rerank(translations, self.rerankers, n_best) if self.rerankers else translations
+        return self._translations(texts, sources, found, restore)
 
     def translate_prefixes(
         self,
@@ -330,15 +317,23 @@ class Translator:
     def chunk_size(self) -> int:
         """How many texts of a stream are read, sorted and translated together."""
         size = self.search.batch_size
-        return 1 if size == 1 else min(size * _BATCHES_PER_CHUNK, sys.maxsize)
+        batches = _BATCHES_PER_CHUNK
+        if self.rerankers:  # all of a beam is kept until it is reranked
+            batches = max(1, batches // self.search.beam)
+        return 1 if size == 1 else min(size * batches, sys.maxsize)
 
     def force(
-        self, texts: Iterable[str], target_texts: Iterable[str], with_heads: bool = False
+        self,
+        texts: Iterable[str],
+        target_texts: Iterable[str],
+        with_heads: bool = False,
+        search: SearchConfig | None = None,
     ) -> list[DrawnTranslation]:
         """Score given translations: probability, score and attention of each (forced decoding).
 
         Each Translation has one finished hypothesis, whose text is the given one, and none if the
-        source has no piece. `with_heads` is as in `translate`. Raises DataError if the numbers of
+        source has no piece. `with_heads` is as in `translate`. `search` has the penalties of the
+        score and the batch size (None: the translator's own). Raises DataError if the numbers of
         texts differ, TypeError for texts that are not str.
         """
         texts, target_texts = checked(texts), checked(target_texts, "target_texts")
@@ -349,7 +344,7 @@ class Translator:
             raise DataError(f"force: got {got} for {counted(len(sources), 'text')}")
         tgt_ids = [(*target.ids, EOS_ID) for target in targets]
         found: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
-        forced = self._batched.force(sources, tgt_ids, self.search, with_heads)
+        forced = self._batched.force(sources, tgt_ids, search or self.search, with_heads)
         for i, hypothesis in forced:
             found[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return [

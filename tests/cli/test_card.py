@@ -103,6 +103,7 @@ def test_scores_of_other_weights_and_other_systems_are_left_out(run: Path) -> No
     keep(run, "earlier", step=1)
     keep(run, "given", hyp="theirs.txt")
     keep(run, "both", ensemble=["a", "b"])
+    keep(run, "helped", rerank=["a"])
     (found,) = card(run)[0]["model-index"][0]["results"]
     assert found["metrics"][0]["value"] == 41.25
     assert found["dataset"]["name"] == "test.tsv"

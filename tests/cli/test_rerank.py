@@ -137,13 +137,35 @@ def test_the_best_weights_are_those_of_eval(runs: Path) -> None:
     assert [tuple(row[:2]) for row in rows] == list(product(["0", "0.5", "2"], repeat=2))
     [best] = [row for row in rows if row[-1] == "*"]
     assert float(best[3]) == max(float(row[3]) for row in rows)
-    shares = f"--rerank-weights {best[0]},{best[1]}"
-    assert lines[-1] == f"at the shell: --rerank runs/back --rerank runs/two {shares}"
-    found, _ = nmt(
-        "eval", *flags, *shares.split(), "--src", "en", "--ref", "fr", "--chrf", "--json"
-    )
+    hint = lines[-1].removeprefix("at the shell: ").split()
+    assert hint[:4] == ["--beam", "4", "--length-penalty", "0.6"]
+    given = ("--run", "runs/one", "--src", "en", "--ref", "fr", "--chrf", "--json")
+    found, _ = nmt("eval", *hint, *given)
     score = json.loads(found)["scores"]["chrf"]["score"]
     assert score == pytest.approx(float(best[3]), abs=0.006)
+
+
+def test_where_no_weight_is_better_none_is_recommended(runs: Path) -> None:
+    out, _ = nmt(
+        "tune", "rerank", "--run", "runs/one", "--rerank", "runs/back", "--try-weights", "0"
+    )
+    assert out.splitlines()[-1] == "at the shell: --beam 4 --length-penalty 0.6"
+
+
+def test_a_reranker_has_a_checkpoint_of_its_own(runs: Path) -> None:
+    """`--checkpoint` is that of --run; RUN@CHECKPOINT names another one of a reranker."""
+    given = ("translate", "--run", "runs/one", "--file", "en", "--scores", "--checkpoint", "1")
+    best, last = (nmt(*given, "--rerank", f"runs/back{at}")[0] for at in ("", "@last"))
+    assert best == last
+    folder = RunDirectory(runs / "runs" / "back").checkpoint_folder
+    tensors = {name: 2 * each for name, each in folder.load_weights("best")[1].items()}
+    folder.save(2, tensors, {}, {})
+    folder.point({"last": 2})
+    again, other = (nmt(*given, "--rerank", f"runs/back{at}")[0] for at in ("", "@last"))
+    assert again == best
+    assert other != best
+    _, err = nmt(*given, "--rerank", "runs/back@none", exit_code=2)
+    assert "runs/back@none: " in err
 
 
 def test_json_of_the_grid(runs: Path) -> None:
@@ -165,15 +187,34 @@ def test_json_of_the_grid(runs: Path) -> None:
             ("eval", "--rerank", "runs/two", "--rerank-weights", "1,2"),
             "--rerank-weights: got 1,2, allowed: 1 number between commas, one for each --rerank",
         ),
-        (("translate", "--rerank", "runs/two", "--rerank-weights", "-1", "x"), "at least 0"),
+        (
+            ("translate", "--rerank", "runs/two", "--rerank-weights", "-1", "x"),
+            "--rerank-weights: got -1, allowed: numbers of at least 0",
+        ),
+        (
+            ("eval", "--src", "en", "--ref", "fr", "--rerank", "runs/two", "--beam", "1"),
+            "search.beam: got 1, allowed with rerank",
+        ),
+        (
+            ("eval", "--aer", "fr", "--hyp", "fr", "--rerank-weights", "1"),
+            "--rerank-weights does not apply to the score of links",
+        ),
         (
             ("translate", "--rerank", "runs/two", "--top-k", "3", "x"),
-            "search.sampling: got a value",
+            "search.sampling: it does not go with reranking",
         ),
-        (("translate", "--rerank", "runs/two", "--mbr", "3", "x"), "search.mbr: got a value"),
+        (
+            ("translate", "--rerank", "runs/two", "--mbr", "3", "x"),
+            "search.mbr: it does not go with reranking",
+        ),
         (("eval", "--hyp", "fr", "--rerank", "runs/two"), "--rerank does not apply"),
         (("tune", "rerank"), "--rerank: got none, allowed: at least one run"),
-        (("tune", "rerank", "--rerank", "runs/two", "--try-weights", "-1"), "at least 0"),
+        (
+            ("tune", "rerank", "--rerank", "runs/two", "--try-weights", "-1"),
+            "--try-weights: got -1",
+        ),
+        (("tune", "rerank", "--rerank", "runs/two", "--try-weights", "nan"), "numbers of at least"),
+        (("tune", "rerank", "--rerank", "runs/two", "--set", "search.mbr.samples=3"), "search.mbr"),
         (
             ("tune", "rerank", *("--rerank", "runs/two") * 5),
             "got 6 for each of 5 runs, allowed: at most 2,000 combinations",

@@ -7,14 +7,18 @@ import pytest
 import torch
 
 from nmt.decoding.search_config import SearchConfig
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation.evaluate import Scoring
+from nmt.evaluation.rerank_grid import rerank_grid
 from nmt.inference.drawn import DrawnTranslation
 from nmt.inference.reranking import Reranker, is_backward, reordered
 from nmt.inference.translator import Translator
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
+from nmt.models.transformer.positions import LearnedConfig
+from nmt.models.transformer.transformer import TransformerConfig
 from nmt.text.tokenizer import SentencePieceConfig, WordConfig, train_tokenizers
-from nmt.types import Encoded, Hypothesis, SentencePair, TranslatedHypothesis
+from nmt.types import Encoded, EvalExample, Hypothesis, SentencePair, TranslatedHypothesis
 
 PAIRS = [
     SentencePair("He is tired.", "Il est fatigué."),
@@ -83,6 +87,7 @@ def made(*hypotheses: tuple[str, float, bool]) -> DrawnTranslation:
         pytest.param([[-3.0, -2.0, -1.0]], [1.1], "cba", id="enough"),
         pytest.param([[-3.0, -2.0, -1.0], [-1.0, -2.0, -3.0]], [5.0, 4.2], "abc", id="two agree"),
         pytest.param([[-3.0, None, -1.0]], [9.0], "cab", id="what cannot be read is last"),
+        pytest.param([[-3.0, None, -1.0]], [0.0], "abc", id="not by a weight of 0"),
     ],
 )
 def test_the_weighted_mean_orders(
@@ -132,19 +137,6 @@ def test_a_heavy_reranker_decides_alone(
     assert changes > 3
 
 
-def test_the_searcher_itself_changes_nothing(searcher: Translator) -> None:
-    plain = searcher.translate(TEXTS, n_best=7)
-    again = Translator(searcher.model, searcher.tokenizers, searcher.device, SEARCH)
-    searcher.rerankers = (Reranker(again, False, 0.7),)
-    for before, after in zip(plain, searcher.translate(TEXTS, n_best=7), strict=True):
-        whole = [h for h in before.hypotheses if h.hypothesis.finished]
-        # A text may be cut into other pieces than those the search found, which score otherwise.
-        same = [h for h in whole if searcher.tokenizers.tgt.encode(h.text) == h.target]
-        places = {h.text: h.hypothesis.score for h in after.hypotheses}
-        for h in same:
-            assert places[h.text] == pytest.approx(h.hypothesis.score, abs=1e-4)
-
-
 def test_other_sentences_change_nothing(
     searcher: Translator, forward: Translator, backward: Translator
 ) -> None:
@@ -159,13 +151,78 @@ def test_other_sentences_change_nothing(
     assert together[4].hypotheses == ()
 
 
-@pytest.mark.parametrize("key", ["mbr", "sampling"])
-def test_only_a_beam_is_reranked(searcher: Translator, forward: Translator, key: str) -> None:
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ({"mbr": {}}, "^search.mbr: it does not go with reranking"),
+        ({"sampling": {}}, "^search.sampling: it does not go with reranking"),
+        ({"beam": 1, "n_best": 1}, "^search.beam: got 1, allowed with reranking: at least 2"),
+    ],
+)
+def test_only_a_beam_is_reranked(
+    searcher: Translator, forward: Translator, search: dict[str, object], message: str
+) -> None:
     searcher.rerankers = (Reranker(forward, False),)
-    with pytest.raises(ConfigError, match=f"^search.{key}: got a value, allowed where a beam"):
-        searcher.translate(TEXTS, search={key: {}})
-    assert searcher.without_rerankers().translate(TEXTS, search={key: {}})
+    with pytest.raises(ConfigError, match=message):
+        searcher.translate(TEXTS, search=search)
+    assert searcher.without_rerankers().translate(TEXTS, search=search)
     assert len(searcher.rerankers) == 1
+    searcher.search = SearchConfig(**search)
+    with pytest.raises(ConfigError, match=message):
+        rerank_grid(searcher, [EvalExample("A dog", ("Un chien",))], Scoring("fr"))
+
+
+def test_the_search_of_a_call_penalises_all_scores(searcher: Translator) -> None:
+    """A reranker that is the searcher itself changes no score, whatever the length penalty."""
+    own = Translator(searcher.model, searcher.tokenizers, searcher.device, SEARCH)
+    changes = {"length_penalty": 2.5, "length_penalty_kind": "average", "batch_size": 2}
+    plain = searcher.translate(TEXTS, n_best=7, search=changes)
+    searcher.rerankers = (Reranker(own, False, 3.0),)
+    compared = 0
+    for before, after in zip(
+        plain, searcher.translate(TEXTS, n_best=7, search=changes), strict=True
+    ):
+        places = {found.text: found.hypothesis.score for found in after.hypotheses}
+        for found in before.hypotheses:
+            # A text may be cut into other pieces than those that the search found.
+            same_pieces = searcher.tokenizers.tgt.encode(found.text) == found.target
+            if found.hypothesis.finished and same_pieces:
+                assert places[found.text] == pytest.approx(found.hypothesis.score, abs=1e-4)
+                compared += 1
+    assert compared > 3
+
+
+def test_heads_are_those_of_the_hypotheses_that_are_left(
+    searcher: Translator, backward: Translator
+) -> None:
+    searcher.rerankers = (Reranker(backward, True, 5.0),)
+    without = searcher.translate(TEXTS, n_best=2)
+    for plain, translation in zip(
+        without, searcher.translate(TEXTS, n_best=2, with_heads=True), strict=True
+    ):
+        assert texts_of(plain) == texts_of(translation)
+        for found in translation.hypotheses:
+            heads = found.hypothesis.heads
+            assert heads is not None
+            assert np.allclose(heads.mean(axis=0), found.hypothesis.attention, atol=1e-4)
+
+
+def test_a_stream_keeps_no_more_hypotheses_than_without_reranking(
+    searcher: Translator, forward: Translator
+) -> None:
+    plain = searcher.chunk_size
+    searcher.rerankers = (Reranker(forward, False),)
+    assert searcher.chunk_size * SEARCH.beam <= plain
+
+
+def test_a_text_too_long_for_a_reranker_names_it(searcher: Translator) -> None:
+    tokenizers = searcher.tokenizers
+    config = TransformerConfig(size=8, heads=2, layers=1, positions=LearnedConfig(max_length=3))
+    model = build_model(config, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    short = Translator(model, tokenizers, torch.device("cpu"))
+    searcher.rerankers = (Reranker(short, False),)
+    with pytest.raises(DataError, match=r"^reranking by a model without a run: got a sequence"):
+        searcher.translate(TEXTS)
 
 
 def test_languages() -> None:
@@ -182,4 +239,6 @@ def test_weights_are_one_for_each(searcher: Translator, weights: Sequence[float]
         ConfigError, match=r"^rerank_by: weights: got .* each of 2 runs, at least 0"
     ):
         searcher.rerank_by(["a", "b"], weights)
+    with pytest.raises(ConfigError, match=r"^rerank_by: checkpoints: got last, .* each of 2 runs"):
+        searcher.rerank_by(["a", "b"], checkpoints=["last"])
     assert searcher.rerankers == ()
