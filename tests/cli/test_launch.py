@@ -80,7 +80,8 @@ def kill_one(process: "subprocess.Popen[str]", rng: random.Random) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' /proc")
-@pytest.mark.parametrize("n_kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_kills", [1, 20])
 def test_a_killed_rank_is_started_again_and_a_stopped_run_goes_on(
     folder: Path, n_kills: int
 ) -> None:

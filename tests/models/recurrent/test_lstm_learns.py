@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from training.toy import toy_config, write_reversal
 
 from nmt.data.sources import read_tsv
@@ -11,6 +12,7 @@ from nmt.training.loop import train
 LSTM = {"encoder": {"cell": "lstm"}, "decoder": {"kind": "bahdanau", "cell": "lstm"}}
 
 
+@pytest.mark.slow
 def test_an_lstm_learns_to_reverse_unseen_sentences(tmp_path: Path) -> None:
     write_reversal(tmp_path)
     config = toy_config(tmp_path, model=LSTM, train={"epochs": 6})
