@@ -160,7 +160,7 @@ def attention(
         **decoding.keys(),
     }
     trained = with_search(first_run, flags, set_ or ())
-    check_out(out, trained, {"--file": source, "--target-file": target_file}, split)
+    check_out(out, trained, {"--file": source, "--target-file": target_file}, split, others)
     search = _search_config(trained.config.search, n_best, format)
     sources = _lines_of(sentences, file)
     if sources is None:

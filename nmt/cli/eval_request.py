@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from nmt.cli.command import say
 from nmt.cli.flags import flag_of
-from nmt.cli.search_flags import Decoding, open_rerankers, open_runs, with_search
-from nmt.cli.sentences import input_files
+from nmt.cli.search_flags import Decoding, Rerankers, open_rerankers, open_runs, with_search
+from nmt.cli.sentences import files_of, input_files
 from nmt.data.corpora import read_examples
 from nmt.data.languages import language_of
 from nmt.data.sources import DataConfig
@@ -145,11 +145,12 @@ def perform(request: EvalRequest) -> EvalReport:
         test_set = _from_split(request.split or "test", request.data or config.data)
     test_set.about["run"] = str(run.path)
     name = _report_name(request, test_set, config.search)
-    _check_outputs(request, run, name)
+    rerankers = open_rerankers(request.rerank, config.search)
+    _check_outputs(request, [run, *others, *rerankers.runs], name)
     if request.hyp:
         evaluation = _score_file(request.hyp, test_set, scoring)
     else:
-        evaluation = _translate(request, [run, *others], test_set, scoring)
+        evaluation = _translate(request, [run, *others], rerankers, test_set, scoring)
     return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
 
 
@@ -180,8 +181,8 @@ def _scoring(request: EvalRequest, tgt_lang: str, run_tokenize: str | None) -> S
     return scoring
 
 
-def _check_outputs(request: EvalRequest, run: TrainedRun, name: str) -> None:
-    """Raise ConfigError where the report `name`, or --out, is one of the files that are read."""
+def _check_outputs(request: EvalRequest, runs: Sequence[TrainedRun], name: str) -> None:
+    """Raise ConfigError where a file that is read is the first run's report `name`, or --out."""
     texts = {
         "--src": [request.src],
         "--ref": request.refs,
@@ -189,12 +190,12 @@ def _check_outputs(request: EvalRequest, run: TrainedRun, name: str) -> None:
         "--baseline": [request.baseline],
     }
     split = None if request.src else request.split or "test"
-    inputs = input_files(texts, request.data or run.config.data, split)
-    report = report_path(run.path, name)
+    inputs = input_files(texts, request.data or runs[0].config.data, split)
+    report = report_path(runs[0].path, name)
     for path in (report, report.with_suffix(".txt")):
         check_output(path, inputs, "the run's own evaluation")
     if request.out is not None:
-        check_output(request.out, {**inputs, "the run": run.directory.own_files})
+        check_output(request.out, {**inputs, "the run": files_of(runs)})
 
 
 def _from_files(src: Path | None, refs: Sequence[Path]) -> _TestSet:
@@ -224,6 +225,7 @@ def _score_file(hyp: Path, test_set: _TestSet, scoring: Scoring) -> Evaluation:
 def _translate(
     request: EvalRequest,
     runs: Sequence[TrainedRun],
+    rerankers: Rerankers,
     test_set: _TestSet,
     scoring: Scoring,
 ) -> Evaluation:
@@ -231,7 +233,6 @@ def _translate(
     device = resolve_device(request.device or "auto")
     checkpoint = request.checkpoint or "best"
     search = runs[0].config.search
-    rerankers, rerank_checkpoints = open_rerankers(request.rerank, search)
     loaded = load_models(runs, checkpoint, device, request.weights)
     if len(runs) > 1:
         test_set.about.update(
@@ -253,8 +254,8 @@ def _translate(
     translator = Translator(
         loaded.model, loaded.tokenizers, device, search, request.int8, request.precision
     )
-    translator.rerank_by(rerankers, request.rerank_weights, rerank_checkpoints)
-    if rerankers:
+    translator.rerank_by(rerankers.runs, request.rerank_weights, rerankers.checkpoints)
+    if request.rerank:
         test_set.about.update(
             rerank=[str(path) for path in request.rerank],
             rerank_weights=[reranker.weight for reranker in translator.rerankers],

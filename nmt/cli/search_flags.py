@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from typer import Option
 
@@ -205,13 +205,15 @@ def check_checkpoint(folder: Path, checkpoint: str | None) -> None:
         raise CheckpointError(f"{named}{error}") from None
 
 
-def open_rerankers(
-    runs: Sequence[Path] | None, search: "SearchConfig"
-) -> "tuple[tuple[TrainedRun, ...], list[str]]":
-    """The runs that --rerank names, and the checkpoint of each.
+class Rerankers(NamedTuple):
+    """The runs that --rerank names, and the checkpoint of each."""
 
-    Raises ConfigError where they cannot rerank what `search` finds.
-    """
+    runs: "tuple[TrainedRun, ...]"
+    checkpoints: tuple[str, ...]
+
+
+def open_rerankers(runs: Sequence[Path] | None, search: "SearchConfig") -> Rerankers:
+    """The runs of --rerank. Raises ConfigError where they cannot rerank what `search` finds."""
     from nmt.inference.reranking import check_rerankable
 
     if runs:
@@ -220,7 +222,7 @@ def open_rerankers(
     opened = tuple(open_run(run) for run, _ in named)
     for run, (_, checkpoint) in zip(opened, named, strict=True):
         check_checkpoint(run.path, checkpoint)
-    return opened, [checkpoint or "best" for _, checkpoint in named]
+    return Rerankers(opened, tuple(checkpoint or "best" for _, checkpoint in named))
 
 
 def parse_weights(text: str | None, n_runs: int, flag: str = "--run") -> list[float] | None:
@@ -250,18 +252,11 @@ def parse_rerank_weights(text: str | None, runs: Sequence[Path] | None) -> list[
     """
     if text is not None and not runs:
         raise ConfigError("--rerank-weights: it goes with --rerank")
+    from nmt.inference.reranking import check_weights
+
     weights = parse_weights(text, len(runs or ()), "--rerank")
-    check_rerank_weights("--rerank-weights", weights or ())
+    check_weights("--rerank-weights", weights or ())
     return weights
-
-
-def check_rerank_weights(flag: str, weights: Sequence[float]) -> None:
-    """Raise ConfigError, which names `flag`, for numbers that are no weights of a reranker."""
-    from nmt.inference.reranking import are_weights
-
-    if not are_weights(weights):
-        got = ",".join(f"{weight:g}" for weight in weights)
-        raise ConfigError(f"{flag}: got {got}, allowed: numbers of at least 0 between commas")
 
 
 def check_search_keys(overrides: Sequence["Override"]) -> None:

@@ -20,13 +20,25 @@ _Item = TypeVar("_Item")
 
 
 def check_out(
-    out: Path | None, run: "TrainedRun", texts: Mapping[str, Path | None], split: str | None = None
+    out: Path | None,
+    run: "TrainedRun",
+    texts: Mapping[str, Path | None],
+    split: str | None = None,
+    others: "Sequence[TrainedRun]" = (),
 ) -> None:
-    """Raise ConfigError where `out`, or stdout, is a file of `run` or one of `texts` or `split`."""
+    """Raise ConfigError where `out`, or stdout, is a file that is read.
+
+    These are the files of `run` and of `others`, which work with it, `texts`, and the `split`.
+    """
     from nmt.storage.output import STDIN_OR_STDOUT, check_output
 
     read = input_files({flag: [path] for flag, path in texts.items()}, run.config.data, split)
-    check_output(out or STDIN_OR_STDOUT, {**read, "the run": run.directory.own_files})
+    check_output(out or STDIN_OR_STDOUT, {**read, "the run": files_of([run, *others])})
+
+
+def files_of(runs: "Sequence[TrainedRun]") -> list[Path]:
+    """The files of all runs that take part in a command."""
+    return [path for run in runs for path in run.directory.own_files]
 
 
 def input_files(

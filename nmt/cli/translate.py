@@ -118,9 +118,9 @@ def translate(
     shares = search_flags.parse_weights(weights, 1 + len(others))
     rerank_shares = search_flags.parse_rerank_weights(rerank_weights, rerank)
     trained = search_flags.with_search(first, flags, set_ or ())
-    rerankers, rerank_checkpoints = search_flags.open_rerankers(rerank, trained.config.search)
+    rerankers = search_flags.open_rerankers(rerank, trained.config.search)
     read = {"--file": source, "--lexicon": lexicon, "--prefix-file": prefix_file}
-    check_out(out, trained, read)
+    check_out(out, trained, read, others=[*others, *rerankers.runs])
 
     from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator
@@ -136,7 +136,7 @@ def translate(
         weights=shares,
         precision=decoding.precision,
     )
-    translator.rerank_by(rerankers, rerank_shares, rerank_checkpoints)
+    translator.rerank_by(rerankers.runs, rerank_shares, rerankers.checkpoints)
     decoding.note_precision(translator.device)
     several = translator.search.n_best > 1
     output = OutputFormat(scores, as_json, show_attention, several, n_best_format == "moses")
@@ -153,8 +153,7 @@ def translate(
         return
     job = None
     if out is not None and file is not None and file.is_file() and not output.is_block:
-        models = [(each, checkpoint) for each in runs]
-        models += zip(rerankers, rerank_checkpoints, strict=True)
+        models = [*zip(runs, repeat(checkpoint)), *zip(*rerankers, strict=True)]
         job = job_description(stream, output, file, models, weights)
         job["--prefix"] = prefix or (prefix_file and digest(prefix_file))
     with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:

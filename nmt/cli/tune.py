@@ -112,20 +112,21 @@ def rerank(
     0, the search's own order, are always tried.
     """
     from nmt.evaluation.rerank_grid import WEIGHTS, rerank_grid
+    from nmt.inference.reranking import check_weights
 
     if not rerank:
         raise ConfigError("--rerank: got none, allowed: at least one run")
     chosen = _numbers("--try-weights", try_weights, float) or WEIGHTS
-    search_flags.check_rerank_weights("--try-weights", chosen)
+    check_weights("--try-weights", chosen)
     flags = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
     runs = _open_runs(run, flags, set_)
     shares = search_flags.parse_weights(weights, len(runs))
     examples, scoring = _validation_set(runs[0])
     checkpoint = checkpoint or "best"
     search = runs[0].config.search
-    rerankers, rerank_checkpoints = search_flags.open_rerankers(rerank, search)
+    rerankers = search_flags.open_rerankers(rerank, search)
     translator = _load(runs, device, checkpoint, int8, shares, threads)
-    translator.rerank_by(rerankers, checkpoints=rerank_checkpoints)
+    translator.rerank_by(rerankers.runs, checkpoints=rerankers.checkpoints)
     say(f"translating {len(examples):,} sentences of the validation set (beam {search.beam})")
     grid = rerank_grid(translator, examples, scoring, chosen)
     best = grid.best(metric)

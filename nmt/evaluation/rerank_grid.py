@@ -7,7 +7,7 @@ from itertools import product
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.metrics import MetricResult
-from nmt.inference.reranking import are_weights, check_rerankable, reordered
+from nmt.inference.reranking import check_rerankable, check_weights, reordered
 from nmt.inference.translator import Translator
 from nmt.types import EvalExample
 
@@ -48,9 +48,7 @@ def rerank_grid(
     before any search; DataError as `evaluate` does.
     """
     check_rerankable(translator.search)
-    if not are_weights(weights):
-        got = ",".join(f"{weight:g}" for weight in weights)
-        raise ConfigError(f"rerank_grid: weights: got {got}, allowed: numbers of at least 0")
+    check_weights("rerank_grid: weights", weights)
     rerankers = translator.rerankers
     steps = sorted({0.0, *weights})
     if len(steps) ** len(rerankers) > MAX_SETTINGS:

@@ -93,7 +93,7 @@ def load_rerankers(
     """The rerankers that Translator.rerank_by describes, in the number format of `searcher`."""
     if weights is None:
         weights = [DEFAULT_WEIGHT] * len(runs)
-    if len(weights) != len(runs) or not are_weights(weights):
+    if len(weights) != len(runs) or not _are_weights(weights):
         got = ",".join(f"{weight:g}" for weight in weights)
         allowed = f"a number for each of {counted(len(runs), 'run')}, at least 0"
         raise ConfigError(f"rerank_by: weights: got {got}, allowed: {allowed}")
@@ -120,8 +120,14 @@ def check_rerankable(search: SearchConfig) -> None:
         raise ConfigError("search.beam: got 1, allowed with reranking: at least 2")
 
 
-def are_weights(weights: Sequence[float]) -> bool:
-    """Whether all numbers may be weights of a reranker."""
+def check_weights(name: str, weights: Sequence[float]) -> None:
+    """Raise ConfigError, which names `name`, for numbers that are no weights of rerankers."""
+    if not _are_weights(weights):
+        got = ",".join(f"{weight:g}" for weight in weights)
+        raise ConfigError(f"{name}: got {got}, allowed: numbers of at least 0 between commas")
+
+
+def _are_weights(weights: Sequence[float]) -> bool:
     return all(0 <= weight < math.inf for weight in weights)
 
 

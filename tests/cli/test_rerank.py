@@ -168,6 +168,31 @@ def test_a_reranker_has_a_checkpoint_of_its_own(runs: Path) -> None:
     assert "runs/back@none: " in err
 
 
+@pytest.mark.parametrize(
+    ("command", "other", "out"),
+    [
+        (("translate", "--file", "en"), ("--run", "runs/two"), "runs/two/config.yaml"),
+        (("translate", "--file", "en"), ("--rerank", "runs/back@last"), "runs/back/config.yaml"),
+        (("eval", "--src", "en", "--ref", "fr"), ("--run", "runs/two"), "runs/two/config.yaml"),
+        (("eval", "--src", "en", "--ref", "fr"), ("--rerank", "runs/back"), "runs/back/run.json"),
+        (
+            ("attention", "--file", "en", "--format", "html"),
+            ("--run", "runs/two"),
+            "runs/two/config.yaml",
+        ),
+    ],
+)
+def test_no_file_of_a_second_run_is_overwritten(
+    runs: Path, command: tuple[str, ...], other: tuple[str, ...], out: str
+) -> None:
+    """Members of an ensemble and rerankers are read as the first run is."""
+    (runs / out).touch()
+    before = (runs / out).read_bytes()
+    _, err = nmt(*command, "--run", "runs/one", *other, "--out", out, exit_code=2)
+    assert f"{out} is read as well (the run: " in err
+    assert (runs / out).read_bytes() == before
+
+
 def test_json_of_the_grid(runs: Path) -> None:
     flags = ("--run", "runs/one", "--rerank", "runs/back", "--beam", "3", "--json")
     content = json.loads(nmt("tune", "rerank", *flags)[0])
