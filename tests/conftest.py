@@ -1,7 +1,8 @@
-"""Values that tests of several storeys build: translations made by hand, without a model."""
+"""What tests of several storeys share: translations made by hand, and the signals of children."""
 
 import os
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -92,3 +93,11 @@ def _soft_diagonal(shape: tuple[int, int], seed: int) -> np.ndarray:
     logits = -np.abs(np.arange(n_source)[None, :] - rows) * 1.5 + noise
     weights = np.exp(logits)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture
+def hangup_heard() -> Iterator[None]:
+    """Children hear SIGHUP, which they would ignore where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -34,12 +34,11 @@ def _nmt(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
+@pytest.mark.usefixtures("hangup_heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_the_same_command_goes_on(folder: Path, number: int) -> None:
     command = ("train", "--config", "toy.yaml", "--epochs", "400")
-    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the child would ignore it
     process = _nmt(folder, *command)
-    signal.signal(signal.SIGHUP, hangup)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("step "):

@@ -108,6 +108,7 @@ def one_machine(folder: Path, run: str) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("hangup_heard")
 def test_a_slurm_job_saves_before_its_time_is_over_and_goes_on(folder: Path) -> None:
     job = sbatch(folder, "train.sbatch", "toy.yaml", "two")
     wait_for_step(folder, "two", 5, job)
