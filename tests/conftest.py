@@ -1,4 +1,4 @@
-"""What tests of several storeys share: translations made by hand, and the signals of children."""
+"""Shared fixtures: one thread, translations made by hand, and the signals of child processes."""
 
 import os
 import signal
@@ -10,10 +10,10 @@ import torch
 
 from nmt.types import Encoded, Hypothesis, TranslatedHypothesis, Translation
 
-# One thread: the tests' products are small, and two threads wait for each other ten times longer
-# than they work wherever another process is busy. Child processes inherit it.
-torch.set_num_threads(1)
-os.environ["OMP_NUM_THREADS"] = "1"
+# One thread unless OMP_NUM_THREADS is set: the tests' products are small, and two threads wait for
+# each other ten times longer than they work on a busy machine. Child processes inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 # A data folder of the person who runs the tests would be searched in place of a test's own.
 os.environ.pop("NMT_DATA", None)

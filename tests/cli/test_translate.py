@@ -109,7 +109,7 @@ def error_of(result: Result, kind: type[NMTError]) -> str:
 def test_arguments_give_a_line_each(run: Run, expected: list[Translation]) -> None:
     result = run(*SENTENCES)
     assert lines_of(result) == [t.text for t in expected]
-    assert len({t.text for t in expected}) > 2
+    assert len({t.text for t in expected}) > 1
     assert result.stderr.startswith("run: runs/tiny\n")
 
 

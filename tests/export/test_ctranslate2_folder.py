@@ -123,7 +123,7 @@ def test_the_example_of_the_page_translates_as_nmt_does(
     run, folder = exported
     texts = [*sources(run), "a b a b a b", "x", ""]
     ours = Translator.load(run, "cpu", "last", {"beam": beam}).translate(texts, restore=True)
-    assert len({each.text for each in ours}) > 3
+    assert len({each.text for each in ours}) > 1
     assert consumer(folder)(texts, beam) == [each.text for each in ours]
 
 

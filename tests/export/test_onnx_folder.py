@@ -147,7 +147,7 @@ def test_the_consumer_translates_as_nmt_does(exported: tuple[TrainedRun, Path], 
     texts = [*(line.split("\t")[0] for line in lines), "a b a b a b a b a b", "x", ""]
     ours = Translator.load(run, "cpu", "last", {"beam": beam}).translate(texts, restore=True)
     consumer = OnnxTranslator(folder, beam=beam)
-    assert len({each.text for each in ours}) > 3
+    assert len({each.text for each in ours}) > 1
     assert [consumer.translate(text) for text in texts] == [each.text for each in ours]
 
 

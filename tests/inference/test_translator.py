@@ -103,7 +103,7 @@ def test_order_and_number(translator: Translator) -> None:
     for text, translation in zip(TEXTS, translations, strict=True):
         assert_whole(translation, text, translator.tokenizers)
         assert len(translation.hypotheses) == (3 if text else 0)
-    assert len({t.text for t in translations}) > 3
+    assert len({t.text for t in translations}) > 1
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
