@@ -102,7 +102,7 @@ class TrainConfig(Config):
     precision: Precision | Literal["auto"] = Field(
         default="fp32",
         description="number format of the forward pass (weights stay fp32); auto: bf16 where the "
-        "device is fast in it, else fp32; a run keeps what it began with",
+        "device is fast in it, else fp32, never fp16; a run keeps what it began with",
     )
     device: str = Field(
         default="auto",

@@ -27,12 +27,12 @@ def resolve_device(name: str | torch.device) -> torch.device:
     """The torch device that `auto`, `cpu`, `cuda`, `cuda:N`, `mps` or a torch.device names.
 
     `auto` prefers CUDA, then MPS, then the CPU. Raises ConfigError where the named device
-    does not exist on this machine: nothing falls back silently.
+    does not exist on this machine: nothing falls back silently. `cuda` is the current GPU of the
+    calling thread; the device has its index, because other threads may have another.
     """
     if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        name = next((kind for kind, is_there in available.items() if is_there), "cpu")
     name = str(name)
     if not re.fullmatch(r"cpu|mps|cuda(:[0-9]+)?", name):
         raise ConfigError(f"device: got '{name}', allowed: auto, cpu, cuda, cuda:N, mps")
@@ -46,6 +46,9 @@ def resolve_device(name: str | torch.device) -> torch.device:
             )
     if kind == "mps" and not torch.backends.mps.is_available():
         raise ConfigError("device: got 'mps', but torch sees none here; use `device=cpu`")
+    if name == "cuda":
+        is_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        return torch.device("cuda", torch.cuda.current_device() if is_in_use else 0)
     return torch.device(name)
 
 
@@ -142,10 +145,14 @@ def glibc() -> ctypes.CDLL | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the machine or the GPU had no memory left; torch's CPU allocator says so in text."""
+    """Whether the machine or the GPU had no memory left.
+
+    Torch's CPU allocator says so in text, as do cuBLAS, cuDNN and NCCL.
+    """
     messages = ("can't allocate memory", "not enough memory", "out of memory")
+    statuses = ("_STATUS_ALLOC_FAILED", "_ALLOCATION_FAILED")
     too_many_numbers = ("size calculation overflow", "Overflow when unpacking")
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError | TypeError)
-        and any(message in str(error) for message in (*messages, *too_many_numbers))
+        and any(message in str(error) for message in (*messages, *statuses, *too_many_numbers))
     )

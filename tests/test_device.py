@@ -21,3 +21,15 @@ def test_memory_is_estimated_for_the_largest_batch() -> None:
     use = MemoryUse(now=100, peak=150)
     assert use.expected_peak(n_positions=300, n_largest=200) == 100 + 1.5 * 50
     assert use.expected_peak(n_positions=100, n_largest=200) == 150
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda"])
+def test_a_gpu_has_its_index(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one it would mean another GPU in another thread."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    assert resolve_device(name) == torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
+    assert resolve_device(name) == torch.device("cuda", 2)
+    assert resolve_device("cuda:1") == torch.device("cuda", 1)

@@ -31,7 +31,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of one call. `rounds` are those that count; `data` is the corpora's folder."""
+    """The settings of one call. `rounds` are those that count; `data` is the corpora's folder.
+
+    `ceiling_sizes` are those of the products that stand for all that the device can compute.
+    """
 
     sizes: Sizes
     device: torch.device

@@ -42,6 +42,8 @@ class Request:
         """The plan with its defaults. Raises ConfigError for an unknown size, key or device."""
         sizes = sizes_of("tiny" if self.quick else self.sizes, self.overrides)
         plan = Plan(sizes, resolve_device(self.device), self.precision, data=self.data)
+        if plan.device.type == "cuda":
+            plan = replace(plan, ceiling_sizes=(4096, 8192))  # smaller ones do not fill a GPU
         if self.quick:
             plan = replace(plan, rounds=_QUICK_ROUNDS, n_batches=1, ceiling_sizes=(64,))
         return replace(plan, rounds=self.rounds) if self.rounds else plan

@@ -1,7 +1,9 @@
 """The time of an update, by operation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from torch._C._autograd import DeviceType
+from torch.autograd.profiler_util import FunctionEventAvg
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.bench.bench_plan import Plan
@@ -17,8 +19,8 @@ _ROWS = 15
 def profile_update(plan: Plan, material: Material) -> Profile:
     """The operations with the longest own time, per pass over the batches.
 
-    On a GPU this is the GPU's time. The profiler itself takes time at every call, so operations of
-    many small calls seem slower than they are.
+    On a GPU these are its kernels, with the GPU's time. The profiler itself takes time at every
+    call, so operations of many small calls seem slower than they are.
     """
     material = material.to(plan.device)
     learner = Learner(plan, plan.variants()[0], material)
@@ -30,16 +32,24 @@ def profile_update(plan: Plan, material: Material) -> Profile:
         for _ in range(_UPDATES):
             learner.update(material.batches)
     others = watch.look()
-    times = [
-        (
-            event.self_device_time_total if on_gpu else event.self_cpu_time_total,
-            event.count,
-            event.key,
-        )
-        for event in profiler.key_averages()
-    ]
+    times = _times(profiler.key_averages(), on_gpu)
     title = f"an update of {learner.variant.name}, {material.title}"
     return Profile(title, tuple(_rows(times)), others)
+
+
+def _times(events: Iterable[FunctionEventAvg], on_gpu: bool) -> list[tuple[float, int, str]]:
+    """Return the own time, the number of calls and the name of each operation or kernel.
+
+    On a GPU the profiler has the time of a kernel three times: in its own row, in that of the
+    operator that launched it, and in those of ranges that a program marks.
+    """
+    if not on_gpu:
+        return [(event.self_cpu_time_total, event.count, str(event.key)) for event in events]
+    return [
+        (event.self_device_time_total, event.count, str(event.key))
+        for event in events
+        if event.device_type == DeviceType.CUDA and not event.is_user_annotation
+    ]
 
 
 def _rows(times: list[tuple[float, int, str]]) -> Iterator[ProfileRow]:

@@ -158,14 +158,14 @@ def _with_comet(request: EvalRequest, model: Any, evaluation: Evaluation) -> Eva
     """`evaluation` with the score of a COMET model beside the others."""
     if request.comet is None:
         return evaluation
-    on_gpu = resolve_device(request.device or "auto").type == "cuda"
+    device = resolve_device(request.device or "auto")
     found = comet_score(
         model,
         comet_name(request.comet),
         evaluation.hyp_texts,
         evaluation.compared.examples,
         request.scoring.n_bootstrap,
-        on_gpu,
+        device.index if device.type == "cuda" else None,
     )
     return replace(evaluation, scores={**evaluation.scores, "comet": found})
 

@@ -45,7 +45,8 @@ def search_steps(
 ) -> list[SearchStep]:
     """All steps, until no row can change the n best hypotheses.
 
-    After a step only the remaining rows and their last pieces are copied to the host.
+    All steps stay on the device of `rows`. The host waits for it several times a step: for the
+    number of rows that remain, and for what options such as a repetition ban look at.
     """
     device, dtype = rows.totals.device, rows.totals.dtype
     score = config.score

@@ -47,13 +47,14 @@ def comet_score(
     hyps: Sequence[str],
     examples: Sequence[EvalExample],
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
-    on_gpu: bool = False,
+    gpu: int | None = None,
 ) -> MetricResult:
     """100 times the mean over sentences of `model`'s scores of `hyps`.
 
     The score of a sentence with several references is the mean over these. The interval is the
-    percentile bootstrap over sentences. `name` stands for the model in the signature. Raises
-    ConfigError where a source is not known.
+    percentile bootstrap over sentences. `name` stands for the model in the signature. `gpu` is the
+    index of the GPU that computes, None for the CPU. Raises ConfigError where a source is not
+    known.
     """
     if not all(example.src_text for example in examples):
         raise ConfigError("`comet`: it reads the source of each sentence: give `src`")
@@ -63,7 +64,11 @@ def comet_score(
         for ref in example.ref_texts
     ]
     found = model.predict(
-        [row for _, row in rows], batch_size=_BATCH_SIZE, gpus=int(on_gpu), progress_bar=False
+        [row for _, row in rows],
+        batch_size=_BATCH_SIZE,
+        gpus=0 if gpu is None else 1,
+        devices=None if gpu is None else [gpu],
+        progress_bar=False,
     )
     lines = [line for line, _ in rows]
     totals = np.bincount(lines, weights=np.asarray(found["scores"], dtype=np.float64))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -34,9 +35,12 @@ class EnsembleState(State):
 class _LogProbabilities(Vocabulary):
     """The vocabulary layer of features that are log-probabilities of its V pieces already."""
 
-    def __init__(self, n_pieces: int) -> None:
+    scale: Tensor
+
+    def __init__(self, n_pieces: int, device: torch.device | None) -> None:
         super().__init__()
         self.n_pieces = n_pieces
+        self.register_buffer("scale", torch.ones(1, device=device), persistent=False)
 
     def table_logits(self, features: Float[Tensor, "*L V"]) -> Float[Tensor, "*L V"]:
         """The features."""
@@ -44,7 +48,8 @@ class _LogProbabilities(Vocabulary):
 
     def affine(self) -> tuple[Float[Tensor, "V V"], Float[Tensor, " V"]]:
         """See Vocabulary."""
-        return torch.eye(self.n_pieces), torch.zeros(self.n_pieces)
+        scale = self.scale.expand(self.n_pieces)
+        return scale.diag(), 0 * scale
 
 
 class Ensemble(Seq2Seq):
@@ -69,7 +74,9 @@ class Ensemble(Seq2Seq):
             raise ConfigError(f"weights: got {', '.join(map(str, weights))}, allowed: {allowed}")
         self.members = nn.ModuleList(members)
         self.weights = tuple(weight / sum(weights) for weight in weights)
-        self.vocabulary = _LogProbabilities(n_pieces)
+        tensors = chain(self.members.parameters(), self.members.buffers())
+        device = next((tensor.device for tensor in tensors), None)
+        self.vocabulary = _LogProbabilities(n_pieces, device)
 
     @property
     def models(self) -> list[Seq2Seq]:

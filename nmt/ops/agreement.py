@@ -1,5 +1,6 @@
 """Whether operations agree with the reference on small tensors, values and gradients."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
@@ -19,12 +20,13 @@ B, S, T, H, K, M, V = 3, 5, 4, 32, 48, 16, 100
 def disagreement(operations: Operations, device: torch.device, dtype: torch.dtype) -> str:
     """The first difference from the reference, or failure, in one line; empty where all agree.
 
-    `dtype` is that of matrix products; a 16-bit one is computed under autocast. The state of
-    torch's generators and the caller's gradient mode stay as they are.
+    `dtype` is that of matrix products; a 16-bit one is computed under autocast. Products in fp32
+    are exact, also in a process that allows TF32 on a GPU. The state of torch's generators and the
+    caller's gradient mode stay as they are.
     """
     reference = ReferenceOperations()
     is_half = torch.finfo(dtype).bits < 32
-    with torch.inference_mode(False), torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad(), _exact_products():
         for name, arguments in _cases(device, torch.float32 if is_half else dtype):
             with torch.autocast(device.type, enabled=False):
                 expected = _values_and_gradients(reference, name, arguments)
@@ -38,6 +40,18 @@ def disagreement(operations: Operations, device: torch.device, dtype: torch.dtyp
             if not error <= _TOLERANCES.get(dtype, _HALF_TOLERANCE):  # NaN is an error too
                 return f"{name} differs from the reference by {error:.1g}"
     return ""
+
+
+@contextlib.contextmanager
+def _exact_products() -> Iterator[None]:
+    """Compute products of fp32 matrices in fp32 on a GPU in this block."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
 
 
 def _relative_error(found: Tensor, expected: Tensor) -> float:

@@ -1,8 +1,8 @@
 """The one choice of which implementation computes the operations.
 
-It depends on the request, the device type and the dtype of products, and on what is installed;
-never on whether a gradient is wanted or on what the process has done before. Training, validation
-and search therefore take the same one.
+It depends on the request, the device and the dtype of products, and on what is installed; never on
+whether a gradient is wanted or on what the process has done before. Training, validation and search
+therefore take the same one.
 """
 
 import functools
@@ -76,7 +76,7 @@ def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> 
     source = "model.backend"
     if requested == "auto" and VARIABLE in os.environ:
         source, requested = VARIABLE, _named_by_environment()
-    return _choose(requested, source, device.type, dtype)
+    return _choose(requested, source, device, dtype)
 
 
 def why(requested: BackendName, device: torch.device, dtype: torch.dtype) -> str:
@@ -97,9 +97,9 @@ def _named_by_environment() -> BackendName:
 
 
 @functools.cache
-def _choose(requested: str, source: str, device_type: str, dtype: torch.dtype) -> Backend:
-    candidates = _candidates(device_type, dtype)
-    here = [one for one in candidates if one.device_type in (None, device_type)]
+def _choose(requested: str, source: str, device: torch.device, dtype: torch.dtype) -> Backend:
+    candidates = _candidates(device, dtype)
+    here = [one for one in candidates if one.device_type in (None, device.type)]
     if requested == "auto":
         return first_that_runs(here)
     chosen = next(candidate for candidate in candidates if candidate.name == requested)
@@ -107,7 +107,7 @@ def _choose(requested: str, source: str, device_type: str, dtype: torch.dtype) -
     if reason:
         able = ", ".join(one.name for one in here if not one.why_not())
         raise ConfigError(
-            f"{source}: got '{requested}', which cannot compute on {device_type}: {reason}; "
+            f"{source}: got '{requested}', which cannot compute on {device.type}: {reason}; "
             f"allowed here: auto, {able}"
         )
     return Backend(chosen.name, chosen.build(), f"named by {source}")
@@ -139,7 +139,7 @@ def checked(build: Callable[[], Operations], device: torch.device, dtype: torch.
     return reason
 
 
-def _candidates(device_type: str, dtype: torch.dtype) -> list[Candidate]:
+def _candidates(device: torch.device, dtype: torch.dtype) -> list[Candidate]:
     """The implementations, fastest first."""
     dtypes = dtypes_of(dtype)
     shown = str(dtype).removeprefix("torch.")
@@ -161,19 +161,19 @@ def _candidates(device_type: str, dtype: torch.dtype) -> list[Candidate]:
 
     @functools.cache
     def why_not_triton() -> str:
-        if not launch.available():
-            return "Triton is not installed"
+        if reason := launch.why_not():
+            return reason
         if dtype == torch.float64:
             return "its sums are in fp32, and the dtype is float64"
-        return checked(build_triton, torch.device(device_type), dtype)
+        return checked(build_triton, device, dtype)
 
     def build_fused() -> Operations:
-        return FusedOperations(dtypes, device_type)
+        return FusedOperations(dtypes, device.type)
 
     processor = library.variant().replace("native", "this processor")
     return [
         Candidate("triton", "cuda", "agrees with the reference", why_not_triton, build_triton),
         Candidate("native", "cpu", f"compiled for {processor}", why_not_native, build_native),
-        Candidate("fused", None, f"the fastest on {device_type}", lambda: "", build_fused),
+        Candidate("fused", None, f"the fastest on {device.type}", lambda: "", build_fused),
         Candidate("reference", None, "runs everywhere", lambda: "", ReferenceOperations),
     ]

@@ -22,7 +22,11 @@ class EMAConfig(Config):
 
     def build(self, model: nn.Module) -> AveragedModel:
         """The averages of `model`, in a copy of it; they begin as its weights."""
-        return AveragedModel(model, multi_avg_fn=_towards_weights(self.decay))
+        averages = AveragedModel(model, multi_avg_fn=_towards_weights(self.decay))
+        for module in averages.modules():
+            if isinstance(module, nn.RNNBase):
+                module.flatten_parameters()  # a copy's weights are not in one block, as cuDNN wants
+        return averages
 
 
 def _towards_weights(decay: float) -> Callable[[Any, Any, Tensor | int], None]:

@@ -62,6 +62,13 @@ class Checkpointer:
         """Mark the state as consistent: weights, optimiser and counters are of one step again."""
         self._state.is_consistent, self._rng_before_update = True, None
 
+    @property
+    def step_after_error(self) -> int | None:
+        """The last saved step once `rescue` has run, or None if nothing is saved then."""
+        state = self._state
+        can_rescue = state.is_consistent and state.progress.step > 0 and state.ranks.world == 1
+        return state.progress.step if can_rescue else self.saved_step
+
     def rescue(self) -> None:
         """After an error: save what was learned since the last checkpoint, if it is consistent.
 
@@ -70,7 +77,7 @@ class Checkpointer:
         others may be gone, and with them their generators.
         """
         state, step = self._state, self._state.progress.step
-        if not state.is_consistent or step in (0, self.saved_step) or state.ranks.world > 1:
+        if self.step_after_error in (None, self.saved_step):
             return
         with contextlib.suppress(Exception):  # the first error is the one to report
             if self._rng_before_update is not None:

@@ -22,6 +22,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
 
+from nmt.device import is_out_of_memory, resolve_device
 from nmt.errors import ConfigError, NMTError, counted
 
 _Item = TypeVar("_Item")
@@ -30,7 +31,11 @@ _Fetched = TypeVar("_Fetched")
 Number = int | float
 
 _TIMEOUT = datetime.timedelta(minutes=30)
-"""Of a collective: a rank that is alive but stuck ends all. A rank that died is noticed at once."""
+"""Of a collective: a rank that is alive but stuck ends all.
+
+With gloo the others notice at once that a rank has died. With NCCL they wait on the GPU until the
+launcher ends them, or for this long.
+"""
 
 _PATIENCE = datetime.timedelta(days=7)
 """For the first rank, which learns the vocabularies and encodes the corpus before the others."""
@@ -80,26 +85,31 @@ class Ranks:
         """Whether this rank writes the run directory and the log."""
         return self.rank == 0
 
-    def device(self, device: torch.device) -> torch.device:
-        """The device of this rank: each has a GPU of its own.
+    def device(self, name: str) -> torch.device:
+        """The device of this rank, of which train.device is `name`: each has a GPU of its own.
 
+        A rank that sees a single GPU takes it; `connected` checks that no other rank has the same.
         Raises ConfigError if this machine has fewer GPUs than ranks.
         """
+        device = resolve_device(name)
         if self.world == 1 or device.type != "cuda":
             return device
-        if device.index is not None or self.local_rank >= torch.cuda.device_count():
+        n_gpus = torch.cuda.device_count()
+        index = 0 if n_gpus == 1 else self.local_rank
+        if ":" in name or index >= n_gpus:
             raise ConfigError(
-                f"train.device: got {str(device)!r} for rank {self.local_rank} of this machine, "
-                f"which has {counted(torch.cuda.device_count(), 'GPU')}; allowed: 'cuda' with a "
+                f"train.device: got {name!r} for rank {self.local_rank} of this machine, "
+                f"which has {counted(n_gpus, 'GPU')}; allowed: 'cuda' with a "
                 "GPU for each of its processes, or 'cpu'"
             )
-        return torch.device("cuda", self.local_rank)
+        return torch.device("cuda", index)
 
     @contextlib.contextmanager
     def connected(self, device: torch.device) -> Iterator[None]:
         """Connect the ranks in this block, as the environment of torchrun says.
 
-        Raises LostRankError if the others cannot be reached.
+        Raises LostRankError if the others cannot be reached, and ConfigError on all ranks if two
+        have the same GPU.
         """
         if self.world == 1:
             yield
@@ -114,10 +124,20 @@ class Ranks:
                 backend, store=store, rank=self.rank, world_size=self.world, timeout=_TIMEOUT
             )
         try:
+            if device.type == "cuda":
+                self._check_own_gpu(device)
             yield
         finally:
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
+
+    def _check_own_gpu(self, device: torch.device) -> None:
+        gpus = self.gather(str(torch.cuda.get_device_properties(device).uuid))
+        if len(set(gpus)) < self.world:
+            raise ConfigError(
+                f"train.device: got {counted(len(set(gpus)), 'GPU')} for {self.world} processes; "
+                "allowed: 'cuda' with a GPU for each of them, or 'cpu'"
+            )
 
     def _fresh_store(self) -> Store:
         """A part of torchrun's key-value store that has no addresses of ranks that have ended.
@@ -318,9 +338,9 @@ def _lost_ranks() -> Iterator[None]:
     """Turn the error of a collective into one line; memory that ran out stays its own error."""
     try:
         yield
-    except torch.OutOfMemoryError:
-        raise
     except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
         raise LostRankError(
             "another process of this training has ended or cannot be reached; the same command "
             "goes on from the last checkpoint"

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.batching import Batch
@@ -16,9 +16,16 @@ from nmt.training.step import DivergedError
 
 @contextlib.contextmanager
 def explain_update_errors(
-    group: Sequence[Batch], step: int, train: TrainConfig, saved_step: int | None
+    group: Sequence[Batch],
+    step: int,
+    train: TrainConfig,
+    saved_step: int | None,
+    step_after_error: Callable[[], int | None],
 ) -> Iterator[None]:
-    """Say of an error in update `step` what to change: no memory left, or a NaN."""
+    """Say of an error in update `step` what to change: no memory left, or a NaN.
+
+    `step_after_error` tells the last saved step as it will be after an error of memory, or None.
+    """
     try:
         yield
     except DivergedError as error:
@@ -26,14 +33,29 @@ def explain_update_errors(
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        largest = max(group, key=lambda batch: batch.n_positions)
-        (n, src), tgt = largest.src_ids.shape, largest.tgt_in.shape[1]
+        last = step_after_error()
+        way = (
+            "nothing was saved yet: start anew with "
+            if last is None
+            else f"to go on from the last checkpoint, of step {last:,}, "
+        )
         raise NMTError(
-            f"out of memory at step {step} on a batch of {n} pairs, {src} pieces the longest "
-            f"source and {tgt} the longest target, {largest.n_positions:,} with padding: to go on "
-            f"from the last checkpoint, `train.batch_size={max(1, train.batch_size // 2)}` "
-            f"`train.accumulate={2 * train.accumulate}` `allow_change`"
+            f"out of memory at step {step}{_largest_of(group)}: {way}"
+            f"`train.batch_size={max(1, train.batch_size // 2)}` "
+            f"`train.accumulate={2 * train.accumulate}`{'' if last is None else ' `allow_change`'}"
         ) from error
+
+
+def _largest_of(group: Sequence[Batch]) -> str:
+    """Return the sizes of the largest batch in words, or "" for a rank that has none."""
+    if not group:
+        return ""
+    largest = max(group, key=lambda batch: batch.n_positions)
+    (n, src), tgt = largest.src_ids.shape, largest.tgt_in.shape[1]
+    return (
+        f" on a batch of {n} pairs, {src} pieces the longest source and {tgt} the longest target, "
+        f"{largest.n_positions:,} with padding"
+    )
 
 
 def validation_memory_error(step: int, config: RunConfig) -> NMTError:

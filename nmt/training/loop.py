@@ -12,9 +12,10 @@ import torch
 from nmt.config import RunConfig
 from nmt.data.corpora import resolve_split, split_files
 from nmt.data.file_digests import FileDigests
-from nmt.device import Precision, autocast, describe_device, resolve_device
+from nmt.device import Precision, autocast, describe_device
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.tokenisation import check_scoring
+from nmt.models.attention.weighting import HardConfig, SparsemaxConfig
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName, why
 from nmt.ops.precision import compute_dtype
@@ -92,8 +93,8 @@ def train(  # noqa: PLR0913 - one call is a whole training
     Seeds the global random generators, and sets nothing else of the process but, among several
     ranks, torch's process group and the GPU.
     """
-    device = ranks.device(resolve_device(config.train.device))
-    _check_deterministic(config)
+    device = ranks.device(config.train.device)
+    _check_deterministic(config, device)
     folder = Path(folder)
     config = with_found_paths(config, RunDirectory(folder))
     data_files = _data_files(config)
@@ -225,9 +226,25 @@ def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
         ) from error
 
 
-def _check_deterministic(config: RunConfig) -> None:
-    """Raise ConfigError if train.deterministic is set but torch's own setting is not."""
-    if config.train.deterministic and not torch.are_deterministic_algorithms_enabled():
+def _check_deterministic(config: RunConfig, device: torch.device) -> None:
+    """Raise ConfigError if train.deterministic is set but torch's own setting is not.
+
+    Also on a GPU for attention weights by a cumulative sum of floats, of which torch has no
+    deterministic form there.
+    """
+    if not config.train.deterministic:
+        return
+    weights = getattr(getattr(config.model, "attention", None), "weights", None)
+    if device.type == "cuda" and (
+        isinstance(weights, SparsemaxConfig)
+        or (isinstance(weights, HardConfig) and weights.credit == "future")
+    ):
+        raise ConfigError(
+            "train.deterministic: got true, but torch's cumulative sums have no deterministic form "
+            f"on CUDA, and model.attention.weights '{weights.kind}' needs them; train on a CPU, "
+            "choose other weights, or leave it out"
+        )
+    if not torch.are_deterministic_algorithms_enabled():
         raise ConfigError(
             "train.deterministic: got true, but torch's deterministic algorithms are off in this "
             "process; call torch.use_deterministic_algorithms(True) first, as `nmt train` does"

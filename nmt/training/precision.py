@@ -25,6 +25,8 @@ def choose_precision(
     fast = fast_bf16(device)
     chosen: Precision = "bf16" if fast else "fp32"
     reason = f"{fast} of this device" if fast else "this device is not faster in bf16"
+    if device.type == "cuda" and not fast:
+        reason += "; train.precision=fp16 may be faster"
     if is_begun:
         begun = _begun(run)
         if begun != chosen:

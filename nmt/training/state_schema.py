@@ -127,8 +127,9 @@ def check_tensors(
     check_finite(
         {n: t for n, t in tensors.items() if n.startswith(WEIGHTS)}, "weights", CheckpointError
     )
+    first = 0 if isinstance(saved.scaler, _Scaler) else 1  # a scaler may have skipped all updates
     for name, tensor in moments.items():
-        _check_range(name, tensor, saved.progress.step)
+        _check_range(name, tensor, first, saved.progress.step)
     for rank in ranks:
         check_rng({n: tensors[of_rank(rank, n)] for n in ("rng.python", "rng.numpy")})
 
@@ -158,9 +159,9 @@ def _optimizer_specs(optimizer: torch.optim.Optimizer) -> Specs:
     }
 
 
-def _check_range(name: str, tensor: Tensor, step: int) -> None:
+def _check_range(name: str, tensor: Tensor, first: int, step: int) -> None:
     kind = name.rpartition(".")[2]
-    if kind == "step" and not 1 <= float(tensor) <= step:
-        raise CheckpointError(f"{name!r}: got {float(tensor):g}, allowed: 1 to {step}")
+    if kind == "step" and not first <= float(tensor) <= step:
+        raise CheckpointError(f"{name!r}: got {float(tensor):g}, allowed: {first} to {step}")
     if kind in _SQUARES and bool((tensor < 0).any()):
         raise CheckpointError(f"{name!r}: a mean of squares has a negative number")

@@ -127,9 +127,10 @@ def train_step(
     the gradient does not depend on how the tokens are spread over micro-batches. Gradients are
     None afterwards, also after an error.
 
-    The sums and the norm come to the host in one transfer: the only wait for a GPU, but for the
-    scaler's own. Raises DivergedError where they are NaN or infinite; an fp16 gradient may be, for
-    its scaler skips the update. Then `before_change` is called. An error raised before that call
+    The sums and the norm come to the host in one transfer, for which the host waits. On a GPU the
+    model and the loss wait too, wherever they pack sequences or select rows by a mask. Raises
+    DivergedError where the numbers are NaN or infinite; an fp16 gradient may be, for its scaler
+    skips the update. Then `before_change` is called. An error raised before that call
     leaves the weights, the optimiser and the scaler's scale as they were.
     """
     device = next(model.parameters()).device
@@ -144,6 +145,9 @@ def train_step(
                 loss = loss_function(model, batch, settings)
             scaler.scale(loss.loss_sum / n_tokens).backward()  # type: ignore[no-untyped-call]
             nll_sums.append(loss.nll_sum.detach())
+        if not micro_batches and scaler.is_enabled():
+            # Without a backward pass nothing else puts the scale on the device for unscale_.
+            scaler.scale(torch.zeros((), device=device))
         ranks.sum_gradients(parameters, model)
         scaler.unscale_(optimizer)
         grad_norm = clip_gradients(parameters, settings.clip_norm or math.inf)

@@ -136,9 +136,11 @@ class Trainer:
         The ranks agree whether they stop after it.
         """
         state, train = self.state, self.config.train
-        saved_step = self.checkpointer.saved_step
+        saved = self.checkpointer
         settings = replace(self._settings, guidance=self._guidance())
-        with explain_update_errors(group, state.progress.step + 1, train, saved_step):
+        with explain_update_errors(
+            group, state.progress.step + 1, train, saved.saved_step, lambda: saved.step_after_error
+        ):
             result = train_step(state.model, state.optimizer, group, settings, self._begin_change)
         state.schedule.after_update()
         if state.averages is not None:

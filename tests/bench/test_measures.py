@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._C._autograd import DeviceType
+from torch.autograd.profiler_util import FunctionEventAvg
 
+from nmt.bench import perform
 from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.ceiling import ceiling
 from nmt.bench.decoding import Decoder, measure_decoding, measure_latency
 from nmt.bench.material import fixed_shape, real_corpus, real_lengths
 from nmt.bench.memory import use_of_update
-from nmt.bench.profile import profile_update
+from nmt.bench.perform import Request
+from nmt.bench.profile import _times, profile_update
 from nmt.bench.sizes import sizes_of
 from nmt.bench.speed_report import Report, Row, Section
 from nmt.bench.text import as_text
@@ -168,3 +172,33 @@ def test_what_was_not_alone_is_marked_on_every_row() -> None:
         "memory, MiB",
         "  nmt  1,234  1,000 to 2,000  2.00 x  50 % of the ceiling  600 target tokens/s",
     ]
+
+
+def test_a_kernel_is_counted_once() -> None:
+    """Not in its operator's row too, nor in the optimiser's, which torch marks as a range."""
+
+    def event(key: str, device: DeviceType, is_user_annotation: bool = False) -> FunctionEventAvg:
+        average = FunctionEventAvg()
+        average.key, average.count, average.device_type = key, 3, device
+        average.self_device_time_total, average.self_cpu_time_total = 100.0, 7.0
+        average.is_user_annotation = is_user_annotation
+        return average
+
+    events = [
+        event("aten::mm", DeviceType.CPU),
+        event("sm90_gemm", DeviceType.CUDA),
+        event("Optimizer.step#Adam.step", DeviceType.CUDA, is_user_annotation=True),
+    ]
+    assert _times(events, on_gpu=True) == [(100.0, 3, "sm90_gemm")]
+    assert _times(events[:1], on_gpu=False) == [(7.0, 3, "aten::mm")]
+
+
+def test_products_that_fill_a_gpu_are_its_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request(
+        parts=[], sizes="tiny", overrides=[], rounds=None, precision="fp32", device="cpu",
+        data=Path("data"), run=None, quick=False, profile=False,
+    )  # fmt: skip
+    assert max(request.plan().ceiling_sizes) == 2048
+    monkeypatch.setattr(perform, "resolve_device", lambda name: torch.device("cuda:0"))
+    assert max(request.plan().ceiling_sizes) == 8192
+    assert replace(request, quick=True).plan().ceiling_sizes == (64,)

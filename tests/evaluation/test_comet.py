@@ -61,6 +61,13 @@ def test_the_score_is_the_mean_over_sentences_of_the_mean_over_references() -> N
     assert comet_score(model, "m", ["le chat", "un chien", "adieu"], EXAMPLES) == found
 
 
+@pytest.mark.parametrize(("gpu", "gpus", "devices"), [(None, 0, None), (0, 1, [0]), (3, 1, [3])])
+def test_the_gpu_is_that_of_the_run(gpu: int | None, gpus: int, devices: list[int] | None) -> None:
+    model = Model()
+    comet_score(model, "m", ["le chat"], EXAMPLES[:1], n_bootstrap=0, gpu=gpu)
+    assert (model.options["gpus"], model.options["devices"]) == (gpus, devices)
+
+
 def test_without_resamples_there_is_no_interval() -> None:
     found = comet_score(Model(), "m", ["le chat"], EXAMPLES[:1], n_bootstrap=0)
     assert (found.score, found.low, found.high, found.n_bootstrap) == (100, None, None, 0)

@@ -19,6 +19,7 @@ from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, EOS_ID
+from nmt.training.loss import cross_entropy
 
 WIDE = SearchConfig(beam=4, n_best=4, max_length=13)
 
@@ -119,3 +120,16 @@ def test_weights_are_positive_and_as_many_as_members(weights: tuple[float, ...])
 
 def test_a_row_that_pads_a_table_has_no_probability() -> None:
     assert Ensemble([TableModel(), RNN], VOCAB).vocabulary.n_pieces == VOCAB < ROWS
+
+
+def test_the_loss_of_an_ensemble_is_on_its_device() -> None:
+    """The meta device stands for a GPU: torch refuses a CPU tensor beside one of its own."""
+    torch.manual_seed(1)
+    ids = torch.randint(4, VOCAB, (2, 3))
+    keep = torch.ones(2, 3, dtype=torch.bool)
+    members = [small(RNNConfig(embedding=5, hidden=6, backend="reference"), 1)]
+    whole = Ensemble(members, VOCAB)
+    loss = cross_entropy(whole(ids, keep, ids), ids).loss_sum
+    torch.testing.assert_close(loss, cross_entropy(members[0](ids, keep, ids), ids).loss_sum)
+    weight, bias = Ensemble([members[0].to("meta")], VOCAB).vocabulary.affine()
+    assert weight.device.type == bias.device.type == "meta"

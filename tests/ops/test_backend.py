@@ -1,5 +1,6 @@
 """Which backend computes: by request, environment, device and dtype, and by nothing else."""
 
+import functools
 import warnings
 
 import pytest
@@ -165,6 +166,45 @@ def test_what_cannot_even_be_built_is_not_used() -> None:
 
     with pytest.warns(RuntimeWarning, match="no module named triton"):
         assert checked(build, CPU, torch.float32) == "ImportError: no module named triton"
+
+
+class _TF32(FusedOperations):
+    """Rounds to the 10 bits of TF32 where the process lets a GPU do so."""
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        own = super().linear(x, weight, bias)
+        is_exact = torch.backends.cuda.matmul.fp32_precision == "ieee"
+        return own if is_exact else own + (own.half().float() - own).detach()
+
+
+@pytest.mark.parametrize("precision", ["highest", "high"])
+def test_the_check_is_without_tf32(precision: str) -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        flag = torch.backends.cuda.matmul.fp32_precision
+        assert disagreement(_TF32(FP32, "cpu"), CPU, torch.float32) == ""
+        assert torch.backends.cuda.matmul.fp32_precision == flag
+        assert torch.get_float32_matmul_precision() == precision
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_each_gpu_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[torch.device] = []
+
+    def check(build: object, device: torch.device, dtype: torch.dtype) -> str:
+        checks.append(device)
+        return "" if device.index == 1 else "it is another GPU"
+
+    monkeypatch.setattr(backend, "checked", check)
+    monkeypatch.setattr(backend.launch, "why_not", lambda: "")
+    monkeypatch.setattr(backend, "_choose", functools.cache(backend._choose.__wrapped__))
+    first, second = (torch.device("cuda", index) for index in range(2))
+    for _ in range(2):
+        assert choose("auto", first, torch.float32).name == "fused"
+        assert choose("auto", second, torch.float32).name == "triton"
+    assert checks == [first, second]
 
 
 def test_what_agrees_is_used_without_a_word() -> None:

@@ -10,6 +10,7 @@ from training.test_resume import _assert_same, _train, corpus
 from training.toy import last_checkpoint, toy_state
 
 from nmt.errors import CheckpointError, ConfigError
+from nmt.optim.averages import EMAConfig
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.state_schema import WEIGHTS
 
@@ -106,3 +107,13 @@ def test_weights_that_do_not_fit_are_refused(value: object, words: str) -> None:
         tensors[name] = value if is_shape else torch.full_like(tensors[name], value)
     with pytest.raises(CheckpointError, match=rf"{name}.*{words}"):
         state.load_state_dict(tensors, values)
+
+
+def test_weights_of_averaged_layers_are_in_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else cuDNN copies them at every call; a copy of a module has each weight by itself."""
+    flat: list[object] = []
+    monkeypatch.setattr(torch.nn.RNNBase, "flatten_parameters", lambda self: flat.append(self))
+    model = torch.nn.ModuleList([torch.nn.GRU(2, 3), torch.nn.Linear(2, 3)])
+    flat.clear()
+    averages = EMAConfig().build(model)
+    assert flat == [averages.module[0]]

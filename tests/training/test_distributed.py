@@ -4,16 +4,18 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from training.ranks import in_world
 from training.toy import last_checkpoint, toy_config, toy_state, write_reversal
 
 from nmt.data.batching import Batch, make_batch
 from nmt.errors import ConfigError
-from nmt.training.distributed import ALONE, LostRankError, Ranks
+from nmt.training.distributed import ALONE, LostRankError, Ranks, _lost_ranks
 from nmt.training.loop import Outcome, train
 from nmt.training.step import StepSettings, train_step
 
@@ -134,11 +136,51 @@ def test_a_malformed_environment_is_a_line(environment: dict[str, str], message:
     assert "\n" not in str(caught.value)
 
 
-def test_more_ranks_than_gpus_is_a_line() -> None:
+def _with_gpus(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: n > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n)
+
+
+def test_more_ranks_than_gpus_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = Ranks(7, 9, 1000)
-    assert ranks.device(torch.device("cpu")) == torch.device("cpu")
+    assert ranks.device("cpu") == torch.device("cpu")
+    _with_gpus(monkeypatch, 3)
     with pytest.raises(ConfigError, match=r"train\.device: got 'cuda' for rank 1000 of this mach"):
-        ranks.device(torch.device("cuda"))
+        ranks.device("cuda")
+    with pytest.raises(ConfigError, match=r"train\.device: got 'cuda:1' for rank 1 of this mach"):
+        Ranks(1, 2, 1).device("cuda:1")
+    assert Ranks(1, 2, 1).device("auto") == torch.device("cuda", 1)
+
+
+def test_a_rank_that_sees_one_gpu_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where each task of Slurm sees its own GPU alone."""
+    _with_gpus(monkeypatch, 1)
+    assert Ranks(1, 2, 1).device("cuda") == torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_two_ranks_with_one_gpu_are_refused_on_both(
+    shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(ranks: Ranks) -> None:
+        uuid = "same" if shared else ranks.rank
+        monkeypatch.setattr(
+            torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid=uuid)
+        )
+        ranks._check_own_gpu(torch.device("cuda:0"))
+
+    for error in in_world(2, work):
+        assert isinstance(error, ConfigError) if shared else error is None
+
+
+def test_memory_that_runs_out_in_nccl_is_no_lost_rank() -> None:
+    message = "NCCL error: unhandled cuda error\nCuda failure 2 'out of memory'"
+    with pytest.raises(dist.DistBackendError), _lost_ranks():
+        raise dist.DistBackendError(message)
+    with pytest.raises(LostRankError), _lost_ranks():
+        raise dist.DistBackendError(
+            "NCCL error: remote process exited or there was a network error"
+        )
 
 
 def test_other_settings_of_a_rank_are_a_line_on_all() -> None:

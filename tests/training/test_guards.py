@@ -11,12 +11,14 @@ import torch
 from training.toy import last_checkpoint, toy_config, write_reversal
 
 from nmt.cli.process import deterministic
+from nmt.config import TrainConfig
 from nmt.device import is_out_of_memory
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
-from nmt.training.guards import DivergenceWatch
+from nmt.training.distributed import Ranks
+from nmt.training.guards import DivergenceWatch, explain_update_errors
 from nmt.training.log import RunLog
 from nmt.training.loop import Outcome, train
 from nmt.training.trainer import Trainer
@@ -45,6 +47,9 @@ def _train(folder: Path, allow_change: bool = False, **sections: Any) -> Outcome
         (RuntimeError("MPS backend out of memory (MPS allocated: 17 GB)"), True),
         (RuntimeError("Storage size calculation overflowed with sizes=[9, 9]"), True),
         (TypeError('empty(): ... error "Overflow when unpacking long long'), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (RuntimeError("CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"), True),
         (RuntimeError("size mismatch"), False),
         (ValueError("out of memory"), False),
     ],
@@ -80,7 +85,7 @@ def test_a_batch_too_large_is_named_and_the_run_goes_on_with_smaller_ones(
         message = str(caught.value)
         assert "\n" not in message
         assert message.startswith("out of memory at step 4 on a batch of 25 pairs, ")
-        assert "with padding: to go on from the last checkpoint, " in message
+        assert "with padding: to go on from the last checkpoint, of step 3, " in message
         assert message.endswith("`train.batch_size=12` `train.accumulate=2` `allow_change`")
         smaller = {**sizes, "batch_size": 12, "accumulate": 2}
         with pytest.raises(ConfigError, match=r"train.batch_size: 25 -> 12 \(needs `allow_change`"):
@@ -92,6 +97,62 @@ def test_a_batch_too_large_is_named_and_the_run_goes_on_with_smaller_ones(
     lines = (corpus / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     steps = [r["step"] for r in map(json.loads, lines) if r["type"] == "train"]
     assert steps == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("fails_at", "in_optimizer", "saved"), [(1, True, None), (3, True, None), (3, False, 2)]
+)
+def test_a_way_on_is_from_a_checkpoint_that_exists(
+    corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fails_at: int,
+    in_optimizer: bool,
+    saved: int | None,
+) -> None:
+    """An optimiser without memory leaves weights that are half changed, which are not saved."""
+    sizes = {"epochs": 1, "batch_size": 25, "save_every": 9}
+    calls = itertools.count(1)
+    kind, name = (torch.optim.Adam, "step") if in_optimizer else (Seq2Seq, "forward")
+    real = getattr(kind, name)
+
+    def failing(self: Any, *args: Any, **options: Any) -> Any:
+        if next(calls) == fails_at:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(self, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, name, failing)
+        with pytest.raises(NMTError, match=r"^out of memory at step") as caught:
+            _train(corpus, train=sizes)
+    steps = RunDirectory(corpus / "run").checkpoint_folder.steps()
+    assert steps == ([] if saved is None else [saved])
+    assert ("checkpoint" in str(caught.value)) is (saved is not None)
+    smaller = {**sizes, "batch_size": 12, "accumulate": 2}
+    assert _train(corpus, allow_change=saved is not None, train=smaller).reason is not None
+
+
+def test_a_rank_without_a_batch_can_run_out_of_memory() -> None:
+    config = TrainConfig(batch_size=8)
+    with (
+        pytest.raises(NMTError, match=r"^out of memory at step 3: .*`train\.batch_size=4`"),
+        explain_update_errors([], 3, config, None, lambda: None),
+    ):
+        raise MemoryError
+
+
+@pytest.mark.parametrize("weights", [{"kind": "sparsemax"}, {"kind": "hard"}])
+def test_weights_without_a_deterministic_form_are_refused(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, weights: dict[str, str]
+) -> None:
+    """On a GPU, before the data are prepared."""
+    monkeypatch.setattr(Ranks, "device", lambda self, name: torch.device("cuda:0"))
+    sections = {
+        "model": {"attention": {"kind": "additive", "weights": weights}},
+        "train": {"deterministic": True},
+    }
+    with deterministic(True), pytest.raises(ConfigError, match=weights["kind"]):
+        _train(corpus, **sections)
+    assert not (corpus / "run").exists()
 
 
 def test_every_pair_is_seen_once_an_epoch_however_the_batches_change(

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 from training.test_resume import _train, corpus
-from training.toy import last_checkpoint
+from training.toy import last_checkpoint, toy_config
 
 from nmt.device import fast_bf16
 from nmt.errors import CheckpointError
+from nmt.runs.directory import RunDirectory
 from nmt.training import precision
 
 __all__ = ["corpus"]
@@ -88,3 +89,15 @@ def test_a_card_without_a_format_is_a_line(corpus: Path, hardware: object) -> No
     path.write_text(json.dumps({**card, "hardware": hardware}), encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"json: damaged: it lacks hardware\.precision"):
         _train(corpus, **AUTO)
+
+
+@pytest.mark.parametrize("capability", [(7, 0), (7, 5)])
+def test_a_gpu_that_is_fast_in_fp16_alone_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capability: tuple[int, int]
+) -> None:
+    """`auto` does not take fp16, whose small gradients become 0 without a good scale."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    config, run = toy_config(tmp_path, **AUTO), RunDirectory(tmp_path)
+    chosen, words = precision.choose_precision(config, run, torch.device("cuda:0"), False)
+    assert chosen == "fp32"
+    assert "fp16" in words

@@ -51,6 +51,21 @@ def test_the_scale_of_gradients_goes_on_too() -> None:
         assert torch.equal(one, two)
 
 
+def test_a_run_whose_updates_were_all_skipped_goes_on() -> None:
+    """Fused Adam counts an update that its scaler skips back, to step 0."""
+    state = new_state()
+    assert update(state, overflow=True) == 32
+    state.progress.step = 1
+    tensors, values = deepcopy(state.state_dict())
+    assert float(tensors["optimizer.0.step"]) == 0
+    other = new_state()
+    other.load_state_dict(tensors, json.loads(json.dumps(values)))
+    assert other.scaler.get_scale() == 32
+    values["scaler"] = {}
+    with pytest.raises(CheckpointError, match=r"'optimizer\.0\.step': got 0"):
+        new_state().load_state_dict(tensors, values)
+
+
 @pytest.mark.parametrize("lost", ["progress", "schedule", "scaler", "param_groups", "lr", "rng"])
 def test_what_is_missing_is_said(lost: str) -> None:
     state = new_state()

@@ -12,6 +12,7 @@ from training.toy import toy_state
 from nmt.data.batching import Batch, make_batch
 from nmt.device import Precision
 from nmt.training import step
+from nmt.training.distributed import Ranks
 from nmt.training.loss import LossSum
 from nmt.training.state import TrainingState
 from nmt.training.step import DivergedError, StepSettings, train_step, translation_loss
@@ -153,6 +154,27 @@ def test_a_scaler_skips_an_overflow_and_lowers_its_scale() -> None:
     assert math.isfinite(result.loss)
     assert scaler.get_scale() == 32.0
     assert_same(state.model.state_dict(), weights)
+
+
+def test_a_rank_without_a_micro_batch_can_have_a_scaler() -> None:
+    """Also in the first update of a process, when the scaler has no scale on the device yet."""
+
+    class Second(Ranks):
+        """The other rank's share has all tokens and all gradients."""
+
+        def sum(self, *values: float) -> list[float]:
+            return [7.0 for _ in values]
+
+        def sum_gradients(self, parameters: Any, model: Any) -> None:
+            for parameter in parameters:
+                parameter.grad = 64.0 * torch.ones_like(parameter)
+
+    state, before = sgd_state(), sgd_state().model.state_dict()
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    options = settings(scaler=scaler, ranks=Second(1, 2, 1))
+    train_step(state.model, state.optimizer, [], options)
+    for name, parameter in state.model.named_parameters():
+        torch.testing.assert_close(parameter.detach(), before[name] - 1.0)
 
 
 def test_a_scaler_does_not_change_the_update() -> None:

@@ -1,5 +1,8 @@
 """The recurrent encoder: layers of GRUs or LSTMs over padded sentences."""
 
+import contextlib
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -69,20 +72,40 @@ class PaddedLayers(nn.RNNBase):
                 x, final = own.gru_layer(x, lengths, self.weights_by_direction(i))
                 finals.append(final)
             return EncoderStates(x, torch.stack(finals, dim=1), None)
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        outputs, last = self(packed)
-        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
-        hidden, cell = last if isinstance(last, tuple) else (last, None)
-        return EncoderStates(
-            values, self._side_by_side(hidden), None if cell is None else self._side_by_side(cell)
-        )
+        return self._read_packed(x, lengths)
 
-    def _side_by_side(
-        self, last: Float[Tensor, "layers_and_directions B H"]
-    ) -> Float[Tensor, "B L M"]:
-        """The directions of each layer, one after the other."""
-        by_layer = last.view(self.num_layers, -1, *last.shape[1:])
-        return by_layer.permute(2, 0, 1, 3).flatten(2)
+    def _read_packed(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
+        """Read by torch's layers, one call for each.
+
+        In one call for all of them, cuDNN would draw dropout from a generator of its own, which no
+        checkpoint holds.
+        """
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        data, sizes, _, unsorted = packed
+        dtype, lasts = _dtype_for_cudnn(x), []
+        data = data.to(dtype)
+        zeros = data.new_zeros(1 + int(self.bidirectional), int(sizes[0]), self.hidden_size)
+        with contextlib.nullcontext() if dtype is None else torch.autocast("cuda", enabled=False):
+            for i in range(self.num_layers):
+                if i > 0:
+                    data = nn.functional.dropout(data, self.dropout, self.training)
+                weights = [weight for own in self.weights_by_direction(i) for weight in own]
+                if dtype is not None or (x.is_cuda and self.num_layers > 1):
+                    weights = _in_one_block(weights, dtype)
+                options = (weights, True, 1, 0.0, self.training, self.bidirectional)
+                if self.kind == "gru":
+                    data, *last = torch._VF.gru(data, sizes, zeros, *options)
+                else:
+                    data, *last = torch._VF.lstm(data, sizes, (zeros, zeros), *options)
+                lasts.append(last)
+        outputs = packed._replace(data=data)
+        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
+        # Each is of shape (directions, B, H), with the sentences in the order of their lengths.
+        hidden, *cell = (
+            torch.stack([last[:, unsorted].transpose(0, 1).flatten(1) for last in part], dim=1)
+            for part in zip(*lasts, strict=True)
+        )
+        return EncoderStates(values, hidden, cell[0] if cell else None)
 
     def weights_by_direction(self, layer: int) -> list[tuple[Tensor, ...]]:
         """weight_ih, weight_hh, bias_ih and bias_hh of each direction of a layer."""
@@ -116,6 +139,31 @@ class PaddedLSTM(PaddedLayers, nn.LSTM):
 
 
 LAYERS: dict[CellKind, type[PaddedLayers]] = {"gru": PaddedGRU, "lstm": PaddedLSTM}
+
+
+def _dtype_for_cudnn(x: Tensor) -> torch.dtype | None:
+    """Return the dtype in which cuDNN must read `x`, or None where autocast casts as it should.
+
+    Under autocast torch casts the inputs and weights of cuDNN's layers to fp16, also where its
+    dtype is bf16 (AutocastRNN.cpp). cuDNN has had layers in bf16 since 9.13.
+    """
+    is_bf16 = x.is_cuda and torch.is_autocast_enabled("cuda")
+    if not is_bf16 or torch.get_autocast_dtype("cuda") != torch.bfloat16:
+        return None
+    version = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+    return torch.bfloat16 if (version or 0) >= 91300 else torch.float32
+
+
+def _in_one_block(weights: Sequence[Tensor], dtype: torch.dtype | None) -> list[Tensor]:
+    """Return the weights of a layer as `dtype` in one block, matrices first, as cuDNN reads them.
+
+    It copies weights that lie elsewhere itself, with a warning at every call.
+    """
+    order = sorted(range(len(weights)), key=lambda i: -weights[i].dim())
+    block = torch.cat([weights[i].flatten() for i in order]).to(dtype)
+    parts = torch.split(block, [weights[i].numel() for i in order])
+    views = {i: part.view_as(weights[i]) for i, part in zip(order, parts, strict=True)}
+    return [views[i] for i in range(len(weights))]
 
 
 def _layers(config: EncoderConfig, shared: RecurrentConfig) -> PaddedLayers | CellLayers:

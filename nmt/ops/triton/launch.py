@@ -2,14 +2,22 @@
 
 import contextlib
 import importlib.util
+import os
+import shutil
 
 import torch
 from torch import Tensor
 
 
-def available() -> bool:
-    """Whether the kernels of this folder can run here."""
-    return torch.cuda.is_available() and importlib.util.find_spec("triton") is not None
+def why_not() -> str:
+    """Return why the kernels of this folder cannot run here, or "" if they can."""
+    if not torch.cuda.is_available():
+        return "there is no CUDA device"
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    if "CC" not in os.environ and not any(map(shutil.which, ("gcc", "clang"))):
+        return "Triton starts kernels by C code, and there is no compiler (CC, gcc or clang)"
+    return ""
 
 
 def rows(*tensors: Tensor) -> tuple[Tensor, ...]:

@@ -1,10 +1,14 @@
 """Recurrent layers over padded sentences."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
 from nmt.models.initialisation import initialise
+from nmt.models.recurrent import encoder
 from nmt.models.recurrent.encoder import PaddedGRU, PaddedLayers, PaddedLSTM
 
 LENGTHS = (4, 7, 1)
@@ -43,3 +47,98 @@ def test_first_weights_of_layers_are_those_of_a_cell(kind: type[PaddedLayers]) -
             ones = 16 if kind is PaddedLSTM else 0  # of the forget gate
             assert [bias.sum().item() for bias in b_ih.chunk(n_gates)][:2] == [0, ones]
             assert b_ih.sum() == ones
+
+
+@pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
+def test_torchs_layers_draw_no_dropout_themselves(
+    kind: type[PaddedLayers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cuDNN would draw it from a generator that no checkpoint holds."""
+    calls = []
+    name = kind.kind
+
+    def spied(data: Any, sizes: Any, hx: Any, weights: Any, *options: Any) -> Any:
+        calls.append((len(weights), options))
+        return real(data, sizes, hx, weights, *options)
+
+    real = getattr(torch._VF, name)
+    monkeypatch.setattr(torch._VF, name, spied, raising=False)
+    layers = kind(3, 5, 3, 0.5, True, "reference").train()
+    layers.read(torch.randn(3, 7, 3), torch.tensor(LENGTHS))
+    assert calls == [(8, (True, 1, 0.0, True, True))] * 3
+
+
+@pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
+def test_dropout_between_layers_is_torchs(kind: type[PaddedLayers]) -> None:
+    """On a CPU the same units as one call of torch for all layers drops."""
+    torch.manual_seed(0)
+    layers = kind(3, 5, 3, 0.5, True, "reference").train()
+    one = getattr(nn, kind.__name__.removeprefix("Padded"))
+    together = one(3, 5, 3, batch_first=True, bidirectional=True, dropout=0.5)
+    together.load_state_dict(layers.state_dict())
+    x = torch.randn(2, 7, 3)
+    torch.manual_seed(1)
+    values = layers.read(x, torch.tensor([7, 7])).values
+    torch.manual_seed(1)
+    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([7, 7]), batch_first=True)
+    expected, _ = nn.utils.rnn.pad_packed_sequence(together(packed)[0], batch_first=True)
+    assert torch.equal(values, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "version", "expected"),
+    [
+        (torch.bfloat16, 91300, torch.bfloat16),
+        (torch.bfloat16, 91002, torch.float32),
+        (torch.float16, 91300, None),
+        (None, 91300, None),
+    ],
+)
+def test_the_dtype_of_cudnn_is_autocasts(
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: torch.dtype | None,
+    version: int,
+    expected: torch.dtype | None,
+) -> None:
+    """Torch's own autocast makes fp16 of it, whatever its dtype is."""
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: dtype is not None)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: dtype)
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: version)
+    dtype_for_cudnn = getattr(encoder._dtype_for_cudnn, "__wrapped__", encoder._dtype_for_cudnn)
+    assert dtype_for_cudnn(SimpleNamespace(is_cuda=True)) is expected
+    assert encoder._dtype_for_cudnn(torch.zeros(1)) is None
+
+
+@pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
+def test_layers_in_bf16_are_near_fp32_and_learn(
+    kind: type[PaddedLayers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    layers = kind(16, 16, 2, 0.0, True, "reference")
+    x, lengths = torch.randn(3, 7, 16), torch.tensor(LENGTHS)
+
+    def values_and_gradients() -> list[torch.Tensor]:
+        values = layers.read(x, lengths).values
+        return [values, *torch.autograd.grad(values.square().sum(), list(layers.parameters()))]
+
+    expected = values_and_gradients()
+    monkeypatch.setattr(encoder, "_dtype_for_cudnn", lambda x: torch.bfloat16)
+    found = values_and_gradients()
+    assert found[0].dtype == torch.bfloat16
+    for own, exact in zip(found, expected, strict=True):
+        assert (own - exact).norm() < 0.03 * exact.norm()
+    assert {gradient.dtype for gradient in found[1:]} == {torch.float32}
+
+
+def test_weights_of_a_layer_are_in_one_block() -> None:
+    """cuDNN's order: the matrices of both directions, then the biases."""
+    layers = PaddedGRU(3, 5, 1, 0.0, True)
+    weights = [weight for own in layers.weights_by_direction(0) for weight in own]
+    block = encoder._in_one_block(weights, torch.float64)
+    assert [tuple(part.shape) for part in block] == [tuple(part.shape) for part in weights]
+    for part, weight in zip(block, weights, strict=True):
+        assert torch.equal(part, weight.double())
+    starts = [part.storage_offset() for part in block]
+    sizes = [part.numel() for part in block]
+    order = [0, 1, 4, 5, 2, 3, 6, 7]
+    assert [starts[i] for i in order] == [sum(sizes[j] for j in order[:k]) for k in range(8)]

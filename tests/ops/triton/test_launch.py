@@ -1,22 +1,34 @@
 """What launches need, with Triton and without."""
 
 import importlib.util
+import shutil
 
 import pytest
 import torch
 
-from nmt.ops.triton.launch import available, device_of, rows, writable
+from nmt.ops.triton.launch import device_of, rows, why_not, writable
 
 
 @pytest.mark.parametrize(
-    ("gpu", "triton", "expected"), [(True, True, True), (True, False, False), (False, True, False)]
+    ("gpu", "triton", "compiler", "lacks"),
+    [
+        (True, True, True, ""),
+        (True, True, False, "compiler"),
+        (True, False, True, "Triton"),
+        (False, True, True, "CUDA"),
+    ],
 )
-def test_kernels_need_a_gpu_and_triton(
-    monkeypatch: pytest.MonkeyPatch, gpu: bool, triton: bool, expected: bool
+def test_kernels_need_a_gpu_triton_and_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, gpu: bool, triton: bool, compiler: bool, lacks: str
 ) -> None:
+    monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if triton else None)
-    assert available() is expected
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/gcc" if compiler else None)
+    assert lacks in why_not()
+    assert bool(why_not()) is bool(lacks)
+    monkeypatch.setenv("CC", "/opt/cc")
+    assert bool(why_not()) is (not gpu or not triton)
 
 
 def test_rows_copies_only_what_is_not_in_one_piece() -> None:
