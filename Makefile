@@ -94,7 +94,7 @@ docs: $(VENV)/.installed               ## regenerate the references: configurati
 	$(NMT) config docs > docs/configuration.md
 	$(NMT) config schema > docs/config.schema.json
 
-docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS=--slow: trains too
+docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS="--slow --runs runs": all
 	$(PY) scripts/check_docs.py $(CHECK_FLAGS)
 
 site: $(VENV)/.installed-docs          ## site/: the documentation, strictly; every link is checked

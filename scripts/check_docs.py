@@ -204,9 +204,8 @@ def _check_transcript(
             return
         output = done.stderr + done.stdout
     for line in answer:
-        if VARIES not in line and not agrees(
-            re.sub(TIME, "*", line.replace("...", "*")), output, entry, lines=True
-        ):
+        expected = re.sub(TIME, "*", line.replace("...", "*"))
+        if VARIES not in line and not agrees(expected, output, entry, lines=True):
             yield f"{command}: does not print: {line}{_nearest(line, output)}"
 
 
