@@ -100,8 +100,8 @@ class CaptionsResult(Result):
             ("share of attention on", "the thing meant", "the other", "the thing by chance")
         ]
         for (language, aspect), look in self.looks().items():
-            shares = (look.on_right, look.on_other, look.chance)
-            cells = [f"{share:.0%}" if look.n_words else NOT_MEASURED for share in shares]
+            means = (look.on_right, look.on_other, look.chance)
+            cells = [f"{mean:.0%}" if look.n_words else NOT_MEASURED for mean in means]
             table.append((f"{language} {aspect} words", *cells))
         wrong = [answer for answer in self.unseen if not answer.right]
         return [

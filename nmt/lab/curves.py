@@ -149,10 +149,12 @@ class CurvesResult(Result):
         """See Result.summary."""
         rows = [("pieces of the curve", "asked", "told right")]
         rows += [(str(n), str(count), f"{share:.1%}") for n, (count, share) in self.right.items()]
-        table = [("share of attention on", "the piece meant", "the same by chance")]
+        table: list[tuple[str, ...]] = [
+            ("share of attention on", "the piece meant", "the same by chance")
+        ]
         for name, found in self.looks.items():
-            shares = (found.on_piece, found.chance)
-            cells = [f"{share:.0%}" if found.n_words else NOT_MEASURED for share in shares]
+            means = (found.on_piece, found.chance)
+            cells = [f"{mean:.0%}" if found.n_words else NOT_MEASURED for mean in means]
             table.append((f"{name} words", *cells))
         wrong = [each for each in self.told if not each.right]
         return [
