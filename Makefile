@@ -52,7 +52,7 @@ demo: $(VENV)/.installed               ## train on the embedded corpus, measure,
 	$(NMT) eval --bleu --run $(DEMO_RUN) --fail-under $(DEMO_BLEU)
 	$(NMT) translate --run $(DEMO_RUN) \
 	  "My sister bought a red car." \
-	  "He never eats meat." \
+	  "They never eat fish." \
 	  "Do you want a cup of tea?"
 	$(NMT) attention --run $(DEMO_RUN) --format png --out $(DEMO_HEAT) "My sister bought a red car."
 	@echo "The attention heat map is in $(DEMO_HEAT); the run, with everything it needs, in $(DEMO_RUN)."
@@ -94,7 +94,7 @@ docs: $(VENV)/.installed               ## regenerate the references: configurati
 	$(NMT) config docs > docs/configuration.md
 	$(NMT) config schema > docs/config.schema.json
 
-docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS=--slow: trains too
+docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS="--slow --runs runs": all
 	$(PY) scripts/check_docs.py $(CHECK_FLAGS)
 
 site: $(VENV)/.installed-docs          ## site/: the documentation, strictly; every link is checked

@@ -1,12 +1,14 @@
-"""Check that docs/ shows what its commands print and draw; name every stale page and picture.
+"""Check that README.md and docs/ display what their commands print and draw; name stale pages.
 
-    python scripts/check_docs.py                 # all but the slow ones
-    python scripts/check_docs.py --slow          # those that train as well: half an hour
-    python scripts/check_docs.py positions       # some of them
+    python scripts/check_docs.py                 # entries without training
+    python scripts/check_docs.py --runs runs     # also those that read trained runs: runs/starter
+    python scripts/check_docs.py --slow          # also those that train: half an hour
+    python scripts/check_docs.py positions       # selected entries
 
-docs/made.yaml lists the commands and their products. Each command runs in a folder of its own with
-one thread; then files are compared, pictures by their pixels, and figures with the page's text.
-Times are not compared, since they depend on the machine. Exit code 1 if anything is stale.
+docs/made.yaml lists the commands and their products. Each entry runs in a new folder with one
+thread. Files are compared, pictures by their pixels, and figures with the page's text, within the
+entry's tolerance. A transcript, a command behind `$ ` and its answer, is compared line by line.
+Times are not compared: they depend on the machine. The exit code is 1 if anything is stale.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import string
 import subprocess
 import sys
@@ -37,20 +40,36 @@ LEVELS = 40
 SHARE = 0.001
 """The share of pixels that may differ: rounding may move a label or a line by one."""
 
+FIGURE = r"[-+]?\d[\d,]*(?:\.\d+|(?= ?%))"
+"""What a tolerance applies to: decimals and percentages. Other digits are text: counts, names."""
+TIME = r"[\d.,]+ (?:s|min|tokens/s|GiB|threads?)\b"
+"""The figures of a transcript that depend on the machine."""
+VARIES = "  # varies"
+"""Ends a line of a transcript that no two machines need to print alike: it is not compared."""
+
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Entry(Config):
     """The products of one command, or of several in a row; see docs/made.yaml."""
 
-    run: list[str]
+    needs: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
     same: dict[str, Path] = Field(default={})
+    share: float = SHARE
+    transcripts: tuple[Path, ...] = ()
     page: Path | None = None
     json_file: str | None = Field(default=None, alias="json")
     output: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
     lines_of: str | None = None
+    within: dict[str, float] = Field(default={})
     slow: bool = False
+
+    def tolerance(self, before: str) -> float:
+        """Return how far a figure behind this text may differ, by the key that ends nearest."""
+        ends = {key: before.rfind(key) + len(key) for key in self.within if key and key in before}
+        return self.within.get(max(ends, key=lambda key: ends[key], default=""), 0.0)
 
 
 class _List(RootModel[dict[str, Entry]]):
@@ -82,19 +101,20 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("names", nargs="*", help="entries of the list; none: all that are not slow")
     parser.add_argument("--slow", action="store_true", help="the slow ones too")
+    parser.add_argument("--runs", type=Path, help="the folder of the trained runs of the pages")
     parser.add_argument(
         "--root", type=Path, default=ROOT, help="the checkout whose docs are checked"
     )
     options = parser.parse_args(words)
     try:
         entries = read_list(options.root / LIST)
-        chosen = _chosen(entries, options.names, options.slow)
+        chosen = _chosen(entries, options.names, options.slow, options.runs)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     n_stale = 0
     for name in chosen:
-        problems = list(check(entries[name], options.root))
+        problems = list(check(entries[name], options.root, options.runs))
         print(f"{name}: {'stale' if problems else 'ok'}", flush=True)
         for problem in problems:
             print(f"  {problem}", flush=True)
@@ -107,37 +127,91 @@ def read_list(path: Path) -> dict[str, Entry]:
     return load_file(path, (), _List).root
 
 
-def _chosen(entries: Mapping[str, Entry], names: Sequence[str], slow: bool) -> list[str]:
+def _chosen(
+    entries: Mapping[str, Entry], names: Sequence[str], slow: bool, runs: Path | None
+) -> list[str]:
+    """Return the names to check. Raises ConfigError for an unknown name and a missing run."""
     for name in names:
         if name not in entries:
             hint = did_you_mean(name, entries)
             raise ConfigError(f"got '{name}', allowed: {', '.join(entries)}{hint}")
-    return list(names) or [name for name, entry in entries.items() if slow or not entry.slow]
+    chosen = list(names) or [
+        name
+        for name, entry in entries.items()
+        if (slow or not entry.slow) and (runs or not entry.needs)
+    ]
+    for name in chosen:
+        for run in entries[name].needs:
+            if runs is None or not (runs / run).is_dir():
+                raise ConfigError(f"{name}: needs the run {run}: train it, and give --runs FOLDER")
+    return chosen
 
 
-def check(entry: Entry, root: Path) -> Iterator[str]:
-    """A line for each stale file or text."""
+def check(entry: Entry, root: Path, runs: Path | None = None) -> Iterator[str]:
+    """Yield a line for each stale file or text."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        for run in entry.needs:
+            assert runs is not None
+            shutil.copytree(runs / run, folder / "runs" / run)
         printed = output = ""
         for command in entry.run:
             done = _perform(command, folder, root)
             if done.returncode:
-                last = (done.stderr.strip() or "no message").splitlines()[-1]
-                yield f"{command}: exit code {done.returncode}: {last}"
+                yield _failure(command, done)
                 return
             printed += done.stdout
             output += done.stderr + done.stdout
         (folder / "stdout").write_text(printed, encoding="utf-8")
         for new, kept in entry.same.items():
-            yield from _compare(folder / new, root / kept, kept)
+            yield from _compare(folder / new, root / kept, kept, entry.share)
         if entry.page is not None:
             text = (root / entry.page).read_text(encoding="utf-8")
             try:
                 for expected in _wanted(entry, folder, output):
-                    yield from _said(expected, text, entry.page)
+                    yield from _said(expected, text, entry)
             except LookupError as error:
                 yield f"{entry.page}: {error.args[0]}"
+        for page in entry.transcripts:
+            for command, answer in transcripts((root / page).read_text(encoding="utf-8")):
+                for problem in _check_transcript(command, answer, folder, root, entry):
+                    yield f"{page}: {problem}"
+
+
+def transcripts(page: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command behind `$ ` in a fenced block with the lines of its answer."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        part = r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)"
+        for command, answer in re.findall(part, block, re.MULTILINE):
+            lines = [line for line in answer.splitlines() if line.strip() not in ("", "...")]
+            if lines:
+                yield command.replace("\\\n", " "), lines
+
+
+def _check_transcript(
+    command: str, answer: Sequence[str], folder: Path, root: Path, entry: Entry
+) -> Iterator[str]:
+    """Yield a line for each displayed line that the command does not print."""
+    if command.startswith("nmt train"):  # it was trained before; its log has what was printed
+        run = re.search(r"--run runs/(\S+)", command)
+        name = run[1] if run else "starter"
+        output = (folder / "runs" / name / "train.log").read_text(encoding="utf-8")
+        output = re.sub(r"^\d{4}-\S+ \S+ ", "", output, flags=re.MULTILINE)  # the date
+    else:
+        done = _perform(command, folder, root)
+        if done.returncode:
+            yield _failure(command, done)
+            return
+        output = done.stderr + done.stdout
+    for line in answer:
+        expected = re.sub(TIME, "*", line.replace("...", "*"))
+        if VARIES not in line and not agrees(expected, output, entry, lines=True):
+            yield f"{command}: does not print: {line}{_nearest(line, output)}"
+
+
+def _failure(command: str, done: subprocess.CompletedProcess[str]) -> str:
+    last = (done.stderr.strip() or "no message").splitlines()[-1]
+    return f"{command}: exit code {done.returncode}: {last}"
 
 
 def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProcess[str]:
@@ -155,7 +229,7 @@ def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProc
     )
 
 
-def _compare(new: Path, kept: Path, name: Path) -> Iterator[str]:
+def _compare(new: Path, kept: Path, name: Path, allowed: float) -> Iterator[str]:
     """A line if the files differ, else nothing."""
     if not new.is_file() or not kept.is_file():
         yield f"{name}: {'not made by the command' if kept.is_file() else 'missing'}"
@@ -163,7 +237,7 @@ def _compare(new: Path, kept: Path, name: Path) -> Iterator[str]:
         share = _differing(new, kept)
         if share is None:
             yield f"{name}: another size than the picture drawn now"
-        elif share > SHARE:
+        elif share > allowed:
             yield f"{name}: {share:.1%} of the pixels differ from the picture drawn now"
     elif new.read_bytes() != kept.read_bytes():
         yield f"{name}: differs from what is made now"
@@ -216,14 +290,41 @@ def _number(text: str) -> float | str:
         return text
 
 
-def _said(expected: str, text: str, page: Path) -> Iterator[str]:
-    """A line if the page lacks `wanted`, in which `*` matches anything within a line or cell."""
-    parts = [re.escape(" ".join(part.split())) for part in re.split(r"\*", expected)]
-    pattern = r"[^|\n]*?".join(parts).replace(r"\ ", r"\s+")
-    if not re.search(pattern, text):
-        near = difflib.get_close_matches(expected, text.splitlines(), n=1, cutoff=0.5)
-        hint = f", the nearest line is: {near[0]}" if near else ""
-        yield f"{page}: does not say: {expected}{hint}"
+def _said(expected: str, text: str, entry: Entry) -> Iterator[str]:
+    """Yield a line if the page lacks `expected`."""
+    if not agrees(expected, text, entry):
+        yield f"{entry.page}: does not say: {expected}{_nearest(expected, text)}"
+
+
+def agrees(expected: str, text: str, entry: Entry, lines: bool = False) -> bool:
+    """Return whether `text` has `expected`, with figures within the entry's tolerance.
+
+    `*` matches anything within a line or a cell. With `lines` a whole line must match.
+    """
+    anything, space = (r".*?", r"[^\S\n]+") if lines else (r"[^|\n]*?", r"\s+")
+    parts = re.split(f"({FIGURE})", " ".join(expected.split()))
+    pattern = "".join(
+        f"({FIGURE})" if i % 2 else re.escape(part).replace(r"\*", anything).replace(r"\ ", space)
+        for i, part in enumerate(parts)
+    )
+    places = range(1, len(parts), 2)
+    tolerances = [entry.tolerance("".join(parts[:i])) + 1e-9 for i in places]
+    return any(
+        all(
+            abs(_figure(parts[i]) - _figure(figure)) <= tolerance
+            for i, figure, tolerance in zip(places, match.groups(), tolerances, strict=True)
+        )
+        for match in re.finditer(f"^\\s*{pattern}\\s*$" if lines else pattern, text, re.MULTILINE)
+    )
+
+
+def _figure(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _nearest(expected: str, text: str) -> str:
+    near = difflib.get_close_matches(expected, text.splitlines(), n=1, cutoff=0.5)
+    return f", the nearest line is: {near[0]}" if near else ""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What the pages tell a user to type exists: every command, option, key and linked file."""
 
 import doctest
+import pkgutil
 import re
 import shlex
 from collections.abc import Iterator
@@ -118,6 +119,21 @@ def test_every_linked_file_and_heading_is_there(page: Path) -> None:
         file = page.parent / target if target else page
         assert file.exists(), target
         assert not anchor or anchor in _anchors(file), f"{target}#{anchor}"
+
+
+def _names_in_code() -> Iterator[tuple[str, str]]:
+    """Yield (module, name defined in it or nothing): `MultiHead` of `nmt.models...`."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        yield from ((path, "") for path in re.findall(r"`(nmt\.[\w.]+)`", text))
+        for name, module in re.findall(r"`(\w+)[\w.]*` (?:of|\()\s?`(nmt\.[\w.]+)`", text):
+            yield module, name
+
+
+@pytest.mark.parametrize(("path", "name"), sorted(set(_names_in_code())))
+def test_every_module_shown_defines_the_name(path: str, name: str) -> None:
+    found = pkgutil.resolve_name(path)
+    assert not name or getattr(found, name).__module__ == path
 
 
 def test_every_page_that_the_code_names_is_there() -> None:

@@ -47,9 +47,9 @@ _TITLE_POINTS = 10.0
 _LABEL_EM = 0.65  # the width of a character over its font's size, at most
 
 _HEADINGS: dict[AttentionKind, str] = {
-    "encoder": "encoder self-attention: rows and columns are the source",
-    "decoder": "decoder self-attention: rows and columns are the translation that was read",
-    "cross": "cross-attention: rows are the translation, columns the source",
+    "encoder": "encoder self-attention, source over source",
+    "decoder": "decoder self-attention, target over target",
+    "cross": "cross-attention, target over source",
 }
 _AXIS_NAMES: dict[AttentionKind, tuple[str, str]] = {
     "encoder": ("source", "source"),

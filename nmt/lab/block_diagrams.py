@@ -54,7 +54,7 @@ def multi_head() -> Figure:
         for box in boxes:
             canvas.arrow((x, level), (box.x, level), box.bottom, colour=ROLES[role])
     for y, note in (
-        (0.5, "query (B, Q, D); keys and values\nof the same memory (B, S, D)"),
+        (0.5, "query (B, Q, ·), key (B, S, ·) and\nvalue (B, S, ·), each of any size"),
         (2.05, "linear layers to P = D / N\nnumbers; model.size = D"),
         (3.05, "weights (B, N, Q, S), 0 where\nkeep is False; scale = 1 / √P"),
         (3.85, "(B, Q, N · P), and N · P = D"),

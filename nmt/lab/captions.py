@@ -32,7 +32,7 @@ from nmt.lab.captioning.split import split
 from nmt.lab.captioning.strip import LooksTable, draw_strips
 from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon
 from nmt.lab.experiment import Experiment, Result, seeded
-from nmt.lab.numbers import columns
+from nmt.lab.numbers import NOT_MEASURED, columns
 
 _ASPECTS: tuple[Aspect, ...] = ("size", "colour", "shape")
 _STRIPS = ("left", "between", "alike")
@@ -100,7 +100,8 @@ class CaptionsResult(Result):
             ("share of attention on", "the thing meant", "the other", "the thing by chance")
         ]
         for (language, aspect), look in self.looks().items():
-            cells = [f"{share:.0%}" for share in (look.on_right, look.on_other, look.chance)]
+            means = (look.on_right, look.on_other, look.chance)
+            cells = [f"{mean:.0%}" if look.n_words else NOT_MEASURED for mean in means]
             table.append((f"{language} {aspect} words", *cells))
         wrong = [answer for answer in self.unseen if not answer.right]
         return [

@@ -168,8 +168,9 @@ class ComplexityResult(Result):
             "",
             *columns(cost_rows(self.queries, f"one query, S = {sources[-1]:,}")),
             "",
-            "MAC: multiplications added up, in millions; MB: 10^6 bytes of tensors at the peak of",
-            "the forward pass; slope: the exponent of n (of S) over the three largest",
+            "MAC: multiplications added up, in millions; MB forward: 10^6 bytes of tensors at the",
+            "peak of the forward pass; MB kept: those kept for the backward pass; slope: the",
+            "exponent of n (of S) over the three largest",
         ]
 
     def _followed_rows(self) -> list[tuple[str, ...]]:

@@ -43,7 +43,7 @@ from nmt.lab.curve_stories import (
 )
 from nmt.lab.experiment import Experiment, Result, seeded
 from nmt.lab.figure import BLUE, GREY, heat, new_figure
-from nmt.lab.numbers import columns
+from nmt.lab.numbers import NOT_MEASURED, columns
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 
@@ -149,9 +149,13 @@ class CurvesResult(Result):
         """See Result.summary."""
         rows = [("pieces of the curve", "asked", "told right")]
         rows += [(str(n), str(count), f"{share:.1%}") for n, (count, share) in self.right.items()]
-        table = [("share of attention on", "the piece meant", "the same by chance")]
+        table: list[tuple[str, ...]] = [
+            ("share of attention on", "the piece meant", "the same by chance")
+        ]
         for name, found in self.looks.items():
-            table.append((f"{name} words", f"{found.on_piece:.0%}", f"{found.chance:.0%}"))
+            means = (found.on_piece, found.chance)
+            cells = [f"{mean:.0%}" if found.n_words else NOT_MEASURED for mean in means]
+            table.append((f"{name} words", *cells))
         wrong = [each for each in self.told if not each.right]
         return [
             f"trained on {self.n_seen:,} sequences of pieces in {self.seconds:.0f} s "

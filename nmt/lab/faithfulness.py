@@ -238,7 +238,7 @@ def draw(result: FaithfulnessResult) -> Figure:
     """Falls, rank correlations, and the loss with even weights, as bars."""
     figure = new_figure(10.5, 4.2)
     falls, ranks, losses = figure.subplots(1, 3)
-    _bars(falls, result.falls(), "log p falls without ...", (BLUE, GREEN, GREY, ORANGE))
+    _bars(falls, result.falls(), "log p falls without ..., in nats", (BLUE, GREEN, GREY, ORANGE))
     by_rank = {name: each["kendall"] for name, each in result.correlations().items()}
     _bars(ranks, by_rank, "Kendall's tau with the fall", (BLUE, GREEN, GREY))
     _bars(losses, result.losses(), "nats per piece", (BLUE, GREY))

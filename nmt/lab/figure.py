@@ -22,7 +22,8 @@ DPI = 110
 
 BLUE, ORANGE, GREEN, PURPLE, RED = "#2a6fbb", "#d9772b", "#2f8f5b", "#7a4fa3", "#c0392b"
 GREY, PALE = "0.45", "0.8"
-CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED)
+TEAL, PINK = "#58b6c4", "#e39ac0"
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, TEAL, PINK)
 """Colours of curves, in order; they differ in lightness too."""
 
 _STYLE: dict[Any, Any] = {

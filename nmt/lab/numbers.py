@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+NOT_MEASURED = "not measured"
+"""The cell of a mean over nothing."""
 DIGITS = 6
 """Significant digits of a number in JSON; further ones depend on rounding and the machine."""
 

@@ -299,11 +299,12 @@ def test_each_attention_is_a_grid_with_its_heading_and_colours(
     assert len(figure.axes) == 21
     assert [axes.get_xlabel() for axes in maps] == NAMES * 3
     titles = [maps[i].get_title(loc="left") for i in (0, 6, 12)]
-    assert [title.split("\n")[-1].split(":")[0] for title in titles] == [
+    assert [title.split("\n")[-1].split(",")[0] for title in titles] == [
         "encoder self-attention",
         "decoder self-attention",
         "cross-attention",
     ]
+    assert "…" not in "".join(titles)  # nothing is cut, narrow as the maps are
     hypothesis = translation.hypotheses[0].hypothesis
     wanted = [*hypothesis.self_heads["encoder"], *hypothesis.self_heads["decoder"]]
     for axes, weights in zip(maps, [*wanted, *hypothesis.heads], strict=True):

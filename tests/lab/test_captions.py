@@ -1,5 +1,6 @@
 """The captioner: what is drawn, what is said of it, what is unseen, and that it learns."""
 
+import dataclasses
 import random
 from itertools import pairwise
 
@@ -30,6 +31,7 @@ from nmt.lab.captioning.strip import draw_strips
 from nmt.lab.captioning.words import LANGUAGES, Language, Lexicon, caption
 from nmt.lab.captions import CaptionsResult, draw
 from nmt.lab.captions import run_drawn as run
+from nmt.lab.numbers import NOT_MEASURED
 from nmt.models.base import Memory
 from nmt.text.vocabulary import EOS_ID, UNK_ID
 
@@ -403,6 +405,17 @@ def test_an_even_look_is_darker_than_a_sharp_one() -> None:
     assert sharp.max() == 200
     assert even.max() < 60
     assert "80%" in figure.get_supxlabel()
+
+
+def test_a_mean_over_no_word_is_not_measured() -> None:
+    weights = np.full((13, GRID * GRID), 1 / GRID**2, np.float32)
+    long, wrong = _answer(weights, ("a",) * 13), _answer(weights, ("a", "big"))
+    french = dataclasses.replace(wrong, language="fr")
+    result = CaptionsResult((wrong, french), (wrong, french), np.ones(20), 1, 1, 1, 1.0)
+    table = [line for line in result.summary() if " words" in line]
+    assert all(line.count(NOT_MEASURED) == 3 and "%" not in line for line in table)
+    bars = draw_strips([[long, long], [wrong, wrong]], result.looks()).axes[-1]
+    assert {text.get_text() for text in bars.texts} == {NOT_MEASURED}
 
 
 def test_no_text_stands_on_a_bar() -> None:

@@ -11,8 +11,10 @@ from nmt.lab.costs import (
     FORWARD,
     KEPT,
     TRAINING,
+    Costs,
     Work,
     bytes_kept,
+    cost_rows,
     measure,
     median_seconds,
     one_thread,
@@ -134,3 +136,11 @@ def test_measuring_gives_every_cost_at_every_size(monkeypatch: pytest.MonkeyPatc
     assert set(found.seconds) == {FORWARD, TRAINING}
     assert all(second > 0 for row in found.seconds.values() for second in row)
     assert found.counted()["macs_slope"] == pytest.approx(1)
+
+
+def test_the_table_tells_memory_of_both_passes() -> None:
+    seconds = {FORWARD: [0.1, 0.2, 0.4], TRAINING: [0.1, 0.2, 0.4]}
+    memory = {FORWARD: [10**6, 2 * 10**6, 4 * 10**6], KEPT: [3 * 10**6, 6 * 10**6, 12 * 10**6]}
+    head, row = cost_rows({"x": Costs([2, 4, 8], [1, 2, 4], memory, seconds)}, "n = 8")
+    assert dict(zip(head, row, strict=True))["MB forward"] == "4.00"
+    assert dict(zip(head, row, strict=True))["MB kept"] == "12.00"

@@ -8,7 +8,8 @@ import torch
 
 from nmt.lab.captioner import FeatureEncoder, Features
 from nmt.lab.curve_stories import KINDS, Curve, draw_curve, features_of, places_of, split
-from nmt.lab.curves import CurvesOptions, Told, draw, look, run
+from nmt.lab.curves import CurvesOptions, CurvesResult, Told, draw, look, run
+from nmt.lab.numbers import NOT_MEASURED
 
 
 def curve_of(*story: str, noise: float = 0.0) -> Curve:
@@ -117,6 +118,14 @@ def test_equal_options_give_equal_results() -> None:
         assert each.attention.sum(axis=1) == pytest.approx(1, abs=1e-5)  # none on padding
     assert len(draw(first).axes) >= 3
     assert "told right" in "\n".join(first.summary())
+
+
+def test_a_mean_over_no_word_is_not_measured() -> None:
+    curve = curve_of("rises slowly")
+    wrong = Told(curve, ("falls",), np.ones((1, 16), np.float32))
+    lines = CurvesResult((wrong,), np.ones(20), 1, 1, 1.0).summary()
+    table = [line for line in lines if " words" in line]
+    assert [line.count(NOT_MEASURED) for line in table] == [2, 2]
 
 
 def test_the_picture_has_a_row_for_each_word() -> None:

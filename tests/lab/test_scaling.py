@@ -11,7 +11,7 @@ import torch
 from nmt.errors import ConfigError
 from nmt.lab.figure import house_style
 from nmt.lab.perform import perform
-from nmt.lab.scaling import ScalingOptions, ScalingResult, draw, measure, run
+from nmt.lab.scaling import CONFIGS, ScalingOptions, ScalingResult, draw, measure, run
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -76,8 +76,8 @@ def test_equal_scores_have_the_greatest_entropy() -> None:
     assert (sure["entropy"], sure["gradient"]) == (0, 0)
 
 
-def test_titles_of_many_kinds_do_not_run_into_each_other() -> None:
-    kinds = ["dot", "scaled_dot", "additive", "general", "gaussian"]
+def test_many_kinds_have_colours_and_titles_apart() -> None:
+    kinds = list(CONFIGS)
     options = {"kinds": kinds, "sizes": [1, 2], "draws": 2}
     with house_style():
         figure = draw(run(ScalingOptions.model_validate(options)))
@@ -86,6 +86,8 @@ def test_titles_of_many_kinds_do_not_run_into_each_other() -> None:
     boxes = [axes._left_title.get_window_extent() for axes in panels]
     assert len(boxes) == len(kinds)
     assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+    curves = [line for line in figure.axes[0].get_lines() if line.get_label() in kinds]
+    assert len({line.get_color() for line in curves}) == len(curves) == len(kinds)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from check_docs import ROOT, main, read_list
+from check_docs import ROOT, main, read_list, transcripts
 from PIL import Image
 
 from nmt.lab.experiments import EXPERIMENTS
@@ -32,7 +32,33 @@ LIST = {
         "lines_of": "table.md",
     },
     "late": {"run": ["false"], "slow": True},
+    "demo": {
+        "needs": ["starter"],
+        "transcripts": ["docs/demo.md"],
+        "within": {"BLEU": 1.5, "loss": 0.02},
+    },
 }
+DEMO = """# A page
+```
+$ nmt train --config configs/starter.yaml
+run           runs/starter
+...
+step 1,616  epoch 8  6.5 min  valid loss 0.070  BLEU 94.2  ...
+    -> Sais-tu où Luc habite ?
+$ cat runs/starter/score.txt \\
+    runs/starter/text.txt
+BLEU 94.30 [92.96, 95.64] (95 % bootstrap, n=1000)  nrefs:1|...|version:2.6.0
+Il ne mange jamais de viande.
+Il est là.  # varies
+$ nmt attention --out cat.png
+```
+"""
+LOG = """2026-11-24 22:14:20 run           runs/starter
+2026-11-24 22:14:20 device        cpu (1 thread), fp32
+2026-11-24 22:24:20 step 1,616  epoch 8  9.9 min  valid loss 0.085  BLEU 95.1  (best so far)
+    -> Sais-tu où Luc habite ?
+"""
+SCORE = "BLEU 93.80 [92.1, 95.14] (95 % bootstrap, n=1000)  nrefs:1|bs:1000|tok:13a|version:2.6.0\n"
 PAGE = "Some\n| x | 0.50 | 17 ms | 1.2 |\nwhere words are\n7.00 and 96.8 %, 2.4 · 10⁻⁷.\n"
 
 
@@ -44,6 +70,12 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "docs" / "made.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "docs" / "one.md").write_text("1\n", encoding="utf-8")
     (tmp_path / "docs" / "page.md").write_text(PAGE, encoding="utf-8")
+    (tmp_path / "docs" / "demo.md").write_text(DEMO, encoding="utf-8")
+    run_path = tmp_path / "runs" / "starter"
+    run_path.mkdir(parents=True)
+    (run_path / "train.log").write_text(LOG, encoding="utf-8")
+    (run_path / "score.txt").write_text(SCORE, encoding="utf-8")
+    (run_path / "text.txt").write_text("Il ne mange jamais de viande.\nIl est.\n", "utf-8")
     (tmp_path / "table.md").write_text("Some\n\n| x | 0.50 | 17 ms | 1.2 |\n", encoding="utf-8")
     (tmp_path / "figures.json").write_text(json.dumps(FIGURES), encoding="utf-8")
     pixels = np.full((60, 50, 3), 200, np.uint8)
@@ -83,6 +115,40 @@ def test_a_stale_page_fails(
     assert code == 1
     assert re.findall("^(.*): stale", said, re.MULTILINE) == stale
     assert "docs/page.md: does not say: " in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("BLEU 94.30", "BLEU 95.31"),  # beyond the tolerance of 1.5
+        ("95.64]", "96.65]"),
+        ("loss 0.070", "loss 0.106"),  # beyond its own tolerance, far within that of BLEU
+        ("n=1000", "n=1001"),  # a count has no tolerance
+        ("1,616", "1,617"),
+        ("jamais de viande", "pas de viande"),
+        ("jamais de viande.", "jamais de viande"),
+        ("Luc habite", "Marc habite"),
+        ("score.txt", "scores.txt"),  # the command fails
+    ],
+)
+def test_a_false_transcript_fails(
+    root: Path, capsys: pytest.CaptureFixture[str], old: str, new: str
+) -> None:
+    runs = ("--runs", str(root / "runs"))
+    assert run(root, capsys, "demo", *runs) == (0, "demo: ok\n")
+    assert old in DEMO
+    (root / "docs" / "demo.md").write_text(DEMO.replace(old, new), encoding="utf-8")
+    code, said = run(root, capsys, "demo", *runs)
+    assert (code, said.count("\n")) == (1, 2)
+    assert new.split()[-1] in said
+    assert "docs/demo.md: " in said
+
+
+def test_entries_of_runs_need_the_runs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "demo" not in run(root, capsys, "--slow")[1]
+    code, said = run(root, capsys, "--runs", str(root / "docs"))
+    assert (code, said.count("\n")) == (2, 1)
+    assert "starter" in said
 
 
 def test_a_stale_file_fails(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,8 +214,19 @@ def test_every_picture_and_generated_file_is_on_the_list() -> None:
         "docs/lab/complexity.png",  # of times
         "docs/lab/key-size.png",  # the same
         "docs/family/maps.png",  # of sixteen trained models
-        "docs/lab/faithfulness.png",  # of a trained run
     }
     assert {"docs/configuration.md", "docs/config.schema.json"} <= kept
     assert kept <= there | {"docs/configuration.md", "docs/config.schema.json"}
-    assert set(EXPERIMENTS) - set(made) == {"faithfulness"}
+    assert set(EXPERIMENTS) <= set(made)
+
+
+def test_every_answer_on_a_page_is_a_transcript_on_the_list() -> None:
+    made = read_list(ROOT / "docs" / "made.yaml")
+    checked = {ROOT / page for entry in made.values() for page in entry.transcripts}
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        answers = [line for _, lines in transcripts(text) for line in lines]
+        assert page in checked or not any(c.startswith("nmt ") for c, _ in transcripts(text)), page
+        blocks = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        scores = [line for block in blocks for line in block.splitlines() if "BLEU " in line]
+        assert not [line for line in scores if line[:5] == "BLEU " and line not in answers], page

@@ -11,6 +11,7 @@ from nmt.lab.captioning.light import PANEL_INCHES, draw_picture, draw_word, name
 from nmt.lab.captioning.model import GRID
 from nmt.lab.captioning.words import LANGUAGES, Aspect, Language
 from nmt.lab.figure import BLUE, GREY, ORANGE, new_figure
+from nmt.lab.numbers import NOT_MEASURED
 
 _BARS_COLUMNS = 6  # the first for what the bars are called
 
@@ -58,7 +59,8 @@ def _draw_bars(axes: Axes, table: LooksTable) -> None:
             look = table[language, aspect]
             y = place + (rank - 0.5) * height
             axes.barh(y, look.on_right, height * 0.9, color=colour)
-            axes.text(look.on_right + 0.01, y, f"{look.on_right:.0%}", va="center", fontsize=8)
+            text = f"{look.on_right:.0%}" if look.n_words else NOT_MEASURED
+            axes.text(look.on_right + 0.01, y, text, va="center", fontsize=8)
             axes.barh(y, look.chance, height * 0.9, color="black", alpha=0.3)
     ticks = {
         place + (rank - 0.5) * height: f"{language}: {aspect} words"
