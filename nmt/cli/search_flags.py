@@ -186,12 +186,10 @@ def open_runs(runs: Sequence[Path] | None) -> "tuple[TrainedRun, ...]":
 
 def run_at(path: Path) -> tuple[Path, str | None] | None:
     """The run and the checkpoint that RUN or RUN@CHECKPOINT names, or None for no folder."""
-    if path.is_dir():
-        return path, None
-    folder, at, checkpoint = str(path).rpartition("@")
-    if at and not path.exists() and Path(folder).is_dir():
-        return Path(folder), checkpoint
-    return None
+    from nmt.runs.find import split_checkpoint
+
+    run, checkpoint = split_checkpoint(path)
+    return (run, checkpoint) if run.is_dir() else None
 
 
 def check_checkpoint(folder: Path, checkpoint: str | None) -> None:
