@@ -109,6 +109,29 @@ def test_noise_and_sampled_pieces_go_on_bit_for_bit(corpus: Path, model_type: st
         assert torch.equal(weight, resumed.model_tensors[name])
 
 
+def test_groups_of_parameters_go_on_bit_for_bit(corpus: Path) -> None:
+    """AdamW has one group that decays and one that does not."""
+    optimizer = {"kind": "adamw", "weight_decay": 0.5}
+    freeze = ["encoder.embedding.weight", "encoder.rnn.bias*"]
+    sections: dict[str, Any] = {
+        "model": {"embedding": 8, "hidden": 8},
+        "train": {"epochs": 2, "optimizer": optimizer, "freeze": freeze},
+    }
+    _train(corpus, stop_after=3, **sections)
+    _train(corpus, **sections)
+    (corpus / "run").rename(corpus / "resumed")
+    _train(corpus, **sections)
+    resumed, unbroken = (last_checkpoint(corpus / name) for name in ("resumed", "run"))
+    assert len(unbroken.state["param_groups"]) == 2  # type: ignore[arg-type]
+    for one, other in (
+        (resumed.model_tensors, unbroken.model_tensors),
+        (resumed.state_tensors, unbroken.state_tensors),
+    ):
+        assert one.keys() == other.keys()
+        unequal = {name for name in one if not torch.equal(one[name], other[name])}
+        assert unequal <= {"rng.python"}  # the type checks of the tests draw from it
+
+
 @pytest.mark.parametrize("text", ["{}", '{"data": [1]}', "[]"])
 def test_a_damaged_card_is_said(corpus: Path, text: str) -> None:
     _train(corpus, stop_after=3)
