@@ -56,17 +56,22 @@ Checkpoint = Annotated[
 Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
 Beam = Annotated[
     int | None,
-    Option("--beam", "-b", min=1, help="Beam size; 1 is greedy.", show_default="the run's"),
+    Option(
+        "--beam", "-b", min=1, max=10_000, help="Beam size; 1 is greedy.", show_default="the run's"
+    ),
 ]
 LengthPenalty = Annotated[
     float | None,
-    Option(min=0, help="0 is none; more favours long translations.", show_default="the run's"),
+    Option(
+        min=0, max=10, help="0 is none; more favours long translations.", show_default="the run's"
+    ),
 ]
 MBR = Annotated[
     int | None,
     Option(
         "--mbr",
         min=1,
+        max=10_000,
         help="Draw N translations and take the one most like all of them (search.mbr).",
         show_default="the run's",
     ),
@@ -96,14 +101,17 @@ class Decoding:
 
     temperature: Annotated[
         float | None,
-        Option(min=0, help="Draw translations, the logits divided by it.", show_default=False),
+        Option(
+            help="Draw translations, the logits divided by it: above 0, at most 100.",
+            show_default=False,
+        ),
     ] = None
     top_k: Annotated[
         int | None, Option(min=1, help="Draw among the K best pieces.", show_default=False)
     ] = None
     top_p: Annotated[
         float | None,
-        Option(min=0, max=1, help="Draw among the best of this share.", show_default=False),
+        Option(help="Draw among the best of this share: above 0, at most 1.", show_default=False),
     ] = None
     seed: Annotated[
         int | None, Option(min=0, help="Draw with this seed.", show_default="the run's, or 1")

@@ -88,8 +88,9 @@ def test_flags_that_contradict_each_other(run: Run, flags: str, says: str) -> No
     assert says in error_of(run("a", *flags.split(), fails=True), ConfigError)
 
 
-def test_a_word_that_cannot_be_written(run: Run) -> None:
-    failed = run("a", "--must", "zèbre", fails=True)
+@pytest.mark.parametrize("flag", ["--must", "--prefix"])
+def test_what_the_vocabulary_cannot_write_is_refused(run: Run, flag: str) -> None:
+    failed = run("a", flag, "zèbre", fails=True)
     assert "zèbre" in error_of(failed, DataError)
 
 
