@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from nmt.decoding.search_config import SearchConfig
+    from nmt.runs.directory import RunDirectory
     from nmt.runs.trained_run import TrainedRun
     from nmt.settings.config_file import Override
 
@@ -56,22 +57,17 @@ Checkpoint = Annotated[
 Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
 Beam = Annotated[
     int | None,
-    Option(
-        "--beam", "-b", min=1, max=10_000, help="Beam size; 1 is greedy.", show_default="the run's"
-    ),
+    Option("--beam", "-b", min=1, help="Beam size; 1 is greedy.", show_default="the run's"),
 ]
 LengthPenalty = Annotated[
     float | None,
-    Option(
-        min=0, max=10, help="0 is none; more favours long translations.", show_default="the run's"
-    ),
+    Option(min=0, help="0 is none; more favours long translations.", show_default="the run's"),
 ]
 MBR = Annotated[
     int | None,
     Option(
         "--mbr",
         min=1,
-        max=10_000,
         help="Draw N translations and take the one most like all of them (search.mbr).",
         show_default="the run's",
     ),
@@ -181,10 +177,23 @@ def open_run(run: Path | None) -> "TrainedRun":
     from nmt.runs.find import find_run
     from nmt.runs.trained_run import TrainedRun
 
-    folder = find_run(run)
+    opened = TrainedRun.open(find_run(run))
     if run is None:
-        say(f"run: {folder}")
-    return TrainedRun.open(folder)
+        say(f"run: {opened.path} ({_progress(opened.directory)})")
+    return opened
+
+
+def _progress(run: "RunDirectory") -> str:
+    """The updates of a run, and whether its training has not finished."""
+    from nmt.runs.history import read_card, trainings
+
+    try:
+        history = trainings(read_card(run), run)
+    except CheckpointError:  # a run translates without its card
+        history = []
+    is_finished = not history or (history[-1].how or "").startswith("finished")
+    updates = counted(max(run.checkpoint_folder.steps(), default=0), "update")
+    return updates if is_finished else f"{updates}, unfinished"
 
 
 def open_runs(runs: Sequence[Path] | None) -> "tuple[TrainedRun, ...]":
@@ -292,6 +301,11 @@ def with_search(
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
     run = run.with_config([*overrides, *overrides_of("search", given)])
+    if "beam" in given and run.config.search.draws:
+        raise ConfigError(
+            f"--beam: got {beam} for translations that are drawn; leave it out, or draw none "
+            "(search.mbr=null, search.sampling=null)"
+        )
     if (chosen := run.config.search.beam) > _WIDE_BEAM:
         say(
             f"beam {chosen:,}: time and memory grow with it; translation gains little beyond "

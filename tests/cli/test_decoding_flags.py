@@ -82,6 +82,8 @@ def test_bf16_translates_and_says_what_it_is(run: Run) -> None:
         ("--must chat --must-not chat", "must_not"),
         ("--must chat --top-k 3", "must"),
         ("--mbr 4 --top-k 3", "sampling"),
+        ("--mbr 4 --beam 3", "--beam"),
+        ("--temperature 2 --beam 3", "--beam"),
     ],
 )
 def test_flags_that_contradict_each_other(run: Run, flags: str, says: str) -> None:

@@ -92,7 +92,7 @@ SEARCH_KEYS = (
 
 
 def _bounds(key: str) -> str:
-    """The bounds of a key of SearchConfig as help displays them."""
+    """The lower bound of a key of SearchConfig, and the upper one beside an exclusive lower one."""
     section, _, name = key.rpartition(".")
     field = SearchConfig.model_fields[section or name]
     if section:
@@ -101,9 +101,7 @@ def _bounds(key: str) -> str:
         next((getattr(rule, kind) for rule in field.metadata if hasattr(rule, kind)), None)
         for kind in ("ge", "gt", "le")
     )
-    if gt is not None:
-        return f"above {gt}, at most {le}"
-    return f"at least {ge}" if le is None else f"{ge} to {le}"
+    return f"at least {ge}" if gt is None else f"above {gt}, at most {le}"
 
 
 @pytest.mark.parametrize("key", SEARCH_KEYS)
