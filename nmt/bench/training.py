@@ -28,7 +28,7 @@ class Learner:
     def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
         self.variant = variant
         self._model = plan.build(variant, material.src_vocab, material.tgt_vocab).train()
-        self._optimizer = _TRAIN.optimizer.build(self._model.parameters(), _TRAIN.lr)
+        self._optimizer = _TRAIN.optimizer.build(self._model.named_parameters(), _TRAIN.lr)
         self._settings = StepSettings(variant.precision, clip_norm=_TRAIN.clip_norm)
         is_textbook = isinstance(self._model, TextbookSeq2Seq)
         self._loss_function = _textbook_loss if is_textbook else translation_loss

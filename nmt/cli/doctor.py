@@ -1,7 +1,6 @@
 """`nmt doctor`: the versions, devices and native code here, and what would make nmt faster."""
 
 import json
-import os
 import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +11,7 @@ import typer
 
 import nmt
 from nmt.cli.command import Json
+from nmt.cli.options import usable_cores
 from nmt.errors import counted
 
 _PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece", "safetensors", "pydantic", "triton")
@@ -58,7 +58,7 @@ def examine() -> dict[str, Any]:
         "system": {
             "platform": platform.platform(),
             "processor": cpu_name(),
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+            "cores": usable_cores(),
             "threads": torch.get_num_threads(),
             "memory_bytes": _memory("MemTotal"),
             "available_memory_bytes": _memory("MemAvailable"),
@@ -98,8 +98,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     """The values of `examine` as labels and texts."""
     versions, system, native = found["versions"], found["system"], found["native"]
     others = [f"{name} {versions[name] or '(not installed)'}" for name in _PACKAGES]
-    cores = system["cores"]
-    n_cores = "an unknown number of cores" if cores is None else counted(cores, "core")
+    n_cores = counted(system["cores"], "core")
     variant = "this processor" if native["variant"] == "native" else native["variant"]
     memory, available = _gib(system["memory_bytes"]), _gib(system["available_memory_bytes"])
     lines = [

@@ -3,6 +3,7 @@
 A command takes one by a line of its signature, so that it has one help text everywhere.
 """
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,33 @@ from typer import Argument, Option
 
 from nmt.errors import ConfigError
 
+_MOST_PER_CORE = 4
+"""More threads or processes only take turns; thousands fill the memory or end the process."""
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_cores(value: int | None) -> int | None:
+    """Refuse a number of threads or processes far above that of the cores."""
+    cores = usable_cores()
+    if value is not None and value > _MOST_PER_CORE * cores:
+        allowed = f"1 to {_MOST_PER_CORE * cores}, {_MOST_PER_CORE} for each core of this machine"
+        raise typer.BadParameter(f"got {value}, allowed: {allowed}")
+    return value
+
+
 RunArgument = Annotated[
     Path | None, Argument(metavar="RUN", help="The same as --run.", show_default=False)
 ]
-Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
+Threads = Annotated[
+    int | None,
+    Option(min=1, help="Threads of torch.", show_default="torch's own", callback=check_cores),
+]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors on stderr.")]
 """The class Command carries it out: the command's own function need not look at it."""
 OutFile = Annotated[

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from nmt.decoding.search_config import SearchConfig
+    from nmt.runs.directory import RunDirectory
     from nmt.runs.trained_run import TrainedRun
     from nmt.settings.config_file import Override
 
@@ -96,14 +97,17 @@ class Decoding:
 
     temperature: Annotated[
         float | None,
-        Option(min=0, help="Draw translations, the logits divided by it.", show_default=False),
+        Option(
+            help="Draw translations, the logits divided by it: above 0, at most 100.",
+            show_default=False,
+        ),
     ] = None
     top_k: Annotated[
         int | None, Option(min=1, help="Draw among the K best pieces.", show_default=False)
     ] = None
     top_p: Annotated[
         float | None,
-        Option(min=0, max=1, help="Draw among the best of this share.", show_default=False),
+        Option(help="Draw among the best of this share: above 0, at most 1.", show_default=False),
     ] = None
     seed: Annotated[
         int | None, Option(min=0, help="Draw with this seed.", show_default="the run's, or 1")
@@ -173,10 +177,23 @@ def open_run(run: Path | None) -> "TrainedRun":
     from nmt.runs.find import find_run
     from nmt.runs.trained_run import TrainedRun
 
-    folder = find_run(run)
+    opened = TrainedRun.open(find_run(run))
     if run is None:
-        say(f"run: {folder}")
-    return TrainedRun.open(folder)
+        say(f"run: {opened.path} ({_progress(opened.directory)})")
+    return opened
+
+
+def _progress(run: "RunDirectory") -> str:
+    """The updates of a run, and whether its training has not finished."""
+    from nmt.runs.history import read_card, trainings
+
+    try:
+        history = trainings(read_card(run), run)
+    except CheckpointError:  # a run translates without its card
+        history = []
+    is_finished = not history or (history[-1].how or "").startswith("finished")
+    updates = counted(max(run.checkpoint_folder.steps(), default=0), "update")
+    return updates if is_finished else f"{updates}, unfinished"
 
 
 def open_runs(runs: Sequence[Path] | None) -> "tuple[TrainedRun, ...]":
@@ -186,12 +203,10 @@ def open_runs(runs: Sequence[Path] | None) -> "tuple[TrainedRun, ...]":
 
 def run_at(path: Path) -> tuple[Path, str | None] | None:
     """The run and the checkpoint that RUN or RUN@CHECKPOINT names, or None for no folder."""
-    if path.is_dir():
-        return path, None
-    folder, at, checkpoint = str(path).rpartition("@")
-    if at and not path.exists() and Path(folder).is_dir():
-        return Path(folder), checkpoint
-    return None
+    from nmt.runs.find import split_checkpoint
+
+    run, checkpoint = split_checkpoint(path)
+    return (run, checkpoint) if run.is_dir() else None
 
 
 def check_checkpoint(folder: Path, checkpoint: str | None) -> None:
@@ -286,6 +301,11 @@ def with_search(
     if "beam" in given and n_best is None and default.n_best > beam:
         given["n_best"] = beam
     run = run.with_config([*overrides, *overrides_of("search", given)])
+    if "beam" in given and run.config.search.draws:
+        raise ConfigError(
+            f"--beam: got {beam} for translations that are drawn; leave it out, or draw none "
+            "(search.mbr=null, search.sampling=null)"
+        )
     if (chosen := run.config.search.beam) > _WIDE_BEAM:
         say(
             f"beam {chosen:,}: time and memory grow with it; translation gains little beyond "

@@ -16,7 +16,7 @@ from nmt.cli import process
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.cli.flags import overrides_of
 from nmt.cli.launch import check_processes, launch
-from nmt.cli.options import Quiet, Threads
+from nmt.cli.options import Quiet, Threads, check_cores
 from nmt.errors import NMTError
 from nmt.storage.output import give_up
 
@@ -57,6 +57,7 @@ Processes = Annotated[
         min=1,
         help="Train in N processes of this machine, with a GPU or a share of the CPU's threads "
         "each. An update has N times train.accumulate batches.",
+        callback=check_cores,
     ),
 ]
 

@@ -57,10 +57,19 @@ def search(
     The test set is never read. Each beam searches once for all penalties, with the results of a
     search each.
     """
+    from nmt.decoding.search_config import SearchConfig
     from nmt.evaluation.search_grid import BEAMS, PENALTIES, search_grid
+    from nmt.settings.config_file import Override, load_overrides
 
     chosen_beams = _numbers("--beams", beams, int) or BEAMS
     chosen_penalties = _numbers("--penalties", penalties, float) or PENALTIES
+    values = {
+        "beam": ("--beams", chosen_beams),
+        "length_penalty": ("--penalties", chosen_penalties),
+    }
+    for key, (flag, numbers) in values.items():
+        for number in numbers:
+            load_overrides([Override(key, number, f"{flag} {number}")], SearchConfig)
     runs = _open_runs(run, {"batch_size": batch_size}, set_)
     shares = search_flags.parse_weights(weights, len(runs))
     examples, scoring = _validation_set(runs[0])

@@ -89,6 +89,8 @@ class EncodedSet:
         self._limits = Limits(
             (len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)), wanted.max_pieces
         )
+        if cache.exists() and not cache.is_dir():
+            raise DataError(f"data.cache: {cache}: got a file, allowed: a folder")
         digests = FileDigests(cache)
         try:
             self._origin = wanted.origin(tokenizers, digests)

@@ -175,18 +175,22 @@ class SearchConfig(Config):
         if self.beam % self.diversity_groups:
             got = f"got {self.diversity_groups}"
             yield "diversity_groups", f"{got}, allowed: a divisor of beam ({self.beam})"
-        draws = self.sampling is not None or (self.mbr is not None and self.mbr.samples is not None)
         if self.sampling is not None and self.mbr is not None:
             yield "sampling", "mbr draws by itself: leave out one of them"
-        if self.diversity_groups > 1 and (draws or self.must):
+        if self.diversity_groups > 1 and (self.draws or self.must):
             yield "diversity_groups", "got groups with sampling, mbr or must, allowed: alone"
-        if self.must and draws:
+        if self.must and self.draws:
             yield "must", "got words for what is drawn, allowed: in a beam search"
         for word in (*self.must, *self.must_not):
             if not word.strip():
                 yield "must" if word in self.must else "must_not", "got an empty word"
         if both := set(self.must) & set(self.must_not):
             yield "must_not", f"got '{min(both)}', which must has too"
+
+    @property
+    def draws(self) -> bool:
+        """Whether translations, or the candidates of `mbr`, are drawn and not searched for."""
+        return self.sampling is not None or (self.mbr is not None and self.mbr.samples is not None)
 
     @property
     def score(self) -> ScoreFunction:

@@ -128,7 +128,7 @@ def score(
     metric: str,
     hyps: Sequence[str],
     refs: Sequence[tuple[str, ...]],
-    tgt_lang: str = "fr",
+    tgt_lang: str,
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
     tokenize: str | None = None,
 ) -> MetricResult:

@@ -49,7 +49,7 @@ def compare(
     baseline_hyps: Sequence[str],
     hyps: Sequence[str],
     refs: Sequence[tuple[str, ...]],
-    tgt_lang: str = "fr",
+    tgt_lang: str,
     tokenize: str | None = None,
 ) -> Comparison:
     """Paired bootstrap and randomisation of `hyps` against `baseline_hyps`, from sacreBLEU's seed.
@@ -134,7 +134,7 @@ def difference(
     baselines: Sequence[Sequence[str]],
     systems: Sequence[Sequence[str]],
     refs: Sequence[tuple[str, ...]],
-    tgt_lang: str = "fr",
+    tgt_lang: str,
     n_bootstrap: int = DEFAULT_BOOTSTRAP,
 ) -> Difference:
     """The runs `systems` against the runs `baselines`, each a translation of the same corpus.

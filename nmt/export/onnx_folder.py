@@ -8,6 +8,8 @@ from nmt.errors import ConfigError
 from nmt.export.folder import MANIFEST, check_packages, exported
 from nmt.export.graphs import STEP, Graph, Port, graphs_of, write_graph
 from nmt.export.onnx_layers import OPSET
+from nmt.models.recurrent.cells import CELLS
+from nmt.models.recurrent.encoder import LAYERS
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.runs.trained_run import TrainedRun
 
@@ -58,10 +60,13 @@ def check_exportable(config: RunConfig) -> None:
     reason = ""
     if isinstance(model, RNNConfig):
         decoder = model.decoder
-        if model.layer_norm:
+        if model.encoder.cell not in LAYERS:
+            reason = f"encoder.cell: got '{model.encoder.cell}', allowed: {', '.join(LAYERS)}"
+        elif model.layer_norm:
             reason = "layer_norm: got true, allowed: false; ONNX has no recurrent layer with it"
-        elif decoder.initial_state == "copy" and decoder.cell == "lstm":
-            reason = "decoder.initial_state: got 'copy' with cell 'lstm', allowed: the others"
+        elif decoder.initial_state == "copy" and CELLS[decoder.cell].has_cell_state:
+            got = f"got 'copy' with cell '{decoder.cell}'"
+            reason = f"decoder.initial_state: {got}, allowed: the others"
         elif model.attention.kind == "location":
             reason = "attention.kind: got 'location', whose keys depend on the source's length"
     elif model.self_attention_window is not None:

@@ -1,5 +1,6 @@
 """From what a user gives of a translation, text and weights, to the constraint of a search."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from nmt.decoding.words import Words
 from nmt.errors import DataError, counted
 from nmt.models.base import Seq2Seq
 from nmt.text.tokenizer import Tokenizer
-from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.types import Encoded
 
 Weights = Sequence[float] | np.ndarray
@@ -27,10 +28,13 @@ def constraint_of(
 ) -> Constraint:
     """The Constraint of one sentence; rows of weights are divided by their sum.
 
-    Raises DataError for ids that are no pieces, for a step behind the first free piece, and for
-    weights of another shape, below 0, or all 0.
+    Raises DataError for text that the vocabulary cannot write, for ids that are no pieces, for a
+    step behind the first free piece, and for weights of another shape, below 0, or all 0.
     """
     ids = tokenizer.encode(prefix).ids if isinstance(prefix, str) else tuple(prefix)
+    if isinstance(prefix, str) and UNK_ID in ids:
+        allowed = f"text that the {tokenizer.lang} vocabulary can write"
+        raise DataError(f"prefix: got {reprlib.repr(prefix)}, allowed: {allowed}")
     n_pieces = len(tokenizer.vocab)
     for id_ in ids:
         if not 0 <= id_ < n_pieces or id_ in (PAD_ID, BOS_ID, EOS_ID):

@@ -174,7 +174,7 @@ def train(
     Yields the loss of each update, in nats a word, after it. `lr` is the greatest learning rate: it
     rises in the first updates, then falls as a cosine does.
     """
-    optimizer = AdamConfig(beta2=_BETA2).build(model.parameters(), lr)
+    optimizer = AdamConfig(beta2=_BETA2).build(model.named_parameters(), lr)
     cosine = CosineConfig(warmup=int(_WARMUP * updates), floor=_FLOOR)
     schedule = Schedule(cosine, optimizer, updates)
     settings = StepSettings(clip_norm=_CLIP)

@@ -10,6 +10,7 @@ from torch import Tensor
 from nmt.settings.base import Config
 
 Parameters = Iterable[torch.nn.Parameter]
+NamedParameters = Iterable[tuple[str, torch.nn.Parameter]]
 
 MAX_LR = 1e6
 """The highest learning rate allowed; no optimiser needs more."""
@@ -40,7 +41,7 @@ class AdamConfig(Config):
         default=0.0, ge=0, description="share of all weights, biases too, added to the gradient"
     )
 
-    def build(self, parameters: Parameters, lr: float) -> torch.optim.Optimizer:
+    def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
         """torch.optim.Adam."""
         return torch.optim.Adam(
             parameters,
@@ -53,23 +54,31 @@ class AdamConfig(Config):
 
 
 class AdamWConfig(Config):
-    """Adam with decoupled weight decay (arXiv 1711.05101)."""
+    """Adam with decoupled weight decay (arXiv 1711.05101) of matrices, embeddings among them.
+
+    Biases, gains of normalisation layers and other vectors do not decay.
+    """
 
     kind: Literal["adamw"] = "adamw"
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean gradient")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the mean square")
     eps: float = Field(default=1e-8, gt=0, description="added to the root of the mean square")
-    weight_decay: float = Field(default=0.01, ge=0, description="share of lr taken off all weights")
+    weight_decay: float = Field(
+        default=0.01, ge=0, description="share of lr taken off matrices; vectors do not decay"
+    )
 
-    def build(self, parameters: Parameters, lr: float) -> torch.optim.Optimizer:
-        """torch.optim.AdamW."""
+    def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
+        """torch.optim.AdamW with a group of matrices and one of vectors."""
+        named = list(parameters)
+        matrices = [(name, p) for name, p in named if p.ndim >= 2]
+        vectors = [(name, p) for name, p in named if p.ndim < 2]
+        groups = [
+            {"params": group, "weight_decay": decay}
+            for group, decay in ((matrices, self.weight_decay), (vectors, 0.0))
+            if group
+        ]
         return torch.optim.AdamW(
-            parameters,
-            lr,
-            betas=(self.beta1, self.beta2),
-            eps=self.eps,
-            weight_decay=self.weight_decay,
-            fused=True,
+            groups, lr, betas=(self.beta1, self.beta2), eps=self.eps, fused=True
         )
 
 
@@ -79,7 +88,7 @@ class SGDConfig(Config):
     kind: Literal["sgd"] = "sgd"
     momentum: float = Field(default=0.0, ge=0, lt=1, description="decay of the velocity")
 
-    def build(self, parameters: Parameters, lr: float) -> torch.optim.Optimizer:
+    def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
         """torch.optim.SGD."""
         return torch.optim.SGD(parameters, lr, momentum=self.momentum)
 
@@ -91,7 +100,7 @@ class AdadeltaConfig(Config):
     rho: float = Field(default=0.95, ge=0, lt=1, description="decay of both mean squares")
     eps: float = Field(default=1e-6, gt=0, description="added to both mean squares")
 
-    def build(self, parameters: Parameters, lr: float) -> torch.optim.Optimizer:
+    def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
         """torch.optim.Adadelta."""
         return torch.optim.Adadelta(parameters, lr, rho=self.rho, eps=self.eps)
 

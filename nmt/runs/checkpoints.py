@@ -230,11 +230,9 @@ class CheckpointFolder:
         labels = [label for label, step in self.labels().items() if step in steps]
         names = [self.folder_of(step).name for step in steps]
         others = sorted(p.name for p in self.path.iterdir() if _OWN_NAME.fullmatch(p.name))
-        there = f"there are: {', '.join([*labels, *names, *others])}; choose one with"
-        return CheckpointError(
-            f"{self.path}: no checkpoint {which!r}{reason}, "
-            + (f"{there} `checkpoint={names[-1]}`" if names else "and no other is here")
-        )
+        there = ", ".join([*labels, *names, *others])
+        there = f"there are: {there}" if names else "and no other is here"
+        return CheckpointError(f"{self.path}: no checkpoint {which!r}{reason}, {there}")
 
     def load(self, which: str) -> CheckpointState:
         """All of a checkpoint, checked against its checksums.

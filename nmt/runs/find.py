@@ -54,6 +54,14 @@ def find_run(
     return max(found, key=lambda path: found[path])
 
 
+def split_checkpoint(path: Path) -> tuple[Path, str | None]:
+    """Split RUN@CHECKPOINT at its last @; a path that exists is a run as it is."""
+    run, _, checkpoint = str(path).rpartition("@")
+    if not run or path.exists():
+        return path, None
+    return Path(run), checkpoint or None
+
+
 def _nearest(path: Path, others: list[Path]) -> Path | None:
     """The path among `others` whose name, or else whose full path, is most similar to `path`."""
     for by_text in ({p.name: p for p in others}, {str(p): p for p in others}):

@@ -132,8 +132,15 @@ class YamlDocument:
             line = text.count("\n", 0, error.position) + 1
             problem = f"the character U+{ord(text[error.position]):04X} is not allowed"
         except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 1
-            problem = str(error.problem)
+            mark = error.problem_mark
+            if error.context_mark and (mark is None or not text[mark.index :].strip("\0 \n")):
+                mark = error.context_mark  # what begins there has no end
+            line = mark.line + 1 if mark else 1
+            if type(error) is yaml.MarkedYAMLError:  # of _Loader
+                problem = str(error.problem)
+            else:
+                got = reprlib.repr(text.split("\n")[line - 1])
+                problem = f"got {got}, allowed: `key: value`, indented by spaces; quote other text"
         else:
             return node
         raise ConfigError(f"{self.place(line)}: not valid YAML: {problem}")

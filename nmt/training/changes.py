@@ -99,7 +99,7 @@ def config_changes(old: RunConfig, new: RunConfig) -> list[Change]:
     """
     return [
         Change(key, before, after, _verdict(key, new))
-        for key, before, after in _differences(old.model_dump(), new.model_dump())
+        for key, before, after in differences(old.model_dump(), new.model_dump())
     ]
 
 
@@ -119,10 +119,11 @@ def _is_under(key: str, prefixes: Sequence[str]) -> bool:
     return any(f"{key}.".startswith(f"{prefix}.") for prefix in prefixes)
 
 
-def _differences(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:
+def differences(old: object, new: object, key: str = "") -> Iterator[tuple[str, object, object]]:
+    """Yield the dotted key, old and new value of every difference between nested dicts."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in {**old, **new}:
             below = f"{key}.{name}" if key else str(name)
-            yield from _differences(old.get(name), new.get(name), below)
+            yield from differences(old.get(name), new.get(name), below)
     elif old != new:
         yield key, old, new

@@ -12,7 +12,7 @@ from nmt.config import TrainConfig
 from nmt.data.text_files import stream_lines
 from nmt.errors import ConfigError, DataError, did_you_mean
 from nmt.models.vocabulary import PieceEmbedding, Vocabulary
-from nmt.runs.find import find_run
+from nmt.runs.find import find_run, split_checkpoint
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.sentencepiece_tokenizer import SPACE_MARK
 from nmt.text.tokenizer import Tokenizers
@@ -27,8 +27,8 @@ def run_named(init_from: str) -> tuple[TrainedRun, str]:
 
     Raises CheckpointError if there is no such run.
     """
-    path, _, checkpoint = init_from.partition("@")
-    return TrainedRun.open(find_run(Path(path).expanduser())), checkpoint or "best"
+    path, checkpoint = split_checkpoint(Path(init_from).expanduser())
+    return TrainedRun.open(find_run(path)), checkpoint or "best"
 
 
 def set_first_weights(model: nn.Module, train: TrainConfig, own: Tokenizers) -> list[str]:

@@ -56,7 +56,7 @@ class TrainingState:
         ranks: Ranks = ALONE,
     ) -> "TrainingState":
         """The state before the first update."""
-        parameters = [p for p in model.parameters() if p.requires_grad]
+        parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         optimizer = train.optimizer.build(parameters, train.lr)
         schedule = Schedule(train.schedule, optimizer, total_steps(train, batcher, ranks.world))
         scaler = torch.amp.GradScaler(device.type, enabled=train.precision == "fp16")

@@ -28,6 +28,7 @@ from nmt.text.tokenizer import (
 )
 from nmt.text.vocabulary import UNK_ID
 from nmt.text.word_tokenizer import WordConfig
+from nmt.training.changes import differences
 from nmt.training.first_weights import run_named
 from nmt.training.validation import Validator
 from nmt.types import SentencePair
@@ -290,17 +291,27 @@ def _check_found(
                 f"{what} not of the file that tokenizer.{key} names, {path}; bring the file back "
                 "as it was, or train in another `run`"
             )
-    compared = {
-        "tokenizer": (found.src.config, wanted if wanted.given is None else found.src.config),
-        "data.src_lang": (found.src.lang, data.src_lang),
-        "data.tgt_lang": (found.tgt.lang, data.tgt_lang),
-    }
+    learned = found.src.config.model_dump()
+    differing = list(
+        differences(
+            {
+                "tokenizer": learned,
+                "data.src_lang": found.src.lang,
+                "data.tgt_lang": found.tgt.lang,
+            },
+            {
+                "tokenizer": learned if wanted.given is not None else wanted.model_dump(),
+                "data.src_lang": data.src_lang,
+                "data.tgt_lang": data.tgt_lang,
+            },
+        )
+    )
+    if not differing:
+        return
     cure = "remove that folder, or use the old values"
     if what.startswith("train.init_from"):
         cure = "use the old values, or train.init_tokenizers: false"
-    for key, (there, wanted_value) in compared.items():
-        if there != wanted_value:
-            raise ConfigError(
-                f"{what} learned with another {key} ({there}) than the config's ({wanted_value}); "
-                f"{cure}"
-            )
+    if differing[0][0] == "tokenizer.kind":  # another kind has other keys
+        del differing[1:]
+    keys = ", ".join(f"{key} ({there}, the config has {here})" for key, there, here in differing)
+    raise ConfigError(f"{what} learned with another {keys}; {cure}")

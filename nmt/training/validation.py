@@ -158,7 +158,7 @@ class Validator:
 
     def _chrf(self, hyp_texts: Sequence[str], examples: Sequence[EvalExample]) -> float:
         refs = self.scoring.comparable(hyp_texts, examples).refs
-        return score("chrf", hyp_texts, refs, n_bootstrap=0).score
+        return score("chrf", hyp_texts, refs, self.scoring.tgt_lang, n_bootstrap=0).score
 
     @property
     def scoring(self) -> Scoring:

@@ -157,7 +157,7 @@ class _Work:
     def prepare(cls, config: RunConfig, material: Material) -> "_Work":
         torch.manual_seed(config.seed)
         model = build_model(config.model, material.src_vocab, material.tgt_vocab)
-        optimizer = config.train.optimizer.build(list(model.parameters()), config.train.lr)
+        optimizer = config.train.optimizer.build(model.named_parameters(), config.train.lr)
         searched = forbid_end(copy.deepcopy(model)).eval()
         return cls(config, material, model, searched, optimizer)
 

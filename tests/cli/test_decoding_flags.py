@@ -82,14 +82,17 @@ def test_bf16_translates_and_says_what_it_is(run: Run) -> None:
         ("--must chat --must-not chat", "must_not"),
         ("--must chat --top-k 3", "must"),
         ("--mbr 4 --top-k 3", "sampling"),
+        ("--mbr 4 --beam 3", "--beam"),
+        ("--temperature 2 --beam 3", "--beam"),
     ],
 )
 def test_flags_that_contradict_each_other(run: Run, flags: str, says: str) -> None:
     assert says in error_of(run("a", *flags.split(), fails=True), ConfigError)
 
 
-def test_a_word_that_cannot_be_written(run: Run) -> None:
-    failed = run("a", "--must", "zèbre", fails=True)
+@pytest.mark.parametrize("flag", ["--must", "--prefix"])
+def test_what_the_vocabulary_cannot_write_is_refused(run: Run, flag: str) -> None:
+    failed = run("a", flag, "zèbre", fails=True)
     assert "zèbre" in error_of(failed, DataError)
 
 

@@ -15,9 +15,20 @@ from typer.testing import CliRunner
 from nmt.cli import command
 from nmt.cli.app import app
 from nmt.cli.command import Command, complain, say
-from nmt.cli.options import OutFile, OutFolder, Quiet, RunArgument, Threads, one_run
+from nmt.cli.flags import flag_of
+from nmt.cli.options import (
+    OutFile,
+    OutFolder,
+    Quiet,
+    RunArgument,
+    Threads,
+    check_cores,
+    one_run,
+)
 from nmt.cli.search_flags import Run
+from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
+from nmt.settings.keys import config_classes
 
 OF_THEIR_OWN = {
     ("--set", "nmt bench"): "sizes of what is measured",
@@ -72,6 +83,44 @@ def test_options_of_one_name_read_alike() -> None:
                 found[f"{flag}{folder}", option.multiple][option.help, kind].append(name)
     differing = {flag: dict(texts) for flag, texts in found.items() if len(texts) > 1}
     assert differing == {}
+
+
+SEARCH_KEYS = (
+    *("beam", "n_best", "length_penalty", "batch_size", "mbr.samples"),
+    *("sampling.temperature", "sampling.top_k", "sampling.top_p", "sampling.seed"),
+)
+
+
+def _bounds(key: str) -> str:
+    """The lower bound of a key of SearchConfig, and the upper one beside an exclusive lower one."""
+    section, _, name = key.rpartition(".")
+    field = SearchConfig.model_fields[section or name]
+    if section:
+        field = config_classes(field.annotation)[0].model_fields[name]
+    ge, gt, le = (
+        next((getattr(rule, kind) for rule in field.metadata if hasattr(rule, kind)), None)
+        for kind in ("ge", "gt", "le")
+    )
+    return f"at least {ge}" if gt is None else f"above {gt}, at most {le}"
+
+
+@pytest.mark.parametrize("key", SEARCH_KEYS)
+def test_help_has_the_bounds_of_the_config(key: str) -> None:
+    context = typer.Context(typer.main.get_command(app))
+    option = _options(COMMANDS["nmt translate"])[flag_of(key)]
+    assert _bounds(key) in command._plain(*option.get_help_record(context), "option")[1]
+
+
+@pytest.mark.parametrize("typed", ["train x --processes", "lab x --threads", "translate --threads"])
+def test_far_more_threads_than_cores_are_refused(
+    typed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch ends the process where the system gives it no more threads."""
+    monkeypatch.setattr("nmt.cli.options.usable_cores", lambda: 2)
+    result = CliRunner().invoke(app, [*typed.split(), "9"])
+    assert result.exit_code == 2
+    assert f"{typed.split()[-1]}: got 9, allowed: 1 to 8" in result.stderr
+    assert check_cores(8) == 8
 
 
 def test_the_exceptions_are_needed() -> None:

@@ -110,7 +110,17 @@ def test_arguments_give_a_line_each(run: Run, expected: list[Translation]) -> No
     result = run(*SENTENCES)
     assert lines_of(result) == [t.text for t in expected]
     assert len({t.text for t in expected}) > 1
-    assert result.stderr.startswith("run: runs/tiny\n")
+    assert result.stderr.startswith("run: runs/tiny (1 update)\n")
+
+
+def test_a_newest_run_that_was_stopped_is_said(run: Run, tiny_runs: Path) -> None:
+    card = tiny_runs / "runs" / "tiny" / "run.json"
+    training = {"started": "2026-11-24", "from_step": 0, "step": 1, "how": "stopped"}
+    card.write_text(json.dumps({"trainings": [training]}), encoding="utf-8")
+    try:
+        assert "(1 update, unfinished)" in run("a").stderr
+    finally:
+        card.unlink()
 
 
 def test_stdin_and_files_give_as_many_lines(
@@ -188,18 +198,18 @@ def test_the_flags_reach_the_search(run: Run, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Translator, "load", note)
     run("a")
     flags = ["--beam", "4", "--n-best", "2", "--length-penalty", "1.5", "--batch-size", "3"]
-    flags += ["--mbr", "7"]
     run("a", *flags, "--set", "search.max_length=2", "--set", "search.beam=2")
+    run("a", "--mbr", "7")
     assert seen == [
         SEARCH,
         SearchConfig(
             beam=4,
             n_best=2,
             length_penalty=1.5,
-            mbr=MBRConfig(samples=7),
             batch_size=3,
             max_length=2,
         ),
+        SEARCH.model_copy(update={"mbr": MBRConfig(samples=7)}),
     ]
 
 

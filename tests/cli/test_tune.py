@@ -65,10 +65,12 @@ def test_errors_are_one_line(tiny_run: Path, run: Path) -> None:
     for flags, words in (
         (("--beams", "1,x"), "--beams: got 1,x, allowed: whole numbers between commas"),
         (("--penalties", ","), "--penalties: got ,, allowed: numbers between commas"),
-        (("--beams", "0"), "beam: got 0"),
+        (("--beams", "1,0"), "--beams 0: beam: got 0"),
+        (("--penalties", "0,-1"), "--penalties -1.0: length_penalty: got -1"),
         (("--set", "model.hidden=3"), "got another key, allowed here: search.*"),
     ):
         _, err = nmt_tune("--run", run, *flags, exit_code=2)
         assert words in err.splitlines()[-1]
+        assert len(err.splitlines()) == 1
     _, err = nmt_tune("--run", tiny_run, exit_code=2)
     assert "data.valid: the run has no validation set to tune on" in err

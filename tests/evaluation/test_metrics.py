@@ -26,7 +26,7 @@ MANY_HYPS = [
 
 
 def test_bleu_equals_the_computation_by_hand():
-    assert score("bleu", HYPS, REFS).score == pytest.approx(BY_HAND, abs=1e-9)
+    assert score("bleu", HYPS, REFS, "fr").score == pytest.approx(BY_HAND, abs=1e-9)
     assert corpus_bleu(HYPS, REFS) == pytest.approx(BY_HAND, abs=1e-9)
 
 
@@ -37,7 +37,7 @@ def test_more_references_for_some_lines_count_for_these_lines_only():
     # and is further from 5 words than 6 is.
     refs = [("the cat sat on a mat", "he lay on the mat today"), ("a dog barks at me now", "dog")]
     by_hand = 100 * math.exp(1 - 12 / 11) * (10 / 11 * 9 / 9 * 6 / 7 * 3 / 5) ** 0.25
-    assert score("bleu", HYPS, refs).score == pytest.approx(by_hand, abs=1e-9)
+    assert score("bleu", HYPS, refs, "fr").score == pytest.approx(by_hand, abs=1e-9)
 
 
 def test_a_line_without_a_second_reference_is_not_given_an_empty_one():
@@ -46,7 +46,7 @@ def test_a_line_without_a_second_reference_is_not_given_an_empty_one():
     hyps = ["the cat sat on a mat", "yes"]
     refs = [("the cat sat on a mat", "a cat"), ("yes sir",)]
     by_hand = 100 * math.exp(1 - 8 / 7) * (7 / 7 * 5 / 5 * 4 / 4 * 3 / 3) ** 0.25
-    result = score("bleu", hyps, refs)
+    result = score("bleu", hyps, refs, "fr")
     assert result.score == pytest.approx(by_hand, abs=1e-9)
     assert result.signature.startswith("nrefs:var|")
 
@@ -57,21 +57,21 @@ def test_reference_streams_pad_with_none():
 
 @pytest.mark.parametrize(("metric", "best"), [("bleu", 100.0), ("chrf", 100.0), ("ter", 0.0)])
 def test_a_perfect_translation_has_the_best_score_and_no_spread(metric, best):
-    result = score(metric, MANY_REFS, [(ref,) for ref in MANY_REFS])
+    result = score(metric, MANY_REFS, [(ref,) for ref in MANY_REFS], "fr")
     assert result.score == best
     assert (result.low, result.high) == (pytest.approx(best), pytest.approx(best))
 
 
 def test_nothing_in_common_scores_zero_with_an_interval_of_zero():
-    result = score("bleu", ["x y z", "u v w"], [("a b c",), ("d e f",)])
+    result = score("bleu", ["x y z", "u v w"], [("a b c",), ("d e f",)], "fr")
     assert (result.score, result.low, result.high) == (0.0, 0.0, 0.0)
 
 
 def test_case_is_nothing_to_lower_cased_bleu():
     upper = [(ref.upper(),) for ref in MANY_REFS]
-    assert score("bleu-lc", MANY_REFS, upper).score == 100
-    assert score("bleu-lc", MANY_HYPS, upper) == score(
-        "bleu-lc", MANY_HYPS, [(ref,) for ref in MANY_REFS]
+    assert score("bleu-lc", MANY_REFS, upper, "fr").score == 100
+    assert score("bleu-lc", MANY_HYPS, upper, "fr") == score(
+        "bleu-lc", MANY_HYPS, [(ref,) for ref in MANY_REFS], "fr"
     )
 
 
@@ -102,7 +102,7 @@ def test_score_interval_and_signature_are_those_of_the_sacrebleu_command(metric,
         check=True,
         encoding="utf-8",
     ).stdout
-    result = score(metric, MANY_HYPS, [(ref,) for ref in MANY_REFS])
+    result = score(metric, MANY_HYPS, [(ref,) for ref in MANY_REFS], "fr")
     assert result.low is not None
     assert result.high is not None
     mean, half = (result.high + result.low) / 2, (result.high - result.low) / 2
@@ -113,7 +113,7 @@ def test_score_interval_and_signature_are_those_of_the_sacrebleu_command(metric,
 
 
 def test_without_bootstrap_there_is_no_interval_and_none_in_the_signature():
-    result = score("bleu", HYPS, REFS, n_bootstrap=0)
+    result = score("bleu", HYPS, REFS, "fr", n_bootstrap=0)
     assert (result.low, result.high, result.n_bootstrap) == (None, None, 0)
     assert "bs:" not in result.signature
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in result.signature
@@ -121,7 +121,7 @@ def test_without_bootstrap_there_is_no_interval_and_none_in_the_signature():
 
 def test_the_interval_surrounds_the_score_and_is_reproducible():
     refs = [(ref,) for ref in MANY_REFS]
-    first, again = score("bleu", MANY_HYPS, refs), score("bleu", MANY_HYPS, refs)
+    first, again = score("bleu", MANY_HYPS, refs, "fr"), score("bleu", MANY_HYPS, refs, "fr")
     assert first == again
     assert first.low < first.score < first.high
     assert "|bs:1000|seed:12345|" in first.signature
@@ -130,14 +130,16 @@ def test_the_interval_surrounds_the_score_and_is_reproducible():
 @pytest.mark.parametrize("metric", ["chrf", "ter"])
 def test_resamples_in_which_nothing_can_be_counted_have_their_place_in_the_interval(metric):
     """Where every line of a resample is empty, sacreBLEU scores in another type of number."""
-    result = score(metric, ["", "le chat", "z"], [("",), ("le chat",), ("",)], n_bootstrap=100)
+    result = score(
+        metric, ["", "le chat", "z"], [("",), ("le chat",), ("",)], "fr", n_bootstrap=100
+    )
     assert result.low < result.score
     assert result.low < result.high
 
 
 def test_an_interval_never_leaves_the_scale():
     hyps = [*MANY_REFS[:39], "rien"]
-    result = score("chrf", hyps, [(ref,) for ref in MANY_REFS[:40]], n_bootstrap=100)
+    result = score("chrf", hyps, [(ref,) for ref in MANY_REFS[:40]], "fr", n_bootstrap=100)
     assert result.high <= 100
 
 
@@ -151,21 +153,21 @@ def test_an_interval_never_leaves_the_scale():
 )
 def test_what_cannot_be_scored_is_refused_in_one_line(hyps, refs, message):
     with pytest.raises(DataError) as caught:
-        score("bleu", hyps, refs)
+        score("bleu", hyps, refs, "fr")
     assert str(caught.value) == message
 
 
 def test_every_metric_of_the_table_scores_an_empty_translation():
     for name in METRICS:
         worst = 100.0 if name == "ter" else 0.0
-        assert score(name, [""], [("un chat",)], n_bootstrap=0).score == worst
+        assert score(name, [""], [("un chat",)], "fr", n_bootstrap=0).score == worst
 
 
 @pytest.mark.parametrize("seed", ["abc", "-1", "1.5", ""])
 def test_a_seed_of_the_bootstrap_that_is_none_is_one_line(seed, monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", seed)
     with pytest.raises(ConfigError, match=f"SACREBLEU_SEED: got '{seed}', allowed: a whole"):
-        score("bleu", HYPS, REFS)
+        score("bleu", HYPS, REFS, "fr")
 
 
 @pytest.mark.parametrize("lang", ["FR", "fr-CA", "fr_CA"])

@@ -42,7 +42,7 @@ def test_the_score_is_plain_bleu_between_the_published_tokens(published):
     # Any two texts will do: each line's "translation" is the line after it.
     raw, tokenised = published
     hyps = [*raw[1:], raw[0]]
-    ours = score("multi30k", hyps, [(line,) for line in raw], n_bootstrap=0)
+    ours = score("multi30k", hyps, [(line,) for line in raw], "fr", n_bootstrap=0)
     from sacrebleu.metrics.bleu import BLEU
 
     bleu = BLEU(tokenize="none", force=True)
@@ -69,7 +69,7 @@ def test_lower_case_then_normalise_then_tokenise(raw, tokens):
 
 
 def test_the_signature_names_the_steps_and_case_does_not_count():
-    result = score("multi30k", ["UN CHIEN court ici."], [("Un chien court ici .",)])
+    result = score("multi30k", ["UN CHIEN court ici."], [("Un chien court ici .",)], "fr")
     assert result.score == 100
     assert result.name == "BLEU-lc-norm-tok"
     assert "|tok:none|" in result.signature
@@ -79,7 +79,7 @@ def test_the_signature_names_the_steps_and_case_does_not_count():
 def test_lines_with_fewer_references_keep_their_own():
     refs = [("Un chien .", "Le chien dort bien ."), ("Deux chats jouent là .",)]
     hyps = ["Le chien dort bien.", "Deux chats jouent là."]
-    result = score("multi30k", hyps, refs)
+    result = score("multi30k", hyps, refs, "fr")
     assert result.score == 100
     assert result.signature.startswith("nrefs:var|")
 

@@ -1,12 +1,15 @@
 """significance.py: same, clearly worse, and the sacrebleu command line's own answer."""
 
+import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from nmt.errors import DataError
+from nmt.evaluation.metrics import score
 from nmt.evaluation.significance import compare, difference
 
 REFS = [f"le chat numéro {i} dort sur le tapis {i} de la maison ." for i in range(60)]
@@ -16,7 +19,7 @@ ONE_EACH = [(ref,) for ref in REFS]
 
 
 def test_a_clearly_better_translation_has_a_small_p_value():
-    result = compare("bleu", WORSE, REFS, ONE_EACH)
+    result = compare("bleu", WORSE, REFS, ONE_EACH, "fr")
     assert result.name == "BLEU"
     assert result.score == 100  # sacreBLEU's is 100.00000000000004
     assert result.baseline < 90
@@ -24,17 +27,17 @@ def test_a_clearly_better_translation_has_a_small_p_value():
 
 
 def test_equally_good_translations_do_not_differ():
-    same = compare("bleu", WORSE, WORSE, ONE_EACH)
+    same = compare("bleu", WORSE, WORSE, ONE_EACH, "fr")
     assert (same.p_value, same.p_randomisation) == (1, 1)
     equal = [ref.replace("dort", "saute") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
-    assert compare("chrf", WORSE, equal, ONE_EACH).p_value > 0.05
+    assert compare("chrf", WORSE, equal, ONE_EACH, "fr").p_value > 0.05
 
 
 @pytest.mark.parametrize("n_lines", [1, 2, 5, 8])
 def test_randomisation_has_the_p_value_of_all_swaps(n_lines):
     """Of k lines that differ alike, only all or none swapped differ as much: 2^(1 - k)."""
     changed = [ref.replace("dort", "court") for ref in REFS[:n_lines]]
-    ours = compare("chrf", changed + REFS[n_lines:], REFS, ONE_EACH)
+    ours = compare("chrf", changed + REFS[n_lines:], REFS, ONE_EACH, "fr")
     assert ours.p_randomisation == pytest.approx(2.0 ** (1 - n_lines), rel=0.15)
 
 
@@ -51,14 +54,14 @@ def test_the_bootstrap_is_that_of_the_sacrebleu_command(tmp_path):
         encoding="utf-8",
     ).stdout
     bootstrap = json.loads(printed)[1]["BLEU"]
-    ours = compare("bleu", WORSE, OTHER, ONE_EACH)
+    ours = compare("bleu", WORSE, OTHER, ONE_EACH, "fr")
     assert ours.score == pytest.approx(bootstrap["score"], abs=1e-4)
     assert ours.p_value == pytest.approx(bootstrap["p_value"], abs=1e-4)
 
 
 def test_lines_must_be_equal_in_number():
     with pytest.raises(DataError) as caught:
-        compare("bleu", WORSE[:-1], REFS, ONE_EACH)
+        compare("bleu", WORSE[:-1], REFS, ONE_EACH, "fr")
     assert str(caught.value) == (
         "compare: got 59 translations of the baseline and 60 of the other, they must be equal"
     )
@@ -66,17 +69,17 @@ def test_lines_must_be_equal_in_number():
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_a_difference_of_single_runs_has_the_p_value_of_their_comparison(metric):
-    ours = difference(metric, [WORSE], [OTHER], ONE_EACH)
-    compared = compare(metric, WORSE, OTHER, ONE_EACH)
+    ours = difference(metric, [WORSE], [OTHER], ONE_EACH, "fr")
+    compared = compare(metric, WORSE, OTHER, ONE_EACH, "fr")
     assert ours.p_value == pytest.approx(compared.p_value, abs=2e-3)  # theirs sums in fp32
     assert ours.mean == pytest.approx(compared.score - compared.baseline)
     assert ours.low < ours.mean < ours.high
 
 
 def test_a_difference_is_of_the_means_over_the_runs():
-    single = difference("bleu", [WORSE], [REFS], ONE_EACH)
-    none = difference("bleu", [REFS], [REFS], ONE_EACH)
-    both = difference("bleu", [WORSE, REFS], [REFS, REFS, REFS], ONE_EACH)
+    single = difference("bleu", [WORSE], [REFS], ONE_EACH, "fr")
+    none = difference("bleu", [REFS], [REFS], ONE_EACH, "fr")
+    both = difference("bleu", [WORSE, REFS], [REFS, REFS, REFS], ONE_EACH, "fr")
     assert single.low > 0
     assert single.p_value < 0.01
     assert (none.mean, none.low, none.high, none.p_value) == (0, 0, 0, 1)
@@ -87,11 +90,17 @@ def test_a_difference_is_of_the_means_over_the_runs():
 def test_the_interval_covers_what_chance_alone_makes():
     """Two systems that are wrong in as many lines each, though in others, do not differ."""
     equal = [ref.replace("dort", "saute") if i % 2 == 0 else ref for i, ref in enumerate(REFS)]
-    result = difference("bleu", [WORSE], [equal], ONE_EACH)
+    result = difference("bleu", [WORSE], [equal], ONE_EACH, "fr")
     assert result.low < 0 < result.high
     assert result.p_value > 0.05
 
 
 def test_all_runs_must_be_of_one_corpus():
     with pytest.raises(DataError, match=r"^difference: got \[59, 60\] lines, "):
-        difference("bleu", [WORSE], [REFS, REFS[:-1]], ONE_EACH)
+        difference("bleu", [WORSE], [REFS, REFS[:-1]], ONE_EACH, "fr")
+
+
+@pytest.mark.parametrize("function", [score, compare, difference])
+def test_no_language_is_assumed(function: Callable[..., object]) -> None:
+    language = inspect.signature(function).parameters["tgt_lang"]
+    assert language.default is inspect.Parameter.empty

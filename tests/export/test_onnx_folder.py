@@ -23,6 +23,7 @@ from nmt.export.state_tensors import named_tensors, names_of_rows, with_tensors
 from nmt.inference.translator import Translator
 from nmt.models.base import State
 from nmt.models.catalog import ModelConfig, build_model
+from nmt.models.recurrent.encoder import LAYERS
 from nmt.ops.masks import keep_from_lengths
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import ASIDE
@@ -221,6 +222,12 @@ def test_an_option_without_a_graph_is_named(corpus: Path, model: dict[str, Any],
     config: RunConfig = toy_config(corpus, model=model)
     with pytest.raises(ConfigError, match=f"cannot export {key}: got "):
         check_exportable(config)
+
+
+def test_a_cell_that_onnx_lacks_is_named(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(LAYERS, "gru")
+    with pytest.raises(ConfigError, match="encoder"):
+        check_exportable(toy_config(corpus, model=_RNN))
 
 
 def test_nothing_is_written_over(exported: tuple[TrainedRun, Path]) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from nmt.optim.optimizers import OptimizerConfig, clip_gradients
+from nmt.optim.optimizers import AdamWConfig, OptimizerConfig, clip_gradients
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_every_optimiser_is_torchs_and_gets_its_numbers(
     values: dict[str, object], kind: type
 ) -> None:
     config = TypeAdapter(OptimizerConfig).validate_python(values)
-    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
-    optimizer = config.build([parameter], lr=0.5)
+    parameter = torch.nn.Parameter(torch.tensor([[1.0, -2.0]]))
+    optimizer = config.build([("weight", parameter)], lr=0.5)
     assert type(optimizer) is kind
     group = optimizer.param_groups[0]
     assert group["lr"] == 0.5
@@ -36,6 +36,18 @@ def test_every_optimiser_is_torchs_and_gets_its_numbers(
     parameter.square().sum().backward()
     optimizer.step()
     assert (parameter.detach().abs() < before.abs()).all()
+
+
+def test_adamw_decays_matrices_and_spares_vectors() -> None:
+    layer = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.LayerNorm(5))
+    before = {name: p.detach().clone() for name, p in layer.named_parameters()}
+    optimizer = AdamWConfig(weight_decay=0.5).build(layer.named_parameters(), lr=0.1)
+    for parameter in layer.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for name, parameter in layer.named_parameters():
+        decay = 0.95 if name == "0.weight" else 1.0
+        torch.testing.assert_close(parameter.detach(), decay * before[name])
 
 
 @pytest.mark.parametrize("size", [0.0, 0.5, 1.0, 1 - 5e-7, 1 + 1e-5, 7.0, math.inf, math.nan])

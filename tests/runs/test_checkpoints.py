@@ -328,7 +328,7 @@ def test_a_label_whose_checkpoint_is_gone_says_so(folder: CheckpointFolder) -> N
         folder.find("best")
     assert str(caught.value) == (
         f"{folder.path}: no checkpoint 'best' (it points to step-000001, which is gone), there "
-        "are: last, step-000002; choose one with `checkpoint=step-000002`"
+        "are: last, step-000002"
     )
     shutil.rmtree(folder.path / "step-000002")
     with pytest.raises(
@@ -340,9 +340,7 @@ def test_a_label_whose_checkpoint_is_gone_says_so(folder: CheckpointFolder) -> N
 def test_one_checkpoint_without_a_label_is_named(folder: CheckpointFolder) -> None:
     save(folder, 7)
     (folder.path / "labels.json").unlink()
-    with pytest.raises(
-        CheckpointError, match=r"there are: step-000007; choose .*`checkpoint=step-000007`$"
-    ):
+    with pytest.raises(CheckpointError, match=r"there are: step-000007$"):
         folder.load_weights("best")
     assert folder.load_weights("step-000007")[0] == 7
 

@@ -59,6 +59,7 @@ def load(file: Path, text: str, *overrides: str) -> Outer:
     return load_file(file, given, Outer)
 
 
+SYNTAX = ", allowed: `key: value`, indented by spaces; quote other text"
 TOO_DEEP = "not valid YAML: sections are nested deeper than 20 levels"
 
 
@@ -110,9 +111,9 @@ def test_a_leading_zero_is_decimal(file: Path) -> None:
         ("name: x\n3: 4", "x.yaml:2: keys are plain names, got '3'"),
         ("name: x\nrate: !!python/name:os.system 3", None),
         ("name: &a x\nother: *a", "x.yaml:2: not valid YAML: aliases (*a) are not allowed"),
-        ("name: x\n  rate: 3", "x.yaml:2: not valid YAML: mapping values are not allowed here"),
-        ("name: [x", "x.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'"),
-        ("name: x\n---\nname: y", "x.yaml:2: not valid YAML: but found another document"),
+        ("name: x\n  rate: 3", "x.yaml:2: not valid YAML: got '  rate: 3'"),
+        ("name: [x", "x.yaml:1: not valid YAML: got 'name: [x'"),
+        ("name: x\n---\nname: y", "x.yaml:2: not valid YAML: got '---'"),
         ("name: \x00", None),
         ("name: x\nrate: [\0]", "x.yaml:2: not valid YAML: the character U+0000 is not allowed"),
         ("name: " + "[" * 5000, "x.yaml:1: " + TOO_DEEP),
@@ -133,7 +134,7 @@ def test_each_fault_of_a_file_has_its_line(file: Path, text: str, message: str |
         assert "not allowed" in found
         assert "\n" not in found
     else:
-        assert found == message
+        assert found.removesuffix(SYNTAX) == message
 
 
 def test_all_faults_are_reported_in_the_order_of_the_file(file: Path) -> None:
@@ -201,7 +202,7 @@ def test_an_override_may_hold_an_equals_sign_or_be_empty(file: Path) -> None:
         ("=3", "--set =3: allowed: key=value, such as train.lr=3e-4"),
         ("inner..size=3", "--set inner..size=3: allowed: key=value, such as train.lr=3e-4"),
         ("rate.x=3", "--set rate.x=3: 'rate' is no section here"),
-        ("name=[", "--set name=[: not valid YAML: expected the node content, but found '<stream "),
+        ("name=[", "--set name=[: not valid YAML: got '['"),
         ("rat=3", "--set rat=3: rat: unknown key; did you mean 'rate'?"),
         ("inner.zzz=3", "--set inner.zzz=3: inner.zzz: unknown key, allowed here: size, flag, pa"),
         ("zzz.size=3", "--set zzz.size=3: zzz: unknown key, allowed here: name, rate, inner, ot"),

@@ -29,15 +29,16 @@ BILLION_WORDS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
             "tag:yaml.org,2002:python/object/apply:os.system",
         ),
         ("a: !secret {b: c}", "x:1: not valid YAML: tags are not allowed, got !secret"),
-        ("a: 1\n\tb: 2", "x:2: not valid YAML: found character '\\t' that cannot start any token"),
-        ("a: 'b", "x:1: not valid YAML: found unexpected end of stream"),
+        ("a: 1\n\tb: 2", "x:2: not valid YAML: got '\\tb: 2'"),
+        ("a: 'b\nc: d\n\n", 'x:1: not valid YAML: got "a: \'b"'),
+        ("Fine.\nHe said: no: never", "x:2: not valid YAML: got 'He said: no: never'"),
     ],
 )
 def test_each_is_refused_with_its_line_and_at_once(text: str, message: str) -> None:
     started = time.monotonic()
     with pytest.raises(ConfigError) as caught:
         YamlDocument(text, "x")
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
     assert time.monotonic() - started < 5
 
 

@@ -11,6 +11,7 @@ from training.toy import last_checkpoint, toy_config, write_reversal
 from nmt.config import RunConfig
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.runs.trained_run import TrainedRun
+from nmt.training.first_weights import run_named
 from nmt.training.loop import train
 
 
@@ -48,6 +49,17 @@ def test_a_training_begins_where_the_other_run_ended(begun: Path, tmp_path: Path
         for side in ("src", "tgt"):
             ours, theirs = (TrainedRun.open(path).tokenizers() for path in (run, begun / "first"))
             assert getattr(ours, side).model_bytes == getattr(theirs, side).model_bytes
+
+
+def test_a_run_whose_path_has_an_at_sign_is_found(begun: Path, tmp_path: Path) -> None:
+    run = tmp_path / "a@b" / "first@last"
+    run.parent.mkdir()
+    run.symlink_to(begun / "first")
+    opened = [run_named(str(run)), run_named(f"{run}@last")]
+    assert [(other.path, checkpoint) for other, checkpoint in opened] == [
+        (run, "best"),
+        (run, "last"),
+    ]
 
 
 def test_what_does_not_fit_is_named_and_drawn(begun: Path, tmp_path: Path) -> None:
@@ -104,7 +116,7 @@ def test_tokenizers_of_another_config_are_refused(begun: Path, tmp_path: Path) -
         train={"init_from": str(begun / "first"), "epochs": 1},
     )
     with pytest.raises(
-        ConfigError, match=r"init_from: .*another tokenizer .*init_tokenizers: false"
+        ConfigError, match=r"init_from: .*another tokenizer\..*max_size .*init_tokenizers: false"
     ):
         train(other, tmp_path / "run", quiet=True)
 

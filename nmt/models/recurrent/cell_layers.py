@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState
+from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, GRUCell
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.directions import in_directions
@@ -67,7 +67,7 @@ def direction_of(
     def gates(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
         return operations(backend, x).linear(x, weight, bias)
 
-    served = weights if kind == "gru" else None
+    served = weights if CELLS[kind] is GRUCell else None
     return Direction(kind, partial(gates, w_ih, b_ih), partial(gates, w_hh, b_hh), None, served)
 
 

@@ -79,7 +79,7 @@ class RNNDecoder(nn.Module):
         self.layer_norm, self.residual = config.layer_norm, config.residual
         self.backend: BackendName = config.backend
         self.initial = InitialState(
-            section.initial_state, memory_size, hidden, layers, has_cell=section.cell == "lstm"
+            section.initial_state, memory_size, hidden, layers, has_cell=cell.has_cell_state
         )
         self.attention = config.attention.build(hidden, memory_size, config.backend)
         self.feeds = isinstance(section, LuongConfig)
@@ -138,7 +138,7 @@ class RNNDecoder(nn.Module):
     ) -> DecoderOutput:
         """All T steps; what does not depend on the state is done for all of them at once."""
         own = operations(self.backend, state.hidden)
-        is_one_gru = isinstance(self.cell, GRUCell) and not self.feeds and len(self.upper) == 0
+        is_one_gru = type(self.cell) is GRUCell and not self.feeds and len(self.upper) == 0
         is_plain = not self.layer_norm and not (self.training and self.state_dropout.p > 0)
         score = self.attention.as_additive() if is_one_gru and is_plain else None
         if score is None or not own.serves_attentional_gru:

@@ -16,7 +16,13 @@ from nmt.models.recurrent.cell_layers import (
     direction_of,
     read_layers,
 )
-from nmt.models.recurrent.cells import CELLS, CellKind, reset_gate_biases, reset_gates
+from nmt.models.recurrent.cells import (
+    CELLS,
+    CellKind,
+    GRUCell,
+    reset_gate_biases,
+    reset_gates,
+)
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
@@ -64,7 +70,7 @@ class PaddedLayers(nn.RNNBase):
             ]
             return read_layers(layers, x, lengths, self.options, self.backend)
         own = operations(self.backend, x)
-        if self.kind == "gru" and own.serves_gru_layer:
+        if CELLS[self.kind] is GRUCell and own.serves_gru_layer:
             finals = []
             for i in range(self.num_layers):
                 if i > 0:
@@ -139,6 +145,7 @@ class PaddedLSTM(PaddedLayers, nn.LSTM):
 
 
 LAYERS: dict[CellKind, type[PaddedLayers]] = {"gru": PaddedGRU, "lstm": PaddedLSTM}
+"""torch's layers. An encoder of any other cell runs step by step, as CellLayers."""
 
 
 def _dtype_for_cudnn(x: Tensor) -> torch.dtype | None:
@@ -167,10 +174,10 @@ def _in_one_block(weights: Sequence[Tensor], dtype: torch.dtype | None) -> list[
 
 
 def _layers(config: EncoderConfig, shared: RecurrentConfig) -> PaddedLayers | CellLayers:
-    """The layers of an encoder: those of cells where they are normalised."""
+    """Build torch's layers, or layers of cells where torch lacks the cell or its normalisation."""
     hidden = config.hidden or shared.hidden
     options = LayerOptions(shared)
-    if not shared.layer_norm:
+    if config.cell in LAYERS and not shared.layer_norm:
         return LAYERS[config.cell](
             shared.embedding,
             hidden,
@@ -184,7 +191,7 @@ def _layers(config: EncoderConfig, shared: RecurrentConfig) -> PaddedLayers | Ce
     cell = CELLS[config.cell]
     sizes = [shared.embedding, *[directions * hidden] * (shared.layers - 1)]
     cells = (
-        [cell(size, hidden, None, shared.backend, layer_norm=True) for _ in range(directions)]
+        [cell(size, hidden, None, shared.backend, shared.layer_norm) for _ in range(directions)]
         for size in sizes
     )
     return CellLayers(config.cell, cells, options, shared.backend)

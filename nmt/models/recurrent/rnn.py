@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
+from nmt.models.recurrent.cells import CELLS
 from nmt.models.recurrent.decoder import RNNDecoder, RNNState
 from nmt.models.recurrent.encoder import RNNEncoder
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
@@ -47,10 +48,11 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
         )
     if decoder.initial_state == "tanh_backward" and not config.encoder.bidirectional:
         yield "decoder.initial_state", "'tanh_backward' needs encoder.bidirectional: true"
-    if decoder.initial_state == "copy" and decoder.cell == "lstm" and config.encoder.cell != "lstm":
+    copies_cell = decoder.initial_state == "copy" and CELLS[decoder.cell].has_cell_state
+    if copies_cell and not CELLS[config.encoder.cell].has_cell_state:
         yield (
             "decoder.initial_state",
-            "'copy' for a decoder of cell 'lstm' needs an encoder of the same cell: got "
+            f"'copy' for a decoder of cell '{decoder.cell}' needs an encoder of the same cell: got "
             f"'{config.encoder.cell}', which has no cell state to copy",
         )
     if config.residual and config.layers == 1:
