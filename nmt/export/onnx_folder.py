@@ -65,8 +65,9 @@ def check_exportable(config: RunConfig) -> None:
         elif model.layer_norm:
             reason = "layer_norm: got true, allowed: false; ONNX has no recurrent layer with it"
         elif decoder.initial_state == "copy" and CELLS[decoder.cell].has_cell_state:
-            got = f"got 'copy' with cell '{decoder.cell}'"
-            reason = f"decoder.initial_state: {got}, allowed: the others"
+            reason = (
+                f"decoder.initial_state: got 'copy' with cell '{decoder.cell}', allowed: the others"
+            )
         elif model.attention.kind == "location":
             reason = "attention.kind: got 'location', whose keys depend on the source's length"
     elif model.self_attention_window is not None:
