@@ -66,9 +66,12 @@ class Entry(Config):
     within: dict[str, float] = Field(default={})
     slow: bool = False
 
-    def tolerance(self, before: str) -> float:
-        """Return how far a figure behind this text may differ, by the key that ends nearest."""
-        ends = {key: before.rfind(key) + len(key) for key in self.within if key and key in before}
+    def tolerance(self, before: str, after: str) -> float:
+        """Return how far a figure between two texts may differ, by the key that ends nearest."""
+        if "%" in self.within and after.lstrip().startswith("%"):
+            return self.within["%"]
+        keys = [key for key in self.within if key not in ("", "%") and key in before]
+        ends = {key: before.rfind(key) + len(key) for key in keys}
         return self.within.get(max(ends, key=lambda key: ends[key], default=""), 0.0)
 
 
@@ -308,7 +311,7 @@ def agrees(expected: str, text: str, entry: Entry, lines: bool = False) -> bool:
         for i, part in enumerate(parts)
     )
     places = range(1, len(parts), 2)
-    tolerances = [entry.tolerance("".join(parts[:i])) + 1e-9 for i in places]
+    tolerances = [entry.tolerance("".join(parts[:i]), parts[i + 1]) + 1e-9 for i in places]
     return any(
         all(
             abs(_figure(parts[i]) - _figure(figure)) <= tolerance

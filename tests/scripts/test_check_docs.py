@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from check_docs import ROOT, main, read_list, transcripts
+from check_docs import ROOT, Entry, agrees, main, read_list, transcripts
 from PIL import Image
 
 from nmt.lab.experiments import EXPERIMENTS
@@ -142,6 +142,22 @@ def test_a_false_transcript_fails(
     assert (code, said.count("\n")) == (1, 2)
     assert new.split()[-1] in said
     assert "docs/demo.md: " in said
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "ok"),
+    [
+        ("| x | 50.0 % | 1.20 |", "| x | 51.9 % | 1.25 |", True),
+        ("| x | 50.0 % | 1.20 |", "| x | 52.1 % | 1.25 |", False),
+        ("| x | 50.0 % | 1.20 |", "| x | 51.9 % | 1.35 |", False),
+        ("| x | 5 % | 1,200 |", "| x | 7 % | 1,200 |", True),
+        ("| x | 5 % | 1,200 |", "| x | 7 % | 1,201 |", False),
+    ],
+)
+def test_percentages_and_decimals_have_tolerances(expected: str, text: str, ok: bool) -> None:
+    entry = Entry(run=(), within={"%": 2, "": 0.1})
+    assert agrees(expected, text, entry) == ok
+    assert agrees(expected, expected, Entry(run=()))
 
 
 def test_entries_of_runs_need_the_runs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
