@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.command import Json, complain, say
-from nmt.cli.options import Quiet
+from nmt.cli.options import Quiet, language
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,10 +30,12 @@ def clean(
         Option(help="File to write; - is stdout; once for each that is read.", show_default=False),
     ] = None,
     src_lang: Annotated[
-        str | None, Option(help="Source language.", show_default="the ending of its file")
+        str | None,
+        Option(help="Source language.", show_default="the ending of its file", callback=language),
     ] = None,
     tgt_lang: Annotated[
-        str | None, Option(help="Target language.", show_default="the ending of its file")
+        str | None,
+        Option(help="Target language.", show_default="the ending of its file", callback=language),
     ] = None,
     max_words: Annotated[int, Option(min=0, help="Most words of a side; 0: any number.")] = 150,
     max_ratio: Annotated[

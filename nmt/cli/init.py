@@ -9,14 +9,16 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.command import say
+from nmt.cli.options import language
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.data.proposal import Found
     from nmt.data.sources import DataConfig, SplitConfig
 
-_SRC_LANG = Option(help="Source language.", show_default="told by the names of the files")
-_TGT_LANG = Option(help="Target language.", show_default="told by the names of the files")
+_BY_NAME = "told by the names of the files"
+_SRC_LANG = Option(help="Source language.", show_default=_BY_NAME, callback=language)
+_TGT_LANG = Option(help="Target language.", show_default=_BY_NAME, callback=language)
 
 
 def init(

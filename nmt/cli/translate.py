@@ -146,8 +146,9 @@ def translate(
     begun = file_lines(prefix_file) if prefix_file else begun
     stream = TranslationStream.open(translator, not no_restore, replace_unk, lexicon, begun)
     longest = trained.config.data.max_pieces
+    langs = translator.tokenizers.src.lang, translator.tokenizers.tgt.lang
     if not texts and file is None and sys.stdin.isatty():
-        with open_writer(output, out, longest) as writer:
+        with open_writer(output, out, longest, langs) as writer:
             for text in prompted(f"{translator.tokenizers.src.lang}> "):
                 writer.write(stream.translate([text]))
         return
@@ -156,7 +157,7 @@ def translate(
         models = [*zip(runs, repeat(checkpoint)), *zip(*rerankers, strict=True)]
         job = job_description(stream, output, file, models, weights)
         job["--prefix"] = prefix or (prefix_file and digest(prefix_file))
-    with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:
+    with open_writer(output, out, longest, langs, job, resume, translator.chunk_size) as writer:
         lines = file_lines(source) if source else iter(texts)
         translations = stream.translate(islice(lines, writer.n_written, None), writer.n_written)
         writer.write(with_progress(translations, file, out is not None, writer.n_written))

@@ -115,9 +115,9 @@ def _print_french(text: str) -> str:
 
 
 # lang -> (a further step of normalise after the common rules, its inverse in restore).
-_RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
-    "fr": (_space_french, _print_french)
-}
+_RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = dict.fromkeys(
+    ("fr", "fra", "fre"), (_space_french, _print_french)
+)
 
 
 # A superset of runs of combining marks: no ASCII, letters, digits or spaces.
