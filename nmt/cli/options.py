@@ -31,8 +31,8 @@ References = Annotated[
 ]
 
 
-def language(param: typer.CallbackParam, value: str | None) -> str | None:
-    """Check that the value of a flag is not the name of a language. Raises ConfigError."""
+def language(value: str | None) -> str | None:
+    """Check that the value of a flag is not the name of a language."""
     if value is None:
         return None
     from nmt.data.languages import check_language
@@ -40,7 +40,7 @@ def language(param: typer.CallbackParam, value: str | None) -> str | None:
     try:
         return check_language(value)
     except ValueError as error:
-        raise ConfigError(f"{param.opts[0]}: {error}") from None
+        raise typer.BadParameter(str(error)) from None
 
 
 Language = Annotated[

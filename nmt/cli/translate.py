@@ -19,6 +19,12 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
 from nmt.storage.output import is_direct
 
+_MARKED_UP = """
+.csv .htm .html .json .jsonl .md .po .pot .properties .rst .srt .tex .tmx .tsv .vtt .xlf .xliff .xml
+.yaml
+"""
+"""Suffixes of text files whose lines are not sentences."""
+
 
 @search_flags.with_decoding
 def translate(
@@ -105,6 +111,8 @@ def translate(
     texts = checked_arguments(sentences or ())
     for text in filter(os.path.isfile, texts):  # its user may mean the text in the file
         say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
+    if file is not None and file.suffix.lower() in _MARKED_UP.split():
+        say(f"note: {file}: each line is translated as plain text, markup and numbers included")
     source = None if texts else file or Path("-")
     flags = {
         "beam": beam,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.language_check import language_notes
+from nmt.data.languages import NAMES, language_code
 from nmt.types import SentencePair
 
 MANY_COPIES = 0.02
@@ -26,6 +27,9 @@ _WINDOW = 20_000
 
 _SAMPLED = 2000
 """Pairs, evenly spaced, that are held for the check of languages."""
+
+_COLUMNS = {"source", "target", "src", "tgt", "trg", "source_text", "target_text", "translation"}
+"""Names of columns, beside those of languages."""
 
 
 class Suspicions:
@@ -59,7 +63,23 @@ class Suspicions:
         self._compare(is_end=True)
         src = [pair.src_text for pair in self._sample]
         tgt = [pair.tgt_text for pair in self._sample]
-        return [*self._copies(), *self._shifted(), *language_notes(src, tgt, *self._languages)]
+        return [
+            *self._header(),
+            *self._copies(),
+            *self._shifted(),
+            *language_notes(src, tgt, *self._languages),
+        ]
+
+    def _header(self) -> Iterator[str]:
+        """The names of columns in place of the first pair."""
+        names = _COLUMNS | {
+            name
+            for lang in self._languages
+            for name in (lang.lower(), NAMES.get(language_code(lang), "").lower())
+        }
+        for pair in self._sample[:1]:
+            if {pair.src_text.strip().lower(), pair.tgt_text.strip().lower()} <= names - {""}:
+                yield f"pair 1 looks like a header: {pair.src_text!r}, {pair.tgt_text!r}; remove it"
 
     def _copies(self) -> Iterator[str]:
         if self._n_same > MANY_COPIES * self._n_seen:

@@ -3,12 +3,19 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from nmt.cli.app import app
 from nmt.config import load_config
+from nmt.data.batching import encode_pairs
 from nmt.data.language_check import language_notes, other_language
 from nmt.data.languages import code_notes
+from nmt.data.sources import read_aligned
 from nmt.data.text_files import read_lines
 from nmt.errors import ConfigError
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.word_tokenizer import WordConfig
+from nmt.training.training_data import vocabulary_notes
 
 STARTER = Path(__file__).parents[2] / "data" / "starter"
 
@@ -61,6 +68,15 @@ def test_notes_name_the_swap_or_the_side() -> None:
     assert "target" in side
 
 
+def test_a_training_on_swapped_files_says_so() -> None:
+    pairs = read_aligned(STARTER / "valid.fr", STARTER / "valid.en")
+    config = WordConfig(min_freq=1)
+    for langs, is_swapped in ((("en", "fr"), True), (("fr", "en"), False)):
+        tokenizers = train_tokenizers(config, pairs, *langs, seed=1)
+        notes = vocabulary_notes(config, tokenizers, encode_pairs(pairs, tokenizers, 100))
+        assert any("swapped" in note for note in notes) == is_swapped
+
+
 @pytest.mark.parametrize(
     ("name", "code"), [("english", "en"), ("French", "fr"), ("GERMAN", "de"), ("Chinese", "zh")]
 )
@@ -69,6 +85,22 @@ def test_the_name_of_a_language_is_an_error(tmp_path: Path, name: str, code: str
     path.write_text(f"data: {{src_lang: {name}}}\n")
     with pytest.raises(ConfigError, match=rf"data\.src_lang: .*'{code}'"):
         load_config(path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "init a.tsv --tgt-lang fr --src-lang english",
+        "corpus clean a.tsv --out b.tsv --tgt-lang fr --src-lang english",
+        "eval --lang english",
+    ],
+)
+def test_flags_name_the_code_of_a_language(command: str) -> None:
+    result = CliRunner().invoke(app, command.split())
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert f"{command.split()[-2]}: got 'english'" in line
+    assert "'en'" in line
 
 
 @pytest.mark.parametrize("code", ["en", "pt-BR", "zh_TW", "fra", "gsw", "EN", "hsb"])
