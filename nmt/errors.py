@@ -6,6 +6,11 @@ DISTRIBUTION = "attention-nmt"
 """The name that pip knows; `nmt` on the package index is somebody else's."""
 
 
+NEAR = 0.65
+"""Least similarity of a name that a message suggests: `two` has 0.67 to `tow`, `copper` 0.6 to
+`nope`."""
+
+
 class NMTError(Exception):
     """Base of every error that is the user's to mend; the command line exits with 2."""
 
@@ -33,12 +38,17 @@ def counted(number: int | float, noun: str) -> str:
     return f"{shown} {noun if number == 1 else f'{noun}s'}"
 
 
-def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """`; did you mean 'test'?` for the end of a message; empty if no known name is similar enough.
-
-    `cutoff` is the least similarity, 0 to 1.
-    """
+def most_similar(name: str, known: Iterable[str], cutoff: float = NEAR) -> str | None:
+    """Return the known name most similar to `name`, or None below a similarity of `cutoff`."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
+    """`; did you mean 'test'?` for the end of a message; empty if no known name is similar enough.
+
+    `cutoff` is as for `most_similar`.
+    """
+    near = most_similar(name, known, cutoff)
+    return f"; did you mean '{near}'?" if near else ""

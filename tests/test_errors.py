@@ -5,7 +5,7 @@ import torch
 
 from nmt.config import RunConfig, config_of
 from nmt.device import describe_device
-from nmt.errors import counted
+from nmt.errors import counted, most_similar
 from nmt.training.progress import Progress, end_reason
 
 
@@ -21,6 +21,13 @@ from nmt.training.progress import Progress, end_reason
 )
 def test_one_is_singular(number: float, noun: str, words: str) -> None:
     assert counted(number, noun) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("tow", "two"), ("virdis", "viridis"), ("nope", None), ("x", None)]
+)
+def test_only_a_near_name_is_suggested(name: str, near: str | None) -> None:
+    assert most_similar(name, ["copper", "two", "viridis", "cb", "ui"]) == near
 
 
 def _config(train: dict[str, object], valid: dict[str, object] | None = None) -> RunConfig:

@@ -226,9 +226,12 @@ def _links(
     """The links of each pair, a chunk at a time; own translations are added to `texts`."""
     if tgt is None and tokenised:
         raise ConfigError("--tokenized: it is about SRC and TGT together; name both")
+    from nmt.data.language_check import language_notes
+
     sources = file_lines(src)
     targets = None if tgt is None else file_lines(tgt)
     n_done = 0
+    given: list[str] = []
     while chunk := list(islice(sources, _CHUNK)):
         if targets is None:
             made, links = aligner.translate(chunk)
@@ -239,6 +242,10 @@ def _links(
             if len(given) < len(chunk):
                 raise DataError(f"{tgt}: ends after line {n_done + len(given)}, but {src} goes on")
             links = aligner.align(chunk, given, tokenised)
+        if not n_done:
+            sides = aligner.translator.tokenizers
+            for note in language_notes(chunk, given, sides.src.lang, sides.tgt.lang):
+                say(f"note: {note}")
         n_done += len(chunk)
         yield from links
     if targets is not None and next(targets, None) is not None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from typer import Argument, Option
 
-from nmt.cli.command import Json, complain, say
-from nmt.cli.options import Quiet
-from nmt.errors import ConfigError
+from nmt.cli.command import Json, complain
+from nmt.cli.options import Quiet, language
+from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.data.cleaning import CleaningRules
@@ -30,10 +30,12 @@ def clean(
         Option(help="File to write; - is stdout; once for each that is read.", show_default=False),
     ] = None,
     src_lang: Annotated[
-        str | None, Option(help="Source language.", show_default="the ending of its file")
+        str | None,
+        Option(help="Source language.", show_default="the ending of its file", callback=language),
     ] = None,
     tgt_lang: Annotated[
-        str | None, Option(help="Target language.", show_default="the ending of its file")
+        str | None,
+        Option(help="Target language.", show_default="the ending of its file", callback=language),
     ] = None,
     max_words: Annotated[int, Option(min=0, help="Most words of a side; 0: any number.")] = 150,
     max_ratio: Annotated[
@@ -69,6 +71,8 @@ def clean(
             f"nmt corpus clean: got {len(files)} files and {len(out or ())} of --out, allowed: "
             "one of each, or two of each"
         )
+    if 0 < max_ratio < 1:
+        raise ConfigError(f"--max-ratio: got {max_ratio:g}, allowed: at least 1, or 0 for any")
     from nmt.data.cleaning import CleaningRules
     from nmt.data.languages import language_of
     from nmt.data.sources import SplitConfig
@@ -102,8 +106,6 @@ def clean(
     print_line(f"kept {n_kept:,} of {n_all:,} pairs ({n_kept / max(1, n_all):.2%})")
     for reason, count in counts.most_common():
         print_line(f"  {reason:<20}{count:>10,}  ({count / n_all:.2%})")
-    if not n_kept:
-        say("note: nothing is left")
 
 
 def _write(
@@ -131,6 +133,9 @@ def _write(
             else:
                 for output, text in zip(outputs, texts, strict=True):
                     _line(output, text)
+        if not counts[""]:
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in counts.most_common() if reason)
+            raise DataError(f"no pair passes, so no file is written: {reasons or 'no pair read'}")
     return counts
 
 

@@ -14,6 +14,7 @@ from nmt.cli.flags import flag_of
 from nmt.cli.search_flags import Decoding, Rerankers, open_rerankers, open_runs, with_search
 from nmt.cli.sentences import files_of, input_files
 from nmt.data.corpora import read_examples
+from nmt.data.language_check import language_notes
 from nmt.data.languages import language_of
 from nmt.data.sources import DataConfig
 from nmt.decoding.search_config import SearchConfig
@@ -133,6 +134,7 @@ def perform(request: EvalRequest) -> EvalReport:
         scoring = _scoring(request, request.lang or language_of(request.refs[0]), None)
         test_set = _from_files(request.src, request.refs)
         name = _report_name(request, test_set, None)
+        _note_languages(test_set, "", scoring.tgt_lang)
         evaluation = _score_file(request.hyp, test_set, scoring)
         return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
     first, *others = open_runs(request.runs)
@@ -144,6 +146,7 @@ def perform(request: EvalRequest) -> EvalReport:
     else:
         test_set = _from_split(request.split or "test", request.data or config.data)
     test_set.about["run"] = str(run.path)
+    _note_languages(test_set, config.data.src_lang, scoring.tgt_lang)
     name = _report_name(request, test_set, config.search)
     rerankers = open_rerankers(request.rerank, config.search)
     _check_outputs(request, [run, *others, *rerankers.runs], name)
@@ -152,6 +155,13 @@ def perform(request: EvalRequest) -> EvalReport:
     else:
         evaluation = _translate(request, [run, *others], rerankers, test_set, scoring)
     return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
+
+
+def _note_languages(test_set: _TestSet, src_lang: str, tgt_lang: str) -> None:
+    sources = [example.src_text for example in test_set.examples]
+    references = [text for example in test_set.examples for text in example.ref_texts]
+    for note in language_notes(sources, references, src_lang, tgt_lang):
+        say(f"note: {note}")
 
 
 def _with_comet(request: EvalRequest, model: Any, evaluation: Evaluation) -> Evaluation:

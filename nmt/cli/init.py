@@ -9,14 +9,16 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.command import say
+from nmt.cli.options import language
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.data.proposal import Found
     from nmt.data.sources import DataConfig, SplitConfig
 
-_SRC_LANG = Option(help="Source language.", show_default="told by the names of the files")
-_TGT_LANG = Option(help="Target language.", show_default="told by the names of the files")
+_BY_NAME = "told by the names of the files"
+_SRC_LANG = Option(help="Source language.", show_default=_BY_NAME, callback=language)
+_TGT_LANG = Option(help="Target language.", show_default=_BY_NAME, callback=language)
 
 
 def init(
@@ -128,6 +130,11 @@ def _data(
     else:
         src = src_lang or next(lang for lang in pair if lang != tgt_lang)
         tgt = tgt_lang or next(lang for lang in reversed(pair) if lang != src_lang)
+    if len(files) == 1 and pair is None and not (src and tgt) and (lang := language_of(files[0])):
+        raise ConfigError(
+            f"{files[0]}: its name tells one language, {lang}; name the file of the other language "
+            "too, or give `src_lang` and `tgt_lang` for a file of both"
+        )
     missing = [flag for flag, lang in (("`src_lang`", src), ("`tgt_lang`", tgt)) if not lang]
     if missing or src == tgt:
         flags = " and ".join(missing or ["`src_lang`", "`tgt_lang`"])
@@ -136,6 +143,9 @@ def _data(
         raise ConfigError(
             f"{names}: the names do not tell the languages{found}; give {flags}, as in fr"
         )
+    for what, paths in (("`valid`", valid), ("`test`", test)):
+        if len(files) == 2 and len(paths) == 1 and language_of(paths[0]) in (src, tgt):
+            raise ConfigError(f"{what}: got {paths[0]}, a file of one language; give {what} twice")
     data = DataConfig(
         src_lang=src,
         tgt_lang=tgt,

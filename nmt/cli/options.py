@@ -53,9 +53,28 @@ Source = Annotated[Path | None, Option(help="Source text, one sentence a line.")
 References = Annotated[
     list[Path] | None, Option(help="Reference translation of the source; may be repeated.")
 ]
+
+
+def language(value: str | None) -> str | None:
+    """Check that the value of a flag is not the name of a language."""
+    if value is None:
+        return None
+    from nmt.data.languages import check_language
+
+    try:
+        return check_language(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 Language = Annotated[
     str | None,
-    Option("--lang", help="Target language.", show_default="the run's, or the ending of --ref"),
+    Option(
+        "--lang",
+        help="Target language.",
+        show_default="the run's, or the ending of --ref",
+        callback=language,
+    ),
 ]
 First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 

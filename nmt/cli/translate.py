@@ -19,6 +19,12 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
 from nmt.storage.output import is_direct
 
+_MARKED_UP = """
+.csv .htm .html .json .jsonl .md .po .pot .properties .rst .srt .tex .tmx .tsv .vtt .xlf .xliff .xml
+.yaml
+"""
+"""Suffixes of text files whose lines are not sentences."""
+
 
 @search_flags.with_decoding
 def translate(
@@ -105,6 +111,8 @@ def translate(
     texts = checked_arguments(sentences or ())
     for text in filter(os.path.isfile, texts):  # its user may mean the text in the file
         say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
+    if file is not None and file.suffix.lower() in _MARKED_UP.split():
+        say(f"note: {file}: each line is translated as plain text, markup and numbers included")
     source = None if texts else file or Path("-")
     flags = {
         "beam": beam,
@@ -146,8 +154,9 @@ def translate(
     begun = file_lines(prefix_file) if prefix_file else begun
     stream = TranslationStream.open(translator, not no_restore, replace_unk, lexicon, begun)
     longest = trained.config.data.max_pieces
+    langs = translator.tokenizers.src.lang, translator.tokenizers.tgt.lang
     if not texts and file is None and sys.stdin.isatty():
-        with open_writer(output, out, longest) as writer:
+        with open_writer(output, out, longest, langs) as writer:
             for text in prompted(f"{translator.tokenizers.src.lang}> "):
                 writer.write(stream.translate([text]))
         return
@@ -156,7 +165,7 @@ def translate(
         models = [*zip(runs, repeat(checkpoint)), *zip(*rerankers, strict=True)]
         job = job_description(stream, output, file, models, weights)
         job["--prefix"] = prefix or (prefix_file and digest(prefix_file))
-    with open_writer(output, out, longest, job, resume, translator.chunk_size) as writer:
+    with open_writer(output, out, longest, langs, job, resume, translator.chunk_size) as writer:
         lines = file_lines(source) if source else iter(texts)
         translations = stream.translate(islice(lines, writer.n_written, None), writer.n_written)
         writer.write(with_progress(translations, file, out is not None, writer.n_written))

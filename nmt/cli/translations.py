@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from nmt.types import TranslatedHypothesis, Translation
 
 
+_CHECKED = 1000
+"""Sentences whose language is checked: the first ones."""
+
+
 @dataclass(frozen=True)
 class OutputFormat:
     """The fields of an output line; `several` says that a sentence has several translations."""
@@ -117,13 +121,14 @@ def open_writer(
     output: OutputFormat,
     out: Path | None,
     longest: int,
+    langs: tuple[str, str],
     job: dict[str, object] | None = None,
     resume: bool = False,
     unit: int = 1,
 ) -> Iterator["Writer"]:
     """A Writer to `out`, or to stdout, which reports at the end. See job_output for the job."""
     if out is None:
-        writer = Writer(output, longest, typer.echo)
+        writer = Writer(output, longest, typer.echo, langs)
         yield writer
     else:
         from nmt.inference.job import job_output
@@ -132,7 +137,9 @@ def open_writer(
         with job_output(out, job, resume, unit) as (write, n_done):
             if n_done:
                 say(f"{out}: going on after line {n_done:,}")
-            writer = Writer(output, longest, lambda lines: write(f"{lines}\n".encode()), n_done)
+            writer = Writer(
+                output, longest, lambda lines: write(f"{lines}\n".encode()), langs, n_done
+            )
             try:
                 yield writer
             except BaseException as error:
@@ -152,31 +159,40 @@ def open_writer(
 class Writer:
     """Writes translations, and counts those that were cut or longer than `longest` source pieces.
 
-    `longest` is the length of the longest sentence that the model was trained on.
+    `longest` is the length of the longest sentence that the model was trained on. `langs` are its
+    languages, of which the first `sources` are checked.
     """
 
     output: OutputFormat
     longest: int
     emit: Callable[[str], None]
+    langs: tuple[str, str]
     n_written: int = 0
     n_cut: int = 0
     too_long: list[int] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
 
     def write(self, translations: Iterable["Translation"]) -> None:
         """Write the lines of each translation as soon as it is known."""
         for translation in translations:
             self.emit("\n".join(self._lines(translation)))
             self.n_written += 1
+            if len(self.sources) < _CHECKED:
+                self.sources.append(translation.src_text)
             if len(translation.source.ids) > self.longest:
                 self.too_long.append(self.n_written)
             self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
 
     def report(self) -> None:
-        """Print on stderr the legend of the shades, and the number of texts cut or too long."""
+        """Print on stderr the legend of the shades, and notes on texts cut, too long or foreign."""
+        from nmt.data.language_check import language_notes
+
         if self.output.attention:
             from nmt.attention_maps.terminal import legend
 
             say(legend())
+        for note in language_notes(self.sources, (), *self.langs):
+            say(f"note: {note}")
         if self.n_cut:
             say(
                 f"{self.n_cut} of {self.n_written} translations were cut at the length bound "

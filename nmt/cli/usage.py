@@ -1,9 +1,10 @@
 """Messages for a malformed command line: one line, with the nearest name."""
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
+
+from nmt.errors import most_similar
 
 
 def is_usage_error(error: Exception) -> bool:
@@ -76,8 +77,8 @@ def _bad_value(error: Any) -> str:
 def _nearest(name: str, names: Iterable[str]) -> str:
     # Dashes do not make two options alike.
     by_word = {other.lstrip("-"): other for other in names}
-    near = difflib.get_close_matches(name.lstrip("-").lower(), list(by_word), n=1)
-    return f"did you mean {by_word[near[0]]}?" if near else ""
+    near = most_similar(name.lstrip("-").lower(), by_word)
+    return f"did you mean {by_word[near]}?" if near else ""
 
 
 def _small(message: str) -> str:

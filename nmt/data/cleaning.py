@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from nmt.data.suspicions import scripts_of
+from nmt.data.language_check import scripts_of
 from nmt.types import SentencePair
 
 SLACK = 10

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from nmt.data.sources import PairsConfig
-from nmt.errors import ConfigError, did_you_mean
+from nmt.errors import NEAR, ConfigError, did_you_mean
 from nmt.settings.base import Config, Conflict, conflict_error
 from nmt.settings.config_file import load_file
 from nmt.types import SplitName
@@ -159,7 +159,7 @@ def find_entry(name: str, folder: Path) -> CorpusEntry:
     entries = load_catalog(folder)
     if name not in entries:
         near = [other for other in entries if name and other.startswith(name)]
-        meant = did_you_mean(name, near or entries, 0.0 if near else 0.5)
+        meant = did_you_mean(name, near or entries, 0.0 if near else NEAR)
         raise ConfigError(
             f"corpus: got '{name}', allowed: {', '.join(sorted(entries))} "
             f"(or an entry of your own in {folder / USER_CATALOG}){meant}"

@@ -8,8 +8,9 @@ from itertools import islice
 from nmt.data.corpora import StreamedSplit, read_examples, text_paths
 from nmt.data.corpus_report import TRAIN, CorpusReport, corpus_report
 from nmt.data.file_report import file_report, irregularities
+from nmt.data.language_check import are_swapped
+from nmt.data.languages import code_notes
 from nmt.data.sources import DataConfig, PairsConfig, pairs_of
-from nmt.data.suspicions import sides_in_other_language
 from nmt.errors import ConfigError
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
@@ -95,7 +96,8 @@ def examine(data: DataConfig, is_order_known: bool = True, seed: int = 1) -> Fou
     train = StreamedSplit(split, data)
     n_pairs = sum(1 for _ in train)
     sample = list(islice(train, 0, None, max(1, -(-n_pairs // _SAMPLED))))
-    if not is_order_known and all(sides_in_other_language(sample, data.src_lang, data.tgt_lang)):
+    texts = [pair.src_text for pair in sample], [pair.tgt_text for pair in sample]
+    if not is_order_known and are_swapped(*texts, data.src_lang, data.tgt_lang):
         data = data.model_copy(update={"src_lang": data.tgt_lang, "tgt_lang": data.src_lang})
     tokenizer, tokenizers = _tokenizers(data, n_pairs, sample, seed)
     others = {n: other for n in ("valid", "test") if (other := getattr(data, n)) is not None}
@@ -216,6 +218,7 @@ def _files(split: PairsConfig) -> dict[str, object]:
 
 def warnings(found: Found) -> Iterator[str]:
     """A line for each sign that the files are not what they should be."""
+    yield from code_notes(found.data.src_lang, found.data.tgt_lang)
     for split in found.report.splits:
         yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)
         if split.name == TRAIN and split.repeated_pairs > _MANY_REPEATED * split.pairs:

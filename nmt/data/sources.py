@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from nmt.data.held_out import HeldOutConfig
+from nmt.data.languages import check_language
 from nmt.data.text_files import shown_name, stream_lines
 from nmt.errors import DataError
 from nmt.settings.base import Config, Conflict, UserPath, conflict_error
@@ -211,6 +212,8 @@ class DataConfig(Config):
         default=Path("data"),
         description="where named corpora live; the environment variable NMT_DATA overrides it",
     )
+
+    _are_codes = field_validator("src_lang", "tgt_lang")(check_language)
 
     @model_validator(mode="after")
     def _only_train_is_mixed(self) -> "DataConfig":

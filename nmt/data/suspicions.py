@@ -3,13 +3,13 @@
 It uses counts and correlations only, no language model. A sign proves nothing.
 """
 
-import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from nmt.data.language_check import language_notes
+from nmt.data.languages import NAMES, language_code
 from nmt.types import SentencePair
 
 MANY_COPIES = 0.02
@@ -26,44 +26,10 @@ _WINDOW = 20_000
 """Lengths that are held at most."""
 
 _SAMPLED = 2000
-"""Pairs, evenly spaced, whose languages are checked."""
+"""Pairs, evenly spaced, that are held for the check of languages."""
 
-_WORD = re.compile(r"[^\W\d_]+")
-
-_WORDS = {
-    "cs": "je se na že to jsem není ale jako",
-    "da": "og det er jeg ikke til af på en",
-    "de": "der die das und ist nicht ein ich zu",
-    "en": "the of and to is it you that was",
-    "es": "el los que y es no una por con",
-    "fi": "ja on ei se että oli hän minä tom",
-    "fr": "le les et est je pas une des que",
-    "hu": "a az és nem hogy van egy ez volt",
-    "it": "il che di è non un per sono la",
-    "nl": "de het een en van ik niet is dat",
-    "no": "og det er jeg ikke til av på en",
-    "pl": "się nie na to jest że w i do",
-    "pt": "o que e não um uma os para com",
-    "ro": "și nu este că la în să de un",
-    "sv": "och det är jag inte att som på en",
-    "tr": "bir ve bu ne için çok o da de",
-}
-"""Frequent words of a language. A word that both languages have counts for neither."""
-
-_SCRIPTS = {
-    **dict.fromkeys(("ru", "uk", "bg", "sr", "be", "mk"), ("CYRILLIC",)),
-    **dict.fromkeys(("ar", "fa", "ur"), ("ARABIC",)),
-    **{"zh": ("CJK",), "ja": ("HIRAGANA", "KATAKANA"), "ko": ("HANGUL",), "el": ("GREEK",)},
-    **{"he": ("HEBREW",), "hi": ("DEVANAGARI",), "th": ("THAI",), "ka": ("GEORGIAN",)},
-}
-
-
-def scripts_of(lang: str) -> tuple[str, ...]:
-    """How the Unicode names of a language's letters begin; empty for an unknown language."""
-    code = lang.lower().replace("_", "-").partition("-")[0]
-    if code in ("zh", "ja"):  # one writes with the characters of the other, and in Latin letters
-        return ("CJK", "HIRAGANA", "KATAKANA", "LATIN")
-    return _SCRIPTS.get(code, ("LATIN",) if code in _WORDS else ())
+_COLUMNS = {"source", "target", "src", "tgt", "trg", "source_text", "target_text", "translation"}
+"""Names of columns, beside those of languages."""
 
 
 class Suspicions:
@@ -95,7 +61,25 @@ class Suspicions:
     def lines(self) -> list[str]:
         """A line for each sign, once all pairs were added."""
         self._compare(is_end=True)
-        return [*self._copies(), *self._shifted(), *_languages(self._sample, *self._languages)]
+        src = [pair.src_text for pair in self._sample]
+        tgt = [pair.tgt_text for pair in self._sample]
+        return [
+            *self._header(),
+            *self._copies(),
+            *self._shifted(),
+            *language_notes(src, tgt, *self._languages),
+        ]
+
+    def _header(self) -> Iterator[str]:
+        """The names of columns in place of the first pair."""
+        names = _COLUMNS | {
+            name
+            for lang in self._languages
+            for name in (lang.lower(), NAMES.get(language_code(lang), "").lower())
+        }
+        for pair in self._sample[:1]:
+            if {pair.src_text.strip().lower(), pair.tgt_text.strip().lower()} <= names - {""}:
+                yield f"pair 1 looks like a header: {pair.src_text!r}, {pair.tgt_text!r}; remove it"
 
     def _copies(self) -> Iterator[str]:
         if self._n_same > MANY_COPIES * self._n_seen:
@@ -163,40 +147,3 @@ def _better_shift(
 def _correlation(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:
     spread = float(x.std() * y.std())
     return float(((x - x.mean()) * (y - y.mean())).mean() / spread) if spread > 1e-9 else 0.0
-
-
-def sides_in_other_language(
-    pairs: Sequence[SentencePair], src_lang: str, tgt_lang: str
-) -> tuple[bool, bool]:
-    """Whether the texts of source and target look like the other side's language."""
-    src = _is_other([pair.src_text for pair in pairs], src_lang, tgt_lang)
-    return src, _is_other([pair.tgt_text for pair in pairs], tgt_lang, src_lang)
-
-
-def _languages(sample: Sequence[SentencePair], src_lang: str, tgt_lang: str) -> Iterator[str]:
-    src, tgt = sides_in_other_language(sample, src_lang, tgt_lang)
-    if src and tgt:
-        yield f"the sides look swapped: the source like {tgt_lang}, the target like {src_lang}"
-    elif src or tgt:
-        side, given, found = (
-            ("source", src_lang, tgt_lang) if src else ("target", tgt_lang, src_lang)
-        )
-        yield f"the {side} looks like {found}, not {given}"
-
-
-def _is_other(texts: Sequence[str], given: str, other: str) -> bool:
-    """Whether far more lines are marked as `other` than as `given`; False if either is unknown."""
-    given, other = (lang.lower().replace("_", "-").partition("-")[0] for lang in (given, other))
-    if given == other or not all(lang in _WORDS or lang in _SCRIPTS for lang in (given, other)):
-        return False
-    n_given, n_other = _n_marked(texts, given, other), _n_marked(texts, other, given)
-    return n_other > 3 * n_given and n_other > 0.2 * len(texts)
-
-
-def _n_marked(texts: Sequence[str], lang: str, other: str) -> int:
-    """The number of texts with a letter or a word of `lang` that `other` lacks."""
-    if lang in _SCRIPTS:
-        scripts = _SCRIPTS[lang]
-        return sum(any(unicodedata.name(c, "").startswith(scripts) for c in t) for t in texts)
-    words = set(_WORDS[lang].split()) - set(_WORDS.get(other, "").split())
-    return sum(not words.isdisjoint(_WORD.findall(text.lower())) for text in texts)

@@ -213,14 +213,28 @@ def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | 
 
 _UTF_8 = "save the file as UTF-8"
 
+_GETTEXT = "a gettext catalogue (.mo), msgunfmt makes text of it"
+_OFFICE = "an office document, export it as plain text"
+_BINARY = (
+    (b"\xde\x12\x04\x95", _GETTEXT),
+    (b"\x95\x04\x12\xde", _GETTEXT),
+    (b"\xd0\xcf\x11\xe0", _OFFICE),
+    (b"[Content_Types].xml", _OFFICE),
+    (b"mimetypeapplication/vnd.oasis", _OFFICE),
+)
+"""What the first bytes of a file have, and what it is then; office documents are zip archives."""
+
 
 def _hint(start: bytes) -> str:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "the file looks like UTF-16, save it as UTF-8"
+    for mark, what in _BINARY:
+        if mark in start[:100]:
+            return f"the file looks like {what}"
     for magic, name, ending in MAGIC:
         if start.startswith(magic):
             return f"the file looks like {name}, its name should end in {ending}"
-    return _UTF_8
+    return "the file is not text" if b"\0" in start else _UTF_8
 
 
 def _split_member(path: Path) -> tuple[Path, str | None]:

@@ -4,6 +4,7 @@ from typing import get_args
 
 from nmt.config import BleuTokenisation, RunConfig
 from nmt.data.corpora import resolve_split
+from nmt.data.languages import language_code
 from nmt.errors import ConfigError
 
 TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)
@@ -11,21 +12,16 @@ TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)
 DEFAULT_TOKENISATION = "13a"
 
 _OF_LANGUAGE = {
-    **dict.fromkeys(("zh", "zho", "chi", "cmn"), "zh"),
-    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
-    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+    "zh": "zh",
+    "ja": "ja-mecab",
+    "ko": "ko-mecab",
 }
-"""As sacreBLEU's command chooses, by the ISO 639-1 or 639-2 code of the target language."""
+"""As sacreBLEU's command chooses, by the ISO 639 code of the target language."""
 
 
 def bleu_tokenisation(tgt_lang: str, tokenize: str | None = None) -> str:
     """`tokenize`, or else the tokenisation for a language, such as `zh`, `zh-CN` or `fr`."""
     return tokenize or _OF_LANGUAGE.get(language_code(tgt_lang), DEFAULT_TOKENISATION)
-
-
-def language_code(lang: str) -> str:
-    """The ISO 639 code in a language's name: `fr` of `FR` and `fr-CA`, `zh` of `zh_TW`."""
-    return lang.lower().replace("_", "-").partition("-")[0]
 
 
 def check_tokenisation(name: str, where: str) -> None:

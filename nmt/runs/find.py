@@ -1,12 +1,11 @@
 """Finding the run that a command reads: the one that is named, or the newest."""
 
-import difflib
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, most_similar
 from nmt.runs.checkpoint_files import JSON
 from nmt.runs.directory import RunDirectory
 
@@ -27,8 +26,10 @@ def find_run(
         return run
     if run is not None:
         if not run.is_dir():
-            near = _nearest(run, [*_folders(run.parent), *_folders(root)])
-            hint = f"; did you mean '{near}'?" if near else ""
+            folders = {path.name: path for path in (*_folders(root), *_folders(run.parent))}
+            trained = {name: path for name, path in folders.items() if _last_saved(path)}
+            near = most_similar(run.name, trained)
+            hint = f"; did you mean '{trained[near]}'?" if near else ""
             raise CheckpointError(f"{run}: no such run{hint}")
         RunDirectory(run).check_exists()
         if _last_saved(run) is None:
@@ -60,16 +61,6 @@ def split_checkpoint(path: Path) -> tuple[Path, str | None]:
     if not run or path.exists():
         return path, None
     return Path(run), checkpoint or None
-
-
-def _nearest(path: Path, others: list[Path]) -> Path | None:
-    """The path among `others` whose name, or else whose full path, is most similar to `path`."""
-    for by_text in ({p.name: p for p in others}, {str(p): p for p in others}):
-        text = path.name if path.name in by_text else str(path)
-        found = difflib.get_close_matches(text, list(by_text), n=1, cutoff=0.5)
-        if found:
-            return by_text[found[0]]
-    return None
 
 
 def _folders(parent: Path) -> list[Path]:

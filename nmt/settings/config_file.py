@@ -1,6 +1,5 @@
 """Checked config classes from YAML, overrides or Python values, with a place for each fault."""
 
-import difflib
 import json
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, most_similar
 from nmt.settings.base import Config
 from nmt.settings.keys import chosen, config_classes, kind_of, sections
 from nmt.settings.messages import Place, Places, fault_lines
@@ -94,8 +93,8 @@ def _read(path: Path) -> str:
         return read_text(path)
     except FileNotFoundError:
         stems = {other.stem: other for other in path.parent.glob("*.y*ml")}
-        near = difflib.get_close_matches(path.stem, list(stems), n=1)
-        hint = f"; did you mean '{stems[near[0]]}'?" if near else ""
+        near = most_similar(path.stem, stems)
+        hint = f"; did you mean '{stems[near]}'?" if near else ""
         raise ConfigError(f"{path}: no such file{hint}") from None
 
 

@@ -1,12 +1,12 @@
 """The keys of a config class, its sections, and the kinds that a section may be of."""
 
-import difflib
 from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Annotated, Union, get_args, get_origin
 
 from pydantic import RootModel
 
+from nmt.errors import most_similar
 from nmt.settings.base import Config
 
 KeyPath = tuple[str | int, ...]
@@ -88,10 +88,9 @@ def nearest(key: str, here: Sequence[str], everywhere: Sequence[str]) -> str | N
     for name, known in names.items():
         if key in (_initials(name), name.replace("_", "")) or name == _initials(key):
             return known
-    for candidates, cutoff in ((names, 0.6), (by_name, 0.8)):
-        found = difflib.get_close_matches(key, list(candidates), n=1, cutoff=cutoff)
-        if found:
-            return candidates[found[0]]
+    for candidates, cutoff in ((names, 0.65), (by_name, 0.8)):
+        if (near := most_similar(key, candidates, cutoff)) is not None:
+            return candidates[near]
     return None
 
 

@@ -54,42 +54,70 @@ _UNREAD = {code: to for code, to in _TABLE.items() if to is None or code == 0x25
 
 _SPACES = re.compile(" {2,}")
 
-# A French mark is set apart where it ends a clause: after a letter, digit or closing mark, and
-# not where a letter follows it (10:30, 3:2, http://x/?a=1, !important, :) stay as they are).
+# A French mark is set apart where it ends a clause: after a letter, digit or closing mark, with
+# only closing marks up to the next space. 10:30, a?b, x != y, file?.txt and :) stay as they are.
+_MARKS = "?!‽;:"
+_CLOSING = r""".,…"')\]»”’"""
 _CLOSED = r"""(?:(?<=[\w»)\]}.…”%$€£°])|(?<=\S["']))"""
-_CLOSED_OR_ASKED = r"""(?:(?<=[\w»)\]}.…”%$€£°?!‽])|(?<=\S["']))"""
-_ASKING = r"[?!‽]++(?![\w/=&#])"
-_PAUSING = r"[;:](?=\s|$)"
-_MISSING_SPACES = (
-    (re.compile(r"«(?=\S)"), "« "),
-    (re.compile(r"(?<=\S)»"), " »"),
-    (re.compile(f"{_CLOSED}({_ASKING})"), r" \1"),
-    (re.compile(f"{_CLOSED_OR_ASKED}({_PAUSING})"), r" \1"),
+_ASKING = re.compile(f"{_CLOSED}([?!‽]++)")
+_PAUSING = re.compile(f"{_CLOSED}([;:])$")
+_COLON = re.compile(f"{_CLOSED}(:)$")
+_GUILLEMETS = ((re.compile(r"«(?=\S)"), "« "), (re.compile(r"(?<=\S)»"), " »"))
+_ATTACHED = re.compile(rf"\S[{_MARKS}]")
+
+# Code, which no rule changes.
+_CODE = "|".join(
+    (
+        r"<[/!?]?[\w-]+(?=\s*/?>|\s+[\w:.-]+\s*=)[^<>]*>",  # a tag with its attributes
+        r"`[^`']*`",
+        r"\{(?=[^{}]*[;:])[^{}]*\}",  # a block of declarations
+        r"&(?:amp;)*#?\w{2,32};",  # an entity
+        r"#[A-Z][A-Z/0-9]*[?!]",  # an error of a spreadsheet, such as #REF!
+        r"(?<!\S)(?:[^\s:]+:){2,}+(?!\S)",  # the place in front of a message, such as file.c:12:
+    )
 )
-_FRENCH_TYPOGRAPHY = (
-    (re.compile(rf" (?={_ASKING})| (?=;(?:\s|$))"), NNBSP),
-    (re.compile(r" (?=:(?:\s|$))|(?<=«) | (?=»)"), NBSP),
-    # Elision only: the quotes in 'maison' and the feet in 5' stay straight.
-    (re.compile(r"(?<=[^\W\d_])'(?=[^\W_]|«)"), APOSTROPHE),
+# The `;` of a text with any of these ends a statement, not a clause.
+_STATEMENTS = re.compile(r"[=|\\]|\{(?!\w*\})|\S\(|[^\s\d][:;][^\s)]|\$[^\W\d]")
+
+_CODE_OR_TAIL = re.compile(  # the tail of a word is its last character and the marks after it
+    rf"{_CODE}|(?P<tail>(?:(?<!\S)|[^\s{_MARKS}{_CLOSING}])(?=[{_CLOSING}]*+[{_MARKS}])"
+    rf"[{_MARKS}{_CLOSING}]++(?!\S))"
 )
+_CODE_OR_PRINTED = re.compile(
+    rf"{_CODE}|(?P<nnbsp> (?=[?!‽]++(?![\w/=&#*({{|\\$+-]|<(?!/)|[.;]\w|:)|;(?!\S)))"
+    r"|(?P<nbsp> (?=:(?!\S))|(?<=«) | (?=»))"
+    # Elision only: the quotes in 'maison' and b'abc', and the feet in 5' stay straight.
+    r"|(?P<apostrophe>(?<=[^\W\d_])(?<!\b[bfruBFRU])'(?=[^\W_]|«))"
+)
+_PRINTED = {"nnbsp": NNBSP, "nbsp": NBSP, "apostrophe": APOSTROPHE}
 
 
 def _space_french(text: str) -> str:
-    for pattern, replacement in _MISSING_SPACES:
+    for pattern, replacement in _GUILLEMETS:
         text = pattern.sub(replacement, text)
-    return text
+    if not _ATTACHED.search(text):
+        return text
+    pausing = _COLON if _STATEMENTS.search(text) else _PAUSING
+    return _CODE_OR_TAIL.sub(
+        lambda match: (
+            pausing.sub(r" \1", _ASKING.sub(r" \1", match[0]))
+            if match.lastgroup == "tail"
+            else match[0]
+        ),
+        text,
+    )
 
 
 def _print_french(text: str) -> str:
-    for pattern, replacement in _FRENCH_TYPOGRAPHY:
-        text = pattern.sub(replacement, text)
-    return text
+    return _CODE_OR_PRINTED.sub(
+        lambda match: _PRINTED[match.lastgroup] if match.lastgroup else match[0], text
+    )
 
 
 # lang -> (a further step of normalise after the common rules, its inverse in restore).
-_RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
-    "fr": (_space_french, _print_french)
-}
+_RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = dict.fromkeys(
+    ("fr", "fra", "fre"), (_space_french, _print_french)
+)
 
 
 # A superset of runs of combining marks: no ASCII, letters, digits or spaces.
@@ -125,8 +153,8 @@ def normalise(text: str, lang: str) -> str:
     Every Unicode space (tabs and line separators too) becomes one space, runs are collapsed and
     the ends stripped; typographic apostrophes and hyphens become `'` and `-`; control and
     zero-width characters go; a lone surrogate becomes U+FFFD, U+2581 `_`, and the marks of
-    case ⇧ ⇪ ⇩ become ↑ ↑ ↓. French also gets a space before `? ! ; :` and inside « » where it has
-    none. Never raises.
+    case ⇧ ⇪ ⇩ become ↑ ↑ ↓. French also gets a space before a final `? ! ; :` and inside « » where
+    it has none, except in code: entities, tags, addresses, statements. Never raises.
     """
     text = composed(text.translate(_TABLE))
     text = " ".join(text.split())
@@ -143,7 +171,7 @@ def restore(text: str, lang: str) -> str:
     if lang not in _RULES:
         return text
     space, typeset = _RULES[lang]
-    read = _SPACES.sub(" ", text.translate(_UNREAD)).strip(" ")
+    read = _SPACES.sub(" ", composed(text.translate(_UNREAD))).strip(" ")
     return typeset(space(read))
 
 

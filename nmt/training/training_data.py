@@ -12,6 +12,8 @@ from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.data.corpora import read_examples, resolve_split, split_files, split_part, stream_split
 from nmt.data.encoded_cache import DataSet, cached_corpus
 from nmt.data.guided_alignment import encode_aligned_pairs
+from nmt.data.language_check import language_notes
+from nmt.data.languages import code_notes
 from nmt.data.mixture import Mixture, mixture_of
 from nmt.data.resampling import Resampling
 from nmt.data.sources import DataConfig, PairsConfig, pairs_of
@@ -194,11 +196,16 @@ def _check_no_validation(config: RunConfig) -> None:
 def vocabulary_notes(
     config: TokenizerConfig, tokenizers: Tokenizers, corpus: EncodedCorpus
 ) -> list[str]:
-    """A line for each vocabulary that is smaller than the default or lacks many words."""
+    """A line for each vocabulary that is smaller than the default or lacks many words.
+
+    Further lines are about a side whose text is in another language than the config says.
+    """
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
+    texts = []
     for side, ids in ((tokenizers.src, corpus.src_ids), (tokenizers.tgt, corpus.tgt_ids)):
         rows = [ids[row] for row in range(0, len(corpus), every)]
+        texts.append([side.decode(row) for row in rows])
         share = sum(row.count(UNK_ID) for row in rows) / sum(map(len, rows))
         if share > _MANY_UNKNOWN:
             cure = "tokenizer.character_coverage is low"
@@ -207,7 +214,8 @@ def vocabulary_notes(
             elif isinstance(side.config, WordConfig):
                 cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
             notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
-    return notes
+    langs = tokenizers.src.lang, tokenizers.tgt.lang
+    return [*notes, *code_notes(*langs), *language_notes(*texts, *langs)]
 
 
 def data_sets(config: RunConfig) -> list[DataSet]:

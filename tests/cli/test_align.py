@@ -121,6 +121,14 @@ def test_flags_that_contradict_each_other(
         run(folder, *arguments)
 
 
+def test_files_in_other_languages_are_noted(folder: Path, tmp_path: Path) -> None:
+    src, tgt = tmp_path / "a.de", tmp_path / "a.en"
+    src.write_text("das ist nicht ein hund\n" * 3)
+    tgt.write_text("this is what they have\n" * 3)
+    result = CliRunner().invoke(app, ["align", str(src), str(tgt), "--run", str(folder / "run")])
+    assert "swapped" in result.stderr
+
+
 def test_files_that_do_not_fit_together(folder: Path) -> None:
     (folder / "short").write_text("c b a\n\n")
     with pytest.raises(DataError, match=r"short: ends after line 2, but .*src goes on"):

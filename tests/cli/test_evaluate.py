@@ -468,6 +468,13 @@ def test_wrong_input_is_one_line(nmt_eval, tiny_run, args, error, message):
     assert str(caught.value) == message
 
 
+def test_swapped_files_are_noted(nmt_eval, tiny_run):
+    data = tiny_run.parent.parent
+    flags = ("--device", "cpu", "--no-bootstrap")
+    assert "swapped" in nmt_eval("--src", data / "fr", "--ref", data / "en", *flags).stderr
+    assert "swapped" not in nmt_eval("--src", data / "en", "--ref", data / "fr", *flags).stderr
+
+
 @pytest.mark.usefixtures("package")
 def test_comet_scores_the_runs_translations_beside_the_others(nmt_eval, tiny_run, tmp_path):
     path = tmp_path / "wmt" / "checkpoints" / "model.ckpt"

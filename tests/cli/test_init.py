@@ -116,6 +116,16 @@ def test_languages_that_no_name_tells_are_asked_for() -> None:
     assert "both look like en; give --src-lang and --tgt-lang" in result.stderr
 
 
+def test_one_file_of_one_language_lacks_the_other() -> None:
+    src, tgt = write_pair()
+    result = nmt("init", src)
+    assert result.exit_code == 2
+    assert "one language, en" in result.stderr
+    result = nmt("init", src, tgt, "--valid", src)
+    assert result.exit_code == 2
+    assert "give --valid twice" in result.stderr
+
+
 def test_a_config_is_not_overwritten() -> None:
     files = write_pair()
     Path("en-fr.yaml").write_text("mine", encoding="utf-8")

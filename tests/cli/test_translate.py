@@ -238,6 +238,20 @@ def test_an_argument_of_several_lines_is_several_sentences(run: Run) -> None:
     assert run("A dog!\n\nA dog!").stdout == run("A dog!", "", "A dog!").stdout
 
 
+@pytest.mark.parametrize(
+    ("source", "is_noted"),
+    [("Vous avez une maison.", True), ("This is a dog!", False), ("", False)],
+)
+def test_a_source_in_another_language_is_noted(run: Run, source: str, is_noted: bool) -> None:
+    assert ("looks like fr" in run(source).stderr) == is_noted
+
+
+@pytest.mark.parametrize(("name", "is_noted"), [("a.srt", True), ("a.PO", True), ("a.en", False)])
+def test_a_file_with_markup_is_noted(run: Run, tmp_path: Path, name: str, is_noted: bool) -> None:
+    (tmp_path / name).write_text("A dog!\n")
+    assert ("plain text" in run("--file", str(tmp_path / name)).stderr) == is_noted
+
+
 def test_the_name_of_a_file_given_as_a_sentence_is_noted(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.en"
     path.write_text("A dog!\n")

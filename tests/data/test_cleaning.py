@@ -112,6 +112,8 @@ def test_a_tsv_gives_a_tsv(corpus: Path) -> None:
         (["raw.en", "raw.fr", "--out", "raw.en", "--out", "a.fr"], "raw.en"),
         (["raw.en", "raw.fr", "--out", "a.en", "--out", "a.en"], "another file each"),
         (["raw.en", "none.fr", "--out", "a.en", "--out", "a.fr"], "none.fr: no such file"),
+        (["raw.en", "raw.fr", "--out", "a.en", "--out", "a.fr", "--max-ratio=0.5"], "at least 1"),
+        (["raw.en", "raw.fr", "--out", "a.en", "--out", "a.fr", "--max-words=1"], "too long"),
     ],
 )
 def test_wrong_uses_leave_every_file_as_it_is(

@@ -94,6 +94,10 @@ def test_undecodable_bytes_name_file_line_and_byte(tmp_path: Path) -> None:
         ("Ça va".encode("utf-16"), "UTF-16"),
         (gzip.compress(b"Go.\tVa !\n", mtime=0), r"should end in \.gz"),
         (b"PK\x03\x04\xff", r"should end in \.zip"),
+        (b"PK\x03\x04\x14\0\x06\0\xff" + b"\0" * 21 + b"[Content_Types].xml", "office"),
+        (b"PK\x03\x04\xff" + b"\0" * 25 + b"mimetypeapplication/vnd.oasis.x", "office"),
+        (b"\xde\x12\x04\x95\0\0\0\0", "gettext"),
+        (b"\x7fELF\0\xff", "is not text"),
     ],
 )
 def test_undecodable_bytes_say_what_the_file_looks_like(

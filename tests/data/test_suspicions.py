@@ -59,7 +59,18 @@ def test_swapped_files_are_noticed(pairs: list[SentencePair]) -> None:
     ]
     both_french = [SentencePair(pair.tgt_text, pair.tgt_text + " Non.") for pair in pairs]
     assert suspicions(both_french, "en", "fr") == ["the source looks like fr, not en"]
-    assert suspicions(swapped(pairs), "en", "xx") == []
+    assert suspicions(swapped(pairs), "en", "xx") == ["the source looks like fr, not en"]
+    assert suspicions(swapped(pairs), "xx", "yy") == []
+
+
+@pytest.mark.parametrize(
+    "header", [("source", "target"), ("en", "fr"), ("English", "French"), ("src", "fr")]
+)
+def test_a_header_is_noticed(header: tuple[str, str], pairs: list[SentencePair]) -> None:
+    (line,) = suspicions([SentencePair(*header), *pairs], "en", "fr")
+    assert "header" in line
+    assert suspicions([*pairs, SentencePair(*header)], "en", "fr") == []
+    assert suspicions([SentencePair("", ""), *pairs], "en", "xx") == []
 
 
 def test_windows_of_lengths_find_what_all_lengths_find(

@@ -204,10 +204,9 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         find_run(None)
     with pytest.raises(CheckpointError, match="runs/x: this run has no checkpoint yet; train it"):
         find_run(run.path)
-    with pytest.raises(CheckpointError, match=r"^run/y: no such run; did you mean 'runs/x'\?$"):
-        find_run(Path("run/y"))
-    with pytest.raises(CheckpointError, match=r"^x: no such run; did you mean 'runs/x'\?$"):
-        find_run(Path("x"))
+    for name in ("run/y", "x"):  # runs/x has no checkpoint: a training may have just made it
+        with pytest.raises(CheckpointError, match=f"^{name}: no such run$"):
+            find_run(Path(name))
     with pytest.raises(CheckpointError, match=r"^/quite/else: no such run$"):
         find_run(Path("/quite/else"))
     Path("empty").mkdir()

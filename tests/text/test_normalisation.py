@@ -21,6 +21,7 @@ LANGS = st.sampled_from(["en", "fr", "de"])
 TEXTS = st.text() | st.text(
     alphabet=[
         *"aé1 ?!‽;:«»\"'’‘.…,()-/=#&_▁",
+        *"<>{}[]|`$*A\\\u037e\u1fef\u0338",
         "\u00a0",
         "\u202f",
         "\u2009",
