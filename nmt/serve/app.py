@@ -19,6 +19,7 @@ from nmt.serve.limits import Limits
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import start_models
 from nmt.serve.openapi import document
+from nmt.serve.origins import Origins
 from nmt.serve.page import page_files
 from nmt.serve.service import Service
 
@@ -28,11 +29,13 @@ def make_app(
     limits: Limits | None = None,
     keys: Keys | None = None,
     cors_origins: Sequence[str] = (),
+    host: str = "localhost",
 ) -> Starlette:
     """The ASGI application that serves translators by the names of their runs.
 
     It starts a thread for each at once and ends them in its lifespan's shutdown. `keys` are asked
     for by what translates (None: by nothing). Pages of `cors_origins` may call it from a browser.
+    `host` is the name or the address on which it listens.
     Raises ConfigError for two models of one name.
     """
     limits, metrics = limits or Limits(), Metrics()
@@ -49,7 +52,9 @@ def make_app(
             for model in models.values():
                 model.worker.close()
 
-    middleware = [Middleware(Guard, limits=limits, metrics=metrics)]
+    middleware = [
+        Middleware(Guard, limits=limits, metrics=metrics, origins=Origins(cors_origins, host))
+    ]
     if cors_origins:
         middleware.append(
             Middleware(

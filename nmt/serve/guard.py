@@ -1,13 +1,21 @@
-"""What holds for every request: limits on its body, headers of its answer, and a count."""
+"""What holds for every request: its origin, limits on its body, headers of its answer, a count."""
 
 import asyncio
+import contextlib
 import time
 
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.serve.limits import Limits
 from nmt.serve.metrics import Metrics
+from nmt.serve.origins import Origins
+
+_DRAIN_SECONDS = 2.0
+_LARGE_BODY = 1 << 16
+_MAX_LARGE_BODIES = 64
+"""Bodies over _LARGE_BODY bytes together have at most so many times the bytes of one request."""
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -23,19 +31,24 @@ class _TooLargeError(Exception):
     """The body has more bytes than a request may have."""
 
 
+class _BusyError(Exception):
+    """The bodies of other requests take the memory for large bodies."""
+
+
 class _GoneError(Exception):
     """The client left before its request had arrived."""
 
 
 class Guard:
-    """Reads the body, within the limits on its size and on time, before the application runs.
+    """Checks the origin, and reads the body within its limits, before the application runs.
 
     So nothing behind it waits for a slow client. After the body the application receives what
     comes from the server: that the client has left.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics) -> None:
-        self.app, self.limits, self.metrics = app, limits, metrics
+    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, origins: Origins) -> None:
+        self.app, self.limits, self.metrics, self.origins = app, limits, metrics, origins
+        self._large_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification."""
@@ -62,9 +75,15 @@ class Guard:
             self.metrics.answered(path, status, time.perf_counter() - started)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if problem := self.origins.problem(Headers(scope=scope)):
+            await _refuse(403, problem, scope, receive, send)
+            return
         try:
             async with asyncio.timeout(self.limits.seconds):
-                body = await _read(receive, self.limits.body_bytes)
+                body = await self._read(receive)
+        except _BusyError:
+            await _refuse(503, "too busy: other requests are large", scope, receive, send)
+            return
         except _TooLargeError:
             allowed = f"allowed: {self.limits.body_bytes:,} bytes"
             await _refuse(413, f"the request is too large, {allowed}", scope, receive, send)
@@ -83,19 +102,39 @@ class Guard:
 
         await self.app(scope, receive_body, send)
 
-
-async def _read(receive: Receive, max_bytes: int) -> bytes:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _GoneError
-        body += message.get("body", b"")
-        if len(body) > max_bytes:
-            raise _TooLargeError
-        if not message.get("more_body", False):
-            return bytes(body)
+    async def _read(self, receive: Receive) -> bytes:
+        body, counted = bytearray(), 0
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _GoneError
+                body += message.get("body", b"")
+                if len(body) > self.limits.body_bytes:
+                    raise _TooLargeError
+                if len(body) > _LARGE_BODY:
+                    self._large_bytes += len(body) - counted
+                    counted = len(body)
+                    if self._large_bytes > _MAX_LARGE_BODIES * self.limits.body_bytes:
+                        raise _BusyError
+                if not message.get("more_body", False):
+                    return bytes(body)
+        finally:
+            self._large_bytes -= counted
 
 
 async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send: Send) -> None:
-    await JSONResponse({"error": reason}, status)(scope, receive, send)
+    """Answer, and close the connection, whose body was not read to its end.
+
+    A client that still sends would lose the answer with the connection, so what arrives soon is
+    dropped first.
+    """
+    answer = JSONResponse({"error": reason}, status, headers={"Connection": "close"})
+    start = {"type": "http.response.start", "status": status, "headers": answer.raw_headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while (await receive()).get("more_body", False):
+                pass
+    await send({"type": "http.response.body"})

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError, Future, wait
 
 import pytest
 
-from nmt.serve.worker import QueueFullError, ShuttingDownError, Worker
+from nmt.serve.worker import Check, QueueFullError, ShuttingDownError, Worker
 
 
 class Translating:
@@ -16,7 +16,7 @@ class Translating:
         self.go, self.started = threading.Event(), threading.Event()
         self.batches: list[list[str]] = []
 
-    def __call__(self, texts: Sequence[str], options: Hashable) -> list[str]:
+    def __call__(self, texts: Sequence[str], options: Hashable, check: Check) -> list[str]:
         self.batches.append(list(texts))
         self.started.set()
         assert self.go.wait(10)
