@@ -1,5 +1,6 @@
 """The application: routes, limits, errors in one line."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
@@ -49,8 +50,9 @@ def make_app(
         try:
             yield
         finally:
-            for model in models.values():
-                model.worker.close()
+            # In threads: the loop goes on to tell the workers which requests were given up.
+            closing = (asyncio.to_thread(model.worker.close) for model in models.values())
+            await asyncio.gather(*closing)
 
     middleware = [
         Middleware(Guard, limits=limits, metrics=metrics, origins=Origins(cors_origins, host))

@@ -10,10 +10,11 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-ACCEPTED_AT_ONCE = 64
-"""Connections that one turn of the event loop accepts."""
+ACCEPTED_AT_ONCE = 16
+"""Connections that one turn of the event loop accepts: few, so that their requests are read before
+further ones take their places."""
 
-_RESERVED = 2 * ACCEPTED_AT_ONCE
+_RESERVED = 96
 """File descriptors for anything else, and for connections that are accepted but not yet counted."""
 
 _MAX_CONNECTIONS = 1000

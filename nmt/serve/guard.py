@@ -55,7 +55,8 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, status = time.perf_counter(), 500
+        started = time.perf_counter()
+        status: int | None = None
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -69,10 +70,15 @@ class Guard:
             await self._answer(scope, receive, send_with_headers)
         except _GoneError:
             return
+        except asyncio.CancelledError:  # by uvicorn, which waits no longer
+            if status is not None:
+                raise
+            answer = JSONResponse({"error": "the server is shutting down"}, 503)
+            await answer(scope, receive, send_with_headers)
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
-            self.metrics.answered(path, status, time.perf_counter() - started)
+            self.metrics.answered(path, status or 500, time.perf_counter() - started)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if problem := self.origins.problem(Headers(scope=scope)):
