@@ -6,8 +6,10 @@ import heapq
 import logging
 import resource
 import time
+from socket import SO_ERROR, SOL_SOCKET
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 ACCEPTED_AT_ONCE = 16
@@ -19,7 +21,8 @@ _RESERVED = 96
 
 _MAX_CONNECTIONS = 1000
 _HEADER_SECONDS = 10.0
-_WRITE_SECONDS = 30.0
+_WRITE_SECONDS = 60.0
+_RESET_SECONDS = 0.2
 _READ_BYTES = 1 << 14
 """Bytes read at once: a body in chunks of one byte takes 15 microseconds each to parse."""
 
@@ -39,7 +42,7 @@ class Connection(H11Protocol):
     """uvicorn's connection with time limits, one of `limit` at most.
 
     It is closed where a request's header is not complete after 10 seconds, and where the client
-    takes nothing of an answer for 30 seconds. The body has its limit in the Guard. Beyond the
+    does not take its answer within 60 seconds. The body has its limit in the Guard. Beyond the
     limit, those that have waited longest for their client are closed.
     """
 
@@ -64,13 +67,33 @@ class Connection(H11Protocol):
         """Parse what has arrived; the header's time ends where a request begins."""
         before = self.cycle
         super().handle_events()
-        if self.cycle is not before and not self.cycle.response_complete:
+        if self.cycle is not before and not self.flow.write_paused:
             self._keep()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        self._close_after(_HEADER_SECONDS)
+        if not self.flow.write_paused:
+            self._close_after(_HEADER_SECONDS)
         super().on_response_complete()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer a client that has ended its own side only, as `nc -N` does.
+
+        To TCP, one that has left looks the same, but answers an interim response with a reset.
+        """
+        if _waits_for_client(self) or self.conn.our_state is not h11.SEND_RESPONSE:
+            return False
+        self.cycle.keep_alive = False
+        if self.scope["http_version"] == "1.1":  # an older client has no interim responses
+            interim = h11.InformationalResponse(status_code=102, headers=[])
+            self.transport.write(self.conn.send(interim) or b"")
+        self.loop.call_later(_RESET_SECONDS, self._close_if_reset)
+        return True
+
+    def _close_if_reset(self) -> None:
+        connection = self.transport.get_extra_info("socket")
+        if not self.transport.is_closing() and connection.getsockopt(SOL_SOCKET, SO_ERROR):
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol: the client does not read."""
@@ -81,6 +104,8 @@ class Connection(H11Protocol):
         """See asyncio.Protocol."""
         super().resume_writing()
         self._keep()
+        if self.cycle is not None and self.cycle.response_complete:
+            self._close_after(_HEADER_SECONDS)
 
     def _make_room(self) -> None:
         """Close an eighth of the connections, so that not every new one looks at all others."""

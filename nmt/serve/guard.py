@@ -13,6 +13,7 @@ from nmt.serve.metrics import Metrics
 from nmt.serve.origins import Origins
 
 _DRAIN_SECONDS = 2.0
+_LAST_SECONDS = 1.0
 _LARGE_BODY = 1 << 16
 _MAX_LARGE_BODIES = 64
 """Bodies over _LARGE_BODY bytes together have at most so many times the bytes of one request."""
@@ -74,7 +75,8 @@ class Guard:
             if status is not None:
                 raise
             answer = JSONResponse({"error": "the server is shutting down"}, 503)
-            await answer(scope, receive, send_with_headers)
+            async with asyncio.timeout(_LAST_SECONDS):
+                await answer(scope, receive, send_with_headers)
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
