@@ -86,6 +86,7 @@ def test_the_only_source_language_is_given_without_confidence(client: TestClient
 def test_languages_and_health(client: TestClient) -> None:
     found = [{"code": "en", "name": "English", "targets": ["fr"]}]
     assert client.get("/languages").json() == found
+    assert client.post("/languages", data={}).json() == found  # as libretranslatepy asks
     assert client.get("/health").json() == {"status": "ok"}
 
 
