@@ -191,19 +191,23 @@ def test_a_body_is_utf_8(client: TestClient, charset: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("asked", "field"),
     [
-        ([1, 2], "the body: got [1, 2], allowed: an object"),
-        ({}, "q: missing"),
-        ({"q": []}, "q: got [], allowed: one at least"),
-        ({"q": {}}, "q: got {}, allowed: text"),
-        ({"q": "a", "attention_rows": 5}, "attention_rows: got 5, allowed: an object"),
+        ([1, 2], "the body"),
+        ({}, "q"),
+        ({"q": []}, "q"),
+        ({"q": ""}, "q"),
+        ({"q": {}}, "q"),
+        ({"q": "a", "attention_rows": 5}, "attention_rows"),
     ],
 )
-def test_faults_are_said_in_the_words_of_json(
-    client: TestClient, asked: object, expected: str
+def test_a_fault_has_no_words_of_yaml_or_the_validator(
+    client: TestClient, asked: object, field: str
 ) -> None:
-    assert client.post("/v1/translate", json=asked).json()["error"] == expected
+    text = client.post("/v1/translate", json=asked).json()["error"]
+    assert text.startswith(f"{field}: ")
+    for word in ("quotes", "section", "validation", "default", " or "):
+        assert word not in text
 
 
 def test_a_prefix_is_no_longer_than_a_translation(client: TestClient) -> None:
@@ -223,7 +227,7 @@ def test_more_weights_than_an_answer_may_have_are_refused(
 
 
 def test_html_is_measured_before_it_is_parsed(client: TestClient) -> None:
-    asked = {**GOOD["/translate"], "q": "<script>" * 25_000, "format": "html"}
+    asked = {**GOOD["/translate"], "q": "</" * 100_000, "format": "html"}
     started = time.monotonic()
     assert "200,000 characters" in client.post("/translate", json=asked).text
     assert time.monotonic() - started < 2
