@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,14 +88,14 @@ async def hold(port: int, first: bytes, n_connections: int = 400) -> None:
     await asyncio.gather(*(client(number) for number in range(n_connections)))
 
 
-def bodies(*fields: dict[str, object], path: str = "/v1/translate") -> Iterator[bytes]:
+def bodies(*fields: Mapping[str, object], path: str = "/v1/translate") -> Iterator[bytes]:
     """Requests with these fields, over and over."""
     return itertools.cycle([post(path, json.dumps(each).encode()) for each in fields])
 
 
 def faults(port: int, langs: Langs) -> Awaitable[None]:
     """Very many faults in one request (S1)."""
-    wrong = {f"k{n}": [] for n in range(70_000)}
+    wrong: dict[str, object] = {f"k{n}": [] for n in range(70_000)}
     return repeat(
         port,
         bodies(

@@ -7,10 +7,10 @@ import logging
 import resource
 import time
 from socket import SO_ERROR, SOL_SOCKET
-from typing import Any
+from typing import Any, cast
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 ACCEPTED_AT_ONCE = 16
 """Connections that one turn of the event loop accepts: few, so that their requests are read before
@@ -81,7 +81,7 @@ class Connection(H11Protocol):
 
         To TCP, one that has left looks the same, but answers an interim response with a reset.
         """
-        if _waits_for_client(self) or self.conn.our_state is not h11.SEND_RESPONSE:
+        if self._waits_for_client or self.conn.our_state is not h11.SEND_RESPONSE:
             return False
         self.cycle.keep_alive = False
         if self.scope["http_version"] == "1.1":  # an older client has no interim responses
@@ -104,14 +104,21 @@ class Connection(H11Protocol):
         """See asyncio.Protocol."""
         super().resume_writing()
         self._keep()
-        if self.cycle is not None and self.cycle.response_complete:
+        if self._waits_for_client:
             self._close_after(_HEADER_SECONDS)
+
+    @property
+    def _waits_for_client(self) -> bool:
+        """Whether its next event must come from the client: a header, a body, or room to write."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete or cycle.more_body or self.flow.write_paused
 
     def _make_room(self) -> None:
         """Close an eighth of the connections, so that not every new one looks at all others."""
-        still_open = [each for each in self.connections if not each.transport.is_closing()]
+        connections = cast("set[Connection]", self.connections)
+        still_open = [each for each in connections if not each.transport.is_closing()]
         if len(still_open) > self.limit:
-            waiting = [each for each in still_open if _waits_for_client(each)]
+            waiting = [each for each in still_open if each._waits_for_client]
             n = self.limit // 8 + 1
             for each in heapq.nsmallest(n, waiting, key=lambda each: each._waits_since):
                 each.transport.abort()
@@ -125,14 +132,6 @@ class Connection(H11Protocol):
         self._keep()
         self._waits_since = self.loop.time()
         self._timer = self.loop.call_later(seconds, self.transport.abort)
-
-
-def _waits_for_client(connection: Connection) -> bool:
-    """Whether its next event must come from the client: a header, a body, or room to write."""
-    cycle = connection.cycle
-    return (
-        cycle is None or cycle.response_complete or cycle.more_body or connection.flow.write_paused
-    )
 
 
 class OnceAMinute(logging.Filter):
