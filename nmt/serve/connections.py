@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import heapq
 import logging
-import resource
+import sys
 import time
 from socket import SO_ERROR, SOL_SOCKET
 from typing import Any, cast
@@ -29,6 +29,10 @@ _READ_BYTES = 1 << 14
 
 def max_connections() -> int:
     """Raise the limit of file descriptors as far as it is useful; return how many may connect."""
+    if sys.platform == "win32":
+        return _MAX_CONNECTIONS
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_CONNECTIONS + _RESERVED
     if soft < wanted:

@@ -16,7 +16,8 @@ _DRAIN_SECONDS = 2.0
 _LAST_SECONDS = 1.0
 _LARGE_BODY = 1 << 16
 _MAX_LARGE_BODIES = 64
-"""Bodies over _LARGE_BODY bytes together have at most so many times the bytes of one request."""
+"""Bodies over _LARGE_BODY bytes, until they are answered, together have at most so many times the
+bytes of one request."""
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -86,9 +87,18 @@ class Guard:
         if problem := self.origins.problem(Headers(scope=scope)):
             await _refuse(403, problem, scope, receive, send)
             return
+        body = bytearray()
+        try:
+            await self._answer_body(body, scope, receive, send)
+        finally:
+            self._large_bytes -= _n_large(body)
+
+    async def _answer_body(
+        self, body: bytearray, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         try:
             async with asyncio.timeout(self.limits.seconds):
-                body = await self._read(receive)
+                await self._read(body, receive)
         except _BusyError:
             await _refuse(503, "too busy: other requests are large", scope, receive, send)
             return
@@ -106,29 +116,29 @@ class Guard:
             if is_read:
                 return await receive()
             is_read = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
 
         await self.app(scope, receive_body, send)
 
-    async def _read(self, receive: Receive) -> bytes:
-        body, counted = bytearray(), 0
-        try:
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise _GoneError
-                body += message.get("body", b"")
-                if len(body) > self.limits.body_bytes:
-                    raise _TooLargeError
-                if len(body) > _LARGE_BODY:
-                    self._large_bytes += len(body) - counted
-                    counted = len(body)
-                    if self._large_bytes > _MAX_LARGE_BODIES * self.limits.body_bytes:
-                        raise _BusyError
-                if not message.get("more_body", False):
-                    return bytes(body)
-        finally:
-            self._large_bytes -= counted
+    async def _read(self, body: bytearray, receive: Receive) -> None:
+        more_body = True
+        while more_body:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _GoneError
+            before = _n_large(body)
+            body += message.get("body", b"")
+            self._large_bytes += _n_large(body) - before
+            if len(body) > self.limits.body_bytes:
+                raise _TooLargeError
+            if before and self._large_bytes > _MAX_LARGE_BODIES * self.limits.body_bytes:
+                raise _BusyError
+            more_body = message.get("more_body", False)
+
+
+def _n_large(body: bytearray) -> int:
+    """The bytes of a body that count as large."""
+    return len(body) if len(body) > _LARGE_BODY else 0
 
 
 async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,7 @@
 """From a request's bytes to checked values, and from futures to results, within the limits."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from nmt.settings.messages import ALLOWED, MAX_FAULTS, value_problem
 _Model = TypeVar("_Model", bound=TextRequest)
 _Result = TypeVar("_Result")
 _MAX_FIELDS = 50
+_LARGE_BODY = 1 << 16
 _ALLOWED = {
     **ALLOWED,
     **dict.fromkeys(("dict_type", "model_type"), "an object"),
@@ -65,7 +67,25 @@ async def read_request(
         check_size(texts, len(texts), service.limits)
         return asked, texts
 
-    return await asyncio.to_thread(read)
+    if len(body) <= _LARGE_BODY:
+        return await asyncio.to_thread(read)
+    return await _alone(read, service)
+
+
+async def _alone(read: Callable[[], _Result], service: Service) -> _Result:
+    """`read` a large body while no other is read, and then leave three times its time to others.
+
+    A parser in C holds the interpreter's lock, for which each step of a search waits.
+    """
+    try:
+        async with asyncio.timeout(service.limits.seconds), service.parsing:
+            started = time.perf_counter()
+            try:
+                return await asyncio.to_thread(read)
+            finally:
+                await asyncio.sleep(3 * (time.perf_counter() - started))
+    except TimeoutError:
+        raise HTTPException(503, "too busy: other requests are large") from None
 
 
 def _json(body: bytes, request: Request) -> object:

@@ -1,7 +1,8 @@
 """What the routes share: the models, the limits, the keys and the metrics."""
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -16,12 +17,16 @@ from nmt.serve.schema import Answer
 
 @dataclass(frozen=True)
 class Service:
-    """A server's parts. Its methods raise HTTPException."""
+    """A server's parts; its methods raise HTTPException.
+
+    `parsing` is held while a large body is parsed.
+    """
 
     models: Mapping[str, ServedModel]
     limits: Limits
     keys: Keys
     metrics: Metrics
+    parsing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def check_key(self, key: object) -> None:
         """403 without a right key: in the body, or `Authorization: Bearer KEY`."""

@@ -11,6 +11,7 @@ Within a level, requests take turns, sentence by sentence.
 
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
@@ -26,6 +27,9 @@ Check = Callable[[], None]
 
 _BATCH_CHARACTERS = 64
 """A batch has at most batch_size times as many characters, its padding included."""
+
+_SLOW_SECONDS, _FAST_SECONDS = 1.5, 0.75
+"""A slower batch of short texts halves the size of the next ones, a faster one doubles it."""
 
 _FEW = 10
 """Requests of at most so many sentences may fill the last quarter of the queue."""
@@ -88,6 +92,7 @@ class Worker(Generic[_Result]):
         self._size_of = size_of
         self._waiting: list[_Item[_Result]] = []
         self._turn = 0
+        self._most = min(batch_size, 16)
         self._changed = threading.Condition()
         self._is_closed = self._is_stopped = False
         self._computes = True
@@ -172,7 +177,7 @@ class Worker(Generic[_Result]):
                 if (item.options, item.level) == (first.options, first.level):
                     longest = max(longest, item.size)
                     n = len(batch) + 1
-                    if n > self._batch_size or n * longest > self._batch_size * _BATCH_CHARACTERS:
+                    if n > self._most or n * longest > self._batch_size * _BATCH_CHARACTERS:
                         break
                     batch.append(item)
             self._turn = max(self._turn, first.turn)
@@ -189,7 +194,17 @@ class Worker(Generic[_Result]):
 
     def _work(self, batch: Sequence[_Item[_Result]]) -> None:
         self._on_batch(len(batch))
+        started = time.monotonic()
         self._translate_all(batch)
+        if batch[0].level == 0:  # no other text was translated in that time
+            self._adapt(len(batch), time.monotonic() - started)
+
+    def _adapt(self, size: int, seconds: float) -> None:
+        """Choose the size of the next batches, so that a new text waits for about two seconds."""
+        if seconds > _SLOW_SECONDS:
+            self._most = max(1, self._batch_size // 8, size // 2)
+        elif seconds < _FAST_SECONDS:
+            self._most = min(self._batch_size, 2 * self._most)
 
     def _translate_all(self, batch: Sequence[_Item[_Result]]) -> None:
         results: Sequence[_Result] | None = None
