@@ -75,7 +75,7 @@ def make_app(
 
 
 def _own_routes(service: Service) -> list[Route]:
-    api = document()
+    api = JSONResponse(document()).body
 
     async def metrics(request: Request) -> Response:
         """Counters in Prometheus' text format."""
@@ -83,7 +83,7 @@ def _own_routes(service: Service) -> list[Route]:
 
     async def openapi(request: Request) -> Response:
         """This description."""
-        return JSONResponse(api)
+        return Response(api, media_type="application/json")
 
     def page_route(path: str, content: str, kind: str) -> Route:
         async def page(request: Request) -> Response:

@@ -12,12 +12,12 @@ from nmt.serve.limits import Limits
 from nmt.serve.metrics import Metrics
 from nmt.serve.origins import Origins
 
-_DRAIN_SECONDS = 2.0
+_DRAIN_SECONDS = 0.5
 _LAST_SECONDS = 1.0
 _LARGE_BODY = 1 << 16
 _MAX_LARGE_BODIES = 64
-"""Bodies over _LARGE_BODY bytes, until they are answered, together have at most so many times the
-bytes of one request."""
+"""Requests with bodies over _LARGE_BODY bytes, until they are answered, together may have so many
+times the bytes of one request."""
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -31,10 +31,6 @@ _HEADERS = {
 
 class _TooLargeError(Exception):
     """The body has more bytes than a request may have."""
-
-
-class _BusyError(Exception):
-    """The bodies of other requests take the memory for large bodies."""
 
 
 class _GoneError(Exception):
@@ -84,30 +80,30 @@ class Guard:
             self.metrics.answered(path, status or 500, time.perf_counter() - started)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if problem := self.origins.problem(Headers(scope=scope)):
-            await _refuse(403, problem, scope, receive, send)
+        headers = Headers(scope=scope)
+        if problem := self.origins.problem(headers):
+            await _refuse(403, problem, receive, send)
             return
-        body = bytearray()
+        n_large = _n_large(headers, self.limits.body_bytes)
+        if self._large_bytes + n_large > _MAX_LARGE_BODIES * self.limits.body_bytes:
+            await _refuse(503, "too busy: other requests are large", receive, send, drain=False)
+            return
+        self._large_bytes += n_large
         try:
-            await self._answer_body(body, scope, receive, send)
+            await self._answer_body(scope, receive, send)
         finally:
-            self._large_bytes -= _n_large(body)
+            self._large_bytes -= n_large
 
-    async def _answer_body(
-        self, body: bytearray, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _answer_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             async with asyncio.timeout(self.limits.seconds):
-                await self._read(body, receive)
-        except _BusyError:
-            await _refuse(503, "too busy: other requests are large", scope, receive, send)
-            return
+                body = await _read(receive, self.limits.body_bytes)
         except _TooLargeError:
             allowed = f"allowed: {self.limits.body_bytes:,} bytes"
-            await _refuse(413, f"the request is too large, {allowed}", scope, receive, send)
+            await _refuse(413, f"the request is too large, {allowed}", receive, send)
             return
         except TimeoutError:
-            await _refuse(408, "the request did not arrive in time", scope, receive, send)
+            await _refuse(408, "the request did not arrive in time", receive, send)
             return
         is_read = False
 
@@ -116,36 +112,37 @@ class Guard:
             if is_read:
                 return await receive()
             is_read = True
-            return {"type": "http.request", "body": bytes(body), "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": False}
 
         await self.app(scope, receive_body, send)
 
-    async def _read(self, body: bytearray, receive: Receive) -> None:
-        more_body = True
-        while more_body:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            before = _n_large(body)
-            body += message.get("body", b"")
-            self._large_bytes += _n_large(body) - before
-            if len(body) > self.limits.body_bytes:
-                raise _TooLargeError
-            if before and self._large_bytes > _MAX_LARGE_BODIES * self.limits.body_bytes:
-                raise _BusyError
-            more_body = message.get("more_body", False)
+
+def _n_large(headers: Headers, max_bytes: int) -> int:
+    """The bytes that a large body may take; one in chunks does not tell its size."""
+    n_bytes = max_bytes if "transfer-encoding" in headers else int(headers.get("content-length", 0))
+    return min(n_bytes, max_bytes) if n_bytes > _LARGE_BODY else 0
 
 
-def _n_large(body: bytearray) -> int:
-    """The bytes of a body that count as large."""
-    return len(body) if len(body) > _LARGE_BODY else 0
+async def _read(receive: Receive, max_bytes: int) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
+            raise _TooLargeError
+        if not message.get("more_body", False):
+            return bytes(body)
 
 
-async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(
+    status: int, reason: str, receive: Receive, send: Send, drain: bool = True
+) -> None:
     """Answer, and close the connection, whose body was not read to its end.
 
-    A client that still sends would lose the answer with the connection, so what arrives soon is
-    dropped first.
+    A client that still sends may lose the answer with the connection. So with `drain` what arrives
+    soon is dropped first.
     """
     answer = JSONResponse({"error": reason}, status, headers={"Connection": "close"})
     start = {"type": "http.response.start", "status": status, "headers": answer.raw_headers}
@@ -153,6 +150,6 @@ async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send
     await send({"type": "http.response.body", "body": answer.body, "more_body": True})
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_SECONDS):
-            while (await receive()).get("more_body", False):
+            while drain and (await receive()).get("more_body", False):
                 pass
     await send({"type": "http.response.body"})

@@ -125,6 +125,16 @@ def test_a_large_body_is_413_before_it_is_parsed(serve: Serve) -> None:
         assert client.post("/translate", content=b"x" * 1000).status_code == 415
 
 
+def test_large_bodies_share_a_bound_and_small_ones_do_not(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.guard._MAX_LARGE_BODIES", 0)
+    with serve() as client:
+        assert client.post("/translate", content=b"x" * 70_000).status_code == 503
+        assert client.post("/translate", content=iter([b"x"])).status_code == 503
+        assert post(client).status_code == 200
+
+
 def test_a_server_with_keys_asks_for_one(serve: Serve) -> None:
     with serve(keys=["another key, which is longer", KEY]) as client:
         bearer = {"Authorization": f"Bearer {KEY}"}

@@ -230,6 +230,19 @@ def test_requests_take_turns(worker: Worker[str], translating: Translating) -> N
     assert translating.batches[1:] == [["a", "new", "b", "c", "d"], ["e", "f", "g"]]
 
 
+def test_after_a_slow_batch_the_next_are_smaller(
+    translating: Translating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.worker._SLOW_SECONDS", 0.0)
+    worker = Worker(translating, batch_size=16, capacity=100)
+    first = busy(worker, translating)
+    futures = worker.submit(["x"] * 20, 0)
+    translating.go.set()
+    wait([first, *futures], 10)
+    assert max(map(len, translating.batches)) == 2
+    worker.close()
+
+
 def test_the_last_places_are_for_small_requests(translating: Translating) -> None:
     worker = Worker(translating, batch_size=5, capacity=40)
     busy(worker, translating)
