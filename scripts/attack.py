@@ -1,4 +1,4 @@
-"""Attack a small trained run in every way known: forged, linked, damaged, bombs, escape sequences.
+"""Attack small trained runs in every way known: forged, linked, damaged, bombs, escapes, served.
 
     python scripts/attack.py --seed 1
     python scripts/attack.py --seed 1 --only damage:17      again, with all that it said
@@ -7,7 +7,8 @@ It trains small runs in a scratch folder. Each attempt copies one, changes it, a
 it in a child process with limits of memory and time. For each kind of attack the table counts the
 attempts, and those that ended by a signal, with a traceback, by the time limit, with a change
 outside of the run, silently with another result than a clean run, with too much memory, or with
-characters that would steer the terminal. Exit code 1 if there were any.
+characters that would steer the terminal. Exit code 1 if there were any. A server of such a run is
+attacked too (serve_attack.py).
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from attacks.judge import COUNTS, FAULTS, Verdict, attack
 from attacks.material import Material, warm
+from serve_attack import ATTACKS, attack_server
 
 
 def main() -> int:
@@ -36,10 +38,17 @@ def main() -> int:
         print(f"clean runs: {time.monotonic() - started:.0f} s", flush=True)
         if options.only:
             kind, _, number = options.only.partition(":")
-            verdicts = [attack(material, kind, int(number), options.seed, keep=True)]
+            if kind == "server":
+                verdicts = [_attack_server(material, int(number), options.server)]
+            else:
+                verdicts = [attack(material, kind, int(number), options.seed, keep=True)]
             _say(verdicts[0], options.seed)
         else:
             verdicts = _attack_all(material, options)
+            for number in range(len(ATTACKS) if options.server else 0):
+                verdicts.append(_attack_server(material, number, options.server))
+                if verdicts[-1].faults:
+                    _say(verdicts[-1], options.seed)
     finally:
         shutil.rmtree(work)
     _print_table(verdicts)
@@ -54,7 +63,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", metavar="KIND:NUMBER", help="one attempt")
     for kind, count in COUNTS.items():
         parser.add_argument(f"--{kind}", type=int, default=count, help=f"attempts [{count}]")
+    parser.add_argument("--server", type=float, default=24, help="seconds for a server [24]")
     return parser
+
+
+def _attack_server(material: Material, number: int, seconds: float) -> Verdict:
+    name = list(ATTACKS)[number]
+    outcome = attack_server(material.folder / "word" / "run", name, seconds / len(ATTACKS))
+    faults = {"hang": "; ".join(outcome.faults)} if outcome.faults else {}
+    return Verdict("server", number, f"nmt serve: {name}", faults, outcome.code)
 
 
 def _attack_all(material: Material, options: argparse.Namespace) -> list[Verdict]:
@@ -84,7 +101,7 @@ def _say(verdict: Verdict, seed: int) -> None:
 def _print_table(verdicts: list[Verdict]) -> None:
     names = ("attempts", "exit 0", *FAULTS)
     print("\n" + f"{'attack':<10}" + "".join(f"{name:>11}" for name in names))
-    for kind in (*COUNTS, "all"):
+    for kind in (*COUNTS, "server", "all"):
         chosen = [v for v in verdicts if kind in (v.kind, "all")]
         faults = Counter(fault for verdict in chosen for fault in verdict.faults)
         numbers = [len(chosen), sum(v.code == 0 for v in chosen), *(faults[f] for f in FAULTS)]

@@ -84,14 +84,14 @@ def serve(
             )
             for each in runs
         ]
-        app = make_app(translators, limits, keys, cors or ())
+        app = make_app(translators, limits, keys, cors or (), host)
         for name, translator in translators:
             say(f"{name}: {translator.tokenizers.src.lang} to {translator.tokenizers.tgt.lang}")
         if keys is None and not _is_loopback(host):
             say(f"note: whoever reaches {host} may translate; --api-keys asks for a key")
         typer.echo(url_of(listener))
         sys.stdout.flush()
-        run_server(app, listener, limits)
+        run_server(app, listener)
 
 
 _PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client")

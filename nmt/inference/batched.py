@@ -19,7 +19,7 @@ from nmt.decoding.search_config import SearchConfig
 from nmt.decoding.self_attention import self_attention
 from nmt.device import autocast
 from nmt.inference.minimum_risk import expected_utilities, minimum_risk
-from nmt.inference.parallel import CheckCancelled, n_workers, parallel_map
+from nmt.inference.parallel import CheckCancelled, n_workers, never_cancelled, parallel_map
 from nmt.inference.search_batches import search_batches
 from nmt.models.base import Seq2Seq
 from nmt.text.tokenizer import Tokenizer
@@ -35,13 +35,15 @@ class BatchedModel:
     """Searches for and scores translations of any number of sources.
 
     Empty sources are left out. `tokenizer` is the target's. With `bf16` matrix products are of
-    bf16 numbers, and totals stay as they are (nmt.device.autocast).
+    bf16 numbers, and totals stay as they are (nmt.device.autocast). `check_cancelled` is called
+    before each step of a search, which ends with the exception that it raises.
     """
 
     model: Seq2Seq
     tokenizer: Tokenizer
     device: torch.device
     precision: DecodingPrecision = "fp32"
+    check_cancelled: CheckCancelled = never_cancelled
 
     def search(
         self,
@@ -116,7 +118,7 @@ class BatchedModel:
         workers = n_workers(self.device)
         sizes = [len(source.ids) for source in sources]
         batches = list(search_batches(sizes, batch_size, workers))
-        results = parallel_map(work_on, batches, workers)
+        results = parallel_map(work_on, batches, workers, self.check_cancelled)
         return dict(zip(chain(*batches), chain(*results), strict=True))
 
     def force(

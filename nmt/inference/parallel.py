@@ -12,6 +12,11 @@ _Result = TypeVar("_Result")
 CheckCancelled = Callable[[], None]
 """Raises CancelledError once the caller has stopped waiting for the work that calls it."""
 
+
+def never_cancelled() -> None:
+    """A CheckCancelled that never raises."""
+
+
 MAX_WORKERS = 8
 """Each worker takes memory of its own; on more cores each has several threads."""
 
@@ -72,13 +77,16 @@ def _set_later_threads(n_threads: int) -> None:
 
 
 def parallel_map(
-    work: Callable[[_Item, CheckCancelled], _Result], items: Sequence[_Item], workers: int
+    work: Callable[[_Item, CheckCancelled], _Result],
+    items: Sequence[_Item],
+    workers: int,
+    check_cancelled: CheckCancelled = never_cancelled,
 ) -> list[_Result]:
     """The result of `work` for each item, in order, with up to `workers` threads.
 
     One worker, or one item, is computed in this thread. Raises the first error in the order of
     the items, and KeyboardInterrupt. Work in progress then ends at its next CheckCancelled; the
-    remaining items are not started.
+    remaining items are not started. Each CheckCancelled also calls `check_cancelled`.
     """
     workers = min(workers, len(items))
     cancelled = threading.Event()
@@ -86,6 +94,7 @@ def parallel_map(
     def check() -> None:
         if cancelled.is_set():
             raise CancelledError
+        check_cancelled()
 
     if workers <= 1:
         return [work(item, check) for item in items]

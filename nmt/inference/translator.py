@@ -16,6 +16,7 @@ from nmt.inference.arguments import checked, merged_search, str_by_str
 from nmt.inference.batched import BatchedModel, DecodingPrecision, without_eos
 from nmt.inference.constraint import Weights, constraint_of
 from nmt.inference.drawn import DrawnTranslation
+from nmt.inference.parallel import CheckCancelled, never_cancelled
 from nmt.inference.reranking import Reranker, check_rerankable, load_rerankers, rerank
 from nmt.inference.words import words_of
 from nmt.models.base import Seq2Seq
@@ -73,6 +74,7 @@ class Translator:
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
         self.rerankers: tuple[Reranker, ...] = ()
+        self._check_cancelled: CheckCancelled = never_cancelled
 
     @classmethod
     def load(  # noqa: PLR0913 - each says something else of what is loaded
@@ -125,6 +127,15 @@ class Translator:
         plain.rerankers = ()
         return plain
 
+    def cancelled_by(self, check: CheckCancelled) -> "Translator":
+        """Return a translator that calls `check` before each step of a search.
+
+        An exception that `check` raises ends the translation.
+        """
+        other = copy.copy(self)
+        other._check_cancelled = check
+        return other
+
     @property
     def languages(self) -> tuple[str, str]:
         """The source's language and the target's."""
@@ -140,7 +151,9 @@ class Translator:
     @property
     def _batched(self) -> BatchedModel:
         """The model as it is now, which validation changes between two calls."""
-        return BatchedModel(self.model, self.tokenizers.tgt, self.device, self.precision)
+        return BatchedModel(
+            self.model, self.tokenizers.tgt, self.device, self.precision, self._check_cancelled
+        )
 
     @property
     def head_names(self) -> tuple[str, ...]:

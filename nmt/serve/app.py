@@ -1,5 +1,6 @@
 """The application: routes, limits, errors in one line."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
@@ -19,6 +20,7 @@ from nmt.serve.limits import Limits
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import start_models
 from nmt.serve.openapi import document
+from nmt.serve.origins import Origins
 from nmt.serve.page import page_files
 from nmt.serve.service import Service
 
@@ -28,11 +30,13 @@ def make_app(
     limits: Limits | None = None,
     keys: Keys | None = None,
     cors_origins: Sequence[str] = (),
+    host: str = "localhost",
 ) -> Starlette:
     """The ASGI application that serves translators by the names of their runs.
 
     It starts a thread for each at once and ends them in its lifespan's shutdown. `keys` are asked
     for by what translates (None: by nothing). Pages of `cors_origins` may call it from a browser.
+    `host` is the name or the address on which it listens.
     Raises ConfigError for two models of one name.
     """
     limits, metrics = limits or Limits(), Metrics()
@@ -46,10 +50,13 @@ def make_app(
         try:
             yield
         finally:
-            for model in models.values():
-                model.worker.close()
+            # In threads: the loop goes on to tell the workers which requests were given up.
+            closing = (asyncio.to_thread(model.worker.close) for model in models.values())
+            await asyncio.gather(*closing)
 
-    middleware = [Middleware(Guard, limits=limits, metrics=metrics)]
+    middleware = [
+        Middleware(Guard, limits=limits, metrics=metrics, origins=Origins(cors_origins, host))
+    ]
     if cors_origins:
         middleware.append(
             Middleware(
@@ -68,7 +75,7 @@ def make_app(
 
 
 def _own_routes(service: Service) -> list[Route]:
-    api = document()
+    api = JSONResponse(document()).body
 
     async def metrics(request: Request) -> Response:
         """Counters in Prometheus' text format."""
@@ -76,7 +83,7 @@ def _own_routes(service: Service) -> list[Route]:
 
     async def openapi(request: Request) -> Response:
         """This description."""
-        return JSONResponse(api)
+        return Response(api, media_type="application/json")
 
     def page_route(path: str, content: str, kind: str) -> Route:
         async def page(request: Request) -> Response:

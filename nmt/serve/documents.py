@@ -1,8 +1,8 @@
 """A text as its sentences and what stands between them: the lines of plain text, tags of HTML."""
 
 import html
+import re
 from collections.abc import Iterator, Sequence
-from html.parser import HTMLParser
 from typing import Literal, NamedTuple
 
 from nmt.types import Translation
@@ -53,48 +53,49 @@ def _lines(text: str) -> Iterator[Part]:
 
 
 def _html_parts(text: str) -> Iterator[Part]:
-    parser = _Parser()
-    parser.feed(text)
-    parser.close()
-    for part in parser.parts:
-        core = part.text.strip()
-        if not part.is_sentence or not core:
-            yield Part(part.text, False)
-            continue
-        before, after = part.text.split(core, 1)
-        yield from (Part(before, False), Part(core, True), Part(after, False))
+    """The parts of HTML, in a time proportional to its length.
+
+    Markup without its end, such as a tag without `>`, keeps everything behind it as it is. So no
+    character is looked at again for another beginning.
+    """
+    start = 0
+    while begin := _MARKUP.search(text, start):
+        yield from _sentence(text[start : begin.start()])
+        start = begin.start()
+        end = _end_of_markup(text, begin)
+        yield Part(text[start:end], False)
+        start = end
+    yield from _sentence(text[start:])
 
 
-class _Parser(HTMLParser):
-    """Collects tags as they were written, and the text between them without entities."""
+def _end_of_markup(text: str, begin: re.Match[str]) -> int:
+    """The place behind the tag, comment or declaration; for a script, behind its content."""
+    pattern = _ENDS.get(begin.group().lower(), _TAG_REST)
+    rest = pattern.match(text, begin.end())
+    return rest.end() if rest else len(text)
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[Part] = []
 
-    def _keep(self, text: str | None) -> None:
-        self.parts.append(Part(text or "", False))
+def _sentence(written: str) -> Iterator[Part]:
+    text = html.unescape(_LONG_NUMBER.sub("&#xFFFD;", written))
+    core = text.strip()
+    if not core:
+        yield Part(text, False)
+        return
+    before, after = text.split(core, 1)
+    yield from (Part(before, False), Part(core, True), Part(after, False))
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self._keep(self.get_starttag_text())
 
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        self._keep(self.get_starttag_text())
-
-    def handle_endtag(self, tag: str) -> None:
-        self._keep(f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        self.parts.append(Part(data, self.cdata_elem is None))
-
-    def handle_comment(self, data: str) -> None:
-        self._keep(f"<!--{data}-->")
-
-    def handle_decl(self, decl: str) -> None:
-        self._keep(f"<!{decl}>")
-
-    def handle_pi(self, data: str) -> None:
-        self._keep(f"<?{data}>")
-
-    def unknown_decl(self, data: str) -> None:
-        self._keep(f"<![{data}]>")
+# Possessive repetitions (*+) never try a shorter match, so each pattern is linear.
+_MARKUP = re.compile(r"<!--|<[!?]|<(?:script|style)(?![^\s/>])|</?[a-z]", re.IGNORECASE)
+_TAG_REST = re.compile(r"""(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*+>""")
+_ENDS = {
+    "<!--": re.compile(r"(?s:.*?)-->"),
+    "<!": re.compile(r"[^>]*+>"),
+    "<?": re.compile(r"[^>]*+>"),
+    **{
+        f"<{name}": re.compile(_TAG_REST.pattern + rf"(?is:.*?)</{name}\s*+>", re.IGNORECASE)
+        for name in ("script", "style")
+    },
+}
+_LONG_NUMBER = re.compile(r"&#(?:\d{9,}+|x[0-9a-f]{9,}+);?", re.IGNORECASE)
+"""A reference beyond Unicode, whose digits int() may refuse."""

@@ -1,13 +1,23 @@
-"""What holds for every request: limits on its body, headers of its answer, and a count."""
+"""What holds for every request: its origin, limits on its body, headers of its answer, a count."""
 
 import asyncio
+import contextlib
 import time
 
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.serve.limits import Limits
 from nmt.serve.metrics import Metrics
+from nmt.serve.origins import Origins
+
+_DRAIN_SECONDS = 0.5
+_LAST_SECONDS = 1.0
+_LARGE_BODY = 1 << 16
+_MAX_LARGE_BODIES = 64
+"""Requests with bodies over _LARGE_BODY bytes, until they are answered, together may have so many
+times the bytes of one request."""
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -28,21 +38,23 @@ class _GoneError(Exception):
 
 
 class Guard:
-    """Reads the body, within the limits on its size and on time, before the application runs.
+    """Checks the origin, and reads the body within its limits, before the application runs.
 
     So nothing behind it waits for a slow client. After the body the application receives what
     comes from the server: that the client has left.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics) -> None:
-        self.app, self.limits, self.metrics = app, limits, metrics
+    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, origins: Origins) -> None:
+        self.app, self.limits, self.metrics, self.origins = app, limits, metrics, origins
+        self._large_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, status = time.perf_counter(), 500
+        started = time.perf_counter()
+        status: int | None = None
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -56,21 +68,42 @@ class Guard:
             await self._answer(scope, receive, send_with_headers)
         except _GoneError:
             return
+        except asyncio.CancelledError:  # by uvicorn, which waits no longer
+            if status is not None:
+                raise
+            answer = JSONResponse({"error": "the server is shutting down"}, 503)
+            async with asyncio.timeout(_LAST_SECONDS):
+                await answer(scope, receive, send_with_headers)
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
-            self.metrics.answered(path, status, time.perf_counter() - started)
+            self.metrics.answered(path, status or 500, time.perf_counter() - started)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if problem := self.origins.problem(headers):
+            await _refuse(403, problem, receive, send)
+            return
+        n_large = _n_large(headers, self.limits.body_bytes)
+        if self._large_bytes + n_large > _MAX_LARGE_BODIES * self.limits.body_bytes:
+            await _refuse(503, "too busy: other requests are large", receive, send, drain=False)
+            return
+        self._large_bytes += n_large
+        try:
+            await self._answer_body(scope, receive, send)
+        finally:
+            self._large_bytes -= n_large
+
+    async def _answer_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             async with asyncio.timeout(self.limits.seconds):
                 body = await _read(receive, self.limits.body_bytes)
         except _TooLargeError:
             allowed = f"allowed: {self.limits.body_bytes:,} bytes"
-            await _refuse(413, f"the request is too large, {allowed}", scope, receive, send)
+            await _refuse(413, f"the request is too large, {allowed}", receive, send)
             return
         except TimeoutError:
-            await _refuse(408, "the request did not arrive in time", scope, receive, send)
+            await _refuse(408, "the request did not arrive in time", receive, send)
             return
         is_read = False
 
@@ -82,6 +115,12 @@ class Guard:
             return {"type": "http.request", "body": body, "more_body": False}
 
         await self.app(scope, receive_body, send)
+
+
+def _n_large(headers: Headers, max_bytes: int) -> int:
+    """The bytes that a large body may take; one in chunks does not tell its size."""
+    n_bytes = max_bytes if "transfer-encoding" in headers else int(headers.get("content-length", 0))
+    return min(n_bytes, max_bytes) if n_bytes > _LARGE_BODY else 0
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes:
@@ -97,5 +136,20 @@ async def _read(receive: Receive, max_bytes: int) -> bytes:
             return bytes(body)
 
 
-async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send: Send) -> None:
-    await JSONResponse({"error": reason}, status)(scope, receive, send)
+async def _refuse(
+    status: int, reason: str, receive: Receive, send: Send, drain: bool = True
+) -> None:
+    """Answer, and close the connection, whose body was not read to its end.
+
+    A client that still sends may lose the answer with the connection. So with `drain` what arrives
+    soon is dropped first.
+    """
+    answer = JSONResponse({"error": reason}, status, headers={"Connection": "close"})
+    start = {"type": "http.response.start", "status": status, "headers": answer.raw_headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while drain and (await receive()).get("more_body", False):
+                pass
+    await send({"type": "http.response.body"})

@@ -1,5 +1,6 @@
 """LibreTranslate's API, so that its clients work."""
 
+import asyncio
 from collections.abc import Sequence
 
 from starlette.exceptions import HTTPException
@@ -27,15 +28,15 @@ def routes(service: Service) -> list[Route]:
 
     async def translate(request: Request) -> Response:
         """Translate text or HTML."""
-        asked = await read_request(request, TranslateRequest)
-        service.check_key(request, asked.api_key)
+        asked, texts = await read_request(service, request, TranslateRequest)
         model = _model(service, asked.source, asked.target)
         if asked.alternatives >= model.beam:
             raise HTTPException(
                 400, f"alternatives: got {asked.alternatives}, allowed: 0 to {model.beam - 1}"
             )
-        texts = [asked.q] if isinstance(asked.q, str) else asked.q
-        documents = [Document(text, asked.format) for text in texts]
+        documents = await asyncio.to_thread(
+            lambda: [Document(text, asked.format) for text in texts]
+        )
         return json_answer(await _answer(service, request, model, asked, documents))
 
     async def languages(request: Request) -> Response:
@@ -50,18 +51,20 @@ def routes(service: Service) -> list[Route]:
 
     async def detect(request: Request) -> Response:
         """The language of a text, where all models read the same."""
-        asked = await read_request(request, DetectRequest)
-        service.check_key(request, asked.api_key)
-        check_size([asked.q], 1, service.limits)
+        await read_request(service, request, DetectRequest)
         return JSONResponse([_detected(service).model_dump()])
 
     async def health(request: Request) -> Response:
-        """Whether the server answers."""
+        """Whether every model can translate."""
+        if failed := [each.name for each in service.models.values() if not each.worker.is_able]:
+            raise HTTPException(503, f"no translation by {', '.join(failed)}; restart the server")
         return json_answer(Health())
 
     return [
         Route("/translate", translate, methods=["POST"]),
         Route("/languages", languages, methods=["GET"]),
+        # libretranslatepy asks with an empty form
+        Route("/languages", languages, methods=["POST"], include_in_schema=False),
         Route("/detect", detect, methods=["POST"]),
         Route("/health", health, methods=["GET"]),
     ]
@@ -75,7 +78,7 @@ async def _answer(
     documents: Sequence[Document],
 ) -> TranslateAnswer:
     sentences = [each for document in documents for each in document.sentences]
-    check_size([asked.q] if isinstance(asked.q, str) else asked.q, len(sentences), service.limits)
+    check_size([], len(sentences), service.limits)
     options = Decoding(n_best=1 + asked.alternatives)
     found = iter(await results(request, model.worker, sentences, options, service.limits.seconds))
     answers: list[list[str]] = []

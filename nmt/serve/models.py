@@ -4,11 +4,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
+
 from nmt.errors import ConfigError
 from nmt.inference.parallel import thread_shares
 from nmt.inference.translator import Translator
 from nmt.serve.limits import Limits
-from nmt.serve.worker import Worker
+from nmt.serve.worker import Check, Worker
 from nmt.types import Translation
 
 
@@ -67,13 +69,18 @@ def start_models(
 def _start(
     name: str, translator: Translator, limits: Limits, on_batch: Callable[[str, int], None]
 ) -> Worker[Translation]:
-    def translate(texts: Sequence[str], options: Hashable) -> Sequence[Translation]:
+    def translate(texts: Sequence[str], options: Hashable, check: Check) -> Sequence[Translation]:
         assert isinstance(options, Decoding)
+        checked = translator.cancelled_by(check)
         if options == Decoding(options.n_best):
-            return translator.translate(texts, options.n_best)
+            return checked.translate(texts, options.n_best)
         prefixes = [options.prefix] * len(texts)
         rows = [dict(options.attention)] * len(texts)
-        return translator.translate_prefixes(texts, prefixes, rows, options.n_best)
+        return checked.translate_prefixes(texts, prefixes, rows, options.n_best)
+
+    def size_of(text: str, options: Hashable) -> int:
+        assert isinstance(options, Decoding)
+        return len(text) + len(options.prefix)
 
     return Worker(
         translate,
@@ -81,4 +88,6 @@ def _start(
         limits.waiting,
         on_start=thread_shares(),
         on_batch=lambda size: on_batch(name, size),
+        compute=lambda: torch.ones(1, device=translator.device).item(),
+        size_of=size_of,
     )

@@ -23,7 +23,7 @@ _FORMS = ("application/json", "application/x-www-form-urlencoded", "multipart/fo
 _JSON = ("application/json",)
 _ERRORS = {
     400: "the request is wrong",
-    403: "an API key is needed",
+    403: "an API key is needed, or the host or origin is not allowed",
     408: "the request did not arrive in time",
     413: "the body is too large",
     415: "the body is neither JSON nor a form",

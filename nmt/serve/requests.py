@@ -1,44 +1,98 @@
 """From a request's bytes to checked values, and from futures to results, within the limits."""
 
 import asyncio
-from collections.abc import Hashable, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from pydantic_core import from_json
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from nmt.errors import ConfigError, DataError, counted
 from nmt.serve.limits import Limits
+from nmt.serve.schema import MAX_ROWS, TextRequest
+from nmt.serve.service import Service
 from nmt.serve.worker import QueueFullError, ShuttingDownError, Worker
-from nmt.settings.messages import value_problem
+from nmt.settings.messages import ALLOWED, MAX_FAULTS, value_problem
 
-_Model = TypeVar("_Model", bound=BaseModel)
+_Model = TypeVar("_Model", bound=TextRequest)
 _Result = TypeVar("_Result")
-_JSON, _FORM, _MULTIPART = (
-    "application/json",
-    "application/x-www-form-urlencoded",
-    "multipart/form-data",
-)
 _MAX_FIELDS = 50
+_LARGE_BODY = 1 << 16
+_ALLOWED = {
+    **ALLOWED,
+    **dict.fromkeys(("dict_type", "model_type"), "an object"),
+    **dict.fromkeys(("too_long", "string_too_long"), "at most {max_length:,}"),
+    "too_short": "one at least",
+    "string_type": "text",
+    "string_too_short": "text that is not empty",
+}
+"""The values allowed, in the words of JSON."""
 
 
-async def read_request(request: Request, model: type[_Model]) -> _Model:
-    """The body as JSON or as a form. Raises HTTPException, 400 or 415, with every fault in it."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+async def read_request(
+    service: Service, request: Request, model: type[_Model]
+) -> tuple[_Model, list[str]]:
+    """The body as JSON or as a form, checked in another thread, and its texts.
+
+    The key comes first: in a header before the body is parsed, in the body before it is validated.
+    Raises HTTPException: 403 without a right key, 415 for another type of body, and 400 with at
+    most MAX_FAULTS faults, or for more characters than a request may have.
+    """
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    has_header = scheme.lower() == "bearer"
+    if has_header:
+        service.check_key(credentials.strip())
+    kind, parameters = parse_options_header(request.headers.get("content-type", ""))
+    parse = _PARSERS.get(kind.decode("latin-1"))
+    charset = parameters.get(b"charset", b"utf-8").lower()
+    if parse is None or charset not in (b"utf-8", b"utf8"):
+        got = request.headers.get("content-type", "")[:80]
+        raise HTTPException(415, f"content-type: got '{got}', allowed: {_KINDS}; in UTF-8")
+    body = await request.body()
+
+    def read() -> tuple[_Model, list[str]]:
+        fields = parse(body, request)
+        if not has_header:
+            service.check_key(fields.get("api_key") if isinstance(fields, dict) else None)
+        asked = _validated(fields, model)
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        check_size(texts, len(texts), service.limits)
+        return asked, texts
+
+    if len(body) <= _LARGE_BODY:
+        return await asyncio.to_thread(read)
+    return await _alone(read, service)
+
+
+async def _alone(read: Callable[[], _Result], service: Service) -> _Result:
+    """`read` a large body while no other is read, and then leave three times its time to others.
+
+    A parser in C holds the interpreter's lock, for which each step of a search waits.
+    """
     try:
-        if kind == _JSON:
-            return model.model_validate_json(_utf8(await request.body()))
-        if kind == _FORM:
-            return model.model_validate(_form(_utf8(await request.body())))
-        if kind == _MULTIPART:
-            return model.model_validate(await _multipart(request))
-    except ValidationError as error:
-        raise HTTPException(400, _faults(error)) from None
-    allowed = f"{_JSON}, {_FORM}, {_MULTIPART}"
-    raise HTTPException(415, f"content-type: got '{kind[:80]}', allowed: {allowed}")
+        async with asyncio.timeout(service.limits.seconds), service.parsing:
+            started = time.perf_counter()
+            try:
+                return await asyncio.to_thread(read)
+            finally:
+                await asyncio.sleep(3 * (time.perf_counter() - started))
+    except TimeoutError:
+        raise HTTPException(503, "too busy: other requests are large") from None
+
+
+def _json(body: bytes, request: Request) -> object:
+    try:
+        return from_json(_utf8(body))
+    except ValueError as error:
+        raise HTTPException(400, f"the body: not JSON: {error}") from None
 
 
 def _utf8(body: bytes) -> str:
@@ -48,10 +102,10 @@ def _utf8(body: bytes) -> str:
         raise HTTPException(400, f"the body is not UTF-8, from byte {error.start:,} on") from None
 
 
-def _form(body: str) -> dict[str, str]:
+def _form(body: bytes, request: Request) -> dict[str, str]:
     try:
         pairs = parse_qsl(
-            body,
+            _utf8(body),
             keep_blank_values=True,
             errors="strict",
             max_num_fields=_MAX_FIELDS,
@@ -61,30 +115,60 @@ def _form(body: str) -> dict[str, str]:
     return dict(reversed(pairs))  # of fields of one name the first
 
 
-async def _multipart(request: Request) -> dict[str, str]:
+def _multipart(body: bytes, request: Request) -> dict[str, str]:
+    async def once() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = MultiPartParser(request.headers, once(), max_files=0, max_fields=_MAX_FIELDS)
     try:
-        async with request.form(max_files=0, max_fields=_MAX_FIELDS) as form:
-            pairs = [(key, value) for key, value in form.multi_items() if isinstance(value, str)]
-    except (ValueError, KeyError, LookupError) as error:  # LookupError: an unknown charset
+        form = asyncio.run(parser.parse())  # in a thread, where no other loop runs
+    except (ValueError, KeyError, MultiPartException, FormParserError) as error:
         raise HTTPException(400, f"the form cannot be read: {error}") from None
-    return dict(reversed(pairs))
+    return dict(
+        reversed([(key, value) for key, value in form.multi_items() if isinstance(value, str)])
+    )
+
+
+_PARSERS: Mapping[str, Callable[[bytes, Request], object]] = {
+    "application/json": _json,
+    "application/x-www-form-urlencoded": _form,
+    "multipart/form-data": _multipart,
+}
+_KINDS = ", ".join(_PARSERS)
+
+
+def _validated(fields: object, model: type[_Model]) -> _Model:
+    """The fields as `model`. Each fault has text of its own, so few enough are looked at."""
+    if isinstance(fields, dict):
+        if len(fields) > _MAX_FIELDS:
+            got = f"got {len(fields):,} fields"
+            raise HTTPException(400, f"the body: {got}, allowed: {_MAX_FIELDS}")
+        for name, value in fields.items():
+            if isinstance(value, dict) and len(value) > MAX_ROWS:
+                got = f"got {len(value):,} entries"
+                raise HTTPException(400, f"{name[:80]}: {got}, allowed: {MAX_ROWS:,}")
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise HTTPException(400, _faults(error)) from None
 
 
 def _faults(error: ValidationError) -> str:
-    """A fault for each field in one line: `q: missing, and it has no default`."""
-    problems: dict[str, list[str]] = {}
-    for fault in error.errors(include_url=False):
+    """At most MAX_FAULTS faults in one line, by field: `q: missing`."""
+    problems: dict[str, dict[str, None]] = {}
+    for fault in error.errors(include_url=False)[:MAX_FAULTS]:
         field = str(fault["loc"][0]) if fault["loc"] else "the body"
-        if fault["type"] == "json_invalid":
-            problem = f"not JSON: {fault['ctx']['error']}"
-        elif fault["type"] == "extra_forbidden":
+        if fault["type"] == "extra_forbidden":
             problem = "unknown field"
+        elif fault["type"] == "missing":
+            problem = "missing"
         else:
-            problem = value_problem(fault)
-        known = problems.setdefault(field[:80], [])
-        if problem not in known:
-            known.append(problem)
-    return "; ".join(f"{field}: {' or '.join(found)}" for field, found in problems.items())
+            problem = value_problem(fault, _ALLOWED)
+        problems.setdefault(field[:80], {})[problem] = None
+    lines = [f"{field}: {' or '.join(some)}" for field, some in problems.items()]
+    if error.error_count() > MAX_FAULTS:
+        lines.append(f"{error.error_count() - MAX_FAULTS:,} more such faults")
+    return "; ".join(lines)
 
 
 def check_size(texts: Sequence[str], n_sentences: int, limits: Limits) -> None:

@@ -1,5 +1,6 @@
 """The server's process: its socket, its signals, its orderly end."""
 
+import logging
 import signal
 import socket
 
@@ -7,10 +8,10 @@ import uvicorn
 from starlette.applications import Starlette
 
 from nmt.errors import ConfigError
-from nmt.serve.limits import Limits
+from nmt.serve.connections import ACCEPTED_AT_ONCE, Connection, OnceAMinute, max_connections
 
 _BACKLOG = 2048
-_GRACE_SECONDS = 5.0
+_GRACE_SECONDS = 5
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -33,11 +34,19 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(app: Starlette, listener: socket.socket, limits: Limits) -> None:
-    """Serve until SIGTERM or SIGINT: then no connection is accepted, and what runs is finished.
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        # For asyncio, `backlog` is also how many it accepts at once; the kernel may hold more.
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
 
-    A second signal ends at once. uvicorn raises the signals again at its end, so that they get
-    handlers here that do nothing: the process then exits with 0.
+
+def run(app: Starlette, listener: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT: then no connection is accepted.
+
+    What runs has some seconds to finish. A second signal ends at once. uvicorn raises the signals
+    again at its end, so that they get handlers here that do nothing: the process then exits with 0.
     """
     config = uvicorn.Config(
         app,
@@ -45,11 +54,19 @@ def run(app: Starlette, listener: socket.socket, limits: Limits) -> None:
         access_log=False,
         server_header=False,
         lifespan="on",
-        timeout_graceful_shutdown=round(limits.seconds + _GRACE_SECONDS),
+        loop="asyncio",
+        http=Connection,
+        ws="none",
+        backlog=ACCEPTED_AT_ONCE,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    Connection.limit = max_connections()
+    once = OnceAMinute()
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(once)
     handlers = {each: signal.signal(each, _ignore) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config).run(sockets=[listener])
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)

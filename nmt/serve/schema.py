@@ -2,10 +2,21 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+MAX_ITEMS = 100_000
+"""Items that a list may have. The limits of a server are lower; this one bounds the validation."""
+
+MAX_ROWS = 2000
+"""Entries that an object may have."""
 
 Text = Annotated[str, Field(min_length=1)]
-Texts = Annotated[list[Text], Field(min_length=1)]
+Texts = Annotated[list[Text], Field(min_length=1, max_length=MAX_ITEMS, fail_fast=True)]
+TextOrTexts = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[Texts, Tag("texts")],
+    Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
+]
+"""A fault is one of the branch that the value belongs to."""
 
 
 class Answer(BaseModel):
@@ -14,10 +25,16 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class TranslateRequest(BaseModel):
+class TextRequest(BaseModel):
+    """Base of the requests that have texts."""
+
+    q: TextOrTexts
+
+
+class TranslateRequest(TextRequest):
     """LibreTranslate's POST /translate, in JSON or as a form. Other fields are ignored."""
 
-    q: Text | Texts = Field(description="a text, or several in a list; a line is a sentence")
+    q: TextOrTexts = Field(description="a text, or several in a list; a line is a sentence")
     source: Text = Field(description="language code of the text, or auto")
     target: Text = Field(description="language code of the translation")
     format: Literal["text", "html"] = Field("text", description="html: tags are kept")
@@ -25,7 +42,7 @@ class TranslateRequest(BaseModel):
     api_key: str | None = Field(None, description="where the server asks for keys")
 
 
-class DetectRequest(BaseModel):
+class DetectRequest(TextRequest):
     """LibreTranslate's POST /detect. Other fields are ignored."""
 
     q: Text
@@ -67,12 +84,12 @@ class ErrorAnswer(Answer):
     error: str
 
 
-class TranslationsRequest(BaseModel):
+class TranslationsRequest(TextRequest):
     """POST /v1/translate: texts of one sentence each."""
 
     model_config = ConfigDict(extra="forbid")
 
-    q: Text | Texts = Field(description="a sentence, or several in a list")
+    q: TextOrTexts = Field(description="a sentence, or several in a list")
     model: str | None = Field(None, description="a name of /v1/models; else by the languages")
     source: str | None = Field(None, description="language code")
     target: str | None = Field(None, description="language code")
@@ -81,9 +98,14 @@ class TranslationsRequest(BaseModel):
         "none", description="whether, and at which level, to give attention weights"
     )
     prefix: str | None = Field(None, description="how the translation of one text begins")
-    prefix_ids: list[int] | None = Field(None, description="the same as ids of pieces")
-    attention_rows: dict[int, list[float]] = Field(
+    prefix_ids: Annotated[list[int], Field(max_length=MAX_ITEMS, fail_fast=True)] | None = Field(
+        None, description="the same as ids of pieces"
+    )
+    attention_rows: dict[
+        int, Annotated[list[float], Field(max_length=MAX_ITEMS, fail_fast=True)]
+    ] = Field(
         default_factory=dict,
+        max_length=MAX_ROWS,
         description="for a piece of the prefix, or the one behind it, by its number from 0: the "
         "weights over the pieces of the source, its end included, to use in place of the "
         "model's own; they are divided by their sum",

@@ -1,11 +1,11 @@
 """What the routes share: the models, the limits, the keys and the metrics."""
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from nmt.errors import did_you_mean
 from nmt.serve.keys import Keys
@@ -17,18 +17,20 @@ from nmt.serve.schema import Answer
 
 @dataclass(frozen=True)
 class Service:
-    """A server's parts. Its methods raise HTTPException."""
+    """A server's parts; its methods raise HTTPException.
+
+    `parsing` is held while a large body is parsed.
+    """
 
     models: Mapping[str, ServedModel]
     limits: Limits
     keys: Keys
     metrics: Metrics
+    parsing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def check_key(self, request: Request, key: str | None) -> None:
+    def check_key(self, key: object) -> None:
         """403 without a right key: in the body, or `Authorization: Bearer KEY`."""
-        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-        given = credentials.strip() if scheme.lower() == "bearer" else key
-        if not self.keys.allow(given):
+        if not self.keys.allow(key if isinstance(key, str) else None):
             raise HTTPException(403, "this server needs a right API key, as api_key")
 
     def model_named(self, name: str) -> ServedModel:
@@ -49,6 +51,6 @@ class Service:
         raise HTTPException(400, f"{got} is not supported; allowed: {', '.join(pairs)}")
 
 
-def json_answer(answer: Answer) -> JSONResponse:
+def json_answer(answer: Answer) -> Response:
     """An answer without the fields that are None."""
-    return JSONResponse(answer.model_dump(exclude_none=True))
+    return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")

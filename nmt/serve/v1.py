@@ -1,5 +1,7 @@
 """nmt's own API: scores, pieces, n-best lists and attention."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from starlette.exceptions import HTTPException
@@ -9,7 +11,7 @@ from starlette.routing import Route
 
 from nmt.attention_maps.words import attention_table
 from nmt.serve.models import Decoding, ServedModel
-from nmt.serve.requests import check_size, read_request, results
+from nmt.serve.requests import read_request, results
 from nmt.serve.schema import (
     AttentionAnswer,
     HypothesisAnswer,
@@ -22,24 +24,30 @@ from nmt.serve.schema import (
 from nmt.serve.service import Service, json_answer
 from nmt.types import Encoded, Translation
 
+_MAX_WEIGHTS = 1_000_000
+"""Attention weights that an answer may have, of all its hypotheses; about 20 MB of JSON."""
+
 
 def routes(service: Service) -> list[Route]:
     """The routes under /v1."""
 
     async def translate(request: Request) -> Response:
         """Translate sentences, each with scores, pieces and, on request, attention."""
-        asked = await read_request(request, TranslationsRequest)
-        service.check_key(request, asked.api_key)
+        asked, texts = await read_request(service, request, TranslationsRequest)
         model = _model(service, asked)
-        texts = [asked.q] if isinstance(asked.q, str) else asked.q
         options = _decoding(service, asked, model, texts)
         found = await results(request, model.worker, texts, options, service.limits.seconds)
-        answers = [text_answer(translation, asked.attention) for translation in found]
-        return json_answer(
-            TranslationsAnswer(
-                model=model.name, source=model.source, target=model.target, translations=answers
+        _check_weights(found, asked.attention)
+
+        def answer() -> Response:
+            answers = [text_answer(translation, asked.attention) for translation in found]
+            return json_answer(
+                TranslationsAnswer(
+                    model=model.name, source=model.source, target=model.target, translations=answers
+                )
             )
-        )
+
+        return await asyncio.to_thread(answer)
 
     async def models(request: Request) -> Response:
         """The runs that are served."""
@@ -87,11 +95,24 @@ def _decoding(
     rows = {step: tuple(row) for step, row in asked.attention_rows.items()}
     if (prefix or rows) and len(texts) > 1:
         raise HTTPException(400, "prefix, attention_rows: got several texts, allowed: one")
-    check_size([*texts, *([prefix] if isinstance(prefix, str) else [])], len(texts), service.limits)
-    if max(len(rows), len(prefix), *map(len, rows.values()), 0) > service.limits.characters:
-        allowed = f"allowed: {service.limits.characters:,} pieces"
-        raise HTTPException(400, f"prefix_ids, attention_rows: got too much, {allowed}")
+    n_characters = sum(map(len, texts)) + len(prefix)
+    if n_characters > service.limits.characters:
+        got = f"got {n_characters:,} characters and pieces"
+        raise HTTPException(400, f"q, prefix: {got}, allowed: {service.limits.characters:,}")
+    longest = model.translator.search.max_length
+    if len(prefix) > longest:
+        raise HTTPException(400, f"prefix: got {len(prefix):,} pieces, allowed: {longest:,}")
     return Decoding(asked.n_best, prefix, tuple(sorted(rows.items())))
+
+
+def _check_weights(
+    found: Sequence[Translation], attention: Literal["none", "word", "piece"]
+) -> None:
+    """400 for more weights than an answer may have."""
+    n_weights = sum(each.hypothesis.attention.size for one in found for each in one.hypotheses)
+    if attention != "none" and n_weights > _MAX_WEIGHTS:
+        got = f"got {n_weights:,} weights to give"
+        raise HTTPException(400, f"attention: {got}, allowed: {_MAX_WEIGHTS:,}; send less")
 
 
 def text_answer(

@@ -1,7 +1,7 @@
 """pydantic's errors as lines that a user can act on: where, which key, got, allowed."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -25,7 +25,7 @@ MAX_KEY_CHARACTERS = 80
 MAX_FAULTS = 20
 """Faults beyond these are only counted: most likely it is another kind of file."""
 
-_ALLOWED = {
+ALLOWED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
@@ -130,8 +130,11 @@ def _key_path(error: ErrorDetails, tree: Any) -> KeyPath:
     return tuple(path)
 
 
-def value_problem(error: ErrorDetails) -> str:
-    """The problem of one value, without its place: `got 0, allowed: >= 1`."""
+def value_problem(error: ErrorDetails, allowed: Mapping[str, str] = ALLOWED) -> str:
+    """The problem of one value, without its place: `got 0, allowed: >= 1`.
+
+    `allowed` has the allowed values for types of pydantic's errors, as `ALLOWED` does.
+    """
     kind, context = error["type"], dict(map(_readable, error.get("ctx", {}).items()))
     got = f"got {_shown(error['input'])}"
     if kind == "missing":
@@ -142,8 +145,8 @@ def value_problem(error: ErrorDetails) -> str:
         return "missing: it says which keys the section has"
     if kind == "union_tag_invalid":
         return f"got {_shown(context['tag'])}, allowed: {context['expected_tags']}"
-    if kind in _ALLOWED:
-        return f"{got}, allowed: {_ALLOWED[kind].format_map(context)}"
+    if kind in allowed:
+        return f"{got}, allowed: {allowed[kind].format_map(context)}"
     message = error["msg"]
     return f"{got}: {message[:1].lower()}{message[1:]}"
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+import torch
 from serve.conftest import TEXTS, Serve, Slow
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -124,6 +125,16 @@ def test_a_large_body_is_413_before_it_is_parsed(serve: Serve) -> None:
         assert client.post("/translate", content=b"x" * 1000).status_code == 415
 
 
+def test_large_bodies_share_a_bound_and_small_ones_do_not(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.guard._MAX_LARGE_BODIES", 0)
+    with serve() as client:
+        assert client.post("/translate", content=b"x" * 70_000).status_code == 503
+        assert client.post("/translate", content=iter([b"x"])).status_code == 503
+        assert post(client).status_code == 200
+
+
 def test_a_server_with_keys_asks_for_one(serve: Serve) -> None:
     with serve(keys=["another key, which is longer", KEY]) as client:
         bearer = {"Authorization": f"Bearer {KEY}"}
@@ -150,6 +161,46 @@ def test_other_origins_may_call_only_where_they_are_named(serve: Serve) -> None:
         assert answer.headers[allowed] == "https://example.org"
         other = {"Origin": "https://example.com"}
         assert allowed not in client.post("/translate", json=ASKED, headers=other).headers
+
+
+@pytest.mark.parametrize(
+    ("headers", "cors", "status"),
+    [
+        ({"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}, (), 403),
+        ({"Origin": "null"}, (), 403),
+        ({"Origin": "http://testserver:81"}, (), 403),
+        ({"Origin": "http://testserver"}, (), 200),
+        ({"Origin": "https://a.example"}, ("https://a.example",), 200),
+        ({"Origin": "https://b.example"}, ("https://a.example",), 403),
+        ({"Origin": "https://b.example", "Host": "b.example"}, ("*",), 200),
+        ({"Host": "evil.example"}, (), 403),
+        ({"Host": "evil.example:5000", "Origin": "http://evil.example:5000"}, (), 403),
+        ({"Host": "a.example:5000"}, ("https://a.example",), 200),
+        ({"Host": "localhost:5000", "Origin": "http://localhost:5000"}, (), 200),
+        ({"Host": "192.0.2.7:5000"}, (), 200),
+        ({"Host": "[::1]:5000", "Origin": "http://[::1]:5000"}, (), 200),
+    ],
+)
+def test_hosts_and_origins_are_own_or_named(
+    serve: Serve, headers: dict[str, str], cors: tuple[str, ...], status: int
+) -> None:
+    with serve(cors=cors) as client:
+        assert client.post("/translate", data=ASKED, headers=headers).status_code == status
+
+
+def test_health_fails_where_a_model_cannot_compute(serve: Serve, translator: Translator) -> None:
+    class Dead(Translator):
+        def translate(self, *args, **keys):  # type: ignore[no-untyped-def]
+            raise RuntimeError("an illegal memory access")
+
+    dead = Dead(translator.model, translator.tokenizers, translator.device, translator.search)
+    dead.device = torch.device("meta")  # whose tensors have no values
+    with serve([("live", translator), ("dead", dead)]) as client:
+        assert client.get("/health").status_code == 200
+        assert client.post("/v1/translate", json={"q": "Is", "model": "dead"}).status_code == 500
+        answer = client.get("/health")
+        assert (answer.status_code, "dead" in answer.json()["error"]) == (503, True)
+        assert "live" not in answer.json()["error"]
 
 
 def test_every_answer_allows_a_browser_nothing_but_this_server(client: TestClient) -> None:

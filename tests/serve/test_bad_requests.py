@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from typing import Any
 
 import pytest
@@ -149,3 +150,84 @@ def test_a_search_steered_over_http_is_the_translator_s(
     assert hypothesis["ids"] == list(expected.hypotheses[0].hypothesis.ids)
     assert hypothesis["ids"][:2] == list(ids)
     assert hypothesis["attention"]["weights"][1] == [1.0, *row[1:]]
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/v1/translate", {"q": "a", "attention_rows": {f"k{n}": [] for n in range(20_000)}}),
+        ("/v1/translate", {"q": "a", "attention_rows": {str(n): ["x"] * 9 for n in range(1_900)}}),
+        ("/v1/translate", {"q": "a", **{f"k{n}": 0 for n in range(20_000)}}),
+        ("/v1/translate", {"q": "a", **{f"k{n}": 0 for n in range(40)}}),
+        ("/translate", {"q": list(range(20_000)), "source": "en", "target": "fr"}),
+        ("/v1/translate", {"q": "a", "prefix_ids": ["x"] * 20_000}),
+    ],
+)
+def test_of_many_faults_a_few_are_told(
+    client: TestClient, path: str, asked: dict[str, Any]
+) -> None:
+    answer = client.post(path, json=asked)
+    assert answer.status_code == 400
+    assert len(answer.text) < 2_000
+
+
+def test_the_key_comes_before_what_is_wrong(serve: Serve) -> None:
+    with serve(keys=["a key of some length"]) as client:
+        sent = {"content": b"[", "headers": {"content-type": "application/json"}}
+        assert client.post("/translate", **sent).status_code == 400  # a key may be in the body
+        sent["headers"]["authorization"] = "Bearer wrong"  # type: ignore[index]
+        assert client.post("/translate", **sent).status_code == 403
+        for key in ("wrong", None, 5, ["a key of some length"]):
+            assert client.post("/translate", json={"q": 5, "api_key": key}).status_code == 403
+
+
+@pytest.mark.parametrize("charset", ["idna", "utf-7", "unicode_escape", "punycode", "latin-1"])
+def test_a_body_is_utf_8(client: TestClient, charset: str) -> None:
+    body = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nIs\r\n--x--\r\n'
+    for value, status in ((charset, 415), ("UTF-8", 200)):
+        kind = f"multipart/form-data; boundary=x; charset={value}"
+        answer = client.post("/detect", content=body, headers={"content-type": kind})
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ([1, 2], "the body"),
+        ({}, "q"),
+        ({"q": []}, "q"),
+        ({"q": ""}, "q"),
+        ({"q": {}}, "q"),
+        ({"q": "a", "attention_rows": 5}, "attention_rows"),
+    ],
+)
+def test_a_fault_has_no_words_of_yaml_or_the_validator(
+    client: TestClient, asked: object, field: str
+) -> None:
+    text = client.post("/v1/translate", json=asked).json()["error"]
+    assert text.startswith(f"{field}: ")
+    for word in ("quotes", "section", "validation", "default", " or "):
+        assert word not in text
+
+
+def test_a_prefix_is_no_longer_than_a_translation(client: TestClient) -> None:
+    for field, value in (("prefix_ids", [5] * 10), ("prefix", "a " * 10)):
+        answer = client.post("/v1/translate", json={"q": "Is", field: value})
+        assert (answer.status_code, "prefix" in answer.json()["error"]) == (400, True)
+
+
+def test_more_weights_than_an_answer_may_have_are_refused(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.v1._MAX_WEIGHTS", 5)
+    asked = {"q": "The garden is beautiful", "attention": "piece"}
+    answer = client.post("/v1/translate", json=asked)
+    assert (answer.status_code, "attention" in answer.json()["error"]) == (400, True)
+    assert client.post("/v1/translate", json={**asked, "attention": "none"}).status_code == 200
+
+
+def test_html_is_measured_before_it_is_parsed(client: TestClient) -> None:
+    asked = {**GOOD["/translate"], "q": "</" * 100_000, "format": "html"}
+    started = time.monotonic()
+    assert "200,000 characters" in client.post("/translate", json=asked).text
+    assert time.monotonic() - started < 2

@@ -1,12 +1,13 @@
 """The worker: what waits is the next batch, each text gets its answer, a bad one fails alone."""
 
 import threading
+import weakref
 from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, wait
 
 import pytest
 
-from nmt.serve.worker import QueueFullError, ShuttingDownError, Worker
+from nmt.serve.worker import Check, QueueFullError, ShuttingDownError, Worker
 
 
 class Translating:
@@ -16,7 +17,7 @@ class Translating:
         self.go, self.started = threading.Event(), threading.Event()
         self.batches: list[list[str]] = []
 
-    def __call__(self, texts: Sequence[str], options: Hashable) -> list[str]:
+    def __call__(self, texts: Sequence[str], options: Hashable, check: Check) -> list[str]:
         self.batches.append(list(texts))
         self.started.set()
         assert self.go.wait(10)
@@ -149,3 +150,142 @@ def test_many_clients_each_get_their_own_answers(translating: Translating) -> No
     worker.close()
     assert wrong == []
     assert max(map(len, translating.batches)) <= 7
+
+
+def test_an_abandoned_batch_ends_before_its_next_step() -> None:
+    started, n_steps = threading.Event(), [0]
+
+    def translate(texts: Sequence[str], options: Hashable, check: Check) -> list[str]:
+        started.set()
+        for _ in range(10_000 if "long" in texts else 1):
+            check()
+            n_steps[0] += 1
+            threading.Event().wait(0.001)
+        return list(texts)
+
+    worker = Worker(translate, batch_size=5, capacity=10)
+    [first] = worker.submit(["long"], 0)
+    assert started.wait(10)
+    assert first.cancel()
+    assert worker.submit(["next"], 0)[0].result(5) == "next"
+    assert n_steps[0] < 5_000
+    worker.close()
+
+
+def test_closing_ends_a_batch_that_does_not_end() -> None:
+    started = threading.Event()
+
+    def translate(texts: Sequence[str], options: Hashable, check: Check) -> list[str]:
+        started.set()
+        while True:
+            check()
+            threading.Event().wait(0.001)
+
+    worker = Worker(translate, batch_size=5, capacity=10)
+    [future] = worker.submit(["a"], 0)
+    assert started.wait(10)
+    worker.close(0.1)
+    assert future.cancelled()
+    assert not worker.is_able  # the thread has ended
+
+
+def test_a_short_text_is_translated_between_steps_of_a_long_one() -> None:
+    started, go, order = threading.Event(), threading.Event(), []
+
+    def translate(texts: Sequence[str], options: Hashable, check: Check) -> list[str]:
+        started.set()
+        assert go.wait(10)
+        for _ in range(3):
+            check()
+        order.append(len(texts[0]))
+        return list(texts)
+
+    worker = Worker(translate, batch_size=5, capacity=10)
+    futures = worker.submit(["x" * 3000], 0)
+    assert started.wait(10)
+    for size in (3000, 600, 100):
+        futures += worker.submit(["y" * size], 0)
+    go.set()
+    wait(futures, 10)
+    assert order == [100, 600, 3000, 3000]
+    worker.close()
+
+
+def test_long_and_short_texts_share_no_batch_and_long_ones_few(
+    worker: Worker[str], translating: Translating
+) -> None:
+    first = busy(worker, translating)
+    futures = worker.submit(["x" * 120, "a", "y" * 120, "z" * 120, "w" * 200, "b"], 0)
+    translating.go.set()
+    wait([first, *futures], 10)
+    sizes = [[len(text) for text in batch] for batch in translating.batches[1:]]
+    assert sizes == [[120, 1], [120, 120], [1], [200]]
+
+
+def test_requests_take_turns(worker: Worker[str], translating: Translating) -> None:
+    busy(worker, translating)
+    futures = worker.submit(list("abcdefg"), 0) + worker.submit(["new"], 0)
+    translating.go.set()
+    wait(futures, 10)
+    assert translating.batches[1:] == [["a", "new", "b", "c", "d"], ["e", "f", "g"]]
+
+
+def test_after_a_slow_batch_the_next_are_smaller(
+    translating: Translating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.worker._SLOW_SECONDS", 0.0)
+    worker = Worker(translating, batch_size=16, capacity=100)
+    first = busy(worker, translating)
+    futures = worker.submit(["x"] * 20, 0)
+    translating.go.set()
+    wait([first, *futures], 10)
+    assert max(map(len, translating.batches)) == 2
+    worker.close()
+
+
+def test_the_last_places_are_for_small_requests(translating: Translating) -> None:
+    worker = Worker(translating, batch_size=5, capacity=40)
+    busy(worker, translating)
+    worker.submit(["x"] * 20, 0)
+    with pytest.raises(QueueFullError):
+        worker.submit(["y"] * 12, 0)
+    assert len(worker.submit(["z"] * 3, 0)) == 3
+    translating.go.set()
+    worker.close()
+
+
+class Tensor:
+    """A value whose life can be watched."""
+
+
+def test_a_retry_begins_without_the_tensors_of_what_failed() -> None:
+    tensors: list[weakref.ref[Tensor]] = []
+    alive: list[int] = []
+
+    def translate(texts: Sequence[str], options: Hashable, check: Check) -> list[str]:
+        alive.append(sum(tensor() is not None for tensor in tensors))
+        tensor = Tensor()
+        tensors.append(weakref.ref(tensor))
+        raise RuntimeError("out of memory")
+
+    worker = Worker(translate, batch_size=4, capacity=10)
+    futures = worker.submit(list("abcd"), 0)
+    wait(futures, 10)
+    assert max(alive) == 0
+    worker.close()
+
+
+@pytest.mark.parametrize(("computes", "is_able"), [(True, True), (False, False)])
+def test_a_worker_tells_whether_its_device_computes(computes: bool, is_able: bool) -> None:
+    def translate(texts: Sequence[str], options: Hashable, check: Check) -> list[str]:
+        raise RuntimeError("an illegal memory access")
+
+    def compute() -> None:
+        if not computes:
+            raise RuntimeError("an illegal memory access")
+
+    worker = Worker(translate, batch_size=4, capacity=10, compute=compute)
+    with pytest.raises(RuntimeError):
+        worker.submit(["a"], 0)[0].result(10)
+    assert worker.is_able is is_able
+    worker.close()

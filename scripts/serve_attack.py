@@ -1,0 +1,332 @@
+"""Attack a server on loopback while well-behaved clients use it.
+
+    python scripts/serve_attack.py --run runs/starter --seconds 600
+    python scripts/serve_attack.py --run runs/starter --seconds 30 --only html
+
+For each attack it starts `nmt serve`, attacks it from another process for its share of the seconds,
+and meanwhile asks for /health and for translations of short sentences. The table has the answers to
+these, the slowest one, the server's resident memory, the bytes that it logged, and the seconds from
+SIGTERM, with the attack still on, to its end. Exit code 1 if a good request failed or took longer
+than 5 seconds, or if SIGTERM took longer than 15.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nmt.device import process_bytes
+from nmt.runs.trained_run import TrainedRun
+
+MAX_SECONDS = 5.0
+"""A good request takes at most so long."""
+
+MAX_END_SECONDS = 15.0
+LOST_SECONDS = 30.0
+OPEN_FILES = 256
+"""The server's limit of file descriptors."""
+
+Langs = tuple[str, str]
+Attack = Callable[[int, Langs], Awaitable[None]]
+
+
+def post(path: str, body: bytes, kind: str = "application/json", more: str = "") -> bytes:
+    """A whole request."""
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{more}"
+    return f"{head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def exchange(port: int, request: bytes) -> tuple[int, bytes]:
+    """The status and the body of an answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request)
+        await writer.drain()
+        answer = await reader.read()
+    finally:
+        writer.close()
+    head, _, content = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), content
+
+
+async def repeat(port: int, requests: Iterator[bytes], n_clients: int = 4) -> None:
+    """Send one request after another from each of `n_clients`, whatever the answers are."""
+
+    async def client() -> None:
+        for request in requests:
+            with contextlib.suppress(OSError, ValueError, IndexError, TimeoutError):
+                await asyncio.wait_for(exchange(port, request), 120)
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(*(client() for _ in range(n_clients)))
+
+
+async def hold(port: int, first: bytes, n_connections: int = 400) -> None:
+    """Keep connections open that say no more than `first`, each opened anew when it is closed."""
+
+    async def client(number: int) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(first if number % 2 else b"")
+                await reader.read(1)
+                writer.close()
+            await asyncio.sleep(0.2)
+
+    await asyncio.gather(*(client(number) for number in range(n_connections)))
+
+
+def bodies(*fields: Mapping[str, object], path: str = "/v1/translate") -> Iterator[bytes]:
+    """Requests with these fields, over and over."""
+    return itertools.cycle([post(path, json.dumps(each).encode()) for each in fields])
+
+
+def faults(port: int, langs: Langs) -> Awaitable[None]:
+    """Very many faults in one request (S1)."""
+    wrong: dict[str, object] = {f"k{n}": [] for n in range(70_000)}
+    return repeat(
+        port,
+        bodies(
+            {"q": "a", "attention_rows": wrong},
+            {"q": "a", **wrong},
+            {"q": list(range(120_000))},
+            {"q": "a", "attention_rows": {str(n): ["x"] * 90 for n in range(1_900)}},
+        ),
+    )
+
+
+def html(port: int, langs: Langs) -> Awaitable[None]:
+    """HTML that a parser reads again and again (S2)."""
+    marks = ("<a b=", "<a ", "<![", "<?", "<script>", "<!--", "</", "&#9", "<a b='\"")
+    texts = [mark * (size // len(mark)) for mark in marks for size in (4_900, 200_000)]
+    asked = {"source": langs[0], "target": langs[1], "format": "html"}
+    return repeat(port, bodies(*({"q": text, **asked} for text in texts), path="/translate"))
+
+
+def long_search(port: int, langs: Langs) -> Awaitable[None]:
+    """Searches that take minutes (S3)."""
+    ids = [5 + n % 50 for n in range(5_000)]
+    return repeat(
+        port,
+        bodies(
+            {"q": "I am tired.", "n_best": 5, "prefix_ids": ids},
+            {"q": "I am tired.", "n_best": 5, "prefix_ids": ids[:1_900]},
+            {"q": "ab cd " * 700, "n_best": 5, "prefix_ids": ids[:700]},
+            {"q": ["xy zw " * 80] * 9, "n_best": 5},
+            {"q": "ab cd " * 800, "n_best": 5, "attention": "piece"},
+        ),
+    )
+
+
+def crowd(port: int, langs: Langs) -> Awaitable[None]:
+    """Requests of as many sentences as are allowed."""
+    texts = [{"q": [f"a dog {n} sits" for n in range(200)]}]
+    return repeat(port, bodies(*texts), n_clients=8)
+
+
+def idle(port: int, langs: Langs) -> Awaitable[None]:
+    """More connections than descriptors, without a request or with half of its header (S4)."""
+    return hold(port, b"GET /health HTTP/1.1\r\nHost: 127")
+
+
+def slow_bodies(port: int, langs: Langs) -> Awaitable[None]:
+    """As many connections whose bodies do not end."""
+    return hold(port, post("/translate", b"x" * 900_000)[:-1])
+
+
+def stuck_readers(port: int, langs: Langs) -> Awaitable[None]:
+    """Connections that ask for very much and read nothing."""
+    return hold(port, b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 500)
+
+
+def charsets(port: int, langs: Langs) -> Awaitable[None]:
+    """Forms in encodings that are slow to read (S5)."""
+    part = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n' + b"a" * 900_000
+    kinds = [
+        f"multipart/form-data; boundary=x; charset={name}"
+        for name in ("idna", "punycode", "utf-7", "unicode_escape", "utf-8")
+    ]
+    return repeat(
+        port,
+        itertools.cycle([post("/translate", part + b"\r\n--x--\r\n", kind) for kind in kinds]),
+    )
+
+
+def origins(port: int, langs: Langs) -> Awaitable[None]:
+    """Forms of other pages, and names that resolve to this machine (S6)."""
+    form = "application/x-www-form-urlencoded"
+    body = f"q={'ab+cd+' * 800}&source={langs[0]}&target={langs[1]}".encode()
+    request = post("/translate", body, form, "Origin: https://evil.example\r\n")
+    rebound = post("/translate", body, form).replace(b"127.0.0.1", b"evil.example")
+    return repeat(port, itertools.cycle([request, rebound]))
+
+
+async def endless(port: int, langs: Langs) -> None:
+    """Bodies in chunks without end, some of one byte each (F15)."""
+    head = b"POST /translate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def client(number: int) -> None:
+        chunk = b"1\r\na\r\n" * 10_000 if number % 2 else b"10000\r\n" + b"a" * 65536 + b"\r\n"
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(head)
+                while True:
+                    writer.write(chunk)
+                    await writer.drain()
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(*(client(number) for number in range(4)))
+
+
+def garbage(port: int, langs: Langs) -> Awaitable[None]:
+    """What is not HTTP, upgrades, and many requests at once."""
+    health = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    upgrade = health.replace(b"\r\n\r\n", b"\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n")
+    return repeat(port, itertools.cycle([b"\x16\x03\x01\x02" * 20, upgrade * 50, health * 100]))
+
+
+ATTACKS: dict[str, Attack] = {
+    **{"none": lambda port, langs: asyncio.sleep(1e6), "faults": faults, "html": html},
+    **{"long_search": long_search, "crowd": crowd, "idle": idle, "slow_bodies": slow_bodies},
+    **{"stuck_readers": stuck_readers, "charsets": charsets, "origins": origins},
+    **{"endless": endless, "garbage": garbage},
+}
+
+
+@dataclass
+class Outcome:
+    """What the good clients saw of an attacked server, and what the server took."""
+
+    attack: str
+    seconds: list[float] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    rss: int = 0
+    log_bytes: int = 0
+    end_seconds: float = 0.0
+    code: int = 0
+    log: str = ""
+
+    @property
+    def faults(self) -> list[str]:
+        """What was wrong."""
+        slowest = max(self.seconds, default=0.0)
+        wrong = self.failed[:3]
+        wrong += [f"an answer took {slowest:.1f} s"] if slowest > MAX_SECONDS else []
+        wrong += [f"SIGTERM took {self.end_seconds:.1f} s"] * (self.end_seconds > MAX_END_SECONDS)
+        wrong += [f"exit code {self.code}"] if self.code else []
+        return wrong + ["nothing was answered"] * (not self.seconds)
+
+
+async def use(port: int, langs: Langs, end: float, outcome: Outcome) -> None:
+    """Ask for /health, one sentence, and three sentences, until `end`."""
+    asked = {"source": langs[0], "target": langs[1]}
+    texts = ("I am tired.", ["A dog runs.", "Where is she?", "It rains."])
+    requests = [b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"]
+    requests += [post("/translate", json.dumps({"q": q, **asked}).encode()) for q in texts]
+
+    async def client(request: bytes) -> None:
+        while time.monotonic() < end:
+            started = time.monotonic()
+            try:
+                status, content = await asyncio.wait_for(exchange(port, request), LOST_SECONDS)
+                if status != 200:
+                    outcome.failed.append(f"{status} {content[:100]!r}")
+            except (OSError, ValueError, IndexError, TimeoutError) as error:
+                outcome.failed.append(f"{error!r} after {time.monotonic() - started:.1f} s")
+            else:
+                outcome.seconds.append(time.monotonic() - started)
+            await asyncio.sleep(0.3)
+
+    await asyncio.gather(*map(client, requests))
+
+
+def _be_attacker(name: str, port: int, langs: Langs) -> None:
+    _allow_files(4096)
+    asyncio.run(ATTACKS[name](port, langs))  # type: ignore[arg-type]
+
+
+def _allow_files(n: int) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    n = n if hard == resource.RLIM_INFINITY else min(n, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+
+
+def attack_server(run: Path, name: str, seconds: float) -> Outcome:
+    """Attack a new server for so long."""
+    config = TrainedRun.open(run).config.data
+    langs = (config.src_lang, config.tgt_lang)
+    outcome = Outcome(name)
+    command = [sys.executable, "-m", "nmt", "serve", "--run", str(run), "--port", "0"]
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            preexec_fn=lambda: _allow_files(OPEN_FILES),
+        )
+        attacker = None
+        try:
+            assert server.stdout is not None
+            port = int(server.stdout.readline().rpartition(":")[2])
+            context = multiprocessing.get_context("spawn")
+            attacker = context.Process(target=_be_attacker, args=(name, port, langs), daemon=True)
+            attacker.start()
+            asyncio.run(use(port, langs, time.monotonic() + seconds, outcome))
+            outcome.rss = process_bytes("VmHWM", server.pid) or 0
+            started = time.monotonic()
+            server.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.wait(60)
+            outcome.end_seconds = time.monotonic() - started
+        finally:
+            server.kill()
+            outcome.code = server.wait()
+            if attacker is not None:
+                attacker.kill()
+        outcome.log_bytes = os.fstat(log.fileno()).st_size
+        log.seek(0)
+        outcome.log = log.read(5000).decode("utf-8", "replace")
+    return outcome
+
+
+def main() -> int:
+    """Attack and print; 1 if a good request failed or was slow."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=600, help="of all attacks [600]")
+    parser.add_argument("--only", choices=ATTACKS, help="one attack")
+    options = parser.parse_args()
+    names = [options.only] if options.only else list(ATTACKS)
+    print(f"{'attack':<14}{'answers':>8}{'failed':>8}{'slowest':>9}{'median':>8}", end="")
+    print(f"{'MiB':>7}{'log bytes':>11}{'SIGTERM':>9}", flush=True)
+    faults = 0
+    for name in names:
+        one = attack_server(options.run, name, options.seconds / len(names))
+        ordered = sorted(one.seconds) or [0.0]
+        print(f"{name:<14}{len(one.seconds):>8}{len(one.failed):>8}{ordered[-1]:>9.2f}", end="")
+        print(f"{ordered[len(ordered) // 2]:>8.2f}{one.rss >> 20:>7}{one.log_bytes:>11,}", end="")
+        print(f"{one.end_seconds:>9.1f}", flush=True)
+        for fault in one.faults:
+            print(f"    {fault}", flush=True)
+        if one.faults:
+            print(one.log[-1500:], flush=True)
+        faults += len(one.faults)
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
