@@ -102,12 +102,13 @@ class MemoryUse:
             now = peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return None if now is None or peak is None else cls(now, peak)
 
-    def expected_peak(self, n_positions: int, n_largest: int) -> float:
-        """The peak to expect from a batch of `n_positions`; the largest so far had `n_largest`.
+    def expected_peak(self, n_positions: int, n_largest: int, growth: float = 1.0) -> float:
+        """Return the peak to expect from batches of `n_positions`; so far `n_largest` at most.
 
-        What an update adds to the memory at rest grows with the positions of its batch.
+        The memory that updates add to that at rest is proportional to the positions of the largest
+        batch. In a long training it grows at least by the factor `growth`.
         """
-        return self.now + (self.peak - self.now) * max(1.0, n_positions / n_largest)
+        return self.now + (self.peak - self.now) * max(growth, n_positions / n_largest)
 
 
 def process_bytes(field: str, pid: int | None = None) -> int | None:

@@ -3,8 +3,9 @@
     .venv/bin/python scripts/train_memory.py --config multi30k --steps 20000 --every 1000 \
         --set train.precision=bf16
 
-trains in a process of its own and prints its resident memory and processor time by update. Below
-the table is the run's own estimate of its memory, made after 200 updates.
+trains in a process of its own and prints its resident memory and processor time by update. "At
+most" is the maximum since the line before. Below the table is the run's own estimate of its memory,
+made after 200 updates.
 """
 
 import argparse
@@ -65,6 +66,8 @@ def main() -> None:
         with start(given, run) as process:
             for step in logged_steps(run / "metrics.jsonl", process):
                 now, peak = (process_bytes(f, process.pid) or 0 for f in ("VmRSS", "VmHWM"))
+                if step > 200:  # the run's estimate is made from its maximum
+                    Path(f"/proc/{process.pid}/clear_refs").write_text("5", encoding="utf-8")
                 cells = [step, now / 2**20, peak / 2**20, processor_seconds(process.pid)]
                 print("|", " | ".join(f"{cell:,.0f}" for cell in cells), "|", flush=True)
         said = SAID.search((run / "train.log").read_text(encoding="utf-8"))

@@ -21,6 +21,8 @@ def test_memory_is_estimated_for_the_largest_batch() -> None:
     use = MemoryUse(now=100, peak=150)
     assert use.expected_peak(n_positions=300, n_largest=200) == 100 + 1.5 * 50
     assert use.expected_peak(n_positions=100, n_largest=200) == 150
+    assert use.expected_peak(n_positions=300, n_largest=200, growth=2.0) == 100 + 2 * 50
+    assert use.expected_peak(n_positions=600, n_largest=200, growth=2.0) == 100 + 3 * 50
 
 
 @pytest.mark.parametrize("name", ["auto", "cuda"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nmt.config import TrainConfig
 from nmt.data.batching import Batch, Batcher
-from nmt.device import MemoryUse, release_freed_memory
+from nmt.device import MemoryUse, glibc, release_freed_memory
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.log import RunLog
 from nmt.training.progress import Progress, epoch_name, seconds_left
@@ -22,6 +22,10 @@ _LINE_SECONDS = 60.0
 _RELEASE_EVERY = 200
 """Updates until freed memory goes back to the system (docs/log/2026-11-22-memory.md). Memory is
 estimated after the first release: by then most shapes of products have been seen and cached."""
+
+_HEAP_GROWTH = 2.0
+"""The memory that updates add in a long training on a CPU, as a multiple of what the first
+`_RELEASE_EVERY` updates add. glibc's heap becomes fragmented (docs/log/2026-11-24-memory.md)."""
 
 
 class Meter:
@@ -163,7 +167,10 @@ class Reporter:
     def _say_memory(self) -> None:
         memory = MemoryUse.of(self._state.device)
         if memory is not None:
-            peak = memory.expected_peak(self._batcher.max_positions, self._n_largest)
+            on_heap = self._state.device.type == "cpu" and glibc() is not None
+            growth = _HEAP_GROWTH if on_heap else 1.0
+            positions = self._batcher.max_positions
+            peak = memory.expected_peak(positions, self._n_largest, growth)
             self._log.say(f"about {peak / 2**30:.2f} GiB of memory with the largest batch")
 
     def _record(self, kind: str, measured: Mapping[str, float]) -> None:
