@@ -48,9 +48,10 @@ def fetch_corpus(
 
     Files that are there are kept, unless `force`; one that is not correct is an error. With
     `from_path`, a file or a folder, nothing is downloaded: each file is looked for there by its
-    name, at any depth, and a file that is missing there is left out. `source` restricts a file to its source of that name. `say` gets a line for
-    each step. Raises DataError where a file cannot be fetched, fails its checksum, where the
-    corpus' folder is a link out of `folder`, or where train, valid or test cannot be read.
+    name, at any depth, and a file that is missing there is left out. `source` restricts a file to
+    its source of that name. `say` gets a line for each step. Raises DataError where a file cannot
+    be fetched, fails its checksum, where the corpus' folder is a link out of `folder`, or where
+    train, valid or test cannot be read.
     """
     entry = find_entry(name, folder)
     report = FetchReport(corpus_folder(name, entry, folder))

@@ -88,7 +88,8 @@ def _data_of(card: Path) -> Iterator[Path]:
         return
     for entry in content["data"]:
         if isinstance(entry, dict):
-            yield Path(str(content.get("folder", "")), str(entry.get("file")))
+            file = Path(str(entry.get("file")))
+            yield from (file, Path(str(content.get("folder", "")), file))
 
 
 def _is_same(path: Path, other: Path) -> bool:

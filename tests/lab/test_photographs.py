@@ -108,7 +108,7 @@ def test_it_learns_keeps_its_model_and_captions_an_image_of_ones_own(album: Path
     Path("images").rename("elsewhere")  # the kept folder is all that is needed
     for colour in COLOURS:
         paint(Path("own.png"), colour, 2 * SIDE)
-        told = captions("--model", "kept", "--image", "own.png", "--out", "told")
+        told = captions("--model", "kept", "--image", "own.png", "--out", "told", "--force")
         assert told.exit_code == 0, told.output
         assert told.stdout.startswith(f"a {colour} sky")
     found = json.loads(Path("told/captions.json").read_text())["numbers"]
