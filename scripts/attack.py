@@ -1,4 +1,4 @@
-"""Attack a small trained run in every way known: forged, linked, damaged, bombs, escape sequences.
+"""Attack a small trained run: forged, linked, damaged, bombs, escape sequences, outputs.
 
     python scripts/attack.py --seed 1
     python scripts/attack.py --seed 1 --only damage:17      again, with all that it said

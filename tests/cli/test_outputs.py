@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from attacks.outputs import LANGUAGES, OUT, RUN, WRITERS
 from training.toy import copy_begun, toy_config, write_reversal
 from typer.testing import CliRunner
 
@@ -30,34 +31,10 @@ from nmt.training.curve import draw_curve, write_table
 from nmt.training.loop import train
 from nmt.training.report_page import write_report
 
-RUN = ("--run", "run")
-LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")
-
-FILES = {
-    ("translate", "out"): ("translate", *RUN, "--file", "a.en", "--out", "F"),
-    ("eval", "out"): ("eval", *RUN, "--no-bootstrap", "--beam", "1", "--out", "F"),
-    ("score", "out"): ("score", *RUN, "a.en", "a.en", "--out", "F"),
-    ("attention", "out"): ("attention", *RUN, "--file", "a.en", "--format", "text", "--out", "F"),
-    ("align", "out"): ("align", *RUN, "a.en", "a.en", "--out", "F"),
-    ("align", "translations"): ("align", *RUN, "a.en", "--out", "/dev/null", "--translations", "F"),
-    ("lexicon", "out"): ("lexicon", *RUN, "--split", "valid", "--out", "F"),
-    ("curve", "out"): ("curve", *RUN, "--out", "F"),
-    ("report", "out"): ("report", *RUN, "--out", "F"),
-    ("card", "out"): ("card", *RUN, "--out", "F"),
-    ("runs pack", "out"): ("runs", "pack", *RUN, "--out", "F"),
-    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--no-timing", "--out", "F"),
-    ("corpus clean", "out"): ("corpus", "clean", "test.tsv", *LANGUAGES, "--out", "F"),
-    ("corpus clean", "rejected"): (
-        *("corpus", "clean", "test.tsv", *LANGUAGES),
-        *("--out", "/dev/null", "--rejected", "F"),
-    ),
-}
-"""By command and option: how the command writes the file F."""
-
 FOLDERS = {
     ("lab", "out"): (("lab", "masks", "--out", "D"), "masks.json"),
     ("lab", "model"): (
-        *(("lab", "captions", "--images", "D", "--captions", "a.en", "--weights", "random"),),
+        *(("lab", "captions", "--images", "D", "--captions", "some.txt", "--weights", "random"),),
         "captioner.yaml",
     ),
     ("vocab build", "out"): (("vocab", "build", "toy.yaml", "--out", "D"), "tokenizer.json"),
@@ -72,16 +49,16 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_reversal(folder, n_train=60, n_test=5)
     config = toy_config(folder, train={"epochs": 1, "log_every": 1})
     train(config, folder / "run", quiet=True)
-    (folder / "a.en").write_text("b a\n")
+    (folder / "some.txt").write_text("b a\n")
     (folder / "toy.yaml").write_text(dump_config(config))
     return folder
 
 
 @pytest.fixture
 def folder(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a run, its data in TSV files, and a.en."""
+    """A folder with a run, its data in TSV files, and some.txt."""
     copy_begun(begun, tmp_path)
-    for name in ("a.en", "toy.yaml"):
+    for name in ("some.txt", "toy.yaml"):
         shutil.copy(begun / name, tmp_path)
     card = tmp_path / "run" / "run.json"
     card.write_text(card.read_text().replace(str(begun), str(tmp_path)))
@@ -114,7 +91,7 @@ def options_that_write() -> Iterator[tuple[str, str, bool]]:
 
 def test_every_option_that_writes_is_under_these_laws() -> None:
     found = list(options_that_write())
-    assert {(command, option) for command, option, _ in found} == {*FILES, *FOLDERS}
+    assert {(command, option) for command, option, _ in found} == {*WRITERS, *FOLDERS}
     assert {command for command, _, has_force in found if not has_force} == {"export"}
 
 
@@ -129,10 +106,10 @@ def test_every_option_for_a_file_to_write_is_marked() -> None:
 
 
 def written(case: tuple[str, ...], name: str) -> tuple[str, ...]:
-    return tuple(name if word == "F" else word for word in case)
+    return tuple(name if word == OUT else word for word in case)
 
 
-@pytest.mark.parametrize("case", FILES.values(), ids=map(" ".join, FILES))
+@pytest.mark.parametrize("case", WRITERS.values(), ids=map(" ".join, WRITERS))
 def test_a_file_is_replaced_with_force_only(case: tuple[str, ...], folder: Path) -> None:
     path = folder / "mine.csv"
     path.write_text("precious")
@@ -147,19 +124,18 @@ def test_a_file_is_replaced_with_force_only(case: tuple[str, ...], folder: Path)
     assert {name for name in content(folder) if "eval" not in name} == {*before}
 
 
-@pytest.mark.parametrize("case", FILES.values(), ids=map(" ".join, FILES))
+@pytest.mark.parametrize("case", WRITERS.values(), ids=map(" ".join, WRITERS))
 def test_no_force_replaces_inputs_data_or_runs(case: tuple[str, ...], folder: Path) -> None:
     (folder / "link").symlink_to("train.tsv")
     (folder / "hard").hardlink_to("train.tsv")
     (folder / "within").symlink_to("run/samples")
     (folder / "run" / "notes.txt").write_text("precious")
-    inputs = {"a.en", "test.tsv"} & {*case}
+    inputs = {"some.txt", "valid.tsv"} & {*case}
     before = content(folder)
     for name in (
         *inputs,
-        *("train.tsv", "./run/../valid.tsv", "link", "hard", str(folder / "train.tsv")),
-        *("run/config.yaml", "run/notes.txt", "run/checkpoints/labels.json"),
-        *("run/eval/new.txt", "run/tensorboard", "within/new"),
+        *("./run/../train.tsv", "link", "hard", str(folder / "train.tsv")),
+        *("run/config.yaml", "run/notes.txt", "run/eval/new.txt", "within/new"),
     ):
         result = nmt(*written(case, name), "--force")
         assert (result.exit_code, content(folder)) == (2, before), name
@@ -200,7 +176,7 @@ def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     clean = ("corpus", "clean", "test.tsv", *LANGUAGES, "--force")
     for other in ("a", "./a", "b"):
         assert nmt(*clean, "--out", "a", "--rejected", other).exit_code == 2
-    assert nmt("align", *RUN, "a.en", "--out", "a", "--translations", "b").exit_code == 2
+    assert nmt("align", *RUN, "some.txt", "--out", "a", "--translations", "b").exit_code == 2
     assert not (folder / "a").exists()
 
 
