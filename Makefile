@@ -54,7 +54,7 @@ demo: $(VENV)/.installed               ## train on the embedded corpus, measure,
 	  "My sister bought a red car." \
 	  "They never eat fish." \
 	  "Do you want a cup of tea?"
-	$(NMT) attention --run $(DEMO_RUN) --format png --out $(DEMO_HEAT) "My sister bought a red car."
+	$(NMT) attention --run $(DEMO_RUN) --format png --out $(DEMO_HEAT) --force "My sister bought a red car."
 	@echo "The attention heat map is in $(DEMO_HEAT); the run, with everything it needs, in $(DEMO_RUN)."
 
 test: $(VENV)/.installed-dev           ## install, then ruff, mypy --strict, import-linter, pytest
@@ -86,7 +86,7 @@ bench: $(VENV)/.installed              ## nmt bench: speed here, beside the text
 kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothing may differ (10 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/kill_test.py --kills 100
 
-attack: $(VENV)/.installed             ## 3,000 forged, linked and damaged runs, bombs, escapes, a server (16 minutes)
+attack: $(VENV)/.installed             ## 3,000 forged, linked and damaged runs, bombs, escapes, outputs, a server (16 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/attack.py
 
 docs: $(VENV)/.installed               ## regenerate the references: configuration, its schema, commands

@@ -129,7 +129,7 @@ def _compare(members: Sequence[Member], options: Options) -> None:
     if not options.update and not options.join:
         maps = _maps([result.name for result in results], measured, options)
         with house_style():
-            write_map(draw_maps(maps), options.out / "maps.png")
+            write_map(draw_maps(maps), options.out / "maps.png", force=True)
     _show(results, speeds, options.out)
 
 
@@ -138,8 +138,8 @@ def _show(results: Sequence[Result], speeds: Mapping[str, Speed], out: Path) -> 
     table = markdown(results, speeds)
     write_text(out / "table.md", table)
     with house_style():
-        write_png(draw_bleu(results), out / "bleu.png")
-        write_png(draw_by_length(results, NAMED), out / "bleu-by-length.png")
+        write_png(draw_bleu(results), out / "bleu.png", force=True)
+        write_png(draw_by_length(results, NAMED), out / "bleu-by-length.png", force=True)
     print(table, end="")
 
 

@@ -39,7 +39,8 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """`nmt translate` of a file, greedy."""
     command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), "--beam", "1"]
-    command += ["--batch-size", str(batch_size), "--file", str(source), "--out", str(out), *more]
+    command += ["--batch-size", str(batch_size), "--file", str(source), "--out", str(out)]
+    command += ["--force", *more]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

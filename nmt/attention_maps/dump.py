@@ -48,9 +48,12 @@ def from_json(line: bytes, where: str) -> AttentionRecord:
     return _record(fields, fields.get("weights"), fields.get("heads"), where)
 
 
-def write_jsonl(records: Iterable[AttentionRecord], path: FilePath) -> None:
-    """Write a line per record, one at a time. Raises DataError if `path` cannot be written."""
-    write_lines(map(to_json, records), Path(path))
+def write_jsonl(records: Iterable[AttentionRecord], path: FilePath, force: bool = False) -> None:
+    """Write a line per record, one at a time, to `path`, which must be new unless `force`.
+
+    Raises DataError if `path` cannot be written.
+    """
+    write_lines(map(to_json, records), Path(path), force)
 
 
 def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
@@ -66,15 +69,15 @@ def read_jsonl(path: FilePath) -> Iterator[AttentionRecord]:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
 
 
-def write_npz(records: Iterable[AttentionRecord], path: FilePath) -> None:
+def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = False) -> None:
     """Write the arrays of each record, `weights` and those of heads, and their JSON `index`.
 
-    Memory holds the weights of one record at a time. Equal records give equal bytes. Raises
-    DataError if `path` cannot be written.
+    Memory holds the weights of one record at a time. Equal records give equal bytes.
+    `path` must be new unless `force`. Raises DataError if it cannot be written.
     """
     index = []
     with (
-        atomic_output(Path(path)) as stream,
+        atomic_output(Path(path), force) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for record in records:

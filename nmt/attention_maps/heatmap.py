@@ -58,19 +58,20 @@ _AXIS_NAMES: dict[AttentionKind, tuple[str, str]] = {
 }
 
 
-def write_heatmap(
+def write_heatmap(  # noqa: PLR0913 - what is drawn, and where to
     translation: Translation,
     path: FilePath,
     rank: int = 0,
     level: Level = "piece",
     heads: Sequence[Head] = (MEAN,),
     style: MapStyle = PLAIN,
+    force: bool = False,
 ) -> None:
-    """Write the heat map of hypothesis `rank` to the file `path`, whole or not at all.
+    """Write the heat map of hypothesis `rank` to the file `path`, which must be new unless `force`.
 
     Several heads make a grid of maps in one picture. The suffix gives the format, see `write_map`.
     """
-    write_map(draw_translation(translation, rank, level, heads, style), path)
+    write_map(draw_translation(translation, rank, level, heads, style), path, force=force)
 
 
 def draw_translation(
@@ -112,20 +113,23 @@ class MapFigure(Figure):
         return picture(self, "png")
 
 
-def write_map(figure: Figure, path: FilePath, format: str | None = None) -> None:
-    """Write a figure to a file, with all its labels.
+def write_map(
+    figure: Figure, path: FilePath, format: str | None = None, force: bool = False
+) -> None:
+    """Write a figure to a file, with all its labels. The file must be new unless `force`.
 
-    `format` is png, svg or pdf, by default what the suffix says, else png.
+    `format` is png, svg or pdf, by default that of the suffix. Raises ConfigError for another one.
     """
     path = Path(path)
-    with atomic_output(path) as stream:
-        stream.write(picture(figure, format or format_of(path)))
+    format = format or format_of(path)
+    with atomic_output(path, force) as stream:
+        stream.write(picture(figure, format))
 
 
-def write_pages(figures: Iterable[Figure], path: FilePath) -> None:
-    """Write figures to one PDF file, a page each."""
+def write_pages(figures: Iterable[Figure], path: FilePath, force: bool = False) -> None:
+    """Write figures to one PDF file, a page each. The file must be new unless `force`."""
     with (
-        atomic_output(Path(path)) as stream,
+        atomic_output(Path(path), force) as stream,
         PdfPages(stream, metadata=dict(FORMATS["pdf"])) as pages,
     ):
         for figure in figures:

@@ -14,6 +14,7 @@ from matplotlib.image import AxesImage
 from nmt.attention_maps.fonts import font
 from nmt.attention_maps.words import AttentionTable
 from nmt.errors import ConfigError, did_you_mean
+from nmt.storage.output import is_direct
 
 DPI = 150
 COLOUR_MAP = "magma_r"  # perceptually uniform; pale is no attention, dark is much
@@ -61,8 +62,11 @@ PLAIN = MapStyle()
 
 
 def format_of(path: Path) -> str:
-    """The format that the suffix of a picture says, else png."""
+    """The format of a picture by its suffix; png for a pipe or a device. Raises ConfigError."""
     suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS and not is_direct(path):
+        allowed = ", ".join(f".{format}" for format in FORMATS)
+        raise ConfigError(f"`out`: got {path}, whose suffix names no format; allowed: {allowed}")
     return suffix if suffix in FORMATS else "png"
 
 

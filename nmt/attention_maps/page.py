@@ -21,12 +21,18 @@ from nmt.storage.output import atomic_output
 from nmt.types import Encoded, FilePath
 
 
-def write_page(records: Iterable[AttentionRecord], path: FilePath, level: Level = "word") -> None:
+def write_page(
+    records: Iterable[AttentionRecord],
+    path: FilePath,
+    level: Level = "word",
+    force: bool = False,
+) -> None:
     """Write the page of records by piece, those of a sentence side by side, one at a time.
 
-    `level` is what it shows first. Raises DataError if `path` cannot be written.
+    `level` is what it shows first. `path` must be new unless `force`. Raises DataError if it cannot
+    be written.
     """
-    with atomic_output(Path(path)) as stream:
+    with atomic_output(Path(path), force) as stream:
         for part in _page(records, level):
             stream.write(utf8(part))
 

@@ -13,8 +13,8 @@ from typer import Argument, Option
 from nmt.cli import search_flags
 from nmt.cli.command import Json, say
 from nmt.cli.config_option import SetKeys
-from nmt.cli.options import OutFile, Quiet, Threads
-from nmt.cli.sentences import check_out, file_lines, with_progress
+from nmt.cli.options import Force, OutFile, Quiet, Threads
+from nmt.cli.sentences import file_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -75,8 +75,10 @@ def align(
     gold: Gold = None,
     gold_from: GoldFrom = 0,
     out: OutFile = None,
+    force: Force = False,
     translations: Annotated[
-        Path | None, Option(help="File for the run's own translations, with SRC alone.")
+        Path | None,
+        Option(writable=True, help="File for the run's own translations, with SRC alone."),
     ] = None,
     run: search_flags.Run = None,
     checkpoint: search_flags.Checkpoint = None,
@@ -108,8 +110,6 @@ def align(
         if reverse is None
         else search_flags.with_search(search_flags.open_run(reverse), {"batch_size": batch_size})
     )
-    for file in (out, translations):
-        check_out(file, trained, {"SRC": src, "TGT": tgt, "--gold": gold})
 
     from nmt.cli.process import configure_process
     from nmt.inference.pair_weights import Reading

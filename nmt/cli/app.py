@@ -42,8 +42,7 @@ from nmt.cli.command import Command, complain
 from nmt.cli.process import configure_garbage_collector
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
-from nmt.storage.output import give_up
-from nmt.storage.terminal import one_line, terminal_stream
+from nmt.storage.terminal import give_up, one_line, terminal_stream
 
 BROKEN_PIPE = 128 + 13
 """The exit code of a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""

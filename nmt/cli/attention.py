@@ -11,7 +11,7 @@ from nmt.cli.attention_formats import PICTURES, WRITERS, Look, MapOptions
 from nmt.cli.command import say
 from nmt.cli.config_option import SetKeys
 from nmt.cli.flags import flag_of
-from nmt.cli.options import First, OutFile, Quiet, SourceFile, Threads, split_option
+from nmt.cli.options import First, Force, OutFile, Quiet, SourceFile, Threads, split_option
 from nmt.cli.search_flags import (
     BatchSize,
     Beam,
@@ -27,7 +27,7 @@ from nmt.cli.search_flags import (
     with_decoding,
     with_search,
 )
-from nmt.cli.sentences import check_out, checked_arguments, file_lines
+from nmt.cli.sentences import check_not_read, checked_arguments, file_lines
 from nmt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def attention(
         ),
     ] = None,
     out: OutFile = None,
+    force: Force = False,
     level: Annotated[
         str | None,
         typer.Option(
@@ -151,7 +152,6 @@ def attention(
 
     first_run, *others = open_runs(run)
     shares = parse_weights(weights, 1 + len(others))
-    source = None if sentences or split else file
     flags = {
         "beam": beam,
         "n_best": n_best,
@@ -160,7 +160,8 @@ def attention(
         **decoding.keys(),
     }
     trained = with_search(first_run, flags, set_ or ())
-    check_out(out, trained, {"--file": source, "--target-file": target_file}, split, others)
+    if split is not None:
+        check_not_read(out, trained, split)
     search = _search_config(trained.config.search, n_best, format)
     sources = _lines_of(sentences, file)
     if sources is None:

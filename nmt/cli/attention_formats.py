@@ -114,12 +114,13 @@ def _write_picture(format: str, translations: Iterable["Translation"], options: 
     """One picture into the file --out, a page each into a PDF, or each into the folder --out."""
     from nmt.attention_maps.fonts import font_hint
     from nmt.attention_maps.heatmap import draw_translation, write_map, write_pages
-    from nmt.storage.output import is_direct
+    from nmt.storage.output import check_output, is_direct
 
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
     as_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
     if as_file and options.n_maps > 1 and format != "pdf":
         raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
+    check_output(out if as_file else out / f"attention_{1:06d}_1.{format}")
     level = options.level or "piece"
     style = options.look.style()
     if options.look.scale == "shared":

@@ -6,12 +6,9 @@ import typer
 from typer import Option
 
 from nmt.cli.command import say
-from nmt.cli.options import OutFile, Quiet, RunArgument, one_run
+from nmt.cli.options import Force, OutFile, Quiet, RunArgument, one_run
 from nmt.cli.search_flags import Checkpoint, Run, open_run
 from nmt.errors import ConfigError
-
-README = "README.md"
-"""The name under which a card may stand in its run; nmt itself writes no such file there."""
 
 
 def card(
@@ -23,6 +20,7 @@ def card(
         Option("--license", help="Licence of the weights, such as cc-by-4.0.", show_default="none"),
     ] = None,
     out: OutFile = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a model card of a run, in Markdown.
@@ -38,7 +36,7 @@ def card(
 
     from nmt.evaluation.model_card import CardFacts, model_card, read_reports
     from nmt.runs.history import read_card
-    from nmt.storage.output import check_output, write_lines
+    from nmt.storage.output import write_lines
     from nmt.training.run_list import run_row
 
     chosen = one_run(run_argument, run)
@@ -46,9 +44,6 @@ def card(
         raise ConfigError(f"{chosen}: a packed run has no scores; give the run's folder")
     trained = open_run(chosen)
     checkpoint = checkpoint or "best"
-    files = [path for path in trained.directory.own_files if path.name != README]
-    if out is not None:
-        check_output(out, {"the run": files}, "--out")
     row, run_json = run_row(trained.directory), read_card(trained.directory)
     loaded = trained.load_model(checkpoint, torch.device("cpu"))
     path = trained.path

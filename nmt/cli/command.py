@@ -13,6 +13,7 @@ from typer import Option
 from typer.core import TyperCommand
 
 from nmt.cli.flags import flags_of, with_flags
+from nmt.cli.outputs import guarded_outputs
 from nmt.errors import NMTError
 
 _TYPES = {
@@ -74,10 +75,15 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> object:
         """Run the command, without notes if it has --quiet.
 
-        An error of the library comes out with flags for its parameters.
+        Its outputs replace none of its inputs, and other files only with --force. An error of the
+        library comes out with flags for its parameters.
         """
+        assert self.callback is not None
         try:
-            with _without_notes() if ctx.params.get("quiet") else contextlib.nullcontext():
+            with (
+                _without_notes() if ctx.params.get("quiet") else contextlib.nullcontext(),
+                guarded_outputs(self.callback, ctx.params),
+            ):
                 result: object = super().invoke(ctx)
         except NMTError as error:
             error.args = (with_flags(str(error), flags_of(ctx.find_root().command)),)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from typer import Argument, Option
 
-from nmt.cli.command import Json, complain
-from nmt.cli.options import Quiet, language
+from nmt.cli.command import Json, complain, say
+from nmt.cli.options import Force, Quiet, language
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -27,8 +27,13 @@ def clean(
     ],
     out: Annotated[
         list[Path] | None,
-        Option(help="File to write; - is stdout; once for each that is read.", show_default=False),
+        Option(
+            writable=True,
+            help="File to write; - is stdout; once for each that is read.",
+            show_default=False,
+        ),
     ] = None,
+    force: Force = False,
     src_lang: Annotated[
         str | None,
         Option(help="Source language.", show_default="the ending of its file", callback=language),
@@ -53,7 +58,10 @@ def clean(
     ] = False,
     rejected: Annotated[
         Path | None,
-        Option(help="Write the others here: reason, line, source, target, between tabs."),
+        Option(
+            writable=True,
+            help="Write the others here: reason, line, source, target, between tabs.",
+        ),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -76,15 +84,10 @@ def clean(
     from nmt.data.cleaning import CleaningRules
     from nmt.data.languages import language_of
     from nmt.data.sources import SplitConfig
-    from nmt.storage.output import check_output
 
     is_tsv = len(files) == 1
     split = SplitConfig(tsv=files[0]) if is_tsv else SplitConfig(src=files[0], tgt=files[1])
     writes = [*(out or ()), *([] if rejected is None else [rejected])]
-    for path in writes:
-        check_output(path, {"FILE": files})
-    if len(set(writes)) < len(writes):
-        raise ConfigError("--out, --rejected: allowed: another file each")
     langs = ["", ""] if is_tsv else [language_of(file) for file in files]
     rules = CleaningRules(
         src_lang=src_lang or langs[0],

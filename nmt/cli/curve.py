@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from nmt.cli.options import Picture, Quiet, RunArgument, one_run, print_path
+from nmt.cli.options import Force, Picture, Quiet, RunArgument, one_run, print_path
 from nmt.cli.search_flags import Run, open_run
-from nmt.cli.sentences import check_out
 
 
 def curve(
     run_argument: RunArgument = None,
     run: Run = None,
     out: Picture = Path("curve.png"),
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw the learning curve of a run: loss, perplexity, BLEU.
@@ -19,7 +19,6 @@ def curve(
     while the run is trained. The path of the file is printed on stdout.
     """
     trained = open_run(one_run(run_argument, run))
-    check_out(out, trained, {})
     if out.suffix.lower() == ".csv":
         from nmt.training.curve import write_table
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from nmt.cli.command import say
 from nmt.cli.flags import flag_of
 from nmt.cli.search_flags import Decoding, Rerankers, open_rerankers, open_runs, with_search
-from nmt.cli.sentences import files_of, input_files
+from nmt.cli.sentences import input_files
 from nmt.data.corpora import read_examples
 from nmt.data.language_check import language_notes
 from nmt.data.languages import language_of
@@ -37,7 +37,7 @@ from nmt.inference.translator import Translator
 from nmt.runs.trained_run import TrainedRun, load_models
 from nmt.settings.base import Config
 from nmt.settings.config_file import Override
-from nmt.storage.output import check_output
+from nmt.storage.output import check_apart, check_output
 from nmt.types import EvalExample
 
 _SHORT = {"length_penalty": "alpha", "mbr.samples": "mbr"}
@@ -203,9 +203,9 @@ def _check_outputs(request: EvalRequest, runs: Sequence[TrainedRun], name: str) 
     inputs = input_files(texts, request.data or runs[0].config.data, split)
     report = report_path(runs[0].path, name)
     for path in (report, report.with_suffix(".txt")):
-        check_output(path, inputs, "the run's own evaluation")
+        check_apart(path, inputs, "the run's own evaluation")
     if request.out is not None:
-        check_output(request.out, {**inputs, "the run": files_of(runs)})
+        check_output(request.out, inputs)
 
 
 def _from_files(src: Path | None, refs: Sequence[Path]) -> _TestSet:

@@ -11,7 +11,16 @@ from nmt.cli import search_flags
 from nmt.cli.align import score_alignment
 from nmt.cli.command import Json, complain, say
 from nmt.cli.config_option import SetKeys
-from nmt.cli.options import Language, OutFile, Quiet, References, Source, Threads, split_option
+from nmt.cli.options import (
+    Force,
+    Language,
+    OutFile,
+    Quiet,
+    References,
+    Source,
+    Threads,
+    split_option,
+)
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -77,6 +86,7 @@ def evaluate(
     threads: Threads = None,
     int8: search_flags.Int8 = False,
     out: OutFile = None,
+    force: Force = False,
     fail_under: Annotated[
         float | None, Option(min=0, max=100, help="Exit with code 1 where BLEU is lower.")
     ] = None,

@@ -9,8 +9,9 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.command import say
-from nmt.cli.options import language
+from nmt.cli.options import Force, language
 from nmt.errors import ConfigError
+from nmt.storage.output import check_output
 
 if TYPE_CHECKING:
     from nmt.data.proposal import Found
@@ -49,9 +50,9 @@ def init(
         str | None, Option(help="Name of the run.", show_default="the languages, such as en-fr")
     ] = None,
     out: Annotated[
-        Path | None, Option(help="Config to write.", show_default="NAME.yaml here")
+        Path | None, Option(writable=True, help="Config to write.", show_default="NAME.yaml here")
     ] = None,
-    force: Annotated[bool, Option("--force", help="Replace a config that is there.")] = False,
+    force: Force = False,
     no_timing: Annotated[
         bool, Option("--no-timing", help="Do not estimate the minutes of the training.")
     ] = False,
@@ -65,7 +66,7 @@ def init(
     """
     data, is_order_known = _data(files, valid or (), test or (), src_lang, tgt_lang)
     if out is not None or name is not None or is_order_known:  # else the text decides
-        _check_new(_out(name, out, data), force)
+        check_output(_out(name, out, data))
     # Imported here because they bring torch and sentencepiece along.
     from nmt.bench.estimate import epoch_seconds
     from nmt.cli.process import configure_process
@@ -73,7 +74,7 @@ def init(
     from nmt.data.proposal import examine, is_messy, proposed_config, warnings
     from nmt.device import describe_device, resolve_device
     from nmt.settings.yaml_text import commented_yaml
-    from nmt.storage.output import check_output, write_lines
+    from nmt.storage.output import write_lines
     from nmt.storage.terminal import one_line
     from nmt.training.report import duration
 
@@ -81,7 +82,7 @@ def init(
     say(f"reading {' and '.join(map(str, files))} ...")
     found = examine(data, is_order_known)
     path = _out(name, out, found.data)
-    _check_new(path, force)
+    check_output(path)
     values, comments = proposed_config(name or _name(found.data), found)
     config = config_of(values)
     if not no_timing:
@@ -96,7 +97,6 @@ def init(
         f"# {_shown(found)}; written by: {one_line(shlex.join(['nmt', 'init', *map(str, files)]))}"
     )
     keys = "# All keys: nmt config docs. The same with every default: nmt config show FILE"
-    check_output(path, {"FILES": files, "`valid`": valid or (), "`test`": test or ()})
     write_lines([head, keys, *commented_yaml(values, comments).rstrip("\n").split("\n")], path)
     say(_shown(found))
     for line in warnings(found):
@@ -175,12 +175,6 @@ def _name(data: "DataConfig") -> str:
 
 def _out(name: str | None, out: Path | None, data: "DataConfig") -> Path:
     return out or Path(f"{name or _name(data)}.yaml")
-
-
-def _check_new(path: Path, force: bool) -> None:
-    """Raise ConfigError if `path` would be replaced without --force."""
-    if path.exists() and not force:
-        raise ConfigError(f"{path}: is there already; `force` replaces it, or `out` another file")
 
 
 def _shown(found: "Found") -> str:

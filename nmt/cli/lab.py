@@ -9,7 +9,7 @@ from typer import Argument, Option
 from nmt.cli.command import Json
 from nmt.cli.config_option import set_option
 from nmt.cli.flags import overrides_of
-from nmt.cli.options import OutFolder, Quiet, Threads
+from nmt.cli.options import Force, OutFolder, Quiet, Threads
 
 Name = Annotated[str | None, Argument(help="The experiment.", show_default="list them")]
 Seed = Annotated[int | None, Option(help="The same as --set seed=N.")]
@@ -27,13 +27,19 @@ Weights = Annotated[
     str | None,
     Option(help="captions: a file of the CNN's weights (safetensors), or random."),
 ]
-Model = Annotated[Path | None, Option(help="captions: the folder where the trained model is kept.")]
+Model = Annotated[
+    Path | None,
+    Option(
+        writable=True, file_okay=False, help="captions: the folder where the trained model is kept."
+    ),
+]
 Image = Annotated[Path | None, Option(help="captions: an image for the kept model.")]
 
 
 def lab(
     name: Name = None,
     out: OutFolder = Path("lab"),
+    force: Force = False,
     seed: Seed = None,
     set_: Set = None,
     options: Options = False,

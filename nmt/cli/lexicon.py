@@ -7,9 +7,18 @@ from typer import Option
 
 from nmt.cli.align import Heads, Norm, Shift
 from nmt.cli.command import say
-from nmt.cli.options import First, OutFile, Quiet, RunArgument, Threads, one_run, split_option
+from nmt.cli.options import (
+    First,
+    Force,
+    OutFile,
+    Quiet,
+    RunArgument,
+    Threads,
+    one_run,
+    split_option,
+)
 from nmt.cli.search_flags import BatchSize, Checkpoint, Device, Int8, Run, open_run, with_search
-from nmt.cli.sentences import check_out
+from nmt.cli.sentences import check_not_read
 
 
 def lexicon(
@@ -23,6 +32,7 @@ def lexicon(
     norm: Norm = False,
     heads: Heads = "mean",
     out: OutFile = None,
+    force: Force = False,
     checkpoint: Checkpoint = None,
     batch_size: BatchSize = None,
     device: Device = None,
@@ -38,7 +48,7 @@ def lexicon(
     """
     chosen = open_run(one_run(run_argument, run))
     trained = with_search(chosen, {"batch_size": batch_size})
-    check_out(out, trained, {}, split)
+    check_not_read(out, trained, split)
 
     from nmt.cli.process import configure_process
     from nmt.data.corpora import stream_split

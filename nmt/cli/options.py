@@ -42,9 +42,13 @@ Threads = Annotated[
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors on stderr.")]
 """The class Command carries it out: the command's own function need not look at it."""
 OutFile = Annotated[
-    Path | None, Option("--out", "-o", help="File to write; - is stdout.", show_default="stdout")
+    Path | None,
+    Option("--out", "-o", writable=True, help="File to write; - is stdout.", show_default="stdout"),
 ]
-Picture = Annotated[Path, Option("--out", "-o", help="File to write; - is stdout.")]
+"""`writable` marks what a command writes. The class Command keeps it from replacing files."""
+Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to write; - is stdout.")]
+Force = Annotated[bool, Option("--force", help="Replace files that exist.")]
+"""The class Command carries it out, as --quiet."""
 Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
 SourceFile = Annotated[
     Path | None, Option("--file", help="Source text, one sentence a line; - is stdin.")
@@ -93,7 +97,12 @@ def _folder(path: Path) -> Path:
     return path
 
 
-OutFolder = Annotated[Path, Option("--out", "-o", help="Folder to write.", callback=_folder)]
+OutFolder = Annotated[
+    Path,
+    Option(
+        "--out", "-o", file_okay=False, writable=True, help="Folder to write.", callback=_folder
+    ),
+]
 
 
 def one_run(argument: Path | None, option: Path | None) -> Path | None:

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from nmt.cli.options import Picture, Quiet, RunArgument, one_run, print_path
+from nmt.cli.options import Force, Picture, Quiet, RunArgument, one_run, print_path
 from nmt.cli.search_flags import Run, open_run
-from nmt.cli.sentences import check_out
 
 
 def report(
     run_argument: RunArgument = None,
     run: Run = None,
     out: Picture = Path("report.html"),
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a run as one HTML page: curves, samples, maps, card.
@@ -19,7 +19,6 @@ def report(
     is printed on stdout.
     """
     trained = open_run(one_run(run_argument, run))
-    check_out(out, trained, {})
     from nmt.training.report_page import write_report
 
     write_report(trained, out)

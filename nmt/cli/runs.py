@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.command import Json, say
-from nmt.cli.options import Quiet, RunArgument, one_run, print_path
+from nmt.cli.options import Force, Quiet, RunArgument, one_run, print_path
 from nmt.cli.search_flags import Checkpoint, Run
 from nmt.errors import CheckpointError, ConfigError, counted
 
@@ -120,8 +120,11 @@ def pack(
     run: Run = None,
     out: Annotated[
         Path | None,
-        Option("--out", "-o", help="File to write; - is stdout.", show_default="RUN.zip"),
+        Option(
+            "--out", "-o", writable=True, help="File to write; - is stdout.", show_default="RUN.zip"
+        ),
     ] = None,
+    force: Force = False,
     checkpoint: Checkpoint = None,
     quiet: Quiet = False,
 ) -> None:
@@ -132,12 +135,10 @@ def pack(
     stdout.
     """
     from nmt.runs.pack import pack as write_pack
-    from nmt.storage.output import check_output
 
     directory = _chosen(run_argument, run)
     folder = directory.path.resolve()
     out = out or folder.with_name(f"{folder.name}.zip")
-    check_output(out, {"the run": directory.own_files})
     write_pack(directory, checkpoint or "best", out)
     print_path(out)
 

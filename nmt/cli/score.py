@@ -12,8 +12,8 @@ from typer import Argument, Option
 
 from nmt.cli import search_flags
 from nmt.cli.command import Json, say
-from nmt.cli.options import OutFile, Quiet, Threads
-from nmt.cli.sentences import check_out, file_lines, with_progress
+from nmt.cli.options import Force, OutFile, Quiet, Threads
+from nmt.cli.sentences import file_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def score(
     int8: search_flags.Int8 = False,
     as_json: Json = False,
     out: OutFile = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Give the log-probability of given translations.
@@ -54,7 +55,6 @@ def score(
     first, *others = search_flags.open_runs(run)
     shares = search_flags.parse_weights(weights, 1 + len(others))
     trained = search_flags.with_search(first, {"batch_size": batch_size}, ())
-    check_out(out, trained, {"SOURCE": source, "TARGET": target})
 
     from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator

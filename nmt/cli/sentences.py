@@ -19,26 +19,13 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 
 
-def check_out(
-    out: Path | None,
-    run: "TrainedRun",
-    texts: Mapping[str, Path | None],
-    split: str | None = None,
-    others: "Sequence[TrainedRun]" = (),
-) -> None:
-    """Raise ConfigError where `out`, or stdout, is a file that is read.
-
-    These are the files of `run` and of `others`, which work with it, `texts`, and the `split`.
-    """
+def check_not_read(out: Path | None, run: "TrainedRun", split: str) -> None:
+    """Raise ConfigError where `out`, or stdout, is a file of a split of the run's data."""
     from nmt.storage.output import STDIN_OR_STDOUT, check_output
 
-    read = input_files({flag: [path] for flag, path in texts.items()}, run.config.data, split)
-    check_output(out or STDIN_OR_STDOUT, {**read, "the run": files_of([run, *others])})
-
-
-def files_of(runs: "Sequence[TrainedRun]") -> list[Path]:
-    """The files of all runs that take part in a command."""
-    return [path for run in runs for path in run.directory.own_files]
+    files = input_files({}, run.config.data, split)
+    if out is None or not out.is_dir():
+        check_output(out or STDIN_OR_STDOUT, files)
 
 
 def input_files(

@@ -18,7 +18,7 @@ from nmt.cli.flags import overrides_of
 from nmt.cli.launch import check_processes, launch
 from nmt.cli.options import Quiet, Threads, check_cores
 from nmt.errors import NMTError
-from nmt.storage.output import give_up
+from nmt.storage.terminal import give_up
 
 if TYPE_CHECKING:
     from nmt.training.distributed import Ranks

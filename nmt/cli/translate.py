@@ -12,8 +12,8 @@ from typer import Argument, Option
 from nmt.cli import search_flags
 from nmt.cli.command import Json, say
 from nmt.cli.config_option import SetKeys
-from nmt.cli.options import OutFile, Quiet, SourceFile, Threads
-from nmt.cli.sentences import check_out, checked_arguments, file_lines, prompted, with_progress
+from nmt.cli.options import Force, OutFile, Quiet, SourceFile, Threads
+from nmt.cli.sentences import checked_arguments, file_lines, prompted, with_progress
 from nmt.cli.translations import OutputFormat, TranslationStream, job_description, open_writer
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest
@@ -68,6 +68,7 @@ def translate(
         Path | None, Option(help="Translations of such words: lines of word, tab, translation.")
     ] = None,
     out: OutFile = None,
+    force: Force = False,
     resume: Annotated[
         bool,
         Option("--resume", help="Continue the --out file that the same command left unfinished."),
@@ -127,8 +128,6 @@ def translate(
     rerank_shares = search_flags.parse_rerank_weights(rerank_weights, rerank)
     trained = search_flags.with_search(first, flags, set_ or ())
     rerankers = search_flags.open_rerankers(rerank, trained.config.search)
-    read = {"--file": source, "--lexicon": lexicon, "--prefix-file": prefix_file}
-    check_out(out, trained, read, others=[*others, *rerankers.runs])
 
     from nmt.cli.process import configure_process
     from nmt.inference.translator import Translator

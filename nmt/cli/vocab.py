@@ -9,9 +9,8 @@ from typer import Argument, Option
 
 from nmt.cli.command import Json, say
 from nmt.cli.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
-from nmt.cli.options import OutFolder, Quiet
+from nmt.cli.options import Force, OutFolder, Quiet
 from nmt.cli.search_flags import Run
-from nmt.errors import DataError
 
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer, Tokenizers
@@ -24,6 +23,7 @@ Side = Literal["src", "tgt"]
 @app.command()
 def build(
     out: OutFolder,
+    force: Force = False,
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
     overrides: SetKeys = None,
@@ -34,14 +34,16 @@ def build(
     They are read from data.vocab_pairs of the config's training pairs; the sizes are printed.
     """
     from nmt.config import load_config
+    from nmt.storage.output import check_output
     from nmt.text.tokenizer import MANIFEST_NAME, size_notes
     from nmt.training.training_data import learn_tokenizers
 
     chosen = one_config(config_argument, config)
     loaded = load_config(chosen, overrides or ())
-    if (out / MANIFEST_NAME).exists():
-        raise DataError(f"{out}: holds vocabularies already; name another folder with --out")
+    check_output(out / MANIFEST_NAME)
     tokenizers = learn_tokenizers(loaded)
+    for name in tokenizers.file_names:
+        check_output(out / name)
     tokenizers.save(out)
     say(f"written to {out}")
     for note in size_notes(tokenizers):

@@ -20,7 +20,7 @@ from nmt.data.entries import RUN_SPLITS, CorpusFile, Source, corpus_folder, find
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest, flush, replace, write_json
 from nmt.storage.bounded import check_regular, read_json, stay_inside
-from nmt.storage.output import check_output
+from nmt.storage.output import check_apart
 
 RECORD = "fetched.json"
 
@@ -46,11 +46,12 @@ def fetch_corpus(
 ) -> FetchReport:
     """Fetch the files of corpus `name` into `folder`/`name`, and read its splits as a check.
 
-    Correct files are kept, unless `force`. With `from_path`, a file or a folder, nothing is
-    downloaded: each file is looked for there by its name, at any depth, and a file that is missing
-    there is left out. `source` restricts a file to its source of that name. `say` gets a line for
-    each step. Raises DataError where a file cannot be fetched, fails its checksum, where the
-    corpus' folder is a link out of `folder`, or where train, valid or test cannot be read.
+    Files that are there are kept, unless `force`; one that is not correct is an error. With
+    `from_path`, a file or a folder, nothing is downloaded: each file is looked for there by its
+    name, at any depth, and a file that is missing there is left out. `source` restricts a file to
+    its source of that name. `say` gets a line for each step. Raises DataError where a file cannot
+    be fetched, fails its checksum, where the corpus' folder is a link out of `folder`, or where
+    train, valid or test cannot be read.
     """
     entry = find_entry(name, folder)
     report = FetchReport(corpus_folder(name, entry, folder))
@@ -119,18 +120,17 @@ class _File:
         return self.home / f"{self.name}.part"
 
     def is_current(self) -> bool:
-        """Whether the file is there already and correct."""
+        """Whether the file is there already. Raises DataError for one that is not correct."""
         if not self.target.is_file():
             return False
         known = _read_record(self.home).get(self.name, {}).get("sha256")
+        advice = "remove it, or `force` fetches again"
         try:
             found = verify(self.target, self.spec.sources)
         except DataError as error:
-            self.say(f"{error}; fetching it again")
-            return False
+            raise DataError(f"{error}; {advice}") from None
         if not found.checked and known not in (None, digest(self.target)):
-            self.say(f"{self.target}: changed since it was fetched; fetching it again")
-            return False
+            raise DataError(f"{self.target}: changed since it was fetched; {advice}")
         if known is None:
             self._record(found, str(self.target))
         self.say(f"{self.name}: already there ({found.name})")
@@ -196,7 +196,7 @@ class _File:
 
     def _copy(self, path: Path) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        check_output(self.part, {"`from_path`": [path]}, "the file that is written first")
+        check_apart(self.part, {"`from_path`": [path]}, "the file that is written first")
         forget_part(self.part)
         shutil.copyfile(path, self.part)
         self._install(self.spec.sources, str(path))

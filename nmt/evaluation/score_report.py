@@ -1,7 +1,7 @@
 """The report of an evaluation: as text, as JSON, and as a file of the run."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,8 +10,9 @@ from nmt.evaluation.evaluate import Evaluation, Scoring
 from nmt.evaluation.metrics import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
 from nmt.runs.tree import check_tree
+from nmt.storage.atomic import utf8
 from nmt.storage.bounded import read_json
-from nmt.storage.output import write_lines
+from nmt.storage.output import written_whole
 
 _FEW_SENTENCES = 10
 """Fewer are too few for a BLEU that is shown; the JSON has it."""
@@ -73,14 +74,19 @@ class EvalReport:
         if _is_of_the_same(content, before):
             content, dropped = _merged(content, before), []
         if self.evaluation.seconds is not None:
-            write_lines(self.evaluation.hyp_texts, hyp_path)
-        write_lines([json.dumps(content, indent=1, ensure_ascii=False)], path)
+            _write(self.evaluation.hyp_texts, hyp_path)
+        _write([json.dumps(content, indent=1, ensure_ascii=False)], path)
         return Kept(path, tuple(dropped))
 
 
 def report_path(run: Path, name: str) -> Path:
     """The path of the report `name` in a run; its translations are beside it, in a .txt."""
     return run / "eval" / f"{name}.json"
+
+
+def _write(lines: Iterable[str], path: Path) -> None:
+    with written_whole(path) as stream:
+        stream.writelines(utf8(f"{line}\n") for line in lines)
 
 
 def _read(path: Path) -> dict[str, object]:

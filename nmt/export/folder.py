@@ -14,7 +14,7 @@ from nmt.models.transformer.positions import LearnedConfig
 from nmt.runs.card import CARD
 from nmt.runs.trained_run import LoadedModel, TrainedRun
 from nmt.storage.atomic import ASIDE, digest, flush, remove, write_json
-from nmt.storage.output import output_errors
+from nmt.storage.output import check_output, output_errors
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 MANIFEST = "manifest.json"
@@ -38,8 +38,9 @@ def exported(
     Raises DataError for an `out` that is there already or cannot be written, and what
     `TrainedRun.load_model` raises.
     """
-    if out.exists() or out.is_symlink():
+    if os.path.lexists(out):
         raise DataError(f"cannot write {out}: it is there already; give the name of a new folder")
+    check_output(out)
     reference = run.with_config(["model.backend=reference"])
     loaded = reference.load_model(checkpoint, torch.device("cpu"))
     content = _manifest(run, loaded)
@@ -93,12 +94,10 @@ def _data(run: TrainedRun) -> dict[str, object]:
 def _new_folder(out: Path) -> Iterator[Path]:
     """A temporary folder, which becomes `out` when the block ends without an error."""
     place = Path(os.path.realpath(out))
-    aside = place.with_name(f"{ASIDE}{place.name}")
+    aside = place.with_name(f"{ASIDE}{place.name}-{os.getpid()}")
     with output_errors(out):
+        aside.mkdir(parents=True)
         try:
-            if aside.exists():
-                remove(aside)
-            aside.mkdir(parents=True)
             yield aside
             flush(aside)
             os.rename(aside, place)

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from nmt.errors import DataError
-from nmt.storage.atomic import IS_WINDOWS, flush, replace, write_json
+from nmt.errors import ConfigError, DataError
+from nmt.storage.atomic import IS_WINDOWS, flush, move_to_new, replace, write_json
 from nmt.storage.bounded import read_json
 from nmt.storage.output import (
     NOTE_SUFFIX,
+    check_output,
     direct_output,
     is_direct,
     keep_mode,
     locked,
+    may_replace,
     output_errors,
     part_of,
     place_of,
@@ -26,16 +28,22 @@ Write = Callable[[bytes], None]
 
 @contextlib.contextmanager
 def job_output(
-    out: Path, job: Mapping[str, object] | None, resume: bool = False, unit: int = 1
+    out: Path,
+    job: Mapping[str, object] | None,
+    resume: bool = False,
+    unit: int = 1,
+    force: bool = False,
 ) -> Iterator[tuple[Write, int]]:
     """Open `out` for lines; yields a function that writes them, and how many are there already.
 
     The lines go to a file beside `out`, which replaces it when the block ends without an error.
     `job` holds all that the lines depend on, as JSON values; it is written beside them, so that
     only the same job resumes them (None: the output cannot be resumed). With `resume` the complete
-    lines are kept, rounded down to a multiple of `unit`; without it the file begins anew. A path
-    that is no regular file is written directly (nmt/storage/output.py). Raises DataError if `out`
-    is not an unfinished file of the same job, cannot be written, or is in use by another command.
+    lines are kept, rounded down to a multiple of `unit`; `force` begins anew, and replaces an `out`
+    that exists. A path that is no regular file is written directly (nmt/storage/output.py). Raises
+    ConfigError for a file that is there already, or an unfinished one, without these. Raises
+    DataError if `out` is not an unfinished file of the same job, cannot be written, or is in use by
+    another command.
     """
     with output_errors(out):
         if is_direct(out):
@@ -49,7 +57,13 @@ def job_output(
                 f"{out}: cannot be resumed: {part.name} is not beside it, so it is finished, or "
                 "another command wrote it"
             )
+        check_output(out, force=force)
         with locked(part, out) as descriptor, os.fdopen(descriptor, "r+b", closefd=False) as stream:
+            if not (resume or may_replace(force)) and os.fstat(descriptor).st_size:
+                raise ConfigError(
+                    f"{part}: has lines of an unfinished output; `resume` goes on there, `force` "
+                    "begins anew"
+                )
             note = _Note(place.with_name(place.name + NOTE_SUFFIX), job)
             try:
                 kept_bytes, n_lines = note.resumable(stream, out, unit) if resume else (0, 0)
@@ -65,14 +79,17 @@ def job_output(
                     note.remove()
                 raise
             if not IS_WINDOWS:
-                _finish(part, place, note)
+                _finish(part, place, note, force)
         if IS_WINDOWS:
-            _finish(part, place, note)
+            _finish(part, place, note, force)
 
 
-def _finish(part: Path, place: Path, note: "_Note") -> None:
+def _finish(part: Path, place: Path, note: "_Note", force: bool) -> None:
     """Give the finished file its name."""
-    replace(part, place)
+    if may_replace(force):
+        replace(part, place)
+    else:
+        move_to_new(part, place)
     note.remove()
     flush(place.parent)
 

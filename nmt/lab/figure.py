@@ -80,12 +80,15 @@ def label_cells(axes: Axes, table: npt.NDArray[np.floating]) -> None:
         axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
 
 
-def write_png(figure: Figure, path: Path) -> None:
-    """Write the picture atomically, without transparency. Equal figures give equal bytes."""
+def write_png(figure: Figure, path: Path, force: bool = False) -> None:
+    """Write the picture atomically, without transparency, to a new file unless `force`.
+
+    Equal figures give equal bytes.
+    """
     figure.set_dpi(DPI)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()  # type: ignore[no-untyped-call]
     pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
     picture = Image.fromarray(pixels).convert("RGB")
-    with atomic_output(path) as stream:
+    with atomic_output(path, force) as stream:
         picture.save(stream, format="PNG", optimize=True)

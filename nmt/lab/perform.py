@@ -15,7 +15,7 @@ from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import house_style, write_png
 from nmt.lab.numbers import columns, readable_json
 from nmt.settings.config_file import Overrides, load_overrides
-from nmt.storage.output import write_lines
+from nmt.storage.output import check_output, command_files, write_lines
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,22 @@ class Report:
     paths: tuple[Path, Path]
 
 
-def perform(name: str, overrides: Overrides, folder: Path) -> Report:
+def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) -> Report:
     """Run the experiment with `overrides` (`key=value`) and write its two files into `folder`.
 
-    Raises ConfigError for an unknown name or option, DataError where `folder` cannot be written,
-    NMTError for results that are not finite.
+    The files must be new unless `force`. Raises ConfigError for an unknown name or option,
+    DataError where `folder` cannot be written, NMTError for results that are not finite.
     """
+    with command_files({}, force):
+        return _perform(name, overrides, folder)
+
+
+def _perform(name: str, overrides: Overrides, folder: Path) -> Report:
     experiment = find(name)
     options = load_overrides(overrides, experiment.options)
+    paths = folder / f"{name}.json", folder / f"{name}.png"
+    for path in paths:
+        check_output(path)
     _prepare(folder)
     result = experiment.run(options)
     content = {
@@ -50,7 +58,6 @@ def perform(name: str, overrides: Overrides, folder: Path) -> Report:
         raise NMTError(
             f"{name}: got NaN or infinity with these options, such as a large lr"
         ) from None
-    paths = folder / f"{name}.json", folder / f"{name}.png"
     write_lines([text], paths[0])
     with house_style():
         write_png(experiment.draw(result), paths[1])

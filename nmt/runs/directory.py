@@ -83,12 +83,6 @@ class RunDirectory:
         """The checkpoints."""
         return CheckpointFolder(self.path / "checkpoints")
 
-    @property
-    def own_files(self) -> list[Path]:
-        """All paths in the run except its evaluations; no other output may replace them."""
-        tops = [path for path in self.path.iterdir() if path.name != "eval"]
-        return [path for top in tops for path in (top, *top.rglob("*"))]
-
     def load_config(self) -> RunConfig:
         """The config of the run.
 

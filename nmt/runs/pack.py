@@ -31,11 +31,11 @@ _CHECKPOINT = rf"checkpoints/({FILE}|{STEP_NAME.pattern}/({JSON}|{MODEL}))"
 _MEMBER = re.compile(rf"[^/]+/(config\.yaml|{CARD}|{_TOKENIZER}|{_CHECKPOINT})")
 
 
-def pack(run: RunDirectory, checkpoint: str, out: Path) -> None:
+def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> None:
     """Write the archive `out` of a run with one of its checkpoints, which becomes its `best`.
 
-    Raises CheckpointError for a checkpoint that is absent, damaged or has a name of its own,
-    DataError where `out` cannot be written.
+    `out` must be new unless `force`. Raises CheckpointError for a checkpoint that is absent,
+    damaged or has a name of its own, DataError where `out` cannot be written.
     """
     folder = run.checkpoint_folder
     step, _ = folder.load_weights(checkpoint)  # checks every bit of them
@@ -46,7 +46,7 @@ def pack(run: RunDirectory, checkpoint: str, out: Path) -> None:
     files = [run.config_path, run.path / CARD]
     files += sorted(run.tokenizer_path.iterdir())
     files += [path / JSON, path / MODEL]
-    with atomic_output(out) as stream, zipfile.ZipFile(stream, "w") as archive:
+    with atomic_output(out, force) as stream, zipfile.ZipFile(stream, "w") as archive:
         for file in files:
             name = f"{top}/{file.relative_to(run.path).as_posix()}"
             with file.open("rb") as content, archive.open(_member(name), "w") as member:

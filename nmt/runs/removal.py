@@ -8,8 +8,8 @@ from nmt.errors import CheckpointError, NMTError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.history import read_card, trainings
 from nmt.runs.lock import LOCK_NAME, run_lock
-from nmt.runs.tree import WRITTEN
 from nmt.storage.atomic import remove, remove_leftovers
+from nmt.storage.run_files import WRITTEN
 
 
 def remove_run(folder: Path) -> list[str]:

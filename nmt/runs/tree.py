@@ -7,23 +7,10 @@ from pathlib import Path
 
 from nmt.errors import CheckpointError
 from nmt.storage.bounded import check_regular
+from nmt.storage.run_files import WRITTEN
 
 STEP_NAME = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,17})")
 """The full name of a checkpoint's folder: each step has one name."""
-
-WRITTEN = (
-    "config.yaml",
-    "run.json",
-    "run.lock",
-    "metrics.jsonl",
-    "train.log",
-    "tokenizer",
-    "checkpoints",
-    "samples",
-    "tensorboard",
-    "eval",
-)
-"""All that a command writes in a run directory; anything else there is never opened."""
 
 
 def check_tree(run: Path, names: tuple[str, ...] = WRITTEN) -> None:

@@ -67,19 +67,39 @@ def replace(source: Path, path: Path) -> None:
     os.replace(source, path)
 
 
+def move_to_new(source: Path, path: Path) -> None:
+    """Rename a file to `path`. Raises FileExistsError, and replaces nothing, if that exists."""
+    if not IS_WINDOWS:
+        try:
+            os.link(source, path)
+        except FileExistsError:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        except OSError:  # a file system without hard links
+            if os.path.lexists(path):
+                raise
+        else:
+            os.unlink(source)
+            return
+    os.rename(source, path)  # on Windows it replaces nothing
+
+
 @contextlib.contextmanager
-def replacing(path: Path, aside: Path | None = None) -> Iterator[Path]:
+def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> Iterator[Path]:
     """A temporary path, which the block writes and flushes; it becomes `path` when the block ends.
 
     It is `aside`, where several processes may write `path` at once. `path` has the old content or
-    the new, never a part. After an error or Ctrl-C the temporary file is removed. An OSError about
-    it, or about no file, then names `path`.
+    the new, never a part; if `is_new`, an existing one is not replaced but a FileExistsError. After
+    an error or Ctrl-C the temporary file is removed. An OSError about it, or about no file, then
+    names `path`.
     """
     aside = aside or path.with_name(f"{ASIDE}{path.name}")
     try:
         with named_errors(path):
             yield aside
-            replace(aside, path)
+            if is_new:
+                move_to_new(aside, path)
+            else:
+                replace(aside, path)
     except (Exception, KeyboardInterrupt) as error:
         with contextlib.suppress(OSError):
             aside.unlink()
@@ -91,9 +111,12 @@ def replacing(path: Path, aside: Path | None = None) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def replaced(path: Path) -> Iterator[BinaryIO]:
+def replaced(path: Path, aside: Path | None = None, is_new: bool = False) -> Iterator[BinaryIO]:
     """A stream whose bytes become the file `path`; see `replacing`."""
-    with replacing(path) as aside, os.fdopen(os.open(aside, _NEW_FILE, 0o666), "wb") as stream:
+    with (
+        replacing(path, aside, is_new) as aside,
+        os.fdopen(os.open(aside, _NEW_FILE, 0o666), "wb") as stream,
+    ):
         yield stream
         stream.flush()
         _sync(stream.fileno())

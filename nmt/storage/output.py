@@ -1,18 +1,21 @@
 """Output files that the user names: complete or absent, and errors of one line."""
 
 import contextlib
+import contextvars
 import csv
 import io
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import ASIDE, IS_WINDOWS, NO_FOLLOW, lock, replaced, utf8
 from nmt.storage.bounded import BINARY
+from nmt.storage.run_files import check_no_run_file, is_run
 
 STDIN_OR_STDOUT = Path("-")
 """A path that stands for stdin where a file is read, and for stdout where one is written."""
@@ -27,15 +30,48 @@ NOTE_SUFFIX = f"{PART_SUFFIX}.json"
 """Suffix of the note beside it: the input, the model and the settings of that output."""
 
 
+@dataclass(frozen=True)
+class _Command:
+    """The input files of a command, by name, and whether it replaces files that exist."""
+
+    inputs: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    force: bool = False
+
+
+_NO_COMMAND = _Command()
+_command = contextvars.ContextVar("_command", default=_NO_COMMAND)
+
+
 @contextlib.contextmanager
-def atomic_output(path: Path) -> Iterator[BinaryIO]:
+def command_files(inputs: Mapping[str, Sequence[Path]], force: bool) -> Iterator[None]:
+    """Within this block no output replaces one of `inputs`; with `force` it may replace others."""
+    outer = _command.get()
+    token = _command.set(_Command({**outer.inputs, **inputs}, outer.force or force))
+    try:
+        yield
+    finally:
+        _command.reset(token)
+
+
+@contextlib.contextmanager
+def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
     """A stream whose bytes become the file `path` when the block ends without an error.
 
-    Folders are made if need be; after an error or Ctrl-C `path` is as it was. A link is followed,
-    and what is not a regular file (a pipe, a device, `-` for stdout) is written directly. Raises
-    DataError where `path` cannot be written, or another command is writing it: before the block
-    begins if that can be known then.
+    `path` must be new unless `force`. Folders are made if need be; after an error or Ctrl-C `path`
+    is as it was. A link is followed, and what is not a regular file (a pipe, a device, `-` for
+    stdout) is written directly. Raises ConfigError as `check_output` does. Raises DataError where
+    `path` cannot be written, or another command is writing it: before the block begins if that can
+    be known then.
     """
+    with output_errors(path):
+        check_output(path, force=force)
+    with written_whole(path, is_new=not may_replace(force)) as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
+    """The stream of `atomic_output`, for any `path`: also for a file in a run directory."""
     with output_errors(path):
         if is_direct(path):
             with direct_output(path) as stream:
@@ -43,8 +79,8 @@ def atomic_output(path: Path) -> Iterator[BinaryIO]:
             return
         place = place_of(path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        aside = place.with_name(f"{ASIDE}{place.name}")
-        with _only_writer(aside, path), replaced(place) as stream:
+        aside = place.with_name(f"{ASIDE}{place.name}{PART_SUFFIX}")
+        with _only_writer(aside, path), replaced(place, aside, is_new) as stream:
             keep_mode(stream.fileno(), place)
             yield stream
 
@@ -63,9 +99,9 @@ def _only_writer(aside: Path, path: Path) -> Iterator[None]:
         beside.unlink()
 
 
-def write_lines(lines: Iterable[str], path: Path) -> None:
-    """Write the lines, as they come, to a UTF-8 file that appears at the end."""
-    with atomic_output(path) as stream:
+def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
+    """Write the lines, as they come, to a UTF-8 file that appears at the end: `atomic_output`."""
+    with atomic_output(path, force) as stream:
         for line in lines:
             stream.write(utf8(f"{line}\n"))
 
@@ -125,15 +161,6 @@ def direct_output(path: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def give_up(stream: TextIO) -> None:
-    """Redirect a standard stream whose reader is gone to /dev/null: Python flushes it at exit.
-
-    A stream without a descriptor stays as it is.
-    """
-    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), stream.fileno())
-
-
 @contextlib.contextmanager
 def output_errors(path: Path) -> Iterator[None]:
     """Raise DataError for an OSError about `path`, its folders or its temporary files.
@@ -157,9 +184,7 @@ def written_first(path: Path) -> tuple[Path, ...]:
     """The temporary files beside `path` that are written before it."""
     place = Path(os.path.realpath(path))
     part, note = (f"{place.name}{suffix}" for suffix in (PART_SUFFIX, NOTE_SUFFIX))
-    return tuple(
-        place.with_name(name) for name in (f"{ASIDE}{place.name}", part, note, f"{ASIDE}{note}")
-    )
+    return tuple(place.with_name(name) for name in (f"{ASIDE}{part}", part, note, f"{ASIDE}{note}"))
 
 
 @contextlib.contextmanager
@@ -183,9 +208,12 @@ def _open_locked(aside: Path, path: Path) -> int:
                 os.close(descriptor)
                 raise DataError(f"cannot write {path}: {aside.name} is not a plain file")
             lock(descriptor)
+            status = os.fstat(descriptor)
             # Between the two calls another command may have moved the file to its place.
-            if os.path.samestat(os.fstat(descriptor), os.lstat(aside)):
-                return descriptor
+            if os.path.samestat(status, os.lstat(aside)):
+                if status.st_nlink == 1:
+                    return descriptor
+                os.unlink(aside)  # it has another name: that of a finished output
         except BlockingIOError:
             os.close(descriptor)
             raise DataError(f"cannot write {path}: another command is writing it") from None
@@ -201,7 +229,32 @@ def keep_mode(descriptor: int, place: Path) -> None:
             os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
 
 
-def check_output(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
+def may_replace(force: bool) -> bool:
+    """Whether outputs replace files that exist: by `force`, or in a command that has --force."""
+    return force or _command.get().force
+
+
+def check_output(
+    out: Path,
+    inputs: Mapping[str, Iterable[Path]] | None = None,
+    name: str = "`out`",
+    force: bool = False,
+) -> None:
+    """Raise ConfigError if an output at `out` would replace a file that is to stay.
+
+    These are the `inputs`, as in `check_apart`, and those of the running command; files of runs
+    (nmt/storage/run_files.py); and, without `force`, any file that exists.
+    """
+    check_apart(out, {**_command.get().inputs, **(inputs or {})}, name)
+    if is_direct(out):
+        return
+    place = place_of(out)
+    check_no_run_file(out, name)
+    if os.path.lexists(place) and not may_replace(force):
+        raise ConfigError(f"{out}: is there already; `force` replaces it, or `out` another file")
+
+
+def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
     """Raise ConfigError if `out`, or a temporary file of it, is one that a command reads.
 
     `name` is what the message calls `out`; `inputs` are the files by what it calls them. Files
@@ -221,7 +274,7 @@ def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], out_name: str)
     for name, paths in inputs.items():
         for path in paths:
             other = _status(path, sys.stdin)
-            if other is not None and os.path.samestat(found, other):
+            if other is not None and (os.path.samestat(found, other) or _is_in(out, path)):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
                 raise ConfigError(
                     f"{out_name}: {what} is read as well ({name}: {path}); "
@@ -237,3 +290,13 @@ def _status(path: Path, standard: TextIO) -> os.stat_result | None:
         return path.stat()
     except (OSError, ValueError):  # absent; or a stream without a descriptor
         return None
+
+
+def _is_in(out: Path, folder: Path) -> bool:
+    """Whether `out` stands in an input that is a folder, and not a run."""
+    return (
+        out != STDIN_OR_STDOUT
+        and folder.is_dir()
+        and not is_run(folder)
+        and os.path.realpath(folder) == os.path.dirname(os.path.realpath(out))
+    )

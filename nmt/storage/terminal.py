@@ -4,8 +4,11 @@ Escape sequences, other control characters and those that turn the order of a li
 embeddings, overrides and isolates) are shown as escapes instead.
 """
 
+import contextlib
 import io
+import os
 import re
+from typing import TextIO
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -37,3 +40,12 @@ def terminal_stream(descriptor: int, errors: str, line_buffering: bool) -> Termi
     """Such a stream to a descriptor, which it does not close; UTF-8, whatever the locale says."""
     buffer = open(descriptor, "wb", closefd=False)  # noqa: SIM115
     return TerminalStream(buffer, "utf-8", errors, line_buffering=line_buffering)
+
+
+def give_up(stream: TextIO) -> None:
+    """Redirect a standard stream whose reader is gone to /dev/null: Python flushes it at exit.
+
+    A stream without a descriptor stays as it is.
+    """
+    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())

@@ -97,13 +97,19 @@ class Tokenizers:
     tgt: Tokenizer
     joint: bool
 
+    @property
+    def file_names(self) -> tuple[str, str]:
+        """The names of the model files of both sides."""
+        src, tgt = ("joint", "joint") if self.joint else ("src", "tgt")
+        return f"{src}{self.src.config.suffix}", f"{tgt}{self.tgt.config.suffix}"
+
     def save(self, folder: FilePath) -> None:
         """Write the model files into `folder`, made if need be, and tokenizer.json last."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         files: dict[str, _File] = {}
-        for side, tokenizer in (("src", self.src), ("tgt", self.tgt)):
-            name = ("joint" if self.joint else side) + tokenizer.config.suffix
+        sides = {"src": self.src, "tgt": self.tgt}
+        for (side, tokenizer), name in zip(sides.items(), self.file_names, strict=True):
             content = tokenizer.model_bytes
             write_bytes(folder / name, content)
             files[side] = _File(name=name, sha256=hashlib.sha256(content).hexdigest())

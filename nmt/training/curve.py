@@ -60,15 +60,16 @@ def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
     return figure
 
 
-def write_table(run: Path, path: Path) -> None:
+def write_table(run: Path, path: Path, force: bool = False) -> None:
     """Write metrics.jsonl as CSV: a line a record, a column a value, empty where there is none.
 
-    Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
+    `path` must be new unless `force`. Raises CheckpointError where the run's metrics.jsonl has no
+    training loss yet.
     """
     records = [line.record for line in trained_metrics(run)]
     names = list(dict.fromkeys(name for record in records for name in record))
     rows = (csv_line([record.get(name) for name in names]) for record in records)
-    write_lines(chain([csv_line(names)], rows), path)
+    write_lines(chain([csv_line(names)], rows), path, force)
 
 
 def trained_metrics(run: Path) -> list[MetricsLine]:

@@ -16,8 +16,7 @@ from tqdm import tqdm
 from nmt.errors import CheckpointError, ConfigError, pip_install
 from nmt.storage.atomic import appending, flush, named_errors, write_text
 from nmt.storage.bounded import read_bytes, stay_inside
-from nmt.storage.output import give_up
-from nmt.storage.terminal import escape_controls
+from nmt.storage.terminal import escape_controls, give_up
 from nmt.types import ValidMetric
 
 _MAX_METRICS_BYTES = 256 << 20

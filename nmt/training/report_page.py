@@ -33,14 +33,14 @@ _MOST_CURVES = 24
 _NO_HEALTH = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *SCORE_NAMES}
 
 
-def write_report(run: TrainedRun, path: FilePath) -> None:
-    """Write the page of a run, which may still be trained.
+def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
+    """Write the page of a run, which may still be trained, to `path`, new unless `force`.
 
     Raises CheckpointError for a run without a training loss yet, or whose files are damaged;
     DataError if `path` cannot be written.
     """
     parts = list(_page(run))  # before the file is opened: an error leaves it as it was
-    with atomic_output(Path(path)) as stream:
+    with atomic_output(Path(path), force) as stream:
         stream.writelines(map(utf8, parts))
 
 

@@ -21,6 +21,7 @@ class Expected(Enum):
     NOTHING = "nothing more"
     REFUSED = "an error, or a word about the file"
     SAME = "the result of a clean run, an error, or a word about the file"
+    KEPT = "every file that was there as it was, those of the run too; new ones are allowed"
     ESCAPED = "`evil`, on a terminal, without what would steer it"
 
 

@@ -7,16 +7,18 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from attacks import bombs, damage, escapes, forged, links
+from attacks import bombs, damage, escapes, forged, links, outputs
 from attacks.case import Case, Expected
-from attacks.material import Material, snapshot
+from attacks.material import CHANGEABLE, Material, snapshot
 from attacks.process import Outcome, run
 
 LISTED = {"links": links.cases, "bombs": bombs.cases, "escapes": escapes.cases}
+LISTED["outputs"] = outputs.cases
 DRAWN = {"forged": forged.case, "damage": damage.case}
 COUNTS = {
     **{"forged": 2000, "links": len(links.cases()), "damage": 1000},
     **{"bombs": len(bombs.cases()), "escapes": 50},
+    "outputs": len(outputs.cases()),
 }
 """Attempts of a whole attack, by kind."""
 
@@ -55,7 +57,8 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
     os.chdir(folder)
     try:
         case.prepare()
-        before = snapshot(folder)
+        left_out = frozenset() if case.expected is Expected.KEPT else CHANGEABLE
+        before = snapshot(folder, left_out)
         home = snapshot(material.folder / "home")
         outcome = run(
             case.command,
@@ -64,7 +67,9 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
             case.stdin,
             terminal=case.expected is Expected.ESCAPED,
         )
-        changed = _changed(before, snapshot(folder))
+        changed = _changed(before, snapshot(folder, left_out))
+        if case.expected is Expected.KEPT:
+            changed = [name for name in changed if name in before]
         changed += _changed(home, snapshot(material.folder / "home"))
         faults = dict(faults_of(case, outcome, changed, material, folder))
     finally:

@@ -23,6 +23,9 @@ valid: {{every: 2, samples: 1, max_examples: 5}}
 search: {{batch_size: 8, max_length: 12}}
 """
 KINDS = {"word": "{kind: word}", "sentencepiece": "{kind: sentencepiece, vocab_size: 20}"}
+CHANGEABLE = frozenset({"run", "data", "cache"})
+"""Folders that a command may change."""
+
 TEXT = "a b c\nd\n\nh g f e\nz\n"
 _LATE_IMPORTS = """
 sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator nmt.inference.job
@@ -109,12 +112,12 @@ def warm() -> None:
     torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
 
 
-def snapshot(folder: Path) -> dict[str, str]:
-    """Type and content of every file below `folder`, but for the run and the data folder."""
+def snapshot(folder: Path, left_out: frozenset[str] = CHANGEABLE) -> dict[str, str]:
+    """Type and content of every file below `folder`, but for folders of these names in it."""
     found = {}
     for path, folders, files in os.walk(folder):
         if Path(path) == folder:
-            folders[:] = sorted(set(folders) - {"run", "data", "cache"})
+            folders[:] = sorted(set(folders) - left_out)
         for name in (*folders, *files):
             at = Path(path) / name
             if at.is_symlink():

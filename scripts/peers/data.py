@@ -70,7 +70,7 @@ def export(corpus: str, data: Path, folder: Path, vocabulary: int, seed: int) ->
         some = [SentencePair(example.src_text, example.ref_texts[0]) for example in examples]
         _write_split(exported, split, some, tokenizers)
     for side, tokenizer in (("src", tokenizers.src), ("tgt", tokenizers.tgt)):
-        write_lines(tokenizer.vocab.pieces[len(RESERVED) :], exported.vocabulary(side))
+        write_lines(tokenizer.vocab.pieces[len(RESERVED) :], exported.vocabulary(side), force=True)
     write_json(folder / "counts.json", asdict(exported.counts))
     return exported
 
@@ -83,9 +83,9 @@ def _write_split(
         ("tgt", tokenizers.tgt, [pair.tgt_text for pair in pairs]),
     ]
     for side, tokenizer, texts in sides:
-        write_lines(texts, exported.text(split, side))
+        write_lines(texts, exported.text(split, side), force=True)
         lines = (map(tokenizer.vocab.piece_of, ids) for ids in tokenizer.encode_batch(texts))
-        write_lines(map(" ".join, lines), exported.pieces(split, side))
+        write_lines(map(" ".join, lines), exported.pieces(split, side), force=True)
 
 
 def text_of(pieces: str, lang: str) -> str:

@@ -132,7 +132,7 @@ def _write_in_batches(to: Path, data: Exported, settings: Settings) -> None:
     chance.shuffle(batches)
     ordered = [pair for batch in batches for pair in batch] + pairs[full:]
     for i, side in enumerate(("src", "tgt")):
-        write_lines((pair[i] for pair in ordered), to.with_suffix(f".{side}"))
+        write_lines((pair[i] for pair in ordered), to.with_suffix(f".{side}"), force=True)
 
 
 def _data(train: Path, data: Exported) -> dict[str, object]:

@@ -84,6 +84,6 @@ class Own(Toolkit):
         search += ["--length-penalty", str(LENGTH_PENALTY)]
         search += ["--set", f"search.max_length_factor={LENGTH_FACTOR}"]
         search += ["--int8"] if self.int8 else []
-        files = ["--file", str(job.src), "--out", str(job.out)]
+        files = ["--file", str(job.src), "--out", str(job.out), "--force"]
         command = [str(python), "-m", "nmt", "translate", "--run", str(job.model)]
         return [*command, *search, *files, "--device", "cpu"]

@@ -140,8 +140,8 @@ def _write_sources(
     order = list(range(len(lines)))
     if not toolkit.sorts:
         order.sort(key=lambda i: lines[i].count(" "))
-    write_lines((lines[i] for i in order), folder / "test.src")
-    write_lines(lines[:1], folder / "first.src")
+    write_lines((lines[i] for i in order), folder / "test.src", force=True)
+    write_lines(lines[:1], folder / "first.src", force=True)
     return order
 
 

@@ -240,7 +240,8 @@ def test_data_has_the_heads_asked_for_beside_their_mean(
     path = Path(f"dump.{suffix}")
     read = read_npz if suffix == "npz" else read_jsonl
     for wanted, names in (("all", NAMES), ("layer 2,1", [NAMES[2], NAMES[0]]), ("mean", [])):
-        run("the cat|s", *given, "--heads", wanted, "--level", level, "--out", str(path))
+        options = ("--heads", wanted, "--level", level, "--out", str(path), "--force")
+        run("the cat|s", *given, *options)
         made = list(read(path))
         assert len(made) == (1 if given else 3)
         for record in made:
@@ -274,7 +275,7 @@ def test_a_page_has_every_sentence_by_piece_and_the_level_asked_for_at_first(run
         assert [each["name"] for each in hypothesis["maps"]] == ["mean", *NAMES]
     assert len(sentences[0]["hypotheses"]) == 2
     assert 'data-level="word"' in page
-    run("the cat", "--level", "piece", "--out", "maps.html")
+    run("the cat", "--level", "piece", "--out", "maps.html", "--force")
     assert 'data-level="piece"' in Path("maps.html").read_text(encoding="utf-8")
 
 
@@ -470,7 +471,9 @@ def test_an_input_is_no_output(run: Run) -> None:
     assert Path("a.en").read_text() == "the cat\n"
     Path("t.en").write_text("the cat\n")
     Path("t.fr").write_text("le chat\n")
-    error = error_of(run("--split", "test", "--format", "text", "--out", "t.fr", fails=True))
+    error = error_of(
+        run("--split", "test", "--format", "text", "--out", "t.fr", "--force", fails=True)
+    )
     assert error.startswith("--out: t.fr is read as well (--split: ")
 
 

@@ -157,10 +157,10 @@ def test_a_link_out_of_the_run_is_refused(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_card_may_stand_in_its_run_and_replaces_nothing_else_there(run: Path) -> None:
-    for _ in range(2):
-        card(run, "--out", run / "README.md")
+    for again in ([], ["--force"]):
+        card(run, "--out", run / "README.md", *again)
     assert (run / "README.md").read_text(encoding="utf-8").startswith("---\nlanguage:")
-    assert "config.yaml is read as well" in card(run, "--out", run / "config.yaml", code=2)[2]
+    assert "config.yaml" in card(run, "--out", run / "config.yaml", "--force", code=2)[2]
 
 
 def test_errors_are_one_line(run: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_options_are_listed_with_defaults_and_meaning() -> None:
         ),
         (["positions", "--set", "size"], "--set size: allowed: key=value, such as train.lr=3e-4"),
         (["positions", "--seed", "-1"], "--seed -1: seed: got -1, allowed: >= 0"),
-        (["positions", "--out", "file"], "cannot write into file: it is a file"),
+        (["positions", "--out", "file"], "nmt lab: --out: "),
         (["positions", "--out", "file/x"], "cannot write into file/x: Not a directory"),
         (["masks", "--out", "full"], "cannot write full/masks.png: it is a folder"),
     ],

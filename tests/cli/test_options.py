@@ -36,7 +36,7 @@ OF_THEIR_OWN = {
     ("--seed", "nmt lab"): "of an experiment, not of drawn translations",
     ("--precision", "nmt bench"): "says what is measured beside it",
     ("--name", "nmt init"): "of a run, not of a checkpoint",
-    ("--force", "nmt init"): "replaces a config, where another fetches again",
+    ("--force", "nmt corpus fetch"): "fetches again, where others replace a file",
     ("--out", "nmt init"): "a config; its path is what stdout gets",
     ("--weights", "nmt lab"): "of a CNN, not of an ensemble",
     ("--format", "nmt attention"): "formats of its own",

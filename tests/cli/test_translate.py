@@ -319,7 +319,7 @@ def test_out_is_what_stdout_would_be(run: Run, tmp_path: Path) -> None:
     source.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), encoding="utf-8")
     for form in ([], ["--json"], ["--n-best", "2"]):
         expected = run("--file", str(source), *form).stdout
-        result = run("--file", str(source), *form, "--out", str(out))
+        result = run("--file", str(source), *form, "--out", str(out), "--force")
         assert result.stdout == f"{out}\n"
         assert out.read_text(encoding="utf-8") == expected
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.en", "a.fr"]
@@ -329,7 +329,7 @@ def test_a_stopped_file_is_continued_at_a_chunk(run: Run, tmp_path: Path) -> Non
     source, out = tmp_path / "a.en", tmp_path / "a.fr"
     source.write_text("".join(f"{sentence}\n" for sentence in SENTENCES * 8), encoding="utf-8")
     # Two sentences a batch, so 32 a chunk, which is where a stopped file is continued.
-    args = ["--file", str(source), "--out", str(out), "--batch-size", "2"]
+    args = ["--file", str(source), "--out", str(out), "--batch-size", "2", "--force"]
 
     run(*args)
     whole = out.read_text(encoding="utf-8")
@@ -450,8 +450,8 @@ def test_an_input_that_cannot_be_read_leaves_the_old_output(
     out.write_text("precious\n")
     if content is not None:
         source.write_bytes(content)
-    for name in (source, tmp_path):
-        error_of(run("--file", str(name), "--out", str(out), fails=True), DataError)
+    for name, kind in ((source, DataError), (tmp_path, ConfigError)):  # `out` is in the folder
+        error_of(run("--file", str(name), "--out", str(out), "--force", fails=True), kind)
         assert out.read_text() == "precious\n"
         assert not list(tmp_path.glob("a.fr?*"))
 
@@ -466,15 +466,16 @@ def test_an_input_is_no_output(run: Run, tiny_runs: Path, tmp_path: Path) -> Non
         (source, "--file", source),
         (link, "--file", source),
         (lexicon, "--lexicon", lexicon),
-        (config, "the run", config),
+        (config, "", config),
     ):
         before = out.read_bytes()
         args = ["--file", str(source), "--replace-unk", "--lexicon", str(lexicon)]
-        error = error_of(run(*args, "--out", str(out), fails=True), ConfigError)
-        assert error.startswith(f"--out: {out} is read as well ({flag}: {read}); one of the two")
+        error = error_of(run(*args, "--out", str(out), "--force", fails=True), ConfigError)
+        reason = f"is read as well ({flag}: {read})" if flag else "is a file of the run"
+        assert error.startswith(f"--out: {out} {reason}")
         assert out.read_bytes() == before
-    process = translating(tiny_runs, "--out", str(source), stdin=source)
-    assert b"is read as well (--file: -)" in process.communicate()[1]
+    process = translating(tiny_runs, "--out", str(source), "--force", stdin=source)
+    assert b"is read as well (stdin: -)" in process.communicate()[1]
     assert source.read_text() == "a\n"
 
 

@@ -82,9 +82,15 @@ def test_build_overwrites_nothing() -> None:
     before = Path("v/src.vocab.txt").read_bytes()
     Path("pairs.tsv").write_text("a\tb\n")
     error = nmt_vocab("build", "--config", "run.yaml", "--out", "v").exception
-    assert isinstance(error, DataError)
-    assert str(error) == "v: holds vocabularies already; name another folder with --out"
+    assert isinstance(error, ConfigError)
+    assert "--force" in str(error)
     assert Path("v/src.vocab.txt").read_bytes() == before
+    Path("v/tokenizer.json").unlink()
+    error = nmt_vocab("build", "--config", "run.yaml", "--out", "v").exception
+    assert isinstance(error, ConfigError)
+    assert Path("v/src.vocab.txt").read_bytes() == before
+    assert nmt_vocab("build", "--config", "run.yaml", "--out", "v", "--force").exit_code == 0
+    assert Path("v/src.vocab.txt").read_bytes() != before
 
 
 def test_build_needs_training_pairs() -> None:

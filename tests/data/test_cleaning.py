@@ -83,7 +83,7 @@ def test_what_passes_is_written_and_the_rest_counted(corpus: Path) -> None:
     assert (corpus / "a.fr").read_bytes() == b"Un chien.\nUn chat.\tx\n"
     rejected = [line.split("\t")[:2] for line in (corpus / "bad.tsv").read_text().splitlines()]
     assert rejected == [["empty", "2"], ["duplicate", "3"], ["copy", "5"]]
-    code, out, _ = clean(corpus, *files, "--json")
+    code, out, _ = clean(corpus, *files, "--json", "--force")
     assert json.loads(out) == {
         "pairs": 5,
         "kept": 2,

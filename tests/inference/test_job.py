@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from disk import watched
 
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.inference.job import job_output
 from nmt.storage.output import NOTE_SUFFIX, PART_SUFFIX
 
@@ -22,9 +22,10 @@ def write(
     resume: bool = False,
     unit: int = 1,
     job: dict[str, object] | None = JOB,
+    force: bool = False,
 ) -> int:
     """Write what is missing of `lines`; returns how many were there."""
-    with job_output(out, job, resume, unit) as (write_bytes, n_done):
+    with job_output(out, job, resume, unit, force) as (write_bytes, n_done):
         for line in lines[n_done:]:
             write_bytes(f"{line}\n".encode())
     return n_done
@@ -57,10 +58,13 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
+def test_begun_lines_are_resumed_or_forced_away(tmp_path: Path) -> None:
     out = tmp_path / "out.fr"
     stop(out, b"old\nolder\noldest\n")
-    assert write(out, ["new"]) == 0
+    with pytest.raises(ConfigError, match=r"`resume`.*`force`"):
+        write(out, ["new"])
+    assert (tmp_path / "out.fr.nmt-part").read_bytes() == b"old\nolder\noldest\n"
+    assert write(out, ["new"], force=True) == 0
     assert out.read_bytes() == b"new\n"
     assert write(tmp_path / "other", ["new"], resume=True) == 0
     assert names(tmp_path) == ["other", "out.fr"]
@@ -70,15 +74,21 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     out = tmp_path / "out.fr"
     out.write_bytes(b"old\n")
     out.chmod(0o640)
-    with contextlib.suppress(KeyboardInterrupt), job_output(out, JOB) as (write_bytes, _):
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        job_output(out, JOB, force=True) as (
+            write_bytes,
+            _,
+        ),
+    ):
         write_bytes(b"one\ntw")
         raise KeyboardInterrupt
     assert out.read_bytes() == b"old\n"
     assert names(tmp_path) == ["out.fr", "out.fr.nmt-part", "out.fr.nmt-part.json"]
-    assert write(out, ["one", "two"], resume=True) == 1
+    assert write(out, ["one", "two"], resume=True, force=True) == 1
     assert out.read_bytes() == b"one\ntwo\n"
     assert out.stat().st_mode & 0o777 == 0o640
-    with job_output(out, None) as (_, n_done):
+    with job_output(out, None, force=True) as (_, n_done):
         assert (n_done, out.read_bytes()) == (0, b"one\ntwo\n")
     assert (names(tmp_path), out.read_bytes()) == (["out.fr"], b"")
 
@@ -86,13 +96,13 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
 def test_what_fails_before_its_first_line_changes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out.fr"
     out.write_bytes(b"precious\n")
-    with contextlib.suppress(KeyError), job_output(out, JOB):
+    with contextlib.suppress(KeyError), job_output(out, JOB, force=True):
         raise KeyError
     assert (names(tmp_path), out.read_bytes()) == (["out.fr"], b"precious\n")
     stop(out, b"one\n")
-    with contextlib.suppress(KeyError), job_output(out, {"input": "another"}):
+    with contextlib.suppress(KeyError), job_output(out, {"input": "another"}, force=True):
         raise KeyError
-    assert write(out, LINES, resume=True) == 1
+    assert write(out, LINES, resume=True, force=True) == 1
 
 
 class PowerCutError(Exception):
@@ -122,16 +132,16 @@ def test_stopped_before_any_call_no_line_of_an_older_output_is_kept(
                 raise PowerCutError
 
         with contextlib.suppress(PowerCutError), watched(folder, cut):
-            write(out, LINES)
+            write(out, LINES, force=True)
         if out.is_file() and out.read_bytes() == WHOLE:
             assert names(folder) in (["out.fr"], ["out.fr", "out.fr.nmt-part.json"])
             break
         begun = (folder / "out.fr.nmt-part").exists()
         if resume and begun:
             with contextlib.suppress(DataError):
-                write(out, LINES, resume=True)
+                write(out, LINES, resume=True, force=True)
                 assert out.read_bytes() == WHOLE
-        write(out, LINES)
+        write(out, LINES, force=True)
         assert (names(folder), out.read_bytes()) == (["out.fr"], WHOLE)
     assert count > 5
 
@@ -196,7 +206,7 @@ def test_what_cannot_be_resumed_or_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"cannot be resumed: out\.fr\.nmt-part\.json, which .* is not beside"
     ):
-        write(out, LINES, resume=True)
+        write(out, LINES, resume=True, force=True)
     (tmp_path / "out.fr.nmt-part").unlink()
     with pytest.raises(DataError, match=r"^cannot write .*none/out: No such file or directory$"):
         write(tmp_path / "none" / "out", LINES)
@@ -207,7 +217,7 @@ def test_what_cannot_be_resumed_or_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^cannot write /dev/full: No space left on device$"):
         write(Path("/dev/full"), LINES)
     assert not list(Path("/dev").glob("full?*"))
-    with pytest.raises(PermissionError), job_output(out, None):
+    with pytest.raises(PermissionError), job_output(out, None, force=True):
         raise PermissionError(13, "of another file", "other")
 
 

@@ -29,6 +29,7 @@ from nmt.lab.captioning.light import CaptionedPicture, draw_pictures
 from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.photographs import train_on_images
 from nmt.lab.captions import run
+from nmt.storage.output import command_files
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 180, 60), "blue": (30, 60, 220)}
 SIDE = 64
@@ -107,7 +108,7 @@ def test_it_learns_keeps_its_model_and_captions_an_image_of_ones_own(album: Path
     Path("images").rename("elsewhere")  # the kept folder is all that is needed
     for colour in COLOURS:
         paint(Path("own.png"), colour, 2 * SIDE)
-        told = captions("--model", "kept", "--image", "own.png", "--out", "told")
+        told = captions("--model", "kept", "--image", "own.png", "--out", "told", "--force")
         assert told.exit_code == 0, told.output
         assert told.stdout.startswith(f"a {colour} sky")
     found = json.loads(Path("told/captions.json").read_text())["numbers"]
@@ -148,7 +149,11 @@ def test_two_trainings_give_the_same_model(album: Path) -> None:
     assert first.tests == second.tests
     files = [Path(folder, "model.safetensors").read_bytes() for folder in ("one", "two")]
     assert files[0] == files[1]
-    replaced = train_on_images(options(model="two", seed=2, **small))
+    with pytest.raises(ConfigError):
+        train_on_images(options(model="two", seed=2, **small))
+    assert Path("two/model.safetensors").read_bytes() == files[1]
+    with command_files({}, force=True):
+        replaced = train_on_images(options(model="two", seed=2, **small))
     assert replaced.n_computed == 12  # the random network is another
     assert Path("two/model.safetensors").read_bytes() != files[1]
 

@@ -22,7 +22,7 @@ def test_an_error_leaves_the_old_file_and_no_rest(tmp_path: Path) -> None:
     path.write_bytes(b"old")
 
     def fail() -> None:
-        with atomic_output(path) as stream:
+        with atomic_output(path, force=True) as stream:
             stream.write(b"new")
             raise KeyboardInterrupt
 
@@ -62,7 +62,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_rest(
     with monkeypatch.context() as patch:
         patch.setattr(os, failing, full)
         with pytest.raises(DataError) as caught:
-            write_lines(["new"], path)
+            write_lines(["new"], path, force=True)
     assert str(caught.value) == f"cannot write {path}: No space left on device"
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
@@ -85,7 +85,7 @@ def test_a_folder_without_permission_is_said_of_the_file_asked_for(tmp_path: Pat
 
 def test_a_link_planted_aside_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
-    (tmp_path / ".tmp-x").symlink_to("victim")
+    (tmp_path / ".tmp-x.nmt-part").symlink_to("victim")
     with pytest.raises(DataError, match=r"cannot write .*/x: "):
         write_lines(["new"], tmp_path / "x")
     assert (tmp_path / "victim").read_text() == "precious"
@@ -105,7 +105,7 @@ def test_a_second_writer_of_a_file_is_refused_and_the_first_is_not_disturbed(
         with pytest.raises(DataError, match=r"^cannot write .*x: another command is writing it$"):
             write_lines(["second"], path)
     assert path.read_bytes() == b"first"
-    write_lines(["third"], path)
+    write_lines(["third"], path, force=True)
     assert path.read_bytes() == b"third\n"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -117,7 +117,7 @@ def test_a_link_is_followed_and_permissions_stay(tmp_path: Path) -> None:
     far.chmod(0o600)
     link = tmp_path / "link"
     link.symlink_to(far)
-    write_lines(["new"], link)
+    write_lines(["new"], link, force=True)
     assert (link.is_symlink(), far.read_text()) == (True, "new\n")
     assert far.stat().st_mode & 0o777 == 0o600
 
@@ -168,11 +168,11 @@ def test_other_files_and_devices_may_be_outputs(tmp_path: Path) -> None:
     (tmp_path / "alike").write_text("x")
     inputs = {"--file": [tmp_path / "read", tmp_path / "absent", Path("/dev/null")]}
     for out in (tmp_path / "alike", tmp_path / "absent", Path("/dev/null"), Path("-")):
-        check_output(out, inputs)
+        check_output(out, inputs, force=True)
 
 
 @pytest.mark.parametrize(
-    "name", [".tmp-x", "x.nmt-part", "x.nmt-part.json", ".tmp-x.nmt-part.json"]
+    "name", [".tmp-x.nmt-part", "x.nmt-part", "x.nmt-part.json", ".tmp-x.nmt-part.json"]
 )
 def test_an_input_is_no_file_that_is_written_before_the_output(name: str, tmp_path: Path) -> None:
     read = tmp_path / name
@@ -185,12 +185,12 @@ def test_an_input_is_no_file_that_is_written_before_the_output(name: str, tmp_pa
 
 
 def test_what_stands_where_the_file_is_written_first_is_named(tmp_path: Path) -> None:
-    out, aside = tmp_path / "x", tmp_path / ".tmp-x"
+    out, aside = tmp_path / "x", tmp_path / ".tmp-x.nmt-part"
     aside.mkdir()
-    with pytest.raises(DataError, match=r"cannot write .*x: \.tmp-x: "):
+    with pytest.raises(DataError, match=r"cannot write .*x: \.tmp-x\.nmt-part: "):
         write_lines(["a"], out)
     aside.rmdir()
     os.mkfifo(aside)
-    with pytest.raises(DataError, match=r"cannot write .*x: \.tmp-x is not a plain file"):
+    with pytest.raises(DataError, match=r"cannot write .*x: \.tmp-x\.nmt-part is not a plain file"):
         write_lines(["a"], out)
     assert list(tmp_path.iterdir()) == [aside]

@@ -43,7 +43,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_replaces_another_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "à lire.txt"
     for text in ("old", "new"):
-        write_lines([text], path)
+        write_lines([text], path, force=True)
         assert path.read_text(encoding="utf-8") == f"{text}\n"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -22,7 +22,8 @@ from nmt.lab.captioning.weights import load_weights
 from nmt.settings.config_file import load_file
 from nmt.settings.yaml_text import dump_yaml
 from nmt.storage.atomic import replaced, write_text
-from nmt.text.tokenizer import Tokenizer, Tokenizers
+from nmt.storage.output import check_output
+from nmt.text.tokenizer import MANIFEST_NAME, Tokenizer, Tokenizers
 from nmt.text.vocabulary import BOS_ID
 from nmt.types import Hypothesis
 
@@ -105,9 +106,10 @@ class ImageCaptioner:
 
 
 def prepare(folder: Path) -> None:
-    """Create the folder of a new captioner, which may replace one that is kept there.
+    """Create the folder of a new captioner. Its features may be there already.
 
-    Raises CheckpointError for a folder of other files, or one that cannot be made.
+    Raises CheckpointError for a folder of other files, or one that cannot be made. Raises
+    ConfigError for one with a captioner, unless outputs replace files (nmt/storage/output.py).
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -118,6 +120,8 @@ def prepare(folder: Path) -> None:
         raise CheckpointError(
             f"{folder}: has other files in it; allowed for `model`: a new folder, or a captioner's"
         )
+    for name in (_CONFIG, _CNN, _MODEL, f"{_TOKENIZER}/{MANIFEST_NAME}"):
+        check_output(folder / name)
 
 
 def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
