@@ -1,4 +1,4 @@
-"""Attack small trained runs in every way known: forged, linked, damaged, bombs, escapes, outputs, a server.
+"""Attack small trained runs in every way known: files, bombs, escapes, outputs, a server.
 
     python scripts/attack.py --seed 1
     python scripts/attack.py --seed 1 --only damage:17      again, with all that it said

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from typer import Argument, Option
 
-from nmt.cli.command import Json, complain, say
+from nmt.cli.command import Json, complain
 from nmt.cli.options import Force, Quiet, language
 from nmt.errors import ConfigError, DataError
 
