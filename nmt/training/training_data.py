@@ -202,7 +202,7 @@ def vocabulary_notes(
     """
     notes = size_notes(tokenizers)
     every = max(1, len(corpus) // _SAMPLED_PAIRS)
-    texts = []
+    texts: list[list[str]] = []
     for side, ids in ((tokenizers.src, corpus.src_ids), (tokenizers.tgt, corpus.tgt_ids)):
         rows = [ids[row] for row in range(0, len(corpus), every)]
         texts.append([side.decode(row) for row in rows])
@@ -215,7 +215,8 @@ def vocabulary_notes(
                 cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
             notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
     langs = tokenizers.src.lang, tokenizers.tgt.lang
-    return [*notes, *code_notes(*langs), *language_notes(*texts, *langs)]
+    src_texts, tgt_texts = texts
+    return [*notes, *code_notes(*langs), *language_notes(src_texts, tgt_texts, *langs)]
 
 
 def data_sets(config: RunConfig) -> list[DataSet]:

@@ -65,7 +65,7 @@ def test_check_reads_every_file_and_reports_every_fault(file: str) -> None:
             "{train: {src: a.en, tgt: a.en}, valid: {src: a.en, tgt: [a.en, b.fr]}}",
             "data.valid: a.en:3: no such line, but b.fr has 3 lines",
         ),
-        ("{corpus: starter, src_lang: english}", "data.src_lang, data.tgt_lang: got english, fr, "),
+        ("{corpus: starter, src_lang: de}", "data.src_lang, data.tgt_lang: got de, fr, "),
         ("{corpus: starter, test: {corpus: nope}}", "corpus: got 'nope', allowed: "),
         ("{corpus: starter, test: {tsv: .}}", "data.test: .: not a plain file"),
     ],
