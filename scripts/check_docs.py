@@ -68,11 +68,11 @@ class Entry(Config):
 
     def tolerance(self, before: str, after: str) -> float:
         """Return how far a figure between two texts may differ, by the key that ends nearest."""
-        if "%" in self.within and after.lstrip().startswith("%"):
-            return self.within["%"]
         keys = [key for key in self.within if key not in ("", "%") and key in before]
-        ends = {key: before.rfind(key) + len(key) for key in keys}
-        return self.within.get(max(ends, key=lambda key: ends[key], default=""), 0.0)
+        if keys:
+            return self.within[max(keys, key=lambda key: before.rfind(key) + len(key))]
+        percentage = "%" in self.within and after.lstrip().startswith("%")
+        return self.within.get("%" if percentage else "", 0.0)
 
 
 class _List(RootModel[dict[str, Entry]]):

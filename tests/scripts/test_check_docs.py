@@ -152,10 +152,12 @@ def test_a_false_transcript_fails(
         ("| x | 50.0 % | 1.20 |", "| x | 51.9 % | 1.35 |", False),
         ("| x | 5 % | 1,200 |", "| x | 7 % | 1,200 |", True),
         ("| x | 5 % | 1,200 |", "| x | 7 % | 1,201 |", False),
+        ("| size words | 5 % |", "| size words | 9 % |", True),  # a key before it goes first
+        ("| shape words | 5 % |", "| shape words | 9 % |", False),
     ],
 )
 def test_percentages_and_decimals_have_tolerances(expected: str, text: str, ok: bool) -> None:
-    entry = Entry(run=(), within={"%": 2, "": 0.1})
+    entry = Entry(run=(), within={"size words": 4, "words": 1, "%": 2, "": 0.1})
     assert agrees(expected, text, entry) == ok
     assert agrees(expected, expected, Entry(run=()))
 
