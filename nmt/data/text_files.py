@@ -104,11 +104,8 @@ class Text:
         """The bytes, some at a time. Raises DataError beyond the limit."""
         while chunk := self._read(_CHUNK_BYTES):
             self._n_read += len(chunk)
-            if self._limit is not None and self._n_read > self._limit:
-                raise DataError(
-                    f"{self.shown}: unpacks to more than the {self._limit:,} bytes of text "
-                    "that a file of its size may hold"
-                )
+            if self._limit is not None:
+                check_unpacked(self.shown, self._n_read, self._limit)
             yield chunk
 
     def blocks(self) -> Iterator[bytes]:
@@ -147,10 +144,9 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
             with archive.open("rb") as stream:
                 yield Text(stream.read1, str(path), max_bytes)  # a pipe gives what it has
             return
-        by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
-        limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
+        limit = text_limit(archive, max_bytes)
         if is_tar(archive):
-            with tar_member(archive, member, by_ratio) as stream:
+            with tar_member(archive, member, text_limit(archive)) as stream:
                 yield Text(stream.read, str(path), limit)
             return
         if kind in PACKED:
@@ -173,6 +169,21 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     except (OSError, RuntimeError, ValueError, NotImplementedError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"{path}: cannot be read: {reason}") from None
+
+
+def text_limit(path: Path, max_bytes: int | None = None) -> int:
+    """The most bytes that a compressed file may unpack to; `max_bytes` is what is known of it."""
+    by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * path.stat().st_size)
+    return by_ratio if max_bytes is None else min(max_bytes, by_ratio)
+
+
+def check_unpacked(shown: str, n_bytes: int, limit: int) -> None:
+    """Raise DataError where a file, called `shown` in errors, unpacks to more than its limit."""
+    if n_bytes > limit:
+        raise DataError(
+            f"{shown}: unpacks to more than the {limit:,} bytes of text that a file of its size "
+            "may hold"
+        )
 
 
 def missing(path: Path) -> str:
