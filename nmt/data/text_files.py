@@ -6,7 +6,6 @@ a `\\r` within a line are characters. The one exception is a file whose every li
 """
 
 import contextlib
-import gzip
 import lzma
 import struct
 import tarfile
@@ -39,7 +38,6 @@ _DAMAGE = (
     EOFError,
     zlib.error,
     lzma.LZMAError,
-    gzip.BadGzipFile,
     zipfile.BadZipFile,
     tarfile.TarError,
     struct.error,
