@@ -205,5 +205,5 @@ def remove_leftovers(folder: Path) -> None:
 
 def digest(path: Path, kind: str = "sha256") -> str:
     """The checksum of a regular file, in hexadecimal; `kind` is sha256, sha1 or md5."""
-    with open_regular(path) as file:
+    with named_errors(path), open_regular(path) as file:
         return hashlib.file_digest(file, kind).hexdigest()

@@ -23,6 +23,7 @@ from nmt.data.file_digests import FileDigests
 from nmt.data.shard_file import Shard
 from nmt.data.stored_pairs import StoredPairs
 from nmt.errors import DataError
+from nmt.storage.atomic import digest
 from nmt.text import case_markup, normalisation, word_tokenizer
 from nmt.text.tokenizer import Tokenizers, WordConfig, train_tokenizers
 from nmt.types import SentencePair
@@ -547,3 +548,14 @@ def test_checksums_are_remembered_while_a_file_stays_as_it_is(
         memory.write_text(damaged)
         assert found() == "b" * 64
     assert FileDigests(None).of(path) == "b" * 64
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux' /proc")
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    """Reading the first byte is an input/output error, as on a bad disk."""
+    path = Path("/proc/self/mem")
+    with pytest.raises(DataError, match=r"^/proc/self/mem: cannot be read: Input/output error$"):
+        FileDigests(tmp_path).of(path)
+    with pytest.raises(OSError, match="Input/output") as caught:
+        digest(path)
+    assert caught.value.filename == str(path)

@@ -8,6 +8,7 @@ import pytest
 
 from nmt.data import parquet_files, text_files
 from nmt.data.corpora import read_examples, read_split, split_files, split_part, text_paths
+from nmt.data.file_patterns import matching_files
 from nmt.data.parquet_pages import pages
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.data.text_files import read_lines
@@ -100,6 +101,34 @@ def test_zst_holds_the_lines_of_the_plain_file() -> None:
     Path("a.txt").write_bytes(frames[0])
     with pytest.raises(DataError, match=r"looks like zstd, its name should end in \.zst$"):
         read_lines(Path("a.txt"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("lp/**/*.tsv", ["lp/a.tsv", "lp/deep/b.tsv", "lp/other/c.tsv"]),
+        ("lp/*/*.tsv", ["lp/deep/b.tsv", "lp/here/a.tsv", "lp/other/c.tsv", "lp/there/a.tsv"]),
+        ("lp/**/.*.tsv", ["lp/.hidden.tsv"]),
+        ("lp/**/deep/[ab].tsv", ["lp/deep/b.tsv"]),
+        ("**/lp/**/b.tsv", ["lp/deep/b.tsv"]),
+    ],
+)
+def test_a_pattern_ends_where_links_lead_in_a_circle(pattern: str, expected: list[str]) -> None:
+    for name in ("lp/a.tsv", "lp/deep/b.tsv", "lp/.hidden.tsv", "elsewhere/c.tsv"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    for name, goal in (("here", "."), ("there", "."), ("deep/up", ".."), ("other", "../elsewhere")):
+        Path("lp", name).symlink_to(goal)
+    assert list(map(str, matching_files(Path(pattern)))) == expected
+    absolute = matching_files(Path(pattern).absolute())
+    assert [str(path.relative_to(Path.cwd())) for path in absolute] == expected
+
+
+def test_a_pattern_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("here", "there"):
+        Path(name).symlink_to(".")
+    with pytest.raises(DataError, match="matches more than 100,000"):
+        matching_files(Path(*["*"] * 40, "a.tsv"))
 
 
 def test_parquet_holds_the_pairs_of_the_plain_file() -> None:
