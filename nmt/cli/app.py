@@ -39,7 +39,7 @@ from nmt.cli import (
     vocab,
 )
 from nmt.cli.command import Command, complain
-from nmt.cli.process import configure_garbage_collector
+from nmt.cli.process import configure_garbage_collector, configure_signals
 from nmt.cli.usage import is_usage_error, usage_line
 from nmt.errors import NMTError
 from nmt.storage.output import give_up
@@ -205,6 +205,7 @@ def _open_standard_streams() -> None:
 def main() -> None:
     """Run `nmt` with the arguments of this process, and exit."""
     configure_garbage_collector()
+    configure_signals()
     _open_standard_streams()
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments

@@ -18,6 +18,7 @@ from nmt.data.compressed_files import MAGIC, PACKED, unpacked
 from nmt.data.sgm_files import SGM, segments
 from nmt.data.tar_files import is_tar, tar_member
 from nmt.errors import DataError
+from nmt.storage.bounded import open_zip
 
 MAX_LINE_BYTES = 16 << 20
 """A longer line is not a sentence: the file is not text, or has no end. In bytes."""
@@ -151,7 +152,7 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
             with unpacked(archive, kind) as packed:
                 yield Text(packed.read, str(path), limit)
             return
-        with zipfile.ZipFile(archive) as opened_zip:
+        with open_zip(archive) as opened_zip:
             name = _member(opened_zip, archive, member)
             if opened_zip.getinfo(name).compress_type not in _BOUNDED:
                 raise DataError(

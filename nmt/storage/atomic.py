@@ -80,7 +80,7 @@ def replacing(path: Path, aside: Path | None = None) -> Iterator[Path]:
         with named_errors(path):
             yield aside
             replace(aside, path)
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
         with contextlib.suppress(OSError):
             aside.unlink()
         if isinstance(error, OSError) and error.filename == str(aside):
