@@ -42,6 +42,8 @@ def configure_signals() -> None:
     for number in filter(None, (signal.SIGTERM, getattr(signal, "SIGHUP", None))):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # by __main__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
