@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +62,21 @@ def forge_vocabulary(run: Path, side: str, content: bytes) -> None:
     name = f"{side}.vocab.txt"
     (run / "tokenizer" / name).write_bytes(content)
     forge_manifest(run, **{side: {"name": name, "sha256": hashlib.sha256(content).hexdigest()}})
+
+
+def overlapping_zip(path: Path, names: Sequence[str], content: bytes) -> None:
+    """An archive whose members each hold the headers of the next ones, and `content` once."""
+    body, places = content, []
+    for name in reversed(names):
+        member = zipfile.ZipInfo(name)
+        member.file_size = member.compress_size = len(body)
+        member.CRC = zlib.crc32(body)
+        body = member.FileHeader(zip64=False) + body
+        places.append((member, len(body)))
+    with zipfile.ZipFile(path, "w") as archive:
+        assert archive.fp is not None
+        archive.fp.write(body)
+        for member, from_end in places:
+            member.header_offset = len(body) - from_end
+            archive.filelist.append(member)
+        archive.start_dir, archive._didModify = len(body), True  # type: ignore[attr-defined]

@@ -4,6 +4,7 @@ python scripts/onnx_translate.py FOLDER [--beam 5] [--int8] < source.txt
 """
 
 import argparse
+import hashlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,13 +23,31 @@ class OnnxTranslator:
     def __init__(self, folder: Path, int8: bool = False, **search: Any) -> None:
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self.search = {**self.manifest["search"], **search}
+        files = {
+            name: graph["int8" if int8 else "file"]
+            for name, graph in self.manifest["graphs"].items()
+        }
+        self.check(folder, (*files.values(), f"{self.manifest['tokenizer']}/tokenizer.json"))
         self.tokenizers = Tokenizers.load(folder / self.manifest["tokenizer"])
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         self.graphs = {
-            name: onnxruntime.InferenceSession(folder / graph["int8" if int8 else "file"], options)
-            for name, graph in self.manifest["graphs"].items()
+            name: onnxruntime.InferenceSession(folder / file, options)
+            for name, file in files.items()
         }
+
+    def check(self, folder: Path, needed: Sequence[str]) -> None:
+        """Raise ValueError unless the folder's files are those that the manifest describes."""
+        checksums = self.manifest["sha256"]
+        for name in (*needed, *checksums):
+            path = (folder / name).resolve()
+            if name not in checksums or not path.is_relative_to(folder.resolve()):
+                raise ValueError(
+                    f"{name}: allowed: files in {folder} with a checksum in manifest.json"
+                )
+            with path.open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != checksums[name]:
+                    raise ValueError(f"{path}: its checksum is not the one in manifest.json")
 
     def translate(self, text: str) -> str:
         """The best translation of a text; nothing for a text without pieces."""

@@ -39,9 +39,9 @@ from nmt.cli import (
     vocab,
 )
 from nmt.cli.command import Command, complain
-from nmt.cli.process import configure_garbage_collector
+from nmt.cli.process import configure_garbage_collector, configure_signals
 from nmt.cli.usage import is_usage_error, usage_line
-from nmt.errors import NMTError
+from nmt.errors import ConfigError, NMTError
 from nmt.storage.terminal import give_up, one_line, terminal_stream
 
 BROKEN_PIPE = 128 + 13
@@ -95,7 +95,10 @@ def _error_lines(error: Exception) -> list[str]:
     if is_usage_error(error):
         return [one_line(usage_line(error))]
     if isinstance(error, NMTError):
-        return [one_line(line) for line in str(error).split("\n")]
+        # Only a configuration has several faults at once; other texts may come from any file.
+        text = str(error)
+        lines = text.split("\n") if isinstance(error, ConfigError) else [text]
+        return [one_line(line) for line in lines]
     if isinstance(error, UnicodeEncodeError):  # raised by a library that takes UTF-8 names only
         return [one_line(f"{error.object}: a name that is not UTF-8 cannot be used here")]
     if isinstance(error, MemoryError | RuntimeError | TypeError):
@@ -204,6 +207,7 @@ def _open_standard_streams() -> None:
 def main() -> None:
     """Run `nmt` with the arguments of this process, and exit."""
     configure_garbage_collector()
+    configure_signals()
     _open_standard_streams()
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments

@@ -15,7 +15,7 @@ from nmt.storage.output import check_output
 
 if TYPE_CHECKING:
     from nmt.data.proposal import Found
-    from nmt.data.sources import DataConfig, SplitConfig
+    from nmt.data.sources import DataConfig
 
 _BY_NAME = "told by the names of the files"
 _SRC_LANG = Option(help="Source language.", show_default=_BY_NAME, callback=language)
@@ -119,6 +119,7 @@ def _data(
     """The data section, and whether it is known which side has which language."""
     from nmt.data.languages import language_of, language_pair_of
     from nmt.data.sources import DataConfig
+    from nmt.settings.config_file import load_values
 
     train = _split(files, "FILES")
     pair = language_pair_of(files[0])
@@ -146,27 +147,25 @@ def _data(
     for what, paths in (("`valid`", valid), ("`test`", test)):
         if len(files) == 2 and len(paths) == 1 and language_of(paths[0]) in (src, tgt):
             raise ConfigError(f"{what}: got {paths[0]}, a file of one language; give {what} twice")
-    data = DataConfig(
-        src_lang=src,
-        tgt_lang=tgt,
-        train=train,
-        valid=_split(valid, "`valid`") if valid else None,
-        test=_split(test, "`test`") if test else None,
-    )
-    return data, is_order_known
+    values = {
+        "src_lang": src,
+        "tgt_lang": tgt,
+        "train": train,
+        "valid": _split(valid, "`valid`") if valid else None,
+        "test": _split(test, "`test`") if test else None,
+    }
+    return load_values(values, DataConfig, "nmt init"), is_order_known
 
 
-def _split(files: Sequence[Path], what: str) -> "SplitConfig":
+def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
     """A split of one file or of two. Raises ConfigError, which begins with `what`, for more."""
-    from nmt.data.sources import SplitConfig
-
     if len(files) == 2:
-        return SplitConfig(src=files[0], tgt=files[1])
+        return {"src": files[0], "tgt": files[1]}
     if len(files) != 1:
         raise ConfigError(f"{what}: got {len(files)} files, allowed: one of both sides, or two")
     if files[0].suffix == ".parquet":
-        return SplitConfig(parquet=files[0])
-    return SplitConfig(tsv=files[0])
+        return {"parquet": files[0]}
+    return {"tsv": files[0]}
 
 
 def _name(data: "DataConfig") -> str:

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from nmt.cli.command import complain
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 _LAUNCHED = "NMT_PROCESSES"
 """The environment variable by which a process knows that `launch` has started it."""
 
+_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+    if hasattr(signal, name)
+]
 _SECONDS_TO_SAVE = 600
 """After a signal, until a process that has not ended is killed."""
 
@@ -43,6 +49,17 @@ def launch(processes: int) -> int:
     threads = max(1, torch.get_num_threads() // processes)
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     os.environ[_LAUNCHED] = str(processes)
+    # torch's handlers raise at every signal, wherever the process is: in its own cleaning up too.
+    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ""
+    numbers = [n for n in _SIGNALS if signal.getsignal(n) != signal.SIG_IGN]
+
+    def stop_once(number: int, frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise SignalException(f"got {number}", signal.Signals(number))
+
+    for each in numbers:
+        signal.signal(each, stop_once)
     options = ["--standalone", f"--nproc-per-node={processes}"]
     options += [f"--shutdown-timeout={_SECONDS_TO_SAVE}", "-m", "--", "nmt"]
     logging.disable(logging.ERROR)  # it would say at length what a line says below

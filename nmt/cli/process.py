@@ -7,7 +7,12 @@ import atexit
 import contextlib
 import gc
 import os
+import re
+import signal
 from collections.abc import Iterator
+from types import FrameType
+
+from nmt.errors import ConfigError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Options of mallopt(3), from malloc.h."""
@@ -29,6 +34,23 @@ def configure_garbage_collector() -> None:
     atexit.register(gc.freeze)
 
 
+def configure_signals() -> None:
+    """End on SIGTERM and SIGHUP as on Ctrl-C: temporary files go. A second one ends at once.
+
+    A signal that is ignored, as under `nohup`, stays so.
+    """
+    for number in filter(None, (signal.SIGTERM, getattr(signal, "SIGHUP", None))):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # by __main__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    raise SystemExit(128 + number)
+
+
 def configure_process(threads: int | None = None) -> None:
     """Set the allocator and torch's threads (None: torch's choice), before any matrix product."""
     import torch
@@ -47,11 +69,17 @@ def configure_memory() -> None:
     By default glibc gives large blocks back to the system, and the pages of new ones are cleared
     anew: an update of training then takes a tenth longer on a CPU
     (docs/log/2026-11-21-training-speed.md). Environment variables of the user take precedence.
+    Raises ConfigError for a capacity that makes torch crash.
     """
     from nmt.device import glibc
 
     for name, capacity in CACHE_CAPACITIES.items():
         os.environ.setdefault(name, capacity)
+    got = os.environ["LRU_CACHE_CAPACITY"]
+    if not re.fullmatch(r"\s*0*[1-9][0-9]{0,8}\s*", got):  # torch would crash
+        raise ConfigError(
+            f"environment variable LRU_CACHE_CAPACITY: got {got!r}, allowed: a whole number from 1"
+        )
     library = glibc()
     if library is None or any(name in os.environ for name in _MALLOC_VARIABLES):
         return

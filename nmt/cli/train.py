@@ -83,7 +83,9 @@ def train(
     checkpoint. Several processes are started by --processes, or by torchrun, on any number of
     machines.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in _SIGNALS:
+        if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     from nmt.config import load_config
     from nmt.training import loop
     from nmt.training.distributed import Ranks

@@ -1,11 +1,12 @@
 """Compressed text files: their endings, magic numbers and decompressed bytes."""
 
 import bz2
-import gzip
 import io
 import lzma
+import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nmt.errors import DataError, pip_install
 
@@ -25,7 +26,12 @@ MAGIC = (
 )
 """Magic number, name and ending of each compressed format."""
 
-_CHUNK_BYTES = 1 << 20
+MAX_SMALL_STREAMS, MIN_STREAM_BYTES = 1000, 16
+"""A file may be many packed streams, one after another. Beyond so many they must hold so much text
+each on average: the text of empty streams never reaches its limit."""
+
+_CHUNK_BYTES = 1 << 14
+"""Bytes read from the file at once. What follows the end of a stream is copied for the next."""
 
 _ZSTD_CHUNK_BYTES = 1 << 11
 """A zstd block of four bytes may hold 128 KiB, and all of a chunk is decompressed at once."""
@@ -36,62 +42,46 @@ def unpacked(path: Path, kind: str) -> io.BufferedIOBase:
 
     Raises DataError for a `.zst` if the package zstandard is not installed.
     """
-    if kind == ".gz":
-        return gzip.GzipFile(path)
     if kind == ".zst":
-        return io.BufferedReader(_ZstdReader(path), _CHUNK_BYTES)
-    return bz2.BZ2File(path) if kind == ".bz2" else io.BufferedReader(_XZReader(path))
-
-
-class _XZReader(io.RawIOBase):
-    """An `.xz` file unpacked within MAX_MEMORY, which `lzma.open` cannot be told."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-        self._decompressor = self._new()
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` with what comes next; 0 at the end. Raises EOFError, lzma.LZMAError."""
-        while True:
-            if self._decompressor.eof:
-                rest = self._decompressor.unused_data.lstrip(b"\0") or self._file.read(_CHUNK_BYTES)
-                if not rest.strip(b"\0"):
-                    return 0
-                self._decompressor = self._new()
-            else:
-                rest = self._file.read(_CHUNK_BYTES) if self._decompressor.needs_input else b""
-                if self._decompressor.needs_input and not rest:
-                    raise EOFError("it ends in the middle")
-            data = self._decompressor.decompress(rest, len(buffer))
-            if data:
-                buffer[: len(data)] = data
-                return len(data)
-
-    @staticmethod
-    def _new() -> lzma.LZMADecompressor:
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_MEMORY)
-
-
-class _ZstdReader(io.RawIOBase):
-    """A `.zst` file of one or more frames, unpacked within MAX_MEMORY."""
-
-    def __init__(self, path: Path) -> None:
         try:
             import zstandard
         except ImportError:
             raise DataError(f"{path}: needs the package zstandard: {pip_install('zstd')}") from None
-        self._unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_MEMORY)
-        self._error = zstandard.ZstdError
-        self._file = path.open("rb")
-        self._frame: Any = None
-        self._packed = self._found = b""
+        unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_MEMORY)
+        return _buffered(path.open("rb"), lambda: _Zstd(unpacker), _ZSTD_CHUNK_BYTES)
+    if kind == ".gz":
+        return gunzipped(path.open("rb"))
+    return _buffered(path.open("rb"), bz2.BZ2Decompressor if kind == ".bz2" else _new_xz)
+
+
+def gunzipped(file: BinaryIO | io.BufferedIOBase) -> io.BufferedIOBase:
+    """The decompressed bytes of a gzip stream; closing it closes `file`."""
+    return _buffered(file, _Gzip)
+
+
+def _buffered(
+    file: BinaryIO | io.BufferedIOBase, new: Callable[[], Any], n_chunk: int = _CHUNK_BYTES
+) -> io.BufferedIOBase:
+    return io.BufferedReader(_Streams(file, new, n_chunk), 1 << 16)
+
+
+def _new_xz() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_MEMORY)
+
+
+class _Streams(io.RawIOBase):
+    """The text of the packed streams of a file, one after another, with zeros between them.
+
+    `new` makes a decompressor of one stream, with the interface of bz2.BZ2Decompressor.
+    """
+
+    def __init__(
+        self, file: BinaryIO | io.BufferedIOBase, new: Callable[[], Any], n_chunk: int
+    ) -> None:
+        self._file, self._new, self._n_chunk = file, new, n_chunk
+        self._decompressor: Any = None
+        self._packed = self._text = b""
+        self._n_streams = self._n_text = 0
 
     def readable(self) -> bool:
         return True
@@ -101,22 +91,81 @@ class _ZstdReader(io.RawIOBase):
         super().close()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` with what comes next; 0 at the end. Raises EOFError."""
-        while not self._found:
-            self._packed = self._packed or self._file.read(_ZSTD_CHUNK_BYTES)
-            if not self._packed:
-                if self._frame is not None:
-                    raise EOFError("it ends in the middle")
+        """Fill `buffer` with what comes next; 0 at the end. Raises EOFError, and as `new` does."""
+        while not self._text:
+            if self._decompressor is None and not self._begin():
                 return 0
-            self._frame = self._frame or self._unpacker.decompressobj()
-            try:
-                self._found = self._frame.decompress(self._packed)
-            except self._error as error:
-                raise EOFError(str(error)) from None
-            self._packed = b""
-            if self._frame.eof:
-                self._packed, self._frame = self._frame.unused_data, None
-        n = min(len(buffer), len(self._found))
-        buffer[:n] = self._found[:n]
-        self._found = self._found[n:]
+            current = self._decompressor
+            if current.needs_input and not self._packed:
+                self._packed = self._file.read(self._n_chunk)
+                if not self._packed:
+                    raise EOFError("it ends in the middle")
+            self._text = current.decompress(self._packed, len(buffer))
+            self._packed = current.unused_data if current.eof else b""
+            if current.eof:
+                self._decompressor = None
+        n = min(len(buffer), len(self._text))
+        buffer[:n], self._text = self._text[:n], self._text[n:]
+        self._n_text += n
         return n
+
+    def _begin(self) -> bool:
+        """Begin the next stream; False where there is none."""
+        self._packed = self._packed.lstrip(b"\0")
+        while not self._packed:
+            chunk = self._file.read(self._n_chunk)
+            if not chunk:
+                return False
+            self._packed = chunk.lstrip(b"\0")
+        self._n_streams += 1
+        if self._n_streams > MAX_SMALL_STREAMS + self._n_text // MIN_STREAM_BYTES:
+            raise EOFError(f"{self._n_streams:,} packed streams with almost no text")
+        self._decompressor = self._new()
+        return True
+
+
+class _Gzip:
+    """One gzip stream."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, packed: bytes, max_length: int) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail + packed, max_length)
+
+
+class _Zstd:
+    """One zstd frame. It may give more text than it is asked for."""
+
+    needs_input = True
+
+    def __init__(self, unpacker: Any) -> None:
+        self._inner = unpacker.decompressobj()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._inner.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._inner.unused_data)
+
+    def decompress(self, packed: bytes, max_length: int) -> bytes:
+        import zstandard
+
+        try:
+            return bytes(self._inner.decompress(packed))
+        except zstandard.ZstdError as error:
+            raise EOFError(str(error)) from None

@@ -266,7 +266,7 @@ class _Located:
     def _pairs_of(self, group: tuple[Path, ...]) -> Iterator[SentencePair]:
         limits = [self.max_bytes.get(archive_of(path)) for path in group]
         if self.files.parquet is not None:
-            return stream_parquet(group[0], self.files.columns, self.languages)
+            return stream_parquet(group[0], self.files.columns, self.languages, limits[0])
         if self.files.tsv is not None:
             return stream_tsv(group[0], limits[0])
         return stream_aligned(group[0], group[1], (limits[0], limits[1]))

@@ -8,6 +8,7 @@ another. A shard appears whole or not at all: what is there is complete, what is
 there.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -33,14 +34,24 @@ from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import ASIDE, flush, part_stream, remove, replacing, utf8, write_bytes
 from nmt.storage.bounded import read_json
-from nmt.text import case_markup, sentencepiece_tokenizer, word_tokenizer
-from nmt.text import normalisation as text
+from nmt.text import case_markup, normalisation, word_tokenizer
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.types import Ids, SentencePair
 
 FORMAT = 2
+"""To be raised with the layout of files, and with text rules whose change no probe shows."""
+
 MANIFEST = "manifest.json"
 MAX_SHARDS = 99_999
+
+_CONTEXT = "a{0}b A{0} B a {0}b 1{0}2 a {0} b ({0}) {0}{0}"
+_CODES = (*range(0x370), 0x1680, *range(0x2000, 0x2070), 0x21E7, 0x21E9, 0x21EA, 0x2581, 0x3000)
+_PROBES = (
+    *(_CONTEXT.format(chr(code)) for code in _CODES if not chr(code).isalnum()),
+    "J'aime l'\u00e9cole ; 10:30, 5 % ! http://x/?a=1 :) C:\\x a != b &amp; &#39; \ud800\ufeff",
+    "HELLO World iPhone \u00c9COLE A B.C. \u0130stanbul stra\u00dfe e\u0301 \ufb01n \U0001f600",
+)
+"""Texts that meet every rule of normalisation, case and words: marks in the places that matter."""
 
 
 class _Manifest(Config):
@@ -71,7 +82,7 @@ class DataSet:
             "source tokenizer": _sha256(sides[0].model_bytes),
             "target tokenizer": _sha256(sides[1].model_bytes),
             "tokenizer config": tokenizers.src.config.model_dump_json(),
-            "text rules": _text_rules(),
+            "text rules": _text_rules(tuple(side.lang for side in sides)),
             "data.max_pieces": str(self.max_pieces),
         }
 
@@ -92,10 +103,7 @@ class EncodedSet:
         if cache.exists() and not cache.is_dir():
             raise DataError(f"data.cache: {cache}: got a file, allowed: a folder")
         digests = FileDigests(cache)
-        try:
-            self._origin = wanted.origin(tokenizers, digests)
-        except OSError as error:
-            raise DataError(f"{error.filename}: {error.strerror}") from error
+        self._origin = wanted.origin(tokenizers, digests)
         digests.save()
         self._key = _sha256(json.dumps(self._origin, sort_keys=True).encode())
         self.folder = cache / f"{wanted.name}-{self._key[:16]}"
@@ -111,7 +119,8 @@ class EncodedSet:
         except (DataError, OSError):
             names = sorted(self.folder.glob("*-of-*.ids"))
             counts = [name.stem.rpartition("-")[2] for name in names]
-            return next((int(n) for n in counts if n.isdecimal() and int(n) >= 1), None)
+            numbers = (int(n) for n in counts if n.isdecimal())
+            return next((n for n in numbers if 1 <= n <= MAX_SHARDS), None)
 
     def fault(self, number: int, n_shards: int, is_thorough: bool = False) -> str | None:
         """Why a shard cannot be used; None if it can. With `is_thorough` all of it is read."""
@@ -283,15 +292,18 @@ def _remove_leftovers(folder: Path) -> None:
                 os.kill(int(pid), 0)
             except ProcessLookupError:
                 remove(entry)
-            except OSError:  # alive, and another user's
+            except (OSError, OverflowError):  # alive, and another user's; no number of a process
                 pass
 
 
-def _text_rules() -> str:
-    """A checksum of the code that cuts text into pieces."""
-    modules = (text, case_markup, word_tokenizer, sentencepiece_tokenizer)
-    sources = [Path(str(module.__file__)).read_bytes() for module in modules]
-    return _sha256(b"\0".join([*sources, sentencepiece.__version__.encode()]))
+@functools.cache
+def _text_rules(langs: tuple[str, ...]) -> str:
+    """A checksum of what the rules that cut text into pieces do to some texts."""
+    rules = hashlib.sha256(sentencepiece.__version__.encode())
+    for text in (normalisation.normalise(probe, lang) for lang in langs for probe in _PROBES):
+        parts = (text, case_markup.mark_case(text), *word_tokenizer.split(text))
+        rules.update(json.dumps(parts).encode())
+    return rules.hexdigest()
 
 
 def _sha256(content: bytes) -> str:

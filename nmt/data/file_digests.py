@@ -35,7 +35,13 @@ class FileDigests:
         self._is_changed = False
 
     def of(self, path: Path) -> str:
-        """The sha256 of a regular file, in hexadecimal. Raises OSError as reading it does."""
+        """The sha256 of a regular file, in hexadecimal. Raises DataError if it cannot be read."""
+        try:
+            return self._of(path)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+
+    def _of(self, path: Path) -> str:
         status, name = path.stat(), str(path.absolute())
         state = [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
         match self._known.get(name):

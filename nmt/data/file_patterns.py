@@ -1,24 +1,68 @@
 """Paths with the wildcards of a shell: the files that they name, side by side."""
 
+import contextlib
+import fnmatch
 import glob
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nmt.data.text_files import missing
 from nmt.errors import DataError, counted
 
+MAX_FILES = 100_000
+"""Files that a path with wildcards may name, and folders on the way to them."""
+
 
 def matching_files(path: Path) -> tuple[Path, ...]:
     """The files that a path with wildcards names, sorted; the path itself without any.
 
-    Raises DataError where no file matches.
+    Links are followed, but of a folder with several names `**` reads one: a link to a folder above
+    has no end. Names that begin with a dot need one in the pattern. Raises DataError where no file
+    matches, or more than MAX_FILES.
     """
     if not glob.has_magic(str(path)) or path.exists():
         return (path,)
-    found = sorted(map(Path, glob.glob(str(path), recursive=True)))
+    found = [Path(path.anchor)]
+    for part in path.relative_to(path.anchor).parts:
+        names = _folders_below(found) if part == "**" else _entries(found, part)
+        found = []
+        for found_path in names:
+            found.append(found_path)
+            if len(found) > MAX_FILES:
+                raise DataError(f"{path}: matches more than {MAX_FILES:,} files or folders")
     if not found:
         raise DataError(f"{missing(path)}; no file matches")
-    return tuple(found)
+    return tuple(sorted(found))
+
+
+def _entries(folders: Sequence[Path], part: str) -> Iterator[Path]:
+    """The paths in `folders` whose name is `part`, or matches it."""
+    for folder in folders:
+        if not glob.has_magic(part):
+            if os.path.lexists(folder / part):
+                yield folder / part
+            continue
+        with contextlib.suppress(OSError):  # no folder, or one that may not be read
+            names = fnmatch.filter(os.listdir(folder), part)
+            yield from (folder / name for name in names if name[0] != "." or part[0] == ".")
+
+
+def _folders_below(folders: Sequence[Path]) -> Iterator[Path]:
+    """These folders and all below them, each under one name."""
+    seen = set[tuple[int, int]]()
+    waiting = list(folders)
+    while waiting:
+        folder = waiting.pop()
+        with contextlib.suppress(OSError):
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in entries if entry.is_dir()]
+            yield folder
+            waiting += [folder / name for name in sorted(names, reverse=True) if name[0] != "."]
 
 
 def paired_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:

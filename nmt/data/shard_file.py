@@ -36,7 +36,7 @@ INDEX = np.dtype([("rows", "<u4"), ("src", "<u4"), ("tgt", "<u4"), ("crc", "<u4"
 
 _TRAILER = struct.Struct("<QQL8s")
 _MAGIC = b"nmt-ids1"
-_MAX_FOOTER_BYTES = 1 << 20
+_MAX_FOOTER_BYTES, _MAX_INDEX_BYTES = 1 << 20, 64 << 20
 _Count = Annotated[int, Field(ge=0)]
 
 
@@ -139,6 +139,12 @@ class Shard:
                 raise DataError("its blocks are not as long as its index says")
             if int(self.index["rows"].sum(dtype=np.int64)) != footer.pairs:
                 raise DataError("its index has not as many pairs as its footer")
+            longest, n_pairs = limits.max_pieces + 1, footer.pairs
+            if (
+                not 2 * n_pairs <= footer.total_longer <= longest * n_pairs
+                or max(footer.longest) > longest
+            ):
+                raise DataError("its footer has lengths that no rows have")
             self._map = None
             self.numbers: npt.NDArray[np.integer] = np.zeros(0, footer.dtype)
             if n_numbers:  # what is empty cannot be mapped
@@ -189,7 +195,8 @@ def _read_end(file: BinaryIO) -> tuple[npt.NDArray[Any], Footer, int]:
     file.seek(size - _TRAILER.size)
     n_index, n_text, crc, magic = _TRAILER.unpack(file.read(_TRAILER.size))
     n_end = n_index + n_text + _TRAILER.size
-    if magic != _MAGIC or n_end > size or n_text > _MAX_FOOTER_BYTES or n_index % INDEX.itemsize:
+    is_small = n_text <= _MAX_FOOTER_BYTES and n_index <= _MAX_INDEX_BYTES
+    if magic != _MAGIC or n_end > size or not is_small or n_index % INDEX.itemsize:
         raise DataError("it is not whole")
     file.seek(size - n_end)
     index, text = file.read(n_index), file.read(n_text)

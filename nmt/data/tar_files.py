@@ -5,13 +5,13 @@ for much memory, lead backwards, or stand behind an endless text are refused.
 """
 
 import contextlib
-import gzip
 import io
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from nmt.data.compressed_files import gunzipped
 from nmt.errors import DataError
 
 TAR = (".tar", ".tar.gz", ".tgz")
@@ -40,14 +40,14 @@ def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io
         raw: io.BufferedIOBase = stack.enter_context(archive.open("rb"))
         is_packed = not archive.name.lower().endswith(".tar")
         if is_packed:
-            raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
+            raw = stack.enter_context(gunzipped(raw))
         forward = cast(Any, _Forward(raw, max_bytes, can_jump=not is_packed))
         opened = stack.enter_context(tarfile.TarFile(fileobj=forward))
         found = opened.extractfile(_find(opened, archive, str(PurePosixPath(member))))
         assert isinstance(found, io.BufferedIOBase)  # it is a regular file
         text = stack.enter_context(found)
         if member.lower().endswith(".gz"):
-            text = stack.enter_context(gzip.GzipFile(fileobj=text))
+            text = stack.enter_context(gunzipped(text))
         yield text
 
 

@@ -6,7 +6,6 @@ a `\\r` within a line are characters. The one exception is a file whose every li
 """
 
 import contextlib
-import gzip
 import lzma
 import struct
 import tarfile
@@ -19,6 +18,7 @@ from nmt.data.compressed_files import MAGIC, PACKED, unpacked
 from nmt.data.sgm_files import SGM, segments
 from nmt.data.tar_files import is_tar, tar_member
 from nmt.errors import DataError
+from nmt.storage.bounded import open_zip
 
 MAX_LINE_BYTES = 16 << 20
 """A longer line is not a sentence: the file is not text, or has no end. In bytes."""
@@ -39,7 +39,6 @@ _DAMAGE = (
     EOFError,
     zlib.error,
     lzma.LZMAError,
-    gzip.BadGzipFile,
     zipfile.BadZipFile,
     tarfile.TarError,
     struct.error,
@@ -104,11 +103,8 @@ class Text:
         """The bytes, some at a time. Raises DataError beyond the limit."""
         while chunk := self._read(_CHUNK_BYTES):
             self._n_read += len(chunk)
-            if self._limit is not None and self._n_read > self._limit:
-                raise DataError(
-                    f"{self.shown}: unpacks to more than the {self._limit:,} bytes of text "
-                    "that a file of its size may hold"
-                )
+            if self._limit is not None:
+                check_unpacked(self.shown, self._n_read, self._limit)
             yield chunk
 
     def blocks(self) -> Iterator[bytes]:
@@ -147,17 +143,16 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
             with archive.open("rb") as stream:
                 yield Text(stream.read1, str(path), max_bytes)  # a pipe gives what it has
             return
-        by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * archive.stat().st_size)
-        limit = by_ratio if max_bytes is None else min(max_bytes, by_ratio)
+        limit = text_limit(archive, max_bytes)
         if is_tar(archive):
-            with tar_member(archive, member, by_ratio) as stream:
+            with tar_member(archive, member, text_limit(archive)) as stream:
                 yield Text(stream.read, str(path), limit)
             return
         if kind in PACKED:
             with unpacked(archive, kind) as packed:
                 yield Text(packed.read, str(path), limit)
             return
-        with zipfile.ZipFile(archive) as opened_zip:
+        with open_zip(archive) as opened_zip:
             name = _member(opened_zip, archive, member)
             if opened_zip.getinfo(name).compress_type not in _BOUNDED:
                 raise DataError(
@@ -173,6 +168,21 @@ def opened(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     except (OSError, RuntimeError, ValueError, NotImplementedError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"{path}: cannot be read: {reason}") from None
+
+
+def text_limit(path: Path, max_bytes: int | None = None) -> int:
+    """The most bytes that a compressed file may unpack to; `max_bytes` is what is known of it."""
+    by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * path.stat().st_size)
+    return by_ratio if max_bytes is None else min(max_bytes, by_ratio)
+
+
+def check_unpacked(shown: str, n_bytes: int, limit: int) -> None:
+    """Raise DataError where a file, called `shown` in errors, unpacks to more than its limit."""
+    if n_bytes > limit:
+        raise DataError(
+            f"{shown}: unpacks to more than the {limit:,} bytes of text that a file of its size "
+            "may hold"
+        )
 
 
 def missing(path: Path) -> str:

@@ -74,9 +74,19 @@ class TrainedRun:
         `checkpoint` is best, last, step-000123 or the number. Raises CheckpointError for a file
         that is missing, damaged or does not fit the config; DataError for the tokenizers.
         """
+        tokenizers = self.tokenizers()
+        step, tensors = self.load_tensors(checkpoint, tokenizers)
+        model = bare_model(self.config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+        model.load_state_dict(tensors)
+        return LoadedModel(model.to(device).eval(), tokenizers, self.config, step)
+
+    def load_tensors(self, checkpoint: str | int, tokenizers: Tokenizers) -> tuple[int, Tensors]:
+        """The step and the weights of a checkpoint, which fit the config and the tokenizers.
+
+        Raises CheckpointError as `load_model` does.
+        """
         checkpoints = self.directory.checkpoint_folder
         folder = checkpoints.find(str(checkpoint))
-        tokenizers = self.tokenizers()
         sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
         expected, ties = _specs_of_model(self.config.model, sizes, self.directory.config_path)
 
@@ -89,10 +99,7 @@ class TrainedRun:
                         "tensor, and two in the model"
                     )
 
-        step, tensors = checkpoints.load_weights(str(checkpoint), check)
-        model = bare_model(self.config.model, *sizes)
-        model.load_state_dict(tensors)
-        return LoadedModel(model.to(device).eval(), tokenizers, self.config, step)
+        return checkpoints.load_weights(str(checkpoint), check)
 
 
 def load_models(

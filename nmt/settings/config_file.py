@@ -116,7 +116,7 @@ def _checked(
         return config_class.model_validate_json(json.dumps(tree), strict=strict)
     except ValidationError as error:
         lines = fault_lines(error.errors(include_url=False), tree, places, config_class)
-        raise ConfigError("\n".join(lines)) from None
+        raise ConfigError("\n".join(line.replace("\n", "\\n") for line in lines)) from None
 
 
 def _fill_in(tree: dict[str, Any], root: object) -> None:

@@ -100,7 +100,7 @@ def replacing(path: Path, aside: Path | None = None, is_new: bool = False) -> It
                 move_to_new(aside, path)
             else:
                 replace(aside, path)
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
         with contextlib.suppress(OSError):
             aside.unlink()
         if isinstance(error, OSError) and error.filename == str(aside):
@@ -228,5 +228,5 @@ def remove_leftovers(folder: Path) -> None:
 
 def digest(path: Path, kind: str = "sha256") -> str:
     """The checksum of a regular file, in hexadecimal; `kind` is sha256, sha1 or md5."""
-    with open_regular(path) as file:
+    with named_errors(path), open_regular(path) as file:
         return hashlib.file_digest(file, kind).hexdigest()

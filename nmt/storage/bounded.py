@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import stat
+import zipfile
 from io import BufferedReader
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from nmt.errors import NMTError
 
 MAX_JSON_BYTES = 4 << 20
 """The largest JSON files of a run have about 1 MB."""
+
+MAX_ZIP_TABLE_BYTES = 16 << 20
 
 BINARY = getattr(os, "O_BINARY", 0)
 """For os.open, which on Windows opens text by default and translates its line ends."""
@@ -82,6 +85,18 @@ def parse_json(content: bytes, shown: str, error: type[NMTError]) -> object:
         reason = "nested too deeply" if isinstance(problem, RecursionError) else problem
         raise error(f"{shown}: damaged: not JSON ({reason})") from None
     return value
+
+
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """A zip archive, open for reading. Raises BadZipFile, also for a very long table of contents.
+
+    zipfile reads the table whole. Its size is a number at the end of the file, which may be sparse.
+    """
+    with path.open("rb") as file:
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+    if end and end[zipfile._ECD_SIZE] > MAX_ZIP_TABLE_BYTES:  # type: ignore[attr-defined]
+        raise zipfile.BadZipFile(f"a table of contents of more than {MAX_ZIP_TABLE_BYTES:,} bytes")
+    return zipfile.ZipFile(path)
 
 
 def stay_inside(path: Path, folder: Path, error: type[NMTError]) -> None:

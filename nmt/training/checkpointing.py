@@ -5,6 +5,7 @@ import contextlib
 from torch import Tensor
 
 from nmt.runs.checkpoints import CheckpointFolder
+from nmt.runs.lock import RunLock
 from nmt.training.guards import refuse_bad_weights
 from nmt.training.log import RunLog
 from nmt.training.rng import set_torch_rng, torch_rng
@@ -15,12 +16,18 @@ class Checkpointer:
     """Writes `state` to the run's checkpoints. `saved_step` is the last step that was written."""
 
     def __init__(
-        self, state: TrainingState, folder: CheckpointFolder, log: RunLog, saved_step: int | None
+        self,
+        state: TrainingState,
+        folder: CheckpointFolder,
+        log: RunLog,
+        saved_step: int | None,
+        lock: RunLock | None,
     ) -> None:
         self.saved_step = saved_step
         self._state = state
         self._folder = folder
         self._log = log
+        self._lock = lock
         self._rng_before_update: dict[str, Tensor] | None = None
 
     def save(self) -> None:
@@ -28,7 +35,8 @@ class Checkpointer:
 
         All ranks call it together; the first one writes. Before the first validation the last
         checkpoint is the best. Raises DivergedError for
-        weights that are NaN or infinite, OSError where the disk refuses.
+        weights that are NaN or infinite, CheckpointError where the run's lock is gone, OSError
+        where the disk refuses.
         """
         state, progress = self._state, self._state.progress
         refuse_bad_weights(state.model, progress.step, self.saved_step)
@@ -40,6 +48,8 @@ class Checkpointer:
 
     def _write(self, tensors: dict[str, Tensor], values: dict[str, object]) -> None:
         state, progress = self._state, self._state.progress
+        if self._lock is not None:
+            self._lock.check()
         self._log.sync()
         self._folder.save(progress.step, state.final_model.state_dict(), tensors, values)
         is_best = progress.best_step is None or progress.best_step == progress.step

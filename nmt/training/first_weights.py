@@ -42,8 +42,9 @@ def set_first_weights(model: nn.Module, train: TrainConfig, own: Tokenizers) -> 
     with torch.no_grad():
         if train.init_from is not None:
             run, checkpoint = run_named(train.init_from)
-            step, tensors = run.directory.checkpoint_folder.load_weights(checkpoint)
-            taken, left = _take(model, tensors, run.tokenizers(), own)
+            tokenizers = run.tokenizers()
+            step, tensors = run.load_tensors(checkpoint, tokenizers)
+            taken, left = _take(model, tensors, tokenizers, own)
             if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
                 raise ConfigError(
                     f"train.init_from: {run.path}: none of its matrices has the name and the shape "

@@ -103,7 +103,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
     with (
         removing_failed_start(folder) if ranks.is_first else contextlib.nullcontext(),
         ranks.connected(device),
-        run_lock(folder) if ranks.is_first else contextlib.nullcontext() as no_lock,
+        run_lock(folder) if ranks.is_first else contextlib.nullcontext() as lock,
         contextlib.ExitStack() as open_log,
     ):
         with ranks.first_alone():
@@ -124,8 +124,8 @@ def train(  # noqa: PLR0913 - one call is a whole training
             tensorboard = config.train.tensorboard
             log = RunLog(run.path, tensorboard, quiet) if ranks.is_first else SilentLog()
             open_log.enter_context(log)
-            if no_lock:
-                log.say(no_lock)
+            if lock is not None and lock.missing:
+                log.say(lock.missing)
             started = time.monotonic()
             seed_all(config.seed)
             data = TrainingData.load(config, run, log.say)
@@ -140,7 +140,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
         progress = state.progress
         progress.n_records = log.rewind(progress.step, progress.is_validated, progress.n_records)
         log.say("\n".join(lines))
-        trainer = Trainer(config, state, data, run, log)
+        trainer = Trainer(config, state, data, run, log, lock)
         reason = _fit_and_note(trainer, interrupted, command)
         best = progress.best[0] if progress.best else None
         last = trainer.last_loss_and_speed

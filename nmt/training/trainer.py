@@ -10,6 +10,7 @@ from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
 from nmt.optim.schedules import PlateauConfig
 from nmt.runs.directory import RunDirectory
+from nmt.runs.lock import RunLock
 from nmt.training.checkpointing import Checkpointer
 from nmt.training.distributed import AgreedStop
 from nmt.training.guards import (
@@ -39,6 +40,7 @@ class Trainer:
         data: TrainingData,
         run: RunDirectory,
         log: RunLog,
+        lock: RunLock | None,
     ) -> None:
         train = config.train
         self.config = config
@@ -48,7 +50,7 @@ class Trainer:
         self.log = log
         # A state beyond step 0 comes from its checkpoint.
         saved_step = state.progress.step or None
-        self.checkpointer = Checkpointer(state, run.checkpoint_folder, log, saved_step)
+        self.checkpointer = Checkpointer(state, run.checkpoint_folder, log, saved_step, lock)
         self._ranks = state.ranks
         self._group_size = train.accumulate * self._ranks.world
         self._reporter = Reporter(state, log, train, data.batcher)

@@ -101,7 +101,9 @@ def _tokenizers_and_corpus(
     if not len(corpus):
         reasons = ", ".join(f"{count} {reason}" for reason, count in corpus.dropped.items())
         n_pairs = sum(corpus.dropped.values())
-        raise DataError(f"data.train: none of {n_pairs} pairs is fit for training: {reasons}")
+        raise DataError(
+            f"data.train: none of {n_pairs} pairs is fit for training: {reasons or 'it has none'}"
+        )
     return tokenizers, replace(corpus, mixture=_mixture(config, corpus.sizes))
 
 

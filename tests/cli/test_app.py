@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import nmt
 from nmt.cli import app as app_module
 from nmt.cli.app import Group, app, main
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
@@ -50,6 +50,8 @@ def toy() -> typer.Typer:
     def end(how: str) -> None:
         if how == "config":
             raise ConfigError("x.yaml:1: a: wrong\nx.yaml:2: b: wrong")
+        if how == "data":
+            raise DataError("a.jsonl: got 'x\nerror: y'")
         if how == "file":
             Path("/nowhere/at/all").read_text()
         if how == "disk":
@@ -72,6 +74,7 @@ def toy() -> typer.Typer:
     [
         ("well", 0, ""),
         ("config", 2, "error: x.yaml:1: a: wrong\nerror: x.yaml:2: b: wrong\n"),
+        ("data", 2, "error: a.jsonl: got 'x\\nerror: y'\n"),
         ("file", 2, "error: /nowhere/at/all: No such file or directory\n"),
         ("disk", 2, "error: No space left on device\n"),
         (

@@ -245,6 +245,27 @@ def test_files_that_hold_no_pairs_are_one_line(content: str | bytes | None, expe
     assert not list(Path().glob("*.yaml"))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("~.en", "~.fr"),
+        ("~.tsv", "--src-lang", "en", "--tgt-lang", "fr"),
+        ("a.en", "b.fr", "--name", "caf\udce9"),
+        ("a.en", "b.fr", "--src-lang", "caf\udce9"),
+        ("caf\udce9.en", "b.fr"),
+        ("a.en", "b.fr", "--valid", "~.en", "--valid", "b.fr"),
+    ],
+)
+def test_names_that_no_config_can_hold_are_one_line(arguments: tuple[str, ...]) -> None:
+    write_pair()
+    for name in ("~.en", "~.fr", "~.tsv", "a.en", "b.fr", "caf\udce9.en"):
+        Path(name).write_text("a b\tc d\n" * 30, "utf-8")
+    result = nmt("init", *arguments, "--no-timing")
+    assert result.exit_code == 2, result.output
+    assert "allowed: text that is UTF-8" in result.stderr or "no such home" in result.stderr
+    assert "Traceback" not in result.output
+
+
 def test_a_few_lines_get_all_the_pieces_that_they_allow() -> None:
     lines = "".join(f"{pair.src_text}\t{pair.tgt_text}\n" for pair in PAIRS[:30])
     Path("a.en-fr.tsv").write_text(lines, encoding="utf-8")

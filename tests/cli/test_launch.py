@@ -13,7 +13,7 @@ from training.ranks import free_port
 from training.test_distributed import assert_same_checkpoint, records
 from training.toy import toy_config, write_reversal
 
-from nmt.cli.launch import check_processes
+from nmt.cli.launch import _SIGNALS, check_processes, launch
 from nmt.config import dump_config
 from nmt.errors import ConfigError
 from nmt.training.distributed import Ranks
@@ -160,3 +160,34 @@ def test_processes_within_torchrun_are_refused() -> None:
         ConfigError, match="`processes`: got 3 in one of the 2 processes that torch"
     ):
         check_processes(3, Ranks(0, 2, 0))
+
+
+def test_a_storm_of_signals_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the first one is being handled."""
+    import logging
+
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing import api
+
+    def stopped(arguments: object) -> None:
+        for name in filter(None, os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"].split(",")):
+            signal.signal(getattr(signal, name), api._terminate_process_handler)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def again() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    calls = iter([lambda: None, again])
+    monkeypatch.setattr(logging, "disable", lambda level: next(calls)())
+    monkeypatch.setattr(run, "run", stopped)
+    monkeypatch.setattr(sys, "argv", ["nmt", "train"])
+    for name in ("NMT_PROCESSES", "OMP_NUM_THREADS"):  # to be set back
+        monkeypatch.setenv(name, os.environ.get(name, "1"))
+    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT")
+    try:
+        assert launch(2) == 128 + signal.SIGTERM
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

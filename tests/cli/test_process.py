@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import nmt
-from nmt.cli.process import CACHE_CAPACITIES, deterministic
+from nmt.cli.process import CACHE_CAPACITIES, configure_memory, deterministic
 from nmt.device import process_bytes
+from nmt.errors import ConfigError
 
 pytestmark = pytest.mark.skipif(process_bytes("VmRSS") is None, reason="needs Linux' /proc")
 
@@ -81,6 +82,15 @@ def test_a_capacity_that_the_user_has_set_stays(name: str) -> None:
     )
     assert _printed(program, **{name: "77"}) == [77]
     assert _printed(program) == [int(CACHE_CAPACITIES[name])]
+
+
+@pytest.mark.parametrize("capacity", ["", "x", "0", "00", "-1", "1.5", "9" * 5000])
+def test_a_capacity_that_makes_torch_crash_is_refused(
+    capacity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", capacity)
+    with pytest.raises(ConfigError, match=r"LRU_CACHE_CAPACITY: got .*, allowed: "):
+        configure_memory()
 
 
 def test_a_process_that_is_gone_has_no_memory() -> None:

@@ -1,14 +1,19 @@
 """`nmt runs`: rows, histories, deletion and packing of runs."""
 
+import contextlib
+import itertools
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from forging import overlapping_zip
 from training.toy import copy_begun, toy_config, write_reversal
 from typer.testing import CliRunner
 
@@ -202,13 +207,63 @@ def test_a_compressed_archive_is_refused(folder: Path) -> None:
         unpacked(folder / "bomb.zip")
 
 
-def test_what_is_unpacked_is_gone_with_the_process(folder: Path) -> None:
+def test_members_that_overlap_are_refused(folder: Path) -> None:
+    """Each holds the next one's header, so that a small archive unpacks to a large folder."""
+    names = [f"run/tokenizer/{letter}.json" for letter in "abcdefgh"]
+    overlapping_zip(folder / "overlapping.zip", names, b"x" * 10_000)
+    with pytest.raises(CheckpointError, match=r"not a packed run: unpacks to more than"):
+        unpacked(folder / "overlapping.zip")
+
+
+def test_an_archive_of_many_members_is_refused_at_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "many.zip"
+    names = ("".join(letters) for letters in itertools.product("abcd", repeat=4))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(f"run/tokenizer/{name}.json", "")
+    with pytest.raises(CheckpointError, match="256 files, allowed: "):
+        unpacked(path)
+    monkeypatch.setattr("nmt.storage.bounded.MAX_ZIP_TABLE_BYTES", 1000)
+    with pytest.raises(CheckpointError, match="table of contents"):
+        unpacked(path)
+
+
+UNPACKS = """
+import sys, time
+from pathlib import Path
+from nmt.cli.process import configure_signals
+from nmt.runs import pack
+configure_signals()
+pack._SECONDS_TO_LOCK = 0
+print(pack.unpacked(Path(sys.argv[1])), flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_what_is_unpacked_is_gone_after_a_signal(folder: Path) -> None:
+    """Of a killed process it goes with the next start; that of a living one stays."""
+    temporary = folder / "tmp"
+    temporary.mkdir()
     nmt("pack", folder / "run", "--out", folder / "packed.zip")
-    code = (
-        "import sys; from pathlib import Path; from nmt.runs.pack import unpacked\n"
-        "print(unpacked(Path(sys.argv[1])))"
-    )
-    command = [sys.executable, "-c", code, str(folder / "packed.zip")]
-    path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    assert path
-    assert not Path(path).exists()
+
+    def start(seconds: int) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", UNPACKS, str(folder / "packed.zip"), str(seconds)]
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    signals = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(start(300)) for _ in (0, *signals)]
+        for process in processes:
+            stack.callback(process.kill)
+        paths = [Path(process.stdout.readline().strip()) for process in processes if process.stdout]
+        for process, number in zip(processes[1:], signals, strict=True):
+            process.send_signal(number)
+        codes = [process.wait(60) for process in processes[1:]]
+        assert codes == [128 + signal.SIGTERM, 128 + signal.SIGHUP, -signal.SIGKILL]
+        assert [path.exists() for path in paths] == [True, False, False, True]
+        with start(0) as later:
+            later.communicate(timeout=60)
+        assert list(temporary.iterdir()) == [paths[0].parent]

@@ -9,19 +9,22 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import disk
 import numpy as np
 import pytest
 
 from nmt.data import encoded_cache as module
-from nmt.data import stored_pairs
+from nmt.data import shard_file, stored_pairs
 from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.data.encoded_cache import DataSet, EncodedSet, cached_corpus
 from nmt.data.file_digests import FileDigests
 from nmt.data.shard_file import Shard
 from nmt.data.stored_pairs import StoredPairs
 from nmt.errors import DataError
+from nmt.storage.atomic import digest
+from nmt.text import case_markup, normalisation, word_tokenizer
 from nmt.text.tokenizer import Tokenizers, WordConfig, train_tokenizers
 from nmt.types import SentencePair
 
@@ -175,7 +178,7 @@ def test_whatever_the_ids_depend_on_makes_another_one_and_is_named(
     for changed, named in changes:
         ask(**changed)
         assert named in ask.said[-1]
-    monkeypatch.setattr(module, "_text_rules", lambda: "other rules")
+    monkeypatch.setattr(module, "_text_rules", lambda langs: "other rules")
     ask()
     assert "text rules" in ask.said[-1]
     with ask.wanted.files[0].open("a") as file:
@@ -186,6 +189,84 @@ def test_whatever_the_ids_depend_on_makes_another_one_and_is_named(
     assert ask.n_read == n_said == 6
     ask()
     assert len(ask.said) == n_said
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "change"),
+    [
+        (normalisation, "normalise", lambda text: text.replace("&amp;", "&")),
+        (normalisation, "normalise", lambda text: text.replace("5 %", "5%")),
+        (case_markup, "mark_case", str.upper),
+        (word_tokenizer, "split", lambda words: [*words, "x"]),
+    ],
+)
+def test_another_rule_of_text_makes_another_data_set(
+    where: ModuleType,
+    name: str,
+    change: Callable[[object], object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = module._text_rules.__wrapped__(("en", "fr"))
+    assert before != module._text_rules.__wrapped__(("en", "de"))
+    real = getattr(where, name)
+    monkeypatch.setattr(where, name, lambda *given: change(real(*given)))
+    assert module._text_rules.__wrapped__(("en", "fr")) != before
+
+
+def test_a_comment_in_the_source_of_the_rules_changes_nothing(
+    ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask()
+    commented = tmp_path / "normalisation.py"
+    commented.write_text(f"# more\n{Path(str(normalisation.__file__)).read_text('utf-8')}", "utf-8")
+    monkeypatch.setattr(normalisation, "__file__", str(commented))
+    ask()
+    assert ask.n_read == 1
+
+
+@pytest.mark.parametrize("number", ["100000", "9" * 30, "0"])
+def test_a_file_name_does_not_tell_millions_of_shards(ask: Asking, number: str) -> None:
+    ask.set().folder.mkdir(parents=True)
+    (ask.set().folder / f"00001-of-{number}.ids").touch()
+    assert ask.set().n_shards is None
+
+
+def test_a_sparse_shard_is_not_read_into_memory(ask: Asking) -> None:
+    ask()
+    path = ask.set().path(1, 1)
+    n_index = 1 << 33
+    trailer = bytearray(path.read_bytes()[-28:])
+    trailer[:8] = n_index.to_bytes(8, "little")
+    with path.open("r+b") as file:
+        file.truncate(n_index + (1 << 20))
+        file.seek(0, 2)
+        file.write(trailer)
+    assert "not whole" in str(ask.set().fault(1, 1))
+
+
+def test_leftovers_of_no_process_stay_and_harm_nothing(ask: Asking) -> None:
+    ask.cache.mkdir()
+    leftover = ask.cache / f".tmp-x-{module.platform.node()}-{'9' * 20}"
+    leftover.touch()
+    check(ask())
+    assert leftover.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"longest": [99, 2]}, {"total_longer": 0}, {"total_longer": 10**15}],
+)
+def test_forged_lengths_in_a_footer_are_refused(ask: Asking, changes: dict[str, object]) -> None:
+    ask()
+    shard = opened(ask)
+    content = shard.path.read_bytes()
+    n_before, index = 2 * shard.numbers.size, shard.index.tobytes()
+    footer = json.loads(content[n_before + len(index) : -28])
+    text = json.dumps(footer | changes).encode()
+    crc = zlib.crc32(text, zlib.crc32(index))
+    trailer = shard_file._TRAILER.pack(len(index), len(text), crc, content[-8:])
+    shard.path.write_bytes(content[:n_before] + index + text + trailer)
+    assert "lengths that no rows have" in str(ask.set().fault(1, 1))
 
 
 def test_a_flipped_byte_anywhere_is_named_and_not_trained_on(ask: Asking) -> None:
@@ -468,3 +549,14 @@ def test_checksums_are_remembered_while_a_file_stays_as_it_is(
         memory.write_text(damaged)
         assert found() == "b" * 64
     assert FileDigests(None).of(path) == "b" * 64
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux' /proc")
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    """Reading the first byte is an input/output error, as on a bad disk."""
+    path = Path("/proc/self/mem")
+    with pytest.raises(DataError, match=r"^/proc/self/mem: cannot be read: Input/output error$"):
+        FileDigests(tmp_path).of(path)
+    with pytest.raises(OSError, match="Input/output") as caught:
+        digest(path)
+    assert caught.value.filename == str(path)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from nmt.data import parquet_files, text_files
 from nmt.data.corpora import read_examples, read_split, split_files, split_part, text_paths
+from nmt.data.file_patterns import matching_files
+from nmt.data.parquet_pages import pages
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.data.text_files import read_lines
 from nmt.errors import DataError
@@ -100,6 +103,34 @@ def test_zst_holds_the_lines_of_the_plain_file() -> None:
         read_lines(Path("a.txt"))
 
 
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("lp/**/*.tsv", ["lp/a.tsv", "lp/deep/b.tsv", "lp/other/c.tsv"]),
+        ("lp/*/*.tsv", ["lp/deep/b.tsv", "lp/here/a.tsv", "lp/other/c.tsv", "lp/there/a.tsv"]),
+        ("lp/**/.*.tsv", ["lp/.hidden.tsv"]),
+        ("lp/**/deep/[ab].tsv", ["lp/deep/b.tsv"]),
+        ("**/lp/**/b.tsv", ["lp/deep/b.tsv"]),
+    ],
+)
+def test_a_pattern_ends_where_links_lead_in_a_circle(pattern: str, expected: list[str]) -> None:
+    for name in ("lp/a.tsv", "lp/deep/b.tsv", "lp/.hidden.tsv", "elsewhere/c.tsv"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    for name, goal in (("here", "."), ("there", "."), ("deep/up", ".."), ("other", "../elsewhere")):
+        Path("lp", name).symlink_to(goal)
+    assert list(map(str, matching_files(Path(pattern)))) == expected
+    absolute = matching_files(Path(pattern).absolute())
+    assert [str(path.relative_to(Path.cwd())) for path in absolute] == expected
+
+
+def test_a_pattern_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("here", "there"):
+        Path(name).symlink_to(".")
+    with pytest.raises(DataError, match="matches more than 100,000"):
+        matching_files(Path(*["*"] * 40, "a.tsv"))
+
+
 def test_parquet_holds_the_pairs_of_the_plain_file() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -137,6 +168,59 @@ def test_parquet_holds_the_pairs_of_the_plain_file() -> None:
     ):
         with pytest.raises(DataError, match=rf"^{name}\.parquet: {fault}"):
             read_split(split(parquet=f"{name}.parquet"), DATA)
+
+
+@pytest.mark.parametrize(
+    ("text", "n_rows", "options"),
+    [
+        ("a" * (1 << 16), 200, {}),
+        ("a" * (1 << 16), 100, {"use_dictionary": False}),
+        ("a" * (1 << 16), 99, {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}),
+        ("", 35_000, {}),
+        ("a" * (1 << 18), 1, {}),
+    ],
+)
+def test_a_small_parquet_file_takes_little_memory(
+    text: str, n_rows: int, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One text in every row, by a dictionary, compression or shared prefixes."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    numbers = pyarrow.array([0]).take(pyarrow.array([0] * n_rows))
+    column = pyarrow.DictionaryArray.from_arrays(numbers, [text]).dictionary_decode()
+    table = pyarrow.table({"en": column, "fr": column})
+    parquet.write_table(table, "b.parquet", compression="zstd", **options)
+    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_files, "_BATCH_BYTES", 1 << 20, raising=False)
+    monkeypatch.setattr(parquet_files, "MAX_LINE_BYTES", 1 << 17, raising=False)
+    sizes = [0]
+    real = parquet_files._texts
+
+    def measured(batch: "pyarrow.RecordBatch", name: str) -> list[object]:
+        sizes.append(batch.nbytes)
+        return real(batch, name)
+
+    monkeypatch.setattr(parquet_files, "_texts", measured)
+    with pytest.raises(DataError, match=r"^b\.parquet: (unpacks to more|row 1: a text of more)"):
+        read_split(split(parquet="b.parquet"), DATA)
+    assert max(sizes) < 3 << 20
+
+
+def test_sizes_are_those_of_pages_and_not_of_metadata() -> None:
+    """A page's header says what a reader allocates; the metadata may say anything."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    column = ["a" * (1 << 14)] * 70
+    table = pyarrow.table({"en": column, "fr": column})
+    parquet.write_table(table, "b.parquet", compression="zstd", use_dictionary=False)
+    with parquet.ParquetFile("b.parquet") as file:
+        chunk = file.metadata.row_group(0).column(0)
+        first, end = chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size
+        total = chunk.total_uncompressed_size
+    content = Path("b.parquet").read_bytes()
+    sizes = [page.n_bytes for page in pages(content, first, end)]
+    assert 70 << 14 < sum(sizes) <= total
+    for bad in (content[: first + 5], bytes(end), b"\x1c" * end, b"\xff" * end):
+        with pytest.raises((ValueError, IndexError)):
+            list(pages(bad, first, end))
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,17 @@ def test_a_packed_file_that_is_cut_or_of_another_kind_is_one_line(
         assert "\n" not in str(caught.value)
 
 
+@packed
+def test_a_packed_file_of_empty_streams_is_refused(tmp_path: Path, ending: str) -> None:
+    """Small streams with text in them are read, zeros between them as well."""
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(PACKERS[ending](b"") * 3000)
+    with pytest.raises(DataError, match=r"packed streams with almost no text"):
+        read_lines(path)
+    path.write_bytes((PACKERS[ending](b"a line of a log\n") + bytes(8)) * 3000)
+    assert read_lines(path) == ["a line of a log"] * 3000
+
+
 def test_an_xz_file_may_not_ask_for_any_memory_it_likes(tmp_path: Path) -> None:
     path = tmp_path / "a.xz"
     large = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 30}]

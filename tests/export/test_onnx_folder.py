@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,30 @@ def test_the_graphs_equal_the_model_for_any_sizes(exported: tuple[TrainedRun, Pa
             feeds.update({name: found[output][rows.numpy()] for output, name in after.items()})
             which, last = which[rows], torch.full_like(rows, piece)
     assert max(differences) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: manifest["graphs"]["step"].update(file="../outside.onnx"),
+        lambda manifest: manifest["sha256"].update({"../outside.onnx": "0" * 64}),
+        lambda manifest: manifest.update(tokenizer="../run/tokenizer"),
+        lambda manifest: manifest["sha256"].update({"step.onnx": "0" * 64}),
+    ],
+)
+def test_the_consumer_reads_what_the_manifest_has_checksums_of(
+    exported: tuple[TrainedRun, Path], tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    from onnx_translate import OnnxTranslator
+
+    folder = tmp_path / "folder"
+    shutil.copytree(exported[1], folder)
+    shutil.copy(folder / "step.onnx", tmp_path / "outside.onnx")
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    change(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    with pytest.raises(ValueError, match=r"manifest\.json"):
+        OnnxTranslator(folder)
 
 
 @pytest.mark.parametrize("beam", [1, 5])

@@ -4,15 +4,19 @@ import errno
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from training.toy import toy_config, write_reversal
 
 from nmt.errors import CheckpointError
-from nmt.runs.lock import LOCK_NAME, run_lock
+from nmt.runs import lock as module
+from nmt.runs.lock import LOCK_NAME, is_locked, run_lock
+from nmt.training.loop import train
 
 HOLDER = """
 import sys, time
@@ -46,8 +50,8 @@ def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(
         pytest.fail("held twice")
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with run_lock(tmp_path / "run") as missing:
-        assert missing is None
+    with run_lock(tmp_path / "run") as held:
+        assert held.missing is None
 
 
 def test_the_same_process_may_not_train_twice_either(tmp_path: Path) -> None:
@@ -90,8 +94,8 @@ def test_a_file_system_without_locks_is_said(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    with run_lock(tmp_path) as missing:
-        assert missing == (
+    with run_lock(tmp_path) as held:
+        assert held.missing == (
             f"{tmp_path}: no lock is to be had on this file system (No locks available); "
             "let no second process train in this run"
         )
@@ -116,7 +120,7 @@ def test_nothing_needs_the_module_that_windows_lacks(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['fcntl'] = None\n"
         "from pathlib import Path; from nmt.runs.lock import run_lock\n"
-        "with run_lock(Path(sys.argv[1])) as missing: print(missing)"
+        "with run_lock(Path(sys.argv[1])) as held: print(held.missing)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -157,8 +161,8 @@ def test_a_full_disk_does_not_hinder_the_lock(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    with run_lock(tmp_path) as missing:
-        assert missing is None
+    with run_lock(tmp_path) as held:
+        assert held.missing is None
 
 
 def test_the_holder_is_written_down(tmp_path: Path) -> None:
@@ -166,3 +170,65 @@ def test_the_holder_is_written_down(tmp_path: Path) -> None:
         text = (tmp_path / LOCK_NAME).read_text()
     assert f'"pid": {os.getpid()}' in text
     assert socket.gethostname() in text
+
+
+def test_a_deleted_lock_file_lets_no_second_process_in(
+    tmp_path: Path, holder: "subprocess.Popen[str]"
+) -> None:
+    (tmp_path / "run" / LOCK_NAME).unlink()
+    assert is_locked(tmp_path / "run")
+    with (
+        pytest.raises(CheckpointError, match="another process is training in this run"),
+        run_lock(tmp_path / "run"),
+    ):
+        pytest.fail("held twice")
+
+
+def without_folder_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on NFS."""
+    real = module.lock
+
+    def of_files_only(descriptor: int) -> str | None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        return real(descriptor)
+
+    monkeypatch.setattr(module, "lock", of_files_only)
+
+
+@pytest.mark.parametrize("has_folder_lock", [True, False])
+def test_who_holds_a_lock_notices_that_it_is_gone(
+    tmp_path: Path, has_folder_lock: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    if not has_folder_lock:
+        without_folder_locks(monkeypatch)
+    with run_lock(folder) as held:
+        held.check()
+        if has_folder_lock:
+            (folder / LOCK_NAME).unlink()
+            held.check()  # the folder is locked still
+            folder.rename(tmp_path / "moved")
+            folder.mkdir()
+        else:
+            (folder / LOCK_NAME).unlink()
+            with pytest.raises(CheckpointError, match="deleted or replaced"):
+                held.check()
+            (folder / LOCK_NAME).touch()
+        with pytest.raises(CheckpointError, match="deleted or replaced"):
+            held.check()
+
+
+def test_nothing_is_saved_once_the_lock_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_reversal(tmp_path, n_train=20, n_test=5)
+    without_folder_locks(monkeypatch)
+
+    def delete() -> bool:
+        (tmp_path / "run" / LOCK_NAME).unlink(missing_ok=True)
+        return False
+
+    with pytest.raises(CheckpointError, match=r"run\.lock: deleted or replaced"):
+        train(toy_config(tmp_path), tmp_path / "run", interrupted=delete, quiet=True)
+    assert not list((tmp_path / "run").glob("checkpoints/step-*"))

@@ -1,11 +1,14 @@
 """First weights of another run or of a file, and frozen ones."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from forging import forge_tensors
 from training.toy import last_checkpoint, toy_config, write_reversal
 
 from nmt.config import RunConfig
@@ -13,6 +16,8 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.first_weights import run_named
 from nmt.training.loop import train
+
+TABLE = "encoder.embedding.weight"
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +85,34 @@ def test_nothing_that_fits_is_an_error(begun: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no checkpoint 'step-9'"):
         train(config(begun, init_from=f"{begun / 'first'}@step-9"), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda tensors: tensors.update({TABLE: tensors[TABLE][:5].clone()}),
+        lambda tensors: tensors.update({TABLE: tensors[TABLE].long()}),
+        lambda tensors: tensors.update({TABLE: torch.zeros(())}),
+        lambda tensors: tensors.update(more=torch.zeros(3)),
+        lambda tensors: tensors.pop(TABLE),
+    ],
+)
+@pytest.mark.parametrize("size", [None, 8])
+def test_tensors_that_do_not_fit_their_run_are_refused(
+    begun: Path,
+    tmp_path: Path,
+    forge: Callable[[dict[str, torch.Tensor]], object],
+    size: int | None,
+) -> None:
+    """With right checksums, and whether the pieces are the same or others."""
+    shutil.copytree(begun / "first", tmp_path / "first")
+    checkpoint = max((tmp_path / "first" / "checkpoints").glob("step-*"))
+    forge_tensors(checkpoint, "model", forge)
+    tokenizer = {} if size is None else {"kind": "word", "max_size": size}
+    train_section = {"init_from": f"{tmp_path / 'first'}@last", "init_tokenizers": size is None}
+    other = toy_config(begun, tokenizer=tokenizer, train=train_section)
+    with pytest.raises(CheckpointError, match="does not fit config"):
+        train(other, tmp_path / "run", quiet=True)
 
 
 def test_other_pieces_take_the_rows_of_those_in_both(begun: Path, tmp_path: Path) -> None:
