@@ -34,7 +34,7 @@ class RunLock:
     def check(self) -> None:
         """Raise CheckpointError if another process could lock the run, since `path` is gone."""
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.fstat(self.descriptor), os.lstat(self.path)):
+            if os.path.samestat(os.fstat(self.descriptor), os.stat(self.path)):
                 return
         raise CheckpointError(
             f"{self.path}: deleted or replaced while this process trains, so that another one may "

@@ -25,11 +25,11 @@ class Origins:
             return None
         host = headers.get("host", "").lower()
         if not self._is_own(_name(host)):
-            return f"host: got '{host[:80]}', allowed: the address of this server, or --cors"
+            return f"host: got '{host[:80]}', allowed: the address of this server"
         origin = headers.get("origin", "").lower()
         if not origin or origin in self._cors or origin.partition("://")[2] == host:
             return None
-        return f"origin: got '{origin[:80]}', allowed: this server, or --cors"
+        return f"origin: got '{origin[:80]}', allowed: the pages of this server"
 
     def _is_own(self, name: str) -> bool:
         """Whether no foreign page can be called so.

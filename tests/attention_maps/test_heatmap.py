@@ -110,7 +110,7 @@ def test_the_file_is_a_png_and_always_the_same_bytes(
 ) -> None:
     translation = make_translation("the cat|s sleep", ["le|s chat|s", "un chat"])
     for name in ("a.png", "b.png"):
-        write_heatmap(translation, tmp_path / name, 1, level)
+        write_heatmap(translation, tmp_path / name, 1, level, force=True)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     height, width, _ = imread(tmp_path / "a.png").shape
     assert height > 200
@@ -223,7 +223,7 @@ def test_one_head_is_one_map_with_its_name_in_the_title(
     )
     translation = make_translation("the cat|s", ["les chats"], n_heads=2)
     for head in (MEAN, Head("second", 1)):
-        write_heatmap(translation, tmp_path / "x.png", heads=[head])
+        write_heatmap(translation, tmp_path / "x.png", heads=[head], force=True)
     (mean, titled), (second, named) = drawn
     hypothesis = translation.hypotheses[0].hypothesis
     np.testing.assert_array_equal(mean.weights, hypothesis.attention)
@@ -237,7 +237,7 @@ def test_several_heads_are_one_file_and_always_the_same_bytes(
     translation = make_translation("the cat|s", ["les chats", "un chat"], n_heads=2)
     for name in ("a.png", "b.png"):
         heads = choose_heads("mean,all", {"cross": ["a", "b"]})
-        write_heatmap(translation, tmp_path / name, 1, "word", heads)
+        write_heatmap(translation, tmp_path / name, 1, "word", heads, force=True)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert imread(tmp_path / "a.png").shape[1] > 300
 
@@ -259,7 +259,7 @@ def drawn(translation, wanted: str, monkeypatch, level: str = "piece") -> Figure
     """The figure that write_heatmap writes."""
     figures: list[Figure] = []
     monkeypatch.setattr(
-        "nmt.attention_maps.heatmap.write_map", lambda figure, *_: figures.append(figure)
+        "nmt.attention_maps.heatmap.write_map", lambda figure, *_, **__: figures.append(figure)
     )
     write_heatmap(translation, "x.png", 0, level, choose_heads(wanted, WHOLE))
     [figure] = figures

@@ -42,11 +42,14 @@ def test_a_format_is_that_of_the_suffix_and_its_bytes_are_always_the_same(
     assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", content)
 
 
-def test_a_given_format_has_precedence_and_png_is_for_other_suffixes(tmp_path: Path) -> None:
+def test_a_format_has_precedence_over_the_suffix(tmp_path: Path) -> None:
     figure = draw_heatmap(TABLE)
-    for name, given, wanted in (("a.png", "svg", "svg"), ("b", "pdf", "pdf"), ("c.x", None, "png")):
-        write_map(figure, tmp_path / name, given)
-        assert (tmp_path / name).read_bytes().startswith(STARTS[wanted])
+    for name, format in (("a.png", "svg"), ("b", "pdf")):
+        write_map(figure, tmp_path / name, format)
+        assert (tmp_path / name).read_bytes().startswith(STARTS[format])
+    with pytest.raises(ConfigError, match=r"c\.x"):
+        write_map(figure, tmp_path / "c.x")
+    assert not (tmp_path / "c.x").exists()
 
 
 def test_an_svg_is_xml_of_the_size_of_the_png(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def data_of(page: str) -> Any:
 @pytest.fixture
 def page_of(tmp_path: Path):
     def make(found: Sequence[AttentionRecord], level: str = "word") -> str:
-        write_page(found, tmp_path / "page.html", level)
+        write_page(found, tmp_path / "page.html", level, force=True)
         return (tmp_path / "page.html").read_bytes().decode()
 
     return make

@@ -189,7 +189,7 @@ def test_no_file_of_a_second_run_is_overwritten(
     (runs / out).touch()
     before = (runs / out).read_bytes()
     _, err = nmt(*command, "--run", "runs/one", *other, "--out", out, exit_code=2)
-    assert f"{out} is read as well (the run: " in err
+    assert out in err
     assert (runs / out).read_bytes() == before
 
 
