@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, Literal
 
 from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import ASIDE, IS_WINDOWS, NO_FOLLOW, lock, replaced, utf8
@@ -268,12 +268,12 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`o
 
 
 def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], out_name: str) -> None:
-    found = _status(out, sys.stdout)
+    found = _status(out, "stdout")
     if found is None or not stat.S_ISREG(found.st_mode):
         return
     for name, paths in inputs.items():
         for path in paths:
-            other = _status(path, sys.stdin)
+            other = _status(path, "stdin")
             if other is not None and (os.path.samestat(found, other) or _is_in(out, path)):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
                 raise ConfigError(
@@ -282,11 +282,11 @@ def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], out_name: str)
                 )
 
 
-def _status(path: Path, standard: TextIO) -> os.stat_result | None:
+def _status(path: Path, standard: Literal["stdin", "stdout"]) -> os.stat_result | None:
     """The status of the file at `path`, or of the `standard` stream for `-`; None if absent."""
     try:
         if path == STDIN_OR_STDOUT:
-            return os.fstat(standard.fileno())
+            return os.fstat(getattr(sys, standard).fileno())
         return path.stat()
     except (OSError, ValueError):  # absent; or a stream without a descriptor
         return None

@@ -44,7 +44,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 def page_of(run: Path) -> str:
     out = run.parent / "report.html"
-    write_report(TrainedRun.open(run), out)
+    write_report(TrainedRun.open(run), out, force=True)
     return out.read_text(encoding="utf-8")
 
 
