@@ -133,8 +133,6 @@ def test_a_run_folder_that_vanishes_is_not_made_anew(
         return update(self, group, interrupted)
 
     monkeypatch.setattr(Trainer, "_update", gone)
-    with pytest.raises(
-        CheckpointError, match=r"step-000003: No such file or directory at step 3; step 2 is the l"
-    ):
+    with pytest.raises(CheckpointError, match="deleted or replaced"):
         _train(corpus, run)
     assert not run.exists()
