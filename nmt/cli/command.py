@@ -13,6 +13,7 @@ from typer import Option
 from typer.core import TyperCommand
 
 from nmt.cli.flags import flags_of, with_flags
+from nmt.cli.process import raise_interrupts
 from nmt.errors import NMTError
 
 _TYPES = {
@@ -76,6 +77,7 @@ class Command(TyperCommand):
 
         An error of the library comes out with flags for its parameters.
         """
+        raise_interrupts()
         try:
             with _without_notes() if ctx.params.get("quiet") else contextlib.nullcontext():
                 result: object = super().invoke(ctx)
