@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from nmt.cli.flags import flags_of, with_flags
 from nmt.cli.outputs import guarded_outputs
+from nmt.cli.process import raise_interrupts
 from nmt.errors import NMTError
 
 _TYPES = {
@@ -79,6 +80,7 @@ class Command(TyperCommand):
         library comes out with flags for its parameters.
         """
         assert self.callback is not None
+        raise_interrupts()
         try:
             with (
                 _without_notes() if ctx.params.get("quiet") else contextlib.nullcontext(),

@@ -50,7 +50,6 @@ def launch(processes: int) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     os.environ[_LAUNCHED] = str(processes)
     # torch's handlers raise at every signal, wherever the process is: in its own cleaning up too.
-    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ""
     numbers = [n for n in _SIGNALS if signal.getsignal(n) != signal.SIG_IGN]
 
     def stop_once(number: int, frame: FrameType | None) -> None:
@@ -61,7 +60,8 @@ def launch(processes: int) -> int:
     for each in numbers:
         signal.signal(each, stop_once)
     options = ["--standalone", f"--nproc-per-node={processes}"]
-    options += [f"--shutdown-timeout={_SECONDS_TO_SAVE}", "-m", "--", "nmt"]
+    options += [f"--shutdown-timeout={_SECONDS_TO_SAVE}", "--signals-to-handle="]
+    options += ["-m", "--", "nmt"]
     logging.disable(logging.ERROR)  # it would say at length what a line says below
     try:
         arguments = run.parse_args([*options, *sys.argv[1:]])  # type: ignore[no-untyped-call]

@@ -37,12 +37,19 @@ def configure_garbage_collector() -> None:
 def configure_signals() -> None:
     """End on SIGTERM and SIGHUP as on Ctrl-C: temporary files go. A second one ends at once.
 
-    A signal that is ignored, as under `nohup`, stays so.
+    Ctrl-C ends at once until `raise_interrupts`. A signal that is ignored, as under `nohup`, stays
+    so.
     """
     for number in filter(None, (signal.SIGTERM, getattr(signal, "SIGHUP", None))):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # by __main__.py
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def raise_interrupts() -> None:
+    """Have Ctrl-C raise KeyboardInterrupt, now that a command begins, which has an end for it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

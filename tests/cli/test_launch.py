@@ -1,5 +1,6 @@
 """Training in several processes as it is typed: started, stopped, killed, started again."""
 
+import argparse
 import os
 import random
 import signal
@@ -169,8 +170,8 @@ def test_a_storm_of_signals_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing import api
 
-    def stopped(arguments: object) -> None:
-        for name in filter(None, os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"].split(",")):
+    def stopped(arguments: argparse.Namespace) -> None:
+        for name in filter(None, arguments.signals_to_handle.split(",")):
             signal.signal(getattr(signal, name), api._terminate_process_handler)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -185,7 +186,6 @@ def test_a_storm_of_signals_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["nmt", "train"])
     for name in ("NMT_PROCESSES", "OMP_NUM_THREADS"):  # to be set back
         monkeypatch.setenv(name, os.environ.get(name, "1"))
-    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT")
     try:
         assert launch(2) == 128 + signal.SIGTERM
     finally:
