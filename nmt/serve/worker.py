@@ -25,11 +25,14 @@ from nmt.errors import NMTError
 _Result = TypeVar("_Result")
 Check = Callable[[], None]
 
-_BATCH_CHARACTERS = 64
+_BATCH_CHARACTERS = 128
 """A batch has at most batch_size times as many characters, its padding included."""
 
 _SLOW_SECONDS, _FAST_SECONDS = 1.5, 0.75
 """A slower batch of short texts halves the size of the next ones, a faster one doubles it."""
+
+_SLOWEST_BATCH = 16
+"""Sentences of a batch, however slow it is: fewer would take more time for each."""
 
 _FEW = 10
 """Requests of at most so many sentences may fill the last quarter of the queue."""
@@ -92,7 +95,7 @@ class Worker(Generic[_Result]):
         self._size_of = size_of
         self._waiting: list[_Item[_Result]] = []
         self._turn = 0
-        self._most = min(batch_size, 16)
+        self._most = min(batch_size, _SLOWEST_BATCH)
         self._changed = threading.Condition()
         self._is_closed = self._is_stopped = False
         self._computes = True
@@ -202,7 +205,7 @@ class Worker(Generic[_Result]):
     def _adapt(self, size: int, seconds: float) -> None:
         """Choose the size of the next batches, so that a new text waits for about two seconds."""
         if seconds > _SLOW_SECONDS:
-            self._most = max(1, self._batch_size // 8, size // 2)
+            self._most = min(self._batch_size, max(_SLOWEST_BATCH, size // 2))
         elif seconds < _FAST_SECONDS:
             self._most = min(self._batch_size, 2 * self._most)
 

@@ -215,11 +215,11 @@ def test_long_and_short_texts_share_no_batch_and_long_ones_few(
     worker: Worker[str], translating: Translating
 ) -> None:
     first = busy(worker, translating)
-    futures = worker.submit(["x" * 120, "a", "y" * 120, "z" * 120, "w" * 200, "b"], 0)
+    futures = worker.submit(["x" * 120, "a", "y" * 300, "z" * 300, "w" * 300, "b"], 0)
     translating.go.set()
     wait([first, *futures], 10)
     sizes = [[len(text) for text in batch] for batch in translating.batches[1:]]
-    assert sizes == [[120, 1], [120, 120], [1], [200]]
+    assert sizes == [[120, 1, 1], [300, 300], [300]]
 
 
 def test_requests_take_turns(worker: Worker[str], translating: Translating) -> None:
@@ -234,6 +234,7 @@ def test_after_a_slow_batch_the_next_are_smaller(
     translating: Translating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.serve.worker._SLOW_SECONDS", 0.0)
+    monkeypatch.setattr("nmt.serve.worker._SLOWEST_BATCH", 2)
     worker = Worker(translating, batch_size=16, capacity=100)
     first = busy(worker, translating)
     futures = worker.submit(["x"] * 20, 0)
