@@ -242,6 +242,7 @@ time.sleep(float(sys.argv[2]))
 """
 
 
+@pytest.mark.usefixtures("hangup_heard")
 def test_what_is_unpacked_is_gone_after_a_signal(folder: Path) -> None:
     """Of a killed process it goes with the next start; that of a living one stays."""
     temporary = folder / "tmp"
