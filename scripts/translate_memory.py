@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.device import process_bytes
-from nmt.storage.output import count_lines, part_of
+from nmt.inference.job import count_lines
+from nmt.storage.output import part_of
 
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")

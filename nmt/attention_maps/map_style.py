@@ -66,7 +66,7 @@ def format_of(path: Path) -> str:
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in FORMATS and not is_direct(path):
         allowed = ", ".join(f".{format}" for format in FORMATS)
-        raise ConfigError(f"`out`: got {path}, whose suffix names no format; allowed: {allowed}")
+        raise ConfigError(f"`out`: got {path}, allowed for a picture: the suffix {allowed}")
     return suffix if suffix in FORMATS else "png"
 
 

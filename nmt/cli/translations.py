@@ -131,8 +131,8 @@ def open_writer(
         writer = Writer(output, longest, typer.echo, langs)
         yield writer
     else:
-        from nmt.inference.job import job_output
-        from nmt.storage.output import count_lines, is_direct, part_of
+        from nmt.inference.job import count_lines, job_output
+        from nmt.storage.output import is_direct, part_of
 
         with job_output(out, job, resume, unit) as (write, n_done):
             if n_done:

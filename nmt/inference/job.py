@@ -84,6 +84,15 @@ def job_output(
             _finish(part, place, note, force)
 
 
+def count_lines(path: Path) -> int:
+    """The line ends in a file; 0 if it is absent."""
+    try:
+        with path.open("rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    except FileNotFoundError:
+        return 0
+
+
 def _finish(part: Path, place: Path, note: "_Note", force: bool) -> None:
     """Give the finished file its name."""
     if may_replace(force):

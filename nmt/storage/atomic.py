@@ -72,11 +72,9 @@ def move_to_new(source: Path, path: Path) -> None:
     if not IS_WINDOWS:
         try:
             os.link(source, path)
-        except FileExistsError:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
-        except OSError:  # a file system without hard links
+        except OSError as error:  # `path` exists, or the file system has no hard links
             if os.path.lexists(path):
-                raise
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
         else:
             os.unlink(source)
             return

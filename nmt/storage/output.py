@@ -128,25 +128,22 @@ def is_direct(path: Path) -> bool:
 
 
 def place_of(path: Path) -> Path:
-    """The file that `path` means, with its links followed. Raises DataError for a folder."""
+    """The file that `path` means, with its links followed.
+
+    Raises DataError for a folder, and for links in a circle.
+    """
     if path.is_dir():
         raise DataError(f"cannot write {path}: it is a folder; give the name of a file")
-    return Path(os.path.realpath(path))
+    place = Path(os.path.realpath(path))
+    if place.is_symlink():
+        raise DataError(f"cannot write {path}: a link in a circle; give the name of a file")
+    return place
 
 
 def part_of(path: Path) -> Path:
     """The file beside `path` that holds the lines of an unfinished output."""
     place = place_of(path)
     return place.with_name(place.name + PART_SUFFIX)
-
-
-def count_lines(path: Path) -> int:
-    """The line ends in a file; 0 if it is absent."""
-    try:
-        with path.open("rb") as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-    except FileNotFoundError:
-        return 0
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,41 @@ def test_a_link_planted_aside_leads_nowhere(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cannot write .*/x: "):
         write_lines(["new"], tmp_path / "x")
     assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_second_name_of_a_temporary_file_is_not_written(tmp_path: Path) -> None:
+    """A power cut between the link and the unlink of a new output leaves it two names."""
+    (tmp_path / "finished").write_text("precious")
+    (tmp_path / ".tmp-x.nmt-part").hardlink_to(tmp_path / "finished")
+    write_lines(["new"], tmp_path / "x")
+    assert (tmp_path / "finished").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["finished", "x"]
+
+
+def test_a_link_in_a_circle_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "x").symlink_to("y")
+    (tmp_path / "y").symlink_to("x")
+    with pytest.raises(DataError):
+        write_lines(["new"], tmp_path / "x", force=True)
+    assert (tmp_path / "x").is_symlink()
+
+
+def test_without_hard_links_no_file_is_replaced_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    def appearing() -> Iterator[str]:
+        (tmp_path / "y").write_text("precious")
+        yield "second"
+
+    monkeypatch.setattr(os, "link", refuse)
+    write_lines(["first"], tmp_path / "x")
+    with pytest.raises(DataError, match="exists"):
+        write_lines(appearing(), tmp_path / "y")
+    assert (tmp_path / "y").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x", "y"]
 
 
 def test_lines_are_utf8_and_end_in_a_newline(tmp_path: Path) -> None:
