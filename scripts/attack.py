@@ -52,6 +52,8 @@ def main() -> int:
     finally:
         shutil.rmtree(work)
     _print_table(verdicts)
+    seconds, max_rss = (max(getattr(v, name) for v in verdicts) for name in ("seconds", "max_rss"))
+    print(f"longest {seconds:.1f} s of the processor, largest {max_rss >> 20} MiB")
     print(f"{time.monotonic() - started:.0f} s")
     return int(any(verdict.faults for verdict in verdicts))
 

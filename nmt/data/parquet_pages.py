@@ -33,10 +33,11 @@ def pages(content: Content, start: int, end: int) -> Iterator[Page]:
     """The pages between two places of a file. Raises ValueError or IndexError for bad headers."""
     while start < end:
         header, start = _struct(content, start, _MAX_DEPTH)
-        unpacked, packed = header.get(_UNPACKED, -1), header.get(_PACKED, -1)
-        if min(unpacked, packed) < 0:
+        unpacked, packed = header.get(_UNPACKED), header.get(_PACKED)
+        if not (isinstance(unpacked, int) and isinstance(packed, int) and unpacked >= 0 <= packed):
             raise ValueError("a page without a size")
-        encodings = [header.get(data, {}).get(field) for data, field in _ENCODING.items()]
+        data = ((header.get(kind), field) for kind, field in _ENCODING.items())
+        encodings = [inner.get(field) for inner, field in data if isinstance(inner, dict)]
         is_repeated = header.get(_TYPE) == _DICTIONARY or _DELTA_BYTE_ARRAY in encodings
         yield Page(unpacked, is_repeated)
         start += packed

@@ -1,7 +1,7 @@
 """One attack: a change to a folder, and the command to run on it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -36,3 +36,4 @@ class Case:
     about: tuple[str, ...] = ()
     kind: str = "word"
     stdin: bytes = b""
+    environment: Mapping[str, str] = field(default_factory=dict)

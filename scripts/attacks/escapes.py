@@ -76,6 +76,10 @@ def _forge_card(evil: str) -> None:
     path.write_text(json.dumps({**card, "started": evil}), encoding="utf-8")
 
 
+def _forge_samples(evil: str) -> None:
+    _write("run/samples/step-000004.jsonl", json.dumps({"format": f"{evil}\nerror: x"}))
+
+
 def _vocab_door(what: str, command: tuple[str, ...], side: str = "tgt") -> Make:
     return lambda evil: _case(f"vocabulary: {what}", command, partial(_vocabulary, side, evil))
 
@@ -101,6 +105,7 @@ DOORS: tuple[Make, ...] = (
         partial(_catalog, "x", licence=evil),
     ),
     lambda evil: _case("run.json: card", ("card", "run"), partial(_forge_card, evil)),
+    lambda evil: _case("samples: report", ("report", "run"), partial(_forge_samples, evil)),
     lambda evil: _case("name of a run", ("translate", "a"), partial(_runs, evil)),
     lambda evil: _case("name of a new run", (*TRAIN[:4], evil, *TRAIN[5:])),
     lambda evil: _case("a file's name", ("config", "check", evil)),

@@ -40,6 +40,11 @@ def case(chance: random.Random) -> Case:
     )
 
 
+def change_tensors(name: str, chance: random.Random) -> None:
+    """Change one tensor of a file of the checkpoint in one of these ways."""
+    _forge_tensors(name, chance.choice(tuple(_CHANGES.values())), chance)
+
+
 def _forge_tensors(
     name: str, change: Callable[[Tensors, str, random.Random], None], chance: random.Random
 ) -> None:

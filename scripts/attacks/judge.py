@@ -7,17 +7,19 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from attacks import bombs, damage, escapes, forged, links, outputs
+from attacks import bombs, damage, escapes, files, forged, links, outputs
 from attacks.case import Case, Expected
 from attacks.material import CHANGEABLE, Material, snapshot
 from attacks.process import Outcome, run
 
-LISTED = {"links": links.cases, "bombs": bombs.cases, "escapes": escapes.cases}
-LISTED["outputs"] = outputs.cases
-DRAWN = {"forged": forged.case, "damage": damage.case}
+LISTED = {
+    **{"links": links.cases, "bombs": bombs.cases, "escapes": escapes.cases},
+    **{"files": files.cases, "outputs": outputs.cases},
+}
+DRAWN = {"forged": forged.case, "damage": damage.case, "mutated": files.case}
 COUNTS = {
     **{"forged": 2000, "links": len(links.cases()), "damage": 1000},
-    **{"bombs": len(bombs.cases()), "escapes": 50},
+    **{"bombs": len(bombs.cases()), "escapes": 50, "files": len(files.cases()), "mutated": 150},
     "outputs": len(outputs.cases()),
 }
 """Attempts of a whole attack, by kind."""
@@ -38,6 +40,8 @@ class Verdict:
     what: str
     faults: dict[str, str]
     code: int
+    seconds: float
+    max_rss: int
 
 
 def case_of(kind: str, number: int, seed: int) -> Case:
@@ -63,7 +67,7 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
         outcome = run(
             case.command,
             folder,
-            material.environment,
+            {**material.environment, **case.environment},
             case.stdin,
             terminal=case.expected is Expected.ESCAPED,
         )
@@ -79,7 +83,7 @@ def attack(material: Material, kind: str, number: int, seed: int, keep: bool = F
     if keep:
         print(outcome.stdout + outcome.stderr)
     what = f"nmt {case.command[0]}: {case.what}"
-    return Verdict(kind, number, what, faults, outcome.code)
+    return Verdict(kind, number, what, faults, outcome.code, outcome.seconds, outcome.max_rss)
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:

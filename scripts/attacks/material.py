@@ -59,6 +59,9 @@ class Material:
             (base / "attack.yaml").write_text(CONFIG.format(tokenizer=tokenizer))
             (base / "some.txt").write_text(TEXT)
             self._run_clean(TRAIN[:5], base)
+            cache = ("--set", "data.cache=cache")
+            self._run_clean(("corpus", "encode", "attack.yaml", "--run", "run", *cache), base)
+            self._run_clean(("runs", "pack", "run", "--out", "packed.zip"), base)
             for command in COMMANDS:
                 folder = self.folder / "clean" / f"{kind}-{command[0]}"
                 self.copy(kind, folder)
@@ -78,6 +81,7 @@ class Material:
     def copy(self, kind: str, folder: Path) -> None:
         """A new scratch folder: a run, its data, and files outside of it."""
         shutil.copytree(self.folder / kind, folder)
+        (folder / "data").mkdir()
         outside = folder / "outside"
         for name in (".tmp-x", ".old-x", ".del-x", "step-000009", "keep"):
             (outside / "folder" / name).mkdir(parents=True)

@@ -24,13 +24,17 @@ DATA_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a command. `code` is its exit code, or minus the number of a fatal signal."""
+    """The end of a command. `code` is its exit code, or minus the number of a fatal signal.
+
+    `seconds` are those of the processor.
+    """
 
     code: int
     stdout: str
     stderr: str
     max_rss: int
     hangs: bool
+    seconds: float = 0.0
 
 
 def run(
@@ -58,7 +62,8 @@ def run(
     code, usage, hangs = _wait(child)
     out, err = (b"", b"") if terminal else (log.read_bytes() for log in logs[1:])
     texts = [part.decode("utf-8", "surrogateescape") for part in (shown or out, err)]
-    return Outcome(code, texts[0], texts[1], usage.ru_maxrss * 1024, hangs)
+    seconds = usage.ru_utime + usage.ru_stime
+    return Outcome(code, texts[0], texts[1], usage.ru_maxrss * 1024, hangs, seconds)
 
 
 def _logs(folder: Path) -> list[Path]:

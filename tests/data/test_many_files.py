@@ -9,7 +9,7 @@ import pytest
 from nmt.data import parquet_files, text_files
 from nmt.data.corpora import read_examples, read_split, split_files, split_part, text_paths
 from nmt.data.file_patterns import matching_files
-from nmt.data.parquet_pages import pages
+from nmt.data.parquet_pages import Page, pages
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.data.text_files import read_lines
 from nmt.errors import DataError
@@ -218,7 +218,16 @@ def test_sizes_are_those_of_pages_and_not_of_metadata() -> None:
     content = Path("b.parquet").read_bytes()
     sizes = [page.n_bytes for page in pages(content, first, end)]
     assert 70 << 14 < sum(sizes) <= total
-    for bad in (content[: first + 5], bytes(end), b"\x1c" * end, b"\xff" * end):
+    # A field that is named and not counted, a truth value, and a number where a struct should be.
+    header = b"\x05\x02\x06\x15\x02\x15\x04\x25\x06\x11\x00"
+    assert list(pages(header, 0, 1)) == [Page(1, False)]
+    for bad in (
+        content[: first + 5],
+        bytes(end),
+        b"\x1c" * end,
+        b"\xff" * end,
+        b"\x15" + b"\xff" * 20,
+    ):
         with pytest.raises((ValueError, IndexError)):
             list(pages(bad, first, end))
 
