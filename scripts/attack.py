@@ -71,9 +71,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _attack_server(material: Material, number: int, seconds: float) -> Verdict:
     name = list(ATTACKS)[number]
+    started = time.monotonic()
     outcome = attack_server(material.folder / "word" / "run", name, seconds / len(ATTACKS))
     faults = {"hang": "; ".join(outcome.faults)} if outcome.faults else {}
-    return Verdict("server", number, f"nmt serve: {name}", faults, outcome.code)
+    elapsed = time.monotonic() - started
+    return Verdict("server", number, f"nmt serve: {name}", faults, outcome.code, elapsed, 0)
 
 
 def _attack_all(material: Material, options: argparse.Namespace) -> list[Verdict]:
