@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 
 TRAIN = ("train", "--config", "attack.yaml", "--run", "run", "--steps", "6")
-TRANSLATE = ("translate", "--run", "run", "--file", "some.txt")
+TRANSLATE = ("translate", "--run", "run", "--checkpoint", "last", "--file", "some.txt")
 EVAL = ("eval", "--run", "run", "--no-bootstrap")
 ATTENTION = ("attention", "--run", "run", "--file", "some.txt", "--format", "text")
 COMMANDS = (TRAIN, TRANSLATE, EVAL, ATTENTION)
