@@ -23,8 +23,8 @@ from nmt.storage.terminal import give_up
 if TYPE_CHECKING:
     from nmt.training.distributed import Ranks
 
-_SECONDS_FOR_THE_FIRST, _SECONDS_TO_BE_ENDED = 1.0, 5.0
-"""How long a rank waits with its error: for the first, which may have the same; for its end."""
+_SECONDS_TO_BE_ENDED = 5.0
+"""How long a rank delays its error: the first may report the same and end, and with it this one."""
 
 _HANGUP = getattr(signal, "SIGHUP", None)
 _SIGNALS = [number for number in (signal.SIGINT, signal.SIGTERM, _HANGUP) if number is not None]
@@ -169,7 +169,7 @@ class _StopSignal:
                 signal.signal(number, signal.SIG_DFL)
             if is_lost and self.number:  # it was ended with the others
                 raise typer.Exit(self.exit_code) from None
-            time.sleep(_SECONDS_TO_BE_ENDED if is_lost else _SECONDS_FOR_THE_FIRST)
+            time.sleep(_SECONDS_TO_BE_ENDED)
             if isinstance(error, NMTError):
                 error.args = (f"rank {self._ranks.rank}: {error}",)
             raise
