@@ -115,6 +115,8 @@ def _chosen(
     src, tgt = languages
     wanted = [columns] if columns else [(src, tgt), (f"translation.{src}", f"translation.{tgt}")]
     for found in wanted:
+        if any(names.count(name) > 1 for name in found):
+            raise DataError(f"{path}: two columns of one name: {' or '.join(found)}; rename one")
         if set(found) <= set(names):
             return found
     shown = ", ".join(wanted[0])

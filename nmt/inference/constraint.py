@@ -57,7 +57,7 @@ def _heads(model: Seq2Seq, given: Weights, size: int) -> Float32[np.ndarray, "N 
         shape = " x ".join(map(str, weights.shape))
         pieces = counted(size, "piece")
         raise DataError(f"attention: got {shape} weights, allowed: one for each of {pieces}")
-    if not np.isfinite(weights).all() or (weights < 0).any() or (weights.sum(-1) <= 0).any():
+    if not np.isfinite(weights).all() or (weights < 0).any() or (weights.max(-1) <= 0).any():
         raise DataError("attention: got weights below 0, all 0 or not finite, allowed: shares")
     with np.errstate(over="ignore"):
         shares = (weights / weights.max(-1, keepdims=True)).astype(np.float32)

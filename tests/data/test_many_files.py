@@ -254,3 +254,13 @@ def test_a_package_that_is_not_installed_is_named(
         read_split(split(**{kind: path}), DATA)
     wanted = f"{path}: needs the package {package}: pip install 'attention-nmt[{extra}]'"
     assert str(caught.value) == wanted
+
+
+def test_two_parquet_columns_of_one_name_are_an_error(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = [pyarrow.array([text]) for text in "abc"]
+    path = tmp_path / "twice.parquet"
+    parquet.write_table(pyarrow.Table.from_arrays(columns, names=["en", "en", "fr"]), path)
+    with pytest.raises(DataError, match=r"twice\.parquet: two columns"):
+        read_split(split(parquet=str(path)), DATA)
