@@ -6,7 +6,7 @@ batch grows with the load, and no setting trades latency for throughput.
 
 Long texts do not delay short ones. Texts belong to levels by their size, and a batch has texts of
 one level. Before each step of its search, the texts of lower levels that wait are translated first.
-Within a level, requests take turns, sentence by sentence.
+Within a level, requests take turns: a long list is translated sentence by sentence.
 """
 
 import sys
@@ -28,14 +28,14 @@ Check = Callable[[], None]
 _BATCH_CHARACTERS = 128
 """A batch has at most batch_size times as many characters, its padding included."""
 
-_SLOW_SECONDS, _FAST_SECONDS = 1.5, 0.75
+_SLOW_SECONDS, _FAST_SECONDS = 1.0, 0.3
 """A slower batch of short texts halves the size of the next ones, a faster one doubles it."""
 
-_SLOWEST_BATCH = 16
+_SLOWEST_BATCH = 8
 """Sentences of a batch, however slow it is: fewer would take more time for each."""
 
 _FEW = 10
-"""Requests of at most so many sentences may fill the last quarter of the queue."""
+"""A request of at most so many sentences takes one turn, and may fill the queue's last quarter."""
 
 
 class QueueFullError(NMTError):
@@ -126,9 +126,16 @@ class Worker(Generic[_Result]):
             places = self._capacity if len(texts) <= _FEW else self._capacity * 3 // 4
             if n_waiting and n_waiting + len(texts) > places:
                 raise QueueFullError(f"too busy: {n_waiting:,} sentences wait already")
+            per_turn = len(texts) if len(texts) <= _FEW else 1
             items = [
-                _Item[_Result](text, options, self._size_of(text, options), turn, Future())
-                for turn, text in enumerate(texts, start=self._turn)
+                _Item[_Result](
+                    text=text,
+                    options=options,
+                    size=self._size_of(text, options),
+                    turn=self._turn + n // per_turn,
+                    future=Future(),
+                )
+                for n, text in enumerate(texts)
             ]
             self._waiting.extend(items)
             self._changed.notify()
@@ -203,7 +210,7 @@ class Worker(Generic[_Result]):
             self._adapt(len(batch), time.monotonic() - started)
 
     def _adapt(self, size: int, seconds: float) -> None:
-        """Choose the size of the next batches, so that a new text waits for about two seconds."""
+        """Choose the size of the next batches, so that a new text waits for two seconds at most."""
         if seconds > _SLOW_SECONDS:
             self._most = min(self._batch_size, max(_SLOWEST_BATCH, size // 2))
         elif seconds < _FAST_SECONDS:

@@ -222,12 +222,15 @@ def test_long_and_short_texts_share_no_batch_and_long_ones_few(
     assert sizes == [[120, 1, 1], [300, 300], [300]]
 
 
-def test_requests_take_turns(worker: Worker[str], translating: Translating) -> None:
+def test_requests_take_turns(translating: Translating) -> None:
+    worker = Worker(translating, batch_size=5, capacity=100)
     busy(worker, translating)
-    futures = worker.submit(list("abcdefg"), 0) + worker.submit(["new"], 0)
+    futures = worker.submit(list("abcdefghijkl"), 0)
+    futures += worker.submit(["new", "x"], 0)
     translating.go.set()
     wait(futures, 10)
-    assert translating.batches[1:] == [["a", "new", "b", "c", "d"], ["e", "f", "g"]]
+    assert translating.batches[1:] == [["a", "new", "x", "b", "c"], list("defgh"), list("ijkl")]
+    worker.close()
 
 
 def test_after_a_slow_batch_the_next_are_smaller(
