@@ -71,8 +71,9 @@ def run_lock(folder: Path) -> Iterator[RunLock]:
         held.check()
         owner = {"pid": os.getpid(), "host": socket.gethostname()}
         with contextlib.suppress(OSError):  # a full disk is said where something is at stake
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, b" " + json.dumps(owner).encode())
+            if os.fstat(descriptor).st_nlink == 1:  # a file with a second name is the user's
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, b" " + json.dumps(owner).encode())
         yield held
 
 

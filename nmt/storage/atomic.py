@@ -36,9 +36,20 @@ _TRIES, _TRY_SECONDS = 20, 0.1
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
+def _open_anew(path: Path) -> int:
+    """Open a file to write it from its beginning, and return its descriptor.
+
+    A file with a second name, a hard link, keeps its content under that name.
+    """
+    with contextlib.suppress(OSError):
+        if path.lstat().st_nlink > 1:
+            path.unlink()
+    return os.open(path, _NEW_FILE, 0o666)
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file and flush it to the disk. A process that dies meanwhile leaves a part of it."""
-    descriptor = os.open(path, _NEW_FILE, 0o666)
+    descriptor = _open_anew(path)
     try:
         with named_errors(path):
             rest = memoryview(content)
@@ -51,7 +62,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def part_stream(path: Path, append: bool) -> BinaryIO:
     """A stream that appends to a file, or writes it anew. Raises OSError for a link."""
-    descriptor = os.open(path, _OWN_FILE | (os.O_APPEND if append else os.O_TRUNC), 0o666)
+    descriptor = os.open(path, _OWN_FILE | os.O_APPEND, 0o666) if append else _open_anew(path)
     return os.fdopen(descriptor, "ab" if append else "wb")
 
 
@@ -113,7 +124,7 @@ def replaced(path: Path, aside: Path | None = None, is_new: bool = False) -> Ite
     """A stream whose bytes become the file `path`; see `replacing`."""
     with (
         replacing(path, aside, is_new) as aside,
-        os.fdopen(os.open(aside, _NEW_FILE, 0o666), "wb") as stream,
+        os.fdopen(_open_anew(aside), "wb") as stream,
     ):
         yield stream
         stream.flush()

@@ -172,6 +172,16 @@ def test_the_holder_is_written_down(tmp_path: Path) -> None:
     assert socket.gethostname() in text
 
 
+def test_a_lock_file_with_a_second_name_is_not_written(tmp_path: Path) -> None:
+    precious = tmp_path / "paper.pdf"
+    precious.write_text("precious")
+    (tmp_path / "run").mkdir()
+    os.link(precious, tmp_path / "run" / LOCK_NAME)
+    with run_lock(tmp_path / "run"):
+        pass
+    assert precious.read_text() == "precious"
+
+
 def test_a_deleted_lock_file_lets_no_second_process_in(
     tmp_path: Path, holder: "subprocess.Popen[str]"
 ) -> None:

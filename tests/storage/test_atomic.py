@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from nmt.storage.atomic import digest, remove, replaced, write_json, write_text
+from nmt.storage.atomic import (
+    digest,
+    part_stream,
+    remove,
+    replaced,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 
 def test_a_text_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -17,6 +25,22 @@ def test_a_text_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
     write_text(path, "new é\n")
     assert path.read_text(encoding="utf-8") == "new é\n"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_second_name_of_a_file_keeps_its_content(tmp_path: Path) -> None:
+    """A hard link from a temporary name to the user's file once led to its loss."""
+    precious = tmp_path / "train.tsv"
+    precious.write_text("precious")
+    for name in (".tmp-a.json", ".tmp-b", "c", "d"):
+        os.link(precious, tmp_path / name)
+    write_json(tmp_path / "a.json", {})
+    with replaced(tmp_path / "b") as stream:
+        stream.write(b"new")
+    write_bytes(tmp_path / "c", b"new")
+    with part_stream(tmp_path / "d", append=False) as stream:
+        stream.write(b"new")
+    assert precious.read_text() == "precious"
+    assert [(tmp_path / name).read_text() for name in "bcd"] == ["new"] * 3
 
 
 def test_killed_before_the_rename_the_old_text_stands(
