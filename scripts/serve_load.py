@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
+from serve_attack import exchange, post
+
 from nmt.data.corpora import read_examples
 from nmt.device import process_bytes
 from nmt.evaluation.examples import split_named
@@ -42,23 +44,6 @@ class Counts:
     wrong: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-async def request(port: int, body: bytes) -> tuple[int, bytes]:
-    """The status and the body of an answer, over a connection of its own."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = (
-        "POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    try:
-        writer.write(head.encode() + body)
-        await writer.drain()
-        answer = await reader.read()
-    finally:
-        writer.close()
-    first, _, content = answer.partition(b"\r\n\r\n")
-    return int(first.split()[1]), content
-
-
 async def client(
     port: int, langs: tuple[str, str], pairs: list[tuple[str, str]], end: float, counts: Counts
 ) -> None:
@@ -69,7 +54,9 @@ async def client(
         body = json.dumps({"q": text, "source": langs[0], "target": langs[1]}).encode()
         started = time.monotonic()
         try:
-            status, content = await asyncio.wait_for(request(port, body), ANSWER_SECONDS)
+            status, content = await asyncio.wait_for(
+                exchange(port, post("/translate", body)), ANSWER_SECONDS
+            )
         except (OSError, ValueError, IndexError, TimeoutError):
             counts.lost += 1
             continue

@@ -8,6 +8,8 @@ import mmap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from nmt.text.sentencepiece_model import varint
+
 _TYPE, _UNPACKED, _PACKED, _DATA, _DATA_V2 = 1, 2, 3, 5, 8
 """Fields of a page's header."""
 
@@ -59,7 +61,7 @@ def _struct(content: Content, at: int, depth: int) -> tuple[Struct, int]:
             case 4 | 5 | 6:
                 values[field], at = _signed(content, at)
             case 8:  # text
-                size, at = _varint(content, at)
+                size, at = varint(content, at)
                 at += size
             case 12 if depth:
                 values[field], at = _struct(content, at, depth - 1)
@@ -69,16 +71,5 @@ def _struct(content: Content, at: int, depth: int) -> tuple[Struct, int]:
 
 
 def _signed(content: Content, at: int) -> tuple[int, int]:
-    number, at = _varint(content, at)
+    number, at = varint(content, at)
     return number >> 1 ^ -(number & 1), at
-
-
-def _varint(content: Content, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while shift < 64:
-        byte = content[at]
-        number |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return number, at
-    raise ValueError("a number of more than 64 bits")

@@ -14,8 +14,11 @@ from nmt.serve.connections import ACCEPTED_AT_ONCE, Connection, OnceAMinute, max
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
 _SWITCH_SECONDS = 0.0002
-"""After so long a busy thread gives way. An operation of torch releases the interpreter's lock and
-waits for it again: with Python's 5 ms, a busy event loop makes a search of 2,000 take 10 seconds."""
+"""Time after which a busy thread yields Python's interpreter lock.
+
+Each operation of torch releases the lock and waits for it again. With the default of 5 ms, a busy
+event loop makes a search of 2,000 operations take 10 seconds.
+"""
 
 
 def listen(host: str, port: int) -> socket.socket:

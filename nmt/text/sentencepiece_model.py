@@ -3,6 +3,7 @@
 It is a protocol buffer (sentencepiece_model.proto): numbered fields, one after another.
 """
 
+import mmap
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -91,8 +92,8 @@ def fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int
         start = stop
 
 
-def varint(content: bytes, start: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first, and where it ends."""
+def varint(content: bytes | mmap.mmap, start: int) -> tuple[int, int]:
+    """Return a number in groups of seven bits, the lowest first, and where it ends."""
     value = shift = 0
     while shift < 64:
         byte = content[start]
