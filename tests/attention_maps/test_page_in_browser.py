@@ -34,7 +34,7 @@ def show(driver, tmp_path: Path) -> Callable[..., Any]:
     """Open a page of records; at the end the browser must have nothing to complain of."""
 
     def opened(found: list[AttentionRecord], level: str = "word") -> Any:
-        write_page(found, tmp_path / "page.html", level)
+        write_page(found, tmp_path / "page.html", level, force=True)
         driver.get((tmp_path / "page.html").as_uri())
         complaints = [line["message"] for line in driver.get_log("browser")]
         assert not complaints
