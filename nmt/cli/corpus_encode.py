@@ -44,7 +44,9 @@ def encode(
     from nmt.config import load_config
     from nmt.data.encoded_cache import EncodedSet
     from nmt.runs.directory import RunDirectory
+    from nmt.runs.tree import check_tree
     from nmt.text.tokenizer import MANIFEST_NAME
+    from nmt.training.resume import check_run_folder
     from nmt.training.training_data import data_sets, run_tokenizers
 
     chosen = one_config(config_argument, config)
@@ -57,6 +59,8 @@ def encode(
             "--set data.cache=FOLDER"
         )
     directory = RunDirectory(run or Path("runs") / loaded.name)
+    check_run_folder(directory.path)
+    check_tree(directory.path)
     vocabularies = directory.tokenizer_path
     if (n_shards > 1 or status) and not (vocabularies / MANIFEST_NAME).is_file():
         raise DataError(

@@ -97,7 +97,8 @@ def remove(
 ) -> None:
     """Delete runs, with all that nmt wrote into them; asks first.
 
-    A run that is being trained is not deleted, and other files in its directory stay.
+    A run that is being trained is not deleted. Your own files beside nmt's stay; folders such as
+    checkpoints/ go with everything in them.
     """
     from nmt.runs.directory import RunDirectory
     from nmt.runs.removal import remove_run

@@ -21,6 +21,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import digest, flush, replace, write_json
 from nmt.storage.bounded import check_regular, read_json, stay_inside
 from nmt.storage.output import check_apart
+from nmt.storage.run_files import check_outside_runs
 
 RECORD = "fetched.json"
 
@@ -61,6 +62,7 @@ def fetch_corpus(
         raise DataError(f"corpus '{name}': its entry lists no files, so there is nothing to fetch")
     else:
         stay_inside(report.folder, folder, DataError)
+        check_outside_runs(report.folder, "the corpus")
     if from_path is not None and not from_path.exists():
         raise DataError(f"`from_path={from_path}`: no such file or folder")
     for file_name, spec in entry.files.items():

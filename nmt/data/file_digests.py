@@ -10,6 +10,7 @@ from pathlib import Path
 from nmt.errors import DataError
 from nmt.storage.atomic import ASIDE, digest, replacing, write_bytes
 from nmt.storage.bounded import read_json
+from nmt.storage.run_files import check_outside_runs
 
 NAME = "digests.json"
 
@@ -22,11 +23,14 @@ class FileDigests:
 
     A file is read again if its size, its number (inode), its time of modification or its time of
     change is another. The last one is the system's: no program can set it, so that a file that was
-    written over in place and given its old time is noticed.
+    written over in place and given its old time is noticed. Raises ConfigError for a folder that
+    belongs to a run.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self._path = None if folder is None else folder / NAME
+        if folder is not None:
+            check_outside_runs(folder, "data.cache")
         found: object = None
         if self._path is not None:
             with suppress(DataError, OSError):  # it is only a memory

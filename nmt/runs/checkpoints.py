@@ -107,7 +107,10 @@ class CheckpointFolder:
                 f"{self.path}: got {name!r} as a checkpoint's name, allowed: a-z, 0-9 and '-', a "
                 "letter first, at most 64; none of best, last, step-, damaged-"
             )
-        return self._write(self.path / name, step, model_tensors, {}, state)
+        folder = self.path / name
+        if folder.exists() and not (folder / MODEL).is_file():
+            raise CheckpointError(f"{folder}: exists and is no checkpoint; give another name")
+        return self._write(folder, step, model_tensors, {}, state)
 
     def _write(
         self,

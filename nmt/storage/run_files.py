@@ -48,24 +48,43 @@ def check_no_run_file(path: Path, name: str) -> None:
     above `path`, in the current folder, or in `runs` in one of these. `name` is what the message
     calls `path`.
     """
+    check_outside_runs(path, name)
     place = Path(os.path.realpath(path))
-    exists = os.path.lexists(place)
-    for target in {place, Path(os.path.realpath(path.parent)) / path.name}:
-        for folder in filter(is_run, target.parents):
-            top, *below = target.relative_to(folder).parts
-            if top.casefold() in WRITTEN or (exists and (below or top != _README)):
-                raise ConfigError(
-                    f"{name}: {path} is a file of the run {folder}, which no output replaces; give "
-                    "another file"
-                )
-    if not exists:
+    if not os.path.lexists(place):
         return
+    for folder, parts in _runs_above(path):
+        if parts != (_README,):
+            raise _refused(path, folder, name)
     for card in _cards(place):
         if any(_is_same(place, file) for file in _data_of(card)):
             raise ConfigError(
                 f"{name}: the run {card.parent} was trained on {path}, which no output replaces; "
                 "give another file"
             )
+
+
+def check_outside_runs(path: Path, name: str) -> None:
+    """Raise ConfigError if the file or folder `path` is, or lies in, one that nmt writes in a run.
+
+    `name` is what the message calls `path`.
+    """
+    for folder, parts in _runs_above(path):
+        if parts[0].casefold() in WRITTEN:
+            raise _refused(path, folder, name)
+
+
+def _runs_above(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Each run that contains `path`, and the parts of the path below it; links followed or not."""
+    for target in {Path(os.path.realpath(path)), Path(os.path.realpath(path.parent)) / path.name}:
+        for folder in filter(is_run, target.parents):
+            yield folder, target.relative_to(folder).parts
+
+
+def _refused(path: Path, folder: Path, name: str) -> ConfigError:
+    return ConfigError(
+        f"{name}: {path} belongs to the run {folder}, where no other command writes; give another "
+        "path"
+    )
 
 
 def _cards(place: Path) -> Iterator[Path]:

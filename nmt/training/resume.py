@@ -13,6 +13,7 @@ from nmt.runs.lock import LOCK_NAME
 from nmt.runs.tree import check_tree
 from nmt.storage.atomic import ASIDE, remove_leftovers, write_json
 from nmt.storage.bounded import read_json
+from nmt.storage.run_files import check_outside_runs
 from nmt.text.tokenizer import MANIFEST_NAME
 from nmt.training.changes import Change, Verdict, config_changes
 from nmt.training.progress import Progress
@@ -65,11 +66,13 @@ def open_run(
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise CheckpointError if `folder` holds files of something else than a run.
+    """Raise CheckpointError if `folder` contains files of anything but a run.
 
-    A folder may become a run if it is absent or empty, or holds only a config.yaml, vocabularies,
-    or what a start that was killed leaves before run.json. Nothing is changed here.
+    Raises ConfigError for a folder inside one that nmt writes in a run. A folder may become a run
+    if it is absent or empty, or holds only a config.yaml, vocabularies, or what a start that was
+    killed leaves before run.json. Nothing is changed here.
     """
+    check_outside_runs(folder, "`run`")
     if not folder.is_dir() or has_checkpoint(RunDirectory(folder)):
         return
     names = {path.name for path in folder.iterdir()}

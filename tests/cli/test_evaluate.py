@@ -223,7 +223,7 @@ def test_what_is_read_is_never_written(nmt_eval, tiny_run, tmp_path):
         assert (tmp_path / read).read_text("utf-8").splitlines() == FRENCH
     with pytest.raises(ConfigError, match=r"--out: fr is read as well \(--split: .*/fr\)"):
         nmt_eval("--out", "fr", "--force")
-    with pytest.raises(ConfigError, match=r"--out: .*/config.yaml is a file of the run "):
+    with pytest.raises(ConfigError, match=r"--out: .*/config.yaml belongs to the run "):
         nmt_eval("--out", tiny_run / "config.yaml", "--force")
     nmt_eval("--no-bootstrap")
     own = tiny_run / "eval" / "test.txt"

@@ -274,3 +274,26 @@ def test_force_ends_with_its_command(folder: Path) -> None:
         write_table(RunDirectory(folder / "run").path, folder / "x.csv")
     with pytest.raises(ConfigError):
         write_table(folder / "run", folder / "x.csv")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "--config", "toy.yaml", "--run", "run/checkpoints/mine"),
+        ("corpus", "encode", "toy.yaml", "--set", "data.cache=c", "--run", "run/eval"),
+        ("corpus", "encode", "toy.yaml", "--set", "data.cache=run/samples", "--run", "new"),
+        ("corpus", "fetch", "multi30k", "--data", "run/tokenizer"),
+        ("corpus", "encode", "toy.yaml", "--set", "data.cache=c", "--run", "folder"),
+        ("average", "run", "--last", "1", "--name", "mine"),
+    ],
+)
+def test_a_folder_of_something_else_stays(words: tuple[str, ...], folder: Path) -> None:
+    vocabulary = folder / "folder" / "tokenizer" / "src.word.txt"
+    notes = folder / "run" / "checkpoints" / "mine" / "notes.txt"
+    for path in (vocabulary, notes):
+        path.parent.mkdir(parents=True)
+        path.write_text("precious")
+    before = content(folder)
+    assert nmt(*words).exit_code == 2
+    assert content(folder).items() >= before.items()
+    assert content(folder / "run").items() <= before.items()

@@ -471,7 +471,7 @@ def test_an_input_is_no_output(run: Run, tiny_runs: Path, tmp_path: Path) -> Non
         before = out.read_bytes()
         args = ["--file", str(source), "--replace-unk", "--lexicon", str(lexicon)]
         error = error_of(run(*args, "--out", str(out), "--force", fails=True), ConfigError)
-        reason = f"is read as well ({flag}: {read})" if flag else "is a file of the run"
+        reason = f"is read as well ({flag}: {read})" if flag else "belongs to the run"
         assert error.startswith(f"--out: {out} {reason}")
         assert out.read_bytes() == before
     process = translating(tiny_runs, "--out", str(source), "--force", stdin=source)
