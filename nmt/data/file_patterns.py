@@ -21,7 +21,7 @@ def matching_files(path: Path) -> tuple[Path, ...]:
     has no end. Names that begin with a dot need one in the pattern. Raises DataError where no file
     matches, or more than MAX_FILES.
     """
-    if not glob.has_magic(str(path)) or path.exists():
+    if not glob.has_magic(str(path)) or os.path.exists(path):
         return (path,)
     found = [Path(path.anchor)]
     for part in path.relative_to(path.anchor).parts:

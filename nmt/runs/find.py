@@ -22,7 +22,12 @@ def find_run(
     A run under `root` that cannot be read is left out, with a note to `say`. Raises
     CheckpointError if there is no run, naming the nearest one.
     """
-    if run is not None and run.is_file() and zipfile.is_zipfile(run):
+    if run is not None and run.is_file():
+        if not zipfile.is_zipfile(run):
+            raise CheckpointError(
+                f"{run}: not a whole packed run; allowed: a run's folder, or a file of "
+                "`nmt runs pack`"
+            )
         return run
     if run is not None:
         if not run.is_dir():

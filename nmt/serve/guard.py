@@ -96,6 +96,8 @@ class Guard:
 
     async def _answer_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            if int(Headers(scope=scope).get("content-length", 0)) > self.limits.body_bytes:
+                raise _TooLargeError
             async with asyncio.timeout(self.limits.seconds):
                 body = await _read(receive, self.limits.body_bytes)
         except _TooLargeError:

@@ -62,7 +62,6 @@ def cases() -> list[Case]:
         Case("a huge vocabulary", TRANSLATE, _huge_vocabulary),
         Case("a huge vocabulary", TRAIN, _huge_vocabulary),
         Case("a model of aliases", TRANSLATE, _aliases),
-        Case("a model of aliases", (*TRAIN[:2], "run/config.yaml", *TRAIN[3:]), _aliases),
     ]
     return [*packed, *yaml, *nested, *searches, *forged]
 

@@ -1,5 +1,6 @@
 """A command of nmt, with limits, in a child of this process that has its imports."""
 
+import atexit
 import contextlib
 import os
 import pty
@@ -88,6 +89,7 @@ def _be(
 ) -> None:
     """Become the command; never returns."""
     code = 1
+    atexit._clear()  # the parent's
     try:
         os.setsid()
         for number, stream in enumerate([terminal] * 3 if terminal else _opened(_logs(folder))):
@@ -107,6 +109,7 @@ def _be(
         traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
+            atexit._run_exitfuncs()  # os._exit does not
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)

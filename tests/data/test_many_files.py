@@ -124,6 +124,11 @@ def test_a_pattern_ends_where_links_lead_in_a_circle(pattern: str, expected: lis
     assert [str(path.relative_to(Path.cwd())) for path in absolute] == expected
 
 
+def test_a_pattern_longer_than_any_name_matches_nothing() -> None:
+    with pytest.raises(DataError, match="no file matches"):
+        matching_files(Path("?" * 5000))
+
+
 def test_a_pattern_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("here", "there"):
         Path(name).symlink_to(".")

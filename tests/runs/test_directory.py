@@ -172,6 +172,13 @@ def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
     assert find_run(first.path, root) == first.path
 
 
+def test_a_part_of_a_packed_run_is_told_from_no_run(tmp_path: Path) -> None:
+    archive = tmp_path / "run.zip"
+    archive.write_bytes(b"PK\x03\x04")
+    with pytest.raises(CheckpointError, match="not a whole packed run"):
+        find_run(archive)
+
+
 def test_a_run_that_cannot_be_read_does_not_hide_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

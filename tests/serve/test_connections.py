@@ -120,6 +120,16 @@ def test_a_client_that_takes_no_answer_is_left(
     with_server(translator, scenario)
 
 
+def test_a_length_over_the_limit_is_refused_unread(translator: Translator) -> None:
+    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"
+
+    async def scenario(connect: Connect) -> None:
+        client = await connect(head)
+        assert b"413" in await asyncio.wait_for(client.answer(), 5)
+
+    with_server(translator, scenario)
+
+
 def test_an_endless_body_ends_with_its_refusal(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
