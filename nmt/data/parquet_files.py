@@ -48,25 +48,31 @@ def stream_parquet(
             limit, n_rows, n_read = text_limit(path, max_bytes), 0, 0
             for batch in file.iter_batches(_rows(path, file, chosen), columns=list(chosen)):
                 sides = [_texts(batch, name) for name in chosen]
-                for row, pair in enumerate(zip(*sides, strict=True), start=n_rows + 1):
-                    checked = _checked(pair, f"{path}: row {row}", chosen)
-                    n_read += len(checked.src_text) + len(checked.tgt_text) + _PAIR_BYTES
-                    check_unpacked(str(path), n_read, limit)
-                    yield checked
+                for name, side in zip(chosen, sides, strict=True):
+                    n_read += _n_characters(path, name, side, n_rows)
+                n_read += _PAIR_BYTES * batch.num_rows
+                check_unpacked(str(path), n_read, limit)
+                yield from map(SentencePair, *sides)
                 n_rows += batch.num_rows
     except (pyarrow.ArrowException, OSError, ValueError, IndexError) as error:
         reason = str(error).split("\n")[0]
         raise DataError(f"{path}: damaged or not a parquet file: {reason}") from None
 
 
-def _checked(pair: tuple[object, object], where: str, names: tuple[str, str]) -> SentencePair:
-    """The pair of a row. Raises DataError, which begins with `where`, unless it is two texts."""
-    src, tgt = pair
-    if not (isinstance(src, str) and isinstance(tgt, str)):
-        raise DataError(f"{where}: no text in {' and '.join(names)}")
-    if max(len(src), len(tgt)) > MAX_LINE_BYTES:
-        raise DataError(f"{where}: a text of more than {MAX_LINE_BYTES:,} characters")
-    return SentencePair(src, tgt)
+def _n_characters(path: Path, name: str, column: list[object], n_rows: int) -> int:
+    """Return the sum of the lengths of a column's texts, the rows after the first `n_rows`.
+
+    Raises DataError for a row without text and for one too long.
+    """
+    texts = [text for text in column if isinstance(text, str)]
+    if len(texts) < len(column):
+        row = next(n for n, text in enumerate(column, n_rows + 1) if not isinstance(text, str))
+        raise DataError(f"{path}: row {row}: no text in {name}")
+    lengths = list(map(len, texts))
+    if max(lengths, default=0) > MAX_LINE_BYTES:
+        row = n_rows + 1 + lengths.index(max(lengths))
+        raise DataError(f"{path}: row {row}: a text of more than {MAX_LINE_BYTES:,} characters")
+    return sum(lengths)
 
 
 def _rows(path: Path, file: Any, names: tuple[str, str]) -> int:
