@@ -59,7 +59,7 @@ def test_private_operations_of_torch_are_there_in_the_versions_known() -> None:
     """torch 2.10 to 2.13 have both; another version is used without them where they are missing."""
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if (2, 10) <= version <= (2, 13):
-        assert products._HAS_INT_MM
+        assert hasattr(torch, "_int_mm")
         assert products._HAS_ONEDNN or not torch.backends.mkldnn.is_available()
 
 
@@ -69,7 +69,17 @@ def test_without_them_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch) 
     integers = [torch.randint(-127, 128, size, dtype=torch.int8) for size in ((M, 1031), (1031, N))]
     expected = product(left, right, bias), int8_product(*integers)
     monkeypatch.setattr(products, "_HAS_ONEDNN", False)
-    monkeypatch.setattr(products, "_HAS_INT_MM", False)
+    monkeypatch.setattr(products, "has_exact_int_mm", lambda: False)
     assert not products.is_for_onednn(left)
     torch.testing.assert_close(product(left, right, bias), expected[0])
     assert torch.equal(int8_product(*integers), expected[1])
+
+
+@pytest.mark.parametrize(("inner", "integer"), [(2**10, -128), (1041, 127)])
+def test_the_largest_sums_of_integers_are_exact(
+    inner: int, integer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fp32 holds 2^24, and not the odd sum above it."""
+    monkeypatch.setattr(products, "has_exact_int_mm", lambda: False)
+    left = torch.full((M, inner), integer, dtype=torch.int8)
+    assert (int8_product(left, left.t()) == inner * integer**2).all()

@@ -88,10 +88,11 @@ class PaddedLayers(nn.RNNBase):
         """
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         data, sizes, _, unsorted = packed
-        dtype, lasts = _dtype_for_cudnn(x), []
+        dtype, lasts = _dtype_of_layers(x), []
         data = data.to(dtype)
         zeros = data.new_zeros(1 + int(self.bidirectional), int(sizes[0]), self.hidden_size)
-        with contextlib.nullcontext() if dtype is None else torch.autocast("cuda", enabled=False):
+        no_autocast = torch.autocast(x.device.type, enabled=False)
+        with contextlib.nullcontext() if dtype is None else no_autocast:
             for i in range(self.num_layers):
                 if i > 0:
                     data = nn.functional.dropout(data, self.dropout, self.training)
@@ -148,14 +149,22 @@ LAYERS: dict[CellKind, type[PaddedLayers]] = {"gru": PaddedGRU, "lstm": PaddedLS
 """torch's layers. An encoder of any other cell runs step by step, as CellLayers."""
 
 
-def _dtype_for_cudnn(x: Tensor) -> torch.dtype | None:
-    """Return the dtype in which cuDNN must read `x`, or None where autocast casts as it should.
+def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
+    """Return the dtype in which torch's layers must read `x`, or None where autocast casts it.
 
     Under autocast torch casts the inputs and weights of cuDNN's layers to fp16, also where its
-    dtype is bf16 (AutocastRNN.cpp). cuDNN has had layers in bf16 since 9.13.
+    dtype is bf16 (AutocastRNN.cpp). cuDNN has had layers in bf16 since 9.13. On a CPU torch asks
+    oneDNN for an LSTM of autocast's dtype if all sentences are of one length. oneDNN has none of
+    fp16 for training, and of bf16 on some processors only.
     """
-    is_bf16 = x.is_cuda and torch.is_autocast_enabled("cuda")
-    if not is_bf16 or torch.get_autocast_dtype("cuda") != torch.bfloat16:
+    device = "cuda" if x.is_cuda else "cpu"
+    if not torch.is_autocast_enabled(device):
+        return None
+    is_bf16 = torch.get_autocast_dtype(device) == torch.bfloat16
+    if device == "cpu":
+        has_bf16 = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", bool)
+        return None if is_bf16 and has_bf16() else torch.float32
+    if not is_bf16:
         return None
     version = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
     return torch.bfloat16 if (version or 0) >= 91300 else torch.float32

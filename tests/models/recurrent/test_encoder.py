@@ -101,12 +101,15 @@ def test_the_dtype_of_cudnn_is_autocasts(
     expected: torch.dtype | None,
 ) -> None:
     """Torch's own autocast makes fp16 of it, whatever its dtype is."""
-    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: dtype is not None)
+    is_enabled = dtype is not None
+    monkeypatch.setattr(
+        torch, "is_autocast_enabled", lambda device: is_enabled and device == "cuda"
+    )
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: dtype)
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: version)
-    dtype_for_cudnn = getattr(encoder._dtype_for_cudnn, "__wrapped__", encoder._dtype_for_cudnn)
-    assert dtype_for_cudnn(SimpleNamespace(is_cuda=True)) is expected
-    assert encoder._dtype_for_cudnn(torch.zeros(1)) is None
+    dtype_of_layers = getattr(encoder._dtype_of_layers, "__wrapped__", encoder._dtype_of_layers)
+    assert dtype_of_layers(SimpleNamespace(is_cuda=True)) is expected
+    assert encoder._dtype_of_layers(torch.zeros(1)) is None
 
 
 @pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
@@ -122,12 +125,26 @@ def test_layers_in_bf16_are_near_fp32_and_learn(
         return [values, *torch.autograd.grad(values.square().sum(), list(layers.parameters()))]
 
     expected = values_and_gradients()
-    monkeypatch.setattr(encoder, "_dtype_for_cudnn", lambda x: torch.bfloat16)
+    monkeypatch.setattr(encoder, "_dtype_of_layers", lambda x: torch.bfloat16)
     found = values_and_gradients()
     assert found[0].dtype == torch.bfloat16
     for own, exact in zip(found, expected, strict=True):
         assert (own - exact).norm() < 0.03 * exact.norm()
     assert {gradient.dtype for gradient in found[1:]} == {torch.float32}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_an_lstm_learns_under_autocast_from_sentences_of_one_length(dtype: torch.dtype) -> None:
+    """torch gives them to oneDNN, which may lack an LSTM of this dtype."""
+    torch.manual_seed(0)
+    layers = PaddedLSTM(16, 16, 2, 0.0, True)
+    x, lengths = torch.randn(3, 7, 16), torch.tensor([7, 7, 7])
+    expected = layers.read(x, lengths)
+    with torch.autocast("cpu", dtype):
+        result = layers.read(x, lengths)
+    torch.testing.assert_close(result.values.float(), expected.values, rtol=0, atol=0.02)
+    result.values.float().sum().backward()
+    assert all(parameter.grad is not None for parameter in layers.parameters())
 
 
 def test_weights_of_a_layer_are_in_one_block() -> None:
