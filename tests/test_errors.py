@@ -48,5 +48,9 @@ def test_the_reason_of_an_end_agrees_with_its_number(n: int) -> None:
 
 
 def test_one_thread_is_a_thread() -> None:
-    assert torch.get_num_threads() == 1  # conftest.py
-    assert describe_device(torch.device("cpu")) == "cpu (1 thread)"
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert describe_device(torch.device("cpu")) == "cpu (1 thread)"
+    finally:
+        torch.set_num_threads(n_threads)

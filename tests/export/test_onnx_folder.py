@@ -83,15 +83,17 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scope="module",
     params=[*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in MODELS if n not in QUICK)],
 )
-def exported(request: pytest.FixtureRequest, corpus: Path) -> tuple[TrainedRun, Path]:
+def exported(
+    request: pytest.FixtureRequest, corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[TrainedRun, Path]:
     """A run that has begun to learn, and its folder."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason=f"needs {package}: pip install 'attention-nmt[onnx]'")
-    path = corpus / request.param
+    path = tmp_path_factory.mktemp("run") / request.param  # pytest may build a fixture again
     model = MODELS[request.param]
     train(toy_config(corpus, model=model, train={"epochs": 6, "batch_size": 8}), path, quiet=True)
     run = TrainedRun.open(path)
-    out = corpus / f"{request.param}.onnx"
+    out = path.with_suffix(".onnx")
     before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)  # its checks would fix the traced sizes
     try:
