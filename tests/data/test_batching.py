@@ -1,9 +1,10 @@
 """Batches: every pair once, little padding, an order that seed and epoch alone decide."""
 
+import numpy as np
 import pytest
 import torch
 
-from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs, make_batch
+from nmt.data.batching import Batcher, EncodedCorpus, batch_links, encode_pairs, make_batch
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.text.word_tokenizer import WordConfig
@@ -26,6 +27,13 @@ def test_a_batch_ends_sources_with_eos_and_shifts_targets() -> None:
     assert batch.tgt_in.tolist() == [[BOS_ID, 8, PAD_ID], [BOS_ID, 9, 10]]
     assert batch.tgt_out.tolist() == [[8, EOS_ID, PAD_ID], [9, 10, EOS_ID]]
     assert (batch.n_src_tokens, batch.n_tokens) == (5, 5)
+
+
+def test_links_share_a_target_piece_of_their_own_sentence_alone() -> None:
+    pairs = [[(0, 0), (1, 2)], [(0, 0), (1, 0)]]  # the last piece of one, the first of the next
+    links = batch_links([np.array(pair, np.int32) for pair in pairs])
+    assert links.places.tolist() == [[0, 0, 1, 1], [0, 2, 0, 0], [0, 1, 0, 1]]
+    assert links.shares.tolist() == [1, 1, 0.5, 0.5]
 
 
 @pytest.mark.parametrize(("unit", "size"), [("sentences", 17), ("tokens", 500)])

@@ -70,6 +70,8 @@ def test_pieces_without_a_name_that_follow_each_other_are_one_word() -> None:
     found = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {1: 1, 2: 1})
     assert found.text == "un <unk> <unk> mange."
     assert replace_unknown(found, WORDS, {}).text == "un Zebra mange."
+    later = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {2: 1})
+    assert replace_unknown(later, WORDS, {}).text == "un Zebra mange."
 
 
 def test_with_pieces_the_word_is_copied_without_its_marks() -> None:

@@ -151,6 +151,20 @@ def test_an_endless_body_ends_with_its_refusal(
     with_server(translator, scenario, body_bytes=1000)
 
 
+def test_the_parts_of_a_body_share_its_limit(translator: Translator) -> None:
+    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def scenario(connect: Connect) -> None:
+        client = await connect(head)
+        for part in (b"258\r\n" + b"x" * 600 + b"\r\n",) * 2:
+            client.writer.write(part)
+            await asyncio.sleep(0.1)  # so that the server reads them one by one
+        client.writer.write(b"0\r\n\r\n")
+        assert b" 413 " in await client.answer()
+
+    with_server(translator, scenario, body_bytes=1000)
+
+
 def test_a_client_that_ends_its_own_side_is_answered(slow: Slow) -> None:
     body = b'{"q": "Is", "source": "en", "target": "fr"}'
     head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

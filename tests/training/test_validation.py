@@ -13,6 +13,7 @@ from training.toy import toy_config, write_reversal
 from nmt.data.batching import encode_pairs
 from nmt.data.corpora import read_examples
 from nmt.data.sources import SplitConfig, pairs_of
+from nmt.models.base import Seq2Seq
 from nmt.runs.trained_run import TrainedRun
 from nmt.training import rng
 from nmt.training.loop import train
@@ -38,28 +39,45 @@ def test_no_item_twice_and_none_far_from_the_next() -> None:
             assert max(gaps, default=1) - min(gaps, default=1) <= 1
 
 
-def test_a_validation_leaves_every_generator_as_it_was(tmp_path: Path) -> None:
-    """Also where decoding draws from them, and where it is interrupted."""
-    write_reversal(tmp_path, n_train=40, n_test=5)
-    config = toy_config(tmp_path, train={"steps": 1})
-    train(config, tmp_path / "run", ["nmt"], quiet=True)
-    loaded = TrainedRun.open(tmp_path / "run").load_model("last", CPU)
-    examples = read_examples(SplitConfig(tsv=tmp_path / "valid.tsv"), config.data)
+def _trained(folder: Path, **sections: Any) -> tuple[Seq2Seq, Validator]:
+    """A model after one update, and the validator of its run."""
+    write_reversal(folder, n_train=40, n_test=5)
+    config = toy_config(folder, train={"steps": 1}, **sections)
+    train(config, folder / "run", ["nmt"], quiet=True)
+    loaded = TrainedRun.open(folder / "run").load_model("last", CPU)
+    examples = read_examples(SplitConfig(tsv=folder / "valid.tsv"), config.data)
     corpus = encode_pairs(pairs_of(examples), loaded.tokenizers, 99)
     validator = Validator(corpus, examples, loaded.tokenizers, config.valid, config.search)
-    forward = loaded.model.forward
+    return loaded.model, validator
+
+
+def test_a_validation_drops_nothing(tmp_path: Path) -> None:
+    model, validator = _trained(tmp_path, model={"dropout": 0.5})
+    losses = []
+    for seed in (1, 2):
+        rng.seed_all(seed)
+        result = validator.run(model.train(), CPU)
+        assert result is not None
+        losses.append(result.loss)
+    assert losses[0] == losses[1]
+
+
+def test_a_validation_leaves_every_generator_as_it_was(tmp_path: Path) -> None:
+    """Also where decoding draws from them, and where it is interrupted."""
+    model, validator = _trained(tmp_path)
+    forward = model.forward
 
     def drawing(*arguments: Any, **options: Any) -> Any:
         np.random.rand()
         torch.rand(())
         return forward(*arguments, **options)
 
-    loaded.model.forward = drawing  # type: ignore[method-assign]
+    model.forward = drawing  # type: ignore[method-assign]
     for answers in ([False] * 99, [False, True], [True]):
         rng.seed_all(7)
         expected = [np.random.rand(), float(torch.rand(()))]  # the type checks draw from Python's
         rng.seed_all(7)
-        result = validator.run(loaded.model, CPU, partial(next, iter(answers)))
+        result = validator.run(model, CPU, partial(next, iter(answers)))
         assert (result is None) == (True in answers)
-        assert loaded.model.training
+        assert model.training
         assert [np.random.rand(), float(torch.rand(()))] == expected

@@ -168,6 +168,17 @@ def test_options_combine_and_int8_is_near_them() -> None:
     torch.testing.assert_close(rounded, exact, atol=0.2, rtol=0)
 
 
+def test_a_residual_layer_of_the_decoder_reads_the_sum_of_all_layers_below() -> None:
+    model, inputs = _model(layers=3, residual=True).eval(), []
+    for layer in model.decoder.upper:
+        layer.input_gates.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    memory = model.encode(torch.randint(4, 29, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
+    after = model.step(torch.tensor([2, 2]), model.init_state(memory)).state
+    assert isinstance(after, RNNState)
+    sums = after.hidden.cumsum(dim=1)
+    torch.testing.assert_close(torch.stack(inputs, dim=1), sums[:, :2])
+
+
 @pytest.mark.parametrize("cell", CELLS)
 def test_all_options_train_under_autocast(cell: CellKind) -> None:
     model = _model(
