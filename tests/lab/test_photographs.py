@@ -109,9 +109,10 @@ def test_it_learns_keeps_its_model_and_captions_an_image_of_ones_own(album: Path
     weights = np.array(numbers["attention"])
     assert weights.shape == (len(numbers["words"]), 4, 4)
     assert weights.sum(axis=(1, 2)) == pytest.approx(np.ones(len(weights)), abs=1e-4)
+    assert_one_line(captions("--model", "kept", "--image", "no.png", "--force"), "no.png: ")
     Path("kept/model.safetensors").write_bytes(Path("kept/cnn.safetensors").read_bytes())
-    for image, message in {"no.png": "no.png: ", "own.png": "weights of this captioner"}.items():
-        assert_one_line(captions("--model", "kept", "--image", image, "--force"), message)
+    damaged = captions("--model", "kept", "--image", "own.png", "--force")
+    assert_one_line(damaged, "not the weights of this captioner")
 
 
 def test_features_are_computed_once_and_only_for_what_is_new(album: Path) -> None:
@@ -274,7 +275,9 @@ def test_a_wrong_line_of_the_captions(album: Path, line: str, message: str) -> N
 
 
 def test_images_that_cannot_be_used_are_named(album: Path) -> None:
-    for content in (b"", b"no image", (album / "images" / "04.png").read_bytes()[:150]):
+    noise = np.random.default_rng(1).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(album / "images" / "03.png")
+    for content in (b"", b"no image", (album / "images" / "03.png").read_bytes()[:3000]):
         (album / "images" / "03.png").write_bytes(content)
         assert_one_line(captions(*TRAINING, settings=QUICK), "images/03.png: not an image")
     paint(album / "images" / "other.png", "red")
@@ -299,7 +302,6 @@ def test_what_is_wrong_is_said_in_a_line(
     album: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     assert_one_line(captions(*arguments), message)
-    assert not Path("lab/captioner").exists()
 
 
 def test_without_torchvision_it_says_what_to_install(

@@ -7,16 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attacks import bombs
-from attacks.case import CHECKPOINT, TRANSLATE, Case, Expected
+from attacks.case import TRANSLATE, Case, Expected
 from attacks.judge import COUNTS, FAULTS, faults_of
 from attacks.material import Material, snapshot
 from attacks.process import Outcome
-from forging import write_state
-from training.toy import toy_config
-
-from nmt.runs.directory import RunDirectory
-from nmt.runs.sealed_config import sealed
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "attack.py"
 
@@ -89,20 +83,3 @@ def test_a_change_outside_is_seen_and_one_in_the_run_is_none(
     after = snapshot(folder)
     changed = {name for name in before if before[name] != after.get(name)}
     assert changed == {"outside/victim.txt", "outside/folder/.tmp-mine.txt"}
-
-
-def test_forged_settings_are_behind_the_right_checksum(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the attack would be refused for the checksum, whatever the settings are."""
-    (tmp_path / CHECKPOINT).mkdir(parents=True)
-    write_state(tmp_path / CHECKPOINT / "state.json", {"aliases": {}, "sha256": {}})
-    run = RunDirectory(tmp_path / "run")
-    run.write_config(toy_config(tmp_path, model={"hidden": 8}))
-    before = run.config_path.read_text().partition("\n")[2]
-    monkeypatch.chdir(tmp_path)
-    what = "search: {beam: 1000000000}"
-    next(case for case in bombs.cases() if case.what == what).prepare()
-    text = run.config_path.read_text()
-    assert text.partition("\n")[2] != before
-    assert text == sealed(text.partition("\n")[2])

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import bench_peers
 import peers.rounds
 import pytest
 import yaml
@@ -193,18 +192,3 @@ def test_translations_are_timed_without_loading_and_read_back_in_order(
     assert lines_of(tmp_path / "A" / "test.src") == lines_of(exported.pieces("test", "src"))[:50]
     lengths = [line.count(" ") for line in lines_of(tmp_path / "B" / "test.src")]
     assert lengths == sorted(lengths)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "key"),
-    [
-        (["train", "--only", "fairseq"], "toolkit: got 'fairseq'"),
-        (["decode", "--models", "nmt=nowhere"], "nowhere"),
-        (["train", "--settings", "stepps=3"], "'steps'"),
-    ],
-)
-def test_what_is_wrong_is_named(
-    arguments: list[str], key: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert bench_peers.main(arguments) == 2
-    assert key in capsys.readouterr().err

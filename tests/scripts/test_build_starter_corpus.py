@@ -2,11 +2,10 @@
 
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from starter import actions, corpus, english, french, lexicon, words
+from starter import corpus, english, french, lexicon
 from starter import french_verbs as verbs
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "starter"
@@ -113,36 +112,3 @@ def test_agreement_and_plurals() -> None:
     assert (english.plural("box"), english.plural("boy")) == ("boxes", "boys")
     group = english.verb_group(("go home", "went home", "gone home"), "past", 0, "not")
     assert " ".join(group.split()) == "did not go home"
-
-
-def noun(name: str) -> words.Noun:
-    entry = lexicon.load()["n_" + name][0]
-    assert isinstance(entry, words.Noun)
-    return entry
-
-
-SHE = words.Subject("she", "elle", 2, True, True)
-THEY = words.Subject("they", "ils", 5, False, True)
-YOU = words.Subject("you", "tu", 1, False, True)
-
-
-def clause(verb: str, tense: str, subject: words.Subject, **rest: object) -> str:
-    use = actions.Conjugation(tense, subject, **rest)  # type: ignore[arg-type]
-    return french.elide(actions.Action("", "", "", "", verb, "").french(use))
-
-
-def test_phrases_and_clauses() -> None:
-    old = lexicon.load()["a_old"][0]
-    assert isinstance(old, words.Adjective)
-    assert french.elide(noun("school").french("to the", "my")) == "à l’école"
-    assert noun("eye").pl.french("to the", "my") == "aux yeux"
-    assert noun("scarf").french("my", "my") == "mon écharpe"
-    assert replace(noun("tree"), adjective=old).french("a", "my") == "un vieil arbre"
-    assert noun("owl").french("the", "my") == "le hibou"
-    letter = noun("letter")
-    assert clause("partir", "past", SHE) == "est partie"
-    assert clause("écrire", "past", SHE, objects=(letter,)) == "l’a écrite"
-    assert clause("voir", "past", YOU, negation="jamais", objects=(THEY,)) == "ne les as jamais vus"
-    assert clause("lire", "imp", YOU, objects=(letter,)) == "lis-la"
-    assert clause("se lever", "imp", YOU, negation="pas") == "ne te lève pas"
-    assert french.finish("est-ce que il a l'heure ?") == "Est-ce qu’il a l’heure\u202f?"

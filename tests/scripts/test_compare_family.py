@@ -124,28 +124,6 @@ def test_finished_runs_are_left_alone_and_measured_once(home: Path, tmp_path: Pa
     assert state_of(member, 1, tmp_path) == "unfinished"
 
 
-def test_what_cannot_be_compared_is_named(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def error(folder: Path, *words: str) -> str:
-        assert run(folder, *words) == 2
-        return capsys.readouterr().err.strip().splitlines()[-1]
-
-    assert "--only: got 'aditive'" in error(home, "--only", "aditive")
-    assert "'additive' has no finished run" in error(home, "--measure-only", "--seeds", "9")
-    write_reversal(tmp_path, n_train=200, n_test=20)
-    recipe(tmp_path, "additive")
-    recipe(tmp_path, "general", search={"beam": 2}).rename(tmp_path / "configs" / "x.yaml")
-    assert "search differs from that of" in error(tmp_path)
-    (tmp_path / "configs" / "x.yaml").unlink()
-    recipe(tmp_path, "additive", search={"beam": 2})
-    target = run_path(tmp_path / "runs", "additive", 1)
-    target.mkdir(parents=True)
-    config = (run_path(home / "runs", "additive", 1) / "config.yaml").read_bytes()
-    (target / "config.yaml").write_bytes(config)
-    assert "trained with another config" in error(tmp_path, "--measure-only")
-
-
 def forced_by(heads: np.ndarray) -> Translation:
     """Give a forced translation with these weights (N, T, S), and nothing else of interest."""
     hypothesis = Hypothesis((3,), (0.0,), 0.0, heads.mean(axis=0), True, heads)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from corpus_cost import UNITS
 from corpus_cost import table as cost_table
-from distribution_cost import ARMS, Speed
+from distribution_cost import Speed
 from distribution_cost import table as speed_table
 from training.toy import toy_config, write_reversal
 
@@ -47,27 +47,6 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "toy.yaml"
     path.write_text(dump_config(toy_config(tmp_path, train={"epochs": 99})), encoding="utf-8")
     return path
-
-
-@pytest.mark.slow
-def test_distribution_is_measured(config: Path, tmp_path: Path) -> None:
-    words = ("--updates", "60", "--rounds", "1", "--folder", str(tmp_path / "runs"))
-    rows = lines_of("distribution_cost.py", "--config", str(config), *words)[2:5]
-    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [arm.name for arm in ARMS]
-
-
-@pytest.mark.slow
-def test_a_corpus_is_measured(tmp_path: Path) -> None:
-    words = [f"{i % 26 * 'a'}{i:05}" for i in range(48_000)]
-    lines = [f"{' '.join(words[i : i + 4])}\t{' '.join(words[i + 4 : i + 8])}\n"
-             for i in range(0, 24_000, 8)]  # fmt: skip
-    (tmp_path / "pairs.tsv").write_text("".join(lines))
-    sizes = ("--pairs", "4000", "8000", "--folder", str(tmp_path / "new"))
-    table = lines_of("corpus_cost.py", "--tsv", str(tmp_path / "pairs.tsv"), *sizes)
-    assert len(table) == 2 + len(UNITS)
-    text = float(table[2].split("|")[2].split()[0])
-    assert text == pytest.approx(sum(map(len, lines)) / len(lines), rel=0.05)
-    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.skipif(process_bytes("VmRSS") is None, reason="needs Linux' /proc")
