@@ -19,46 +19,33 @@ EXAMPLES = [
 
 
 class Model:
-    """Scores 1 where translation and reference are the same, else 0; notes what it is given."""
+    """Scores 1 where translation and reference are the same, else 0; notes its samples."""
 
     def __init__(self) -> None:
-        self.given: list[dict[str, str]] = []
+        self.samples: list[dict[str, str]] = []
         self.options: dict[str, Any] = {}
 
     def predict(self, samples: list[dict[str, str]], **options: Any) -> dict[str, Any]:
-        self.given, self.options = samples, options
+        self.samples, self.options = samples, options
         scores = [float(sample["mt"] == sample["ref"]) for sample in samples]
         return {"scores": scores, "system_score": sum(scores) / len(scores)}
 
 
-@pytest.fixture
-def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module in place of unbabel-comet's."""
-    module = ModuleType("comet")
-
-    def load_from_checkpoint(path: str) -> Model:
-        if Path(path).read_bytes() != b"a checkpoint":
-            raise RuntimeError("Invalid magic number\nin a file")
-        return Model()
-
-    module.load_from_checkpoint = load_from_checkpoint  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "comet", module)
-    return module
-
-
 def test_the_score_is_the_mean_over_sentences_of_the_mean_over_references() -> None:
     model = Model()
-    found = comet_score(model, "m", ["le chat", "un chien", "adieu"], EXAMPLES)
-    assert found.score == pytest.approx(100 * (1 + 1 / 3 + 0) / 3)
-    assert len(model.given) == 6
-    assert model.given[1] == {"src": "a dog", "mt": "un chien", "ref": "un chien"}
-    assert model.options["gpus"] == 0
-    assert found.name == "COMET"
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 <= found.low < found.score < found.high <= 100
-    assert found.signature.startswith("model:m|times:100|bs:1000|seed:12345|version:")
-    assert comet_score(model, "m", ["le chat", "un chien", "adieu"], EXAMPLES) == found
+    hyps = ["le chat", "un chien", "adieu"]
+    result = comet_score(model, "m", hyps, EXAMPLES)
+    assert result.score == pytest.approx(100 * (1 + 1 / 3 + 0) / 3)
+    assert len(model.samples) == 6
+    assert model.samples[1] == {"src": "a dog", "mt": "un chien", "ref": "un chien"}
+    assert result.name == "COMET"
+    assert 0 <= result.low < result.score < result.high <= 100
+    assert result.signature.startswith("model:m|times:100|bs:1000|seed:12345|version:")
+    assert comet_score(model, "m", hyps, EXAMPLES) == result
+    single = comet_score(model, "m", ["le chat"], EXAMPLES[:1], n_bootstrap=0)
+    assert (single.score, single.low, single.high, single.n_bootstrap) == (100, None, None, 0)
+    with pytest.raises(ConfigError, match="reads the source of each sentence"):
+        comet_score(model, "m", ["le chat"], [EvalExample("", ("le chat",))])
 
 
 @pytest.mark.parametrize(("gpu", "gpus", "devices"), [(None, 0, None), (0, 1, [0]), (3, 1, [3])])
@@ -68,18 +55,17 @@ def test_the_gpu_is_that_of_the_run(gpu: int | None, gpus: int, devices: list[in
     assert (model.options["gpus"], model.options["devices"]) == (gpus, devices)
 
 
-def test_without_resamples_there_is_no_interval() -> None:
-    found = comet_score(Model(), "m", ["le chat"], EXAMPLES[:1], n_bootstrap=0)
-    assert (found.score, found.low, found.high, found.n_bootstrap) == (100, None, None, 0)
+def test_a_checkpoint_is_read_by_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_from_checkpoint(path: str) -> Model:
+        if Path(path).read_bytes() != b"a checkpoint":
+            raise RuntimeError("Invalid magic number\nin a file")
+        return Model()
 
-
-def test_a_source_is_needed() -> None:
-    with pytest.raises(ConfigError, match="reads the source of each sentence"):
-        comet_score(Model(), "m", ["le chat"], [EvalExample("", ("le chat",))])
-
-
-@pytest.mark.usefixtures("package")
-def test_a_checkpoint_is_read_by_the_package(tmp_path: Path) -> None:
+    package = ModuleType("comet")
+    package.load_from_checkpoint = load_from_checkpoint  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "comet", package)
     path = tmp_path / "model.ckpt"
     with pytest.raises(ConfigError, match=r"`comet`: .*model.ckpt: no such file"):
         load_comet(path)
@@ -88,23 +74,12 @@ def test_a_checkpoint_is_read_by_the_package(tmp_path: Path) -> None:
         load_comet(path)
     path.write_bytes(b"a checkpoint")
     assert isinstance(load_comet(path), Model)
-
-
-def test_without_the_package_an_error_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setitem(sys.modules, "comet", None)
-    path = tmp_path / "model.ckpt"
-    path.touch()
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match="`comet`: the package unbabel-comet is missing"):
         load_comet(path)
-    assert str(caught.value) == (
-        "`comet`: the package unbabel-comet is missing: pip install 'attention-nmt[comet]'"
-    )
 
 
 def test_a_model_is_called_as_its_folder() -> None:
-    assert comet_name(Path("/a/wmt22-comet-da/checkpoints/model.ckpt")) == (
-        "wmt22-comet-da/model.ckpt"
-    )
+    path = Path("/a/wmt22-comet-da/checkpoints/model.ckpt")
+    assert comet_name(path) == "wmt22-comet-da/model.ckpt"
     assert comet_name(Path("/a/mine/x.ckpt")) == "mine/x.ckpt"

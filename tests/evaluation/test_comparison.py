@@ -5,12 +5,7 @@ from collections import Counter
 import pytest
 
 from nmt.errors import DataError
-from nmt.evaluation.comparison import (
-    Frequencies,
-    compare_systems,
-    word_frequencies,
-    words_of,
-)
+from nmt.evaluation.comparison import Frequencies, compare_systems, word_frequencies, words_of
 from nmt.evaluation.evaluate import Evaluation, Scoring, score_translations
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.types import EvalExample, SentencePair
@@ -70,8 +65,7 @@ def test_f1_counts_a_word_as_often_as_the_nearest_reference_has_it() -> None:
     frequencies = Frequencies(Counter(), Counter(le=1000, chien=2))
     hyps = {"a": _evaluation(["le le le chien"], examples)}
     (system,) = compare_systems(hyps, SCORING, frequencies)
-    found = {b.label: (b.n_words, b.f1) for b in system.f1_by_frequency}
-    assert found == {
+    assert {b.label: (b.n_words, b.f1) for b in system.f1_by_frequency} == {
         "0": (1, 0.0),  # chat is not said
         "2-4": (1, 100.0),
         "1000+": (2, pytest.approx(200 * 2 / (3 + 2))),  # one `le` too many
@@ -88,8 +82,5 @@ def test_words_are_lower_cased_and_split_as_bleu_splits_them() -> None:
 
 def test_all_must_translate_the_same_sentences() -> None:
     others = [EvalExample(e.src_text, ("autre chose",)) for e in EXAMPLES]
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match="b was scored on other sentences than a"):
         compare_systems({"a": _evaluation(RIGHT), "b": _evaluation(RIGHT, others)}, SCORING)
-    assert str(caught.value) == (
-        "compare: b was scored on other sentences than a; all must translate the same lines"
-    )

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.metrics import METRICS, corpus_bleu, reference_streams, score
+from nmt.evaluation.metrics import METRICS, corpus_bleu, score
 
 # Two sentences by hand. Hypothesis 1, "the cat sat on the mat" (6 words), against
 # "the cat sat on a mat": 1-grams 5/6, 2-grams 3/5, 3-grams 2/4, 4-grams 1/3. Hypothesis 2,
@@ -51,10 +51,6 @@ def test_a_line_without_a_second_reference_is_not_given_an_empty_one():
     assert result.signature.startswith("nrefs:var|")
 
 
-def test_reference_streams_pad_with_none():
-    assert reference_streams([("a", "b"), ("c",)], 2) == [("a", "c"), ("b", None)]
-
-
 @pytest.mark.parametrize(("metric", "best"), [("bleu", 100.0), ("chrf", 100.0), ("ter", 0.0)])
 def test_a_perfect_translation_has_the_best_score_and_no_spread(metric, best):
     result = score(metric, MANY_REFS, [(ref,) for ref in MANY_REFS], "fr")
@@ -62,9 +58,12 @@ def test_a_perfect_translation_has_the_best_score_and_no_spread(metric, best):
     assert (result.low, result.high) == (pytest.approx(best), pytest.approx(best))
 
 
-def test_nothing_in_common_scores_zero_with_an_interval_of_zero():
+def test_the_worst_translation_has_the_worst_score():
     result = score("bleu", ["x y z", "u v w"], [("a b c",), ("d e f",)], "fr")
     assert (result.score, result.low, result.high) == (0.0, 0.0, 0.0)
+    for name in METRICS:
+        worst = 100.0 if name == "ter" else 0.0
+        assert score(name, [""], [("un chat",)], "fr", n_bootstrap=0).score == worst
 
 
 def test_case_is_nothing_to_lower_cased_bleu():
@@ -112,19 +111,18 @@ def test_score_interval_and_signature_are_those_of_the_sacrebleu_command(metric,
     assert answer.startswith(line)
 
 
-def test_without_bootstrap_there_is_no_interval_and_none_in_the_signature():
-    result = score("bleu", HYPS, REFS, "fr", n_bootstrap=0)
-    assert (result.low, result.high, result.n_bootstrap) == (None, None, 0)
-    assert "bs:" not in result.signature
-    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in result.signature
-
-
 def test_the_interval_surrounds_the_score_and_is_reproducible():
     refs = [(ref,) for ref in MANY_REFS]
     first, again = score("bleu", MANY_HYPS, refs, "fr"), score("bleu", MANY_HYPS, refs, "fr")
     assert first == again
     assert first.low < first.score < first.high
     assert "|bs:1000|seed:12345|" in first.signature
+    result = score("bleu", HYPS, REFS, "fr", n_bootstrap=0)
+    assert (result.low, result.high, result.n_bootstrap) == (None, None, 0)
+    assert "bs:" not in result.signature
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in result.signature
+    hyps = [*MANY_REFS[:39], "rien"]
+    assert score("chrf", hyps, refs[:40], "fr", n_bootstrap=100).high <= 100  # the scale's end
 
 
 @pytest.mark.parametrize("metric", ["chrf", "ter"])
@@ -137,33 +135,20 @@ def test_resamples_in_which_nothing_can_be_counted_have_their_place_in_the_inter
     assert result.low < result.high
 
 
-def test_an_interval_never_leaves_the_scale():
-    hyps = [*MANY_REFS[:39], "rien"]
-    result = score("chrf", hyps, [(ref,) for ref in MANY_REFS[:40]], "fr", n_bootstrap=100)
-    assert result.high <= 100
-
-
 @pytest.mark.parametrize(
     ("hyps", "refs", "message"),
     [
-        (["a"], [("a",), ("b",)], "score: got 1 translations for 2 lines of references"),
-        ([], [], "score: got no lines at all, there must be at least one"),
-        (["a", "b"], [("a",), ()], "score: line 2 has no reference, it must have at least one"),
+        (["a"], [("a",), ("b",)], "got 1 translations for 2 lines"),
+        ([], [], "got no lines at all"),
+        (["a", "b"], [("a",), ()], "line 2 has no reference"),
     ],
 )
-def test_what_cannot_be_scored_is_refused_in_one_line(hyps, refs, message):
-    with pytest.raises(DataError) as caught:
+def test_what_cannot_be_scored_is_refused(hyps, refs, message):
+    with pytest.raises(DataError, match=message):
         score("bleu", hyps, refs, "fr")
-    assert str(caught.value) == message
 
 
-def test_every_metric_of_the_table_scores_an_empty_translation():
-    for name in METRICS:
-        worst = 100.0 if name == "ter" else 0.0
-        assert score(name, [""], [("un chat",)], "fr", n_bootstrap=0).score == worst
-
-
-@pytest.mark.parametrize("seed", ["abc", "-1", "1.5", ""])
+@pytest.mark.parametrize("seed", ["abc", "-1"])
 def test_a_seed_of_the_bootstrap_that_is_none_is_one_line(seed, monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", seed)
     with pytest.raises(ConfigError, match=f"SACREBLEU_SEED: got '{seed}', allowed: a whole"):

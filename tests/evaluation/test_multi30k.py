@@ -32,23 +32,7 @@ def published(request) -> tuple[list[str], list[str]]:
 def test_our_references_differ_from_the_published_in_no_line(published):
     raw, tokenised = published
     ours = multi30k.tokenise(raw, "fr")
-    assert len(ours) == len(tokenised)
-    differ = [(o, t) for o, t in zip(ours, tokenised, strict=True) if o != t]
-    assert differ == []
-
-
-@needs_corpora
-def test_the_score_is_plain_bleu_between_the_published_tokens(published):
-    # Any two texts will do: each line's "translation" is the line after it.
-    raw, tokenised = published
-    hyps = [*raw[1:], raw[0]]
-    ours = score("multi30k", hyps, [(line,) for line in raw], "fr", n_bootstrap=0)
-    from sacrebleu.metrics.bleu import BLEU
-
-    bleu = BLEU(tokenize="none", force=True)
-    theirs = bleu.corpus_score([*tokenised[1:], tokenised[0]], [tokenised])
-    assert ours.score == theirs.score
-    assert 0 < ours.score < 20
+    assert [(o, t) for o, t in zip(ours, tokenised, strict=True) if o != t] == []
 
 
 @pytest.mark.parametrize(
@@ -74,21 +58,13 @@ def test_the_signature_names_the_steps_and_case_does_not_count():
     assert result.name == "BLEU-lc-norm-tok"
     assert "|tok:none|" in result.signature
     assert "|prep:lc.norm.tok.fr|sacremoses:" in result.signature
-
-
-def test_lines_with_fewer_references_keep_their_own():
     refs = [("Un chien .", "Le chien dort bien ."), ("Deux chats jouent là .",)]
     hyps = ["Le chien dort bien.", "Deux chats jouent là."]
     result = score("multi30k", hyps, refs, "fr")
-    assert result.score == 100
-    assert result.signature.startswith("nrefs:var|")
+    assert (result.score, result.signature.partition("|")[0]) == (100, "nrefs:var")
 
 
 def test_without_sacremoses_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"needs sacremoses.* 'attention-nmt\[moses\]'"):
         multi30k.tokenise(["Un chien."], "fr")
-    assert str(caught.value) == (
-        "the Multi30k papers' BLEU needs sacremoses; get it with: "
-        "pip install 'attention-nmt[moses]'"
-    )

@@ -19,27 +19,17 @@ BLEU = MetricResult("BLEU", 61.2345, "nrefs:1|tok:13a", 59.8, 62.71, 1000)
 BUCKETS = (Bucket(0, 5, 10, 70.0), Bucket(41, None, 9, 9.125))
 EXAMPLES = (EvalExample("summer", ("l'été",)), EvalExample("", ("rien",)))
 TRANSLATED = Evaluation(Comparable(("l'été", ""), EXAMPLES, "plain"), {"bleu": BLEU}, BUCKETS, 0.5)
-GIVEN = Evaluation(Comparable(("a",), EXAMPLES[:1]), {"bleu": BLEU}, BUCKETS[:1])
+READ = Evaluation(Comparable(("a",), EXAMPLES[:1]), {"bleu": BLEU}, BUCKETS[:1])
 
 
-def test_a_score_is_printed_with_interval_and_signature():
-    assert score_line(BLEU) == (
-        "BLEU 61.23 [59.80, 62.71] (95 % bootstrap, n=1000)  nrefs:1|tok:13a"
-    )
+def test_the_numbers_of_a_line_are_those_of_the_result():
+    assert score_line(BLEU).startswith("BLEU 61.23 [59.80, 62.71] (95 % bootstrap, n=1000)")
     assert score_line(MetricResult("TER", 3.0, "s", None, None, 0)) == "TER 3.00  s"
-
-
-def test_the_other_lines():
-    comparison = Comparison("BLEU", 60.1, 61.2345, 0.0123, 1000, 0.0113)
-    assert comparison_line(comparison, "old.txt") == (
-        "BLEU +1.13 against 60.10 of old.txt, p = 0.012 (paired bootstrap, n=1000), "
-        "0.011 (approximate randomisation, n=10000)"
-    )
+    line = comparison_line(Comparison("BLEU", 60.1, 61.2345, 0.0123, 1000, 0.0113), "old.txt")
+    assert line.startswith("BLEU +1.13 against 60.10 of old.txt, p = 0.012 ")
     assert speed_line(TRANSLATED) == "translated 2 sentences in 0.5 s (4.0 sentences/s)"
-    assert length_line(TRANSLATED) == (
-        "BLEU by words of the source  0-5: 70.00 (n=10)  41+: too few (n=9)"
-    )
-    assert (speed_line(GIVEN), length_line(GIVEN)) == ("", "")
+    assert length_line(TRANSLATED).endswith("0-5: 70.00 (n=10)  41+: too few (n=9)")
+    assert (speed_line(READ), length_line(READ)) == ("", "")
 
 
 def test_translations_are_kept_only_where_they_were_made(tmp_path):
@@ -49,9 +39,9 @@ def test_translations_are_kept_only_where_they_were_made(tmp_path):
     assert json.loads(path.read_text("utf-8")) == report.as_json()
     assert json.loads(path.read_text("utf-8"))["scores"]["bleu"]["high"] == 62.71
     assert (tmp_path / "eval/test_2016.flickr.txt").read_text("utf-8") == "l'été\n\n"
-    EvalReport("given", Scoring("fr"), GIVEN, {}, {}).keep(tmp_path)
+    EvalReport("read", Scoring("fr"), READ, {}, {}).keep(tmp_path)
     assert {p.name for p in (tmp_path / "eval").iterdir()} == {
         "test_2016.flickr.json",
         "test_2016.flickr.txt",
-        "given.json",
+        "read.json",
     }

@@ -1,15 +1,12 @@
 """significance.py: same, clearly worse, and the sacrebleu command line's own answer."""
 
-import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
 from nmt.errors import DataError
-from nmt.evaluation.metrics import score
 from nmt.evaluation.significance import compare, difference
 
 REFS = [f"le chat numéro {i} dort sur le tapis {i} de la maison ." for i in range(60)]
@@ -33,7 +30,7 @@ def test_equally_good_translations_do_not_differ():
     assert compare("chrf", WORSE, equal, ONE_EACH, "fr").p_value > 0.05
 
 
-@pytest.mark.parametrize("n_lines", [1, 2, 5, 8])
+@pytest.mark.parametrize("n_lines", [1, 2, 6])
 def test_randomisation_has_the_p_value_of_all_swaps(n_lines):
     """Of k lines that differ alike, only all or none swapped differ as much: 2^(1 - k)."""
     changed = [ref.replace("dort", "court") for ref in REFS[:n_lines]]
@@ -60,11 +57,10 @@ def test_the_bootstrap_is_that_of_the_sacrebleu_command(tmp_path):
 
 
 def test_lines_must_be_equal_in_number():
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match="got 59 translations of the baseline and 60"):
         compare("bleu", WORSE[:-1], REFS, ONE_EACH, "fr")
-    assert str(caught.value) == (
-        "compare: got 59 translations of the baseline and 60 of the other, they must be equal"
-    )
+    with pytest.raises(DataError, match=r"^difference: got \[59, 60\] lines, "):
+        difference("bleu", [WORSE], [REFS, REFS[:-1]], ONE_EACH, "fr")
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
@@ -93,14 +89,3 @@ def test_the_interval_covers_what_chance_alone_makes():
     result = difference("bleu", [WORSE], [equal], ONE_EACH, "fr")
     assert result.low < 0 < result.high
     assert result.p_value > 0.05
-
-
-def test_all_runs_must_be_of_one_corpus():
-    with pytest.raises(DataError, match=r"^difference: got \[59, 60\] lines, "):
-        difference("bleu", [WORSE], [REFS, REFS[:-1]], ONE_EACH, "fr")
-
-
-@pytest.mark.parametrize("function", [score, compare, difference])
-def test_no_language_is_assumed(function: Callable[..., object]) -> None:
-    language = inspect.signature(function).parameters["tgt_lang"]
-    assert language.default is inspect.Parameter.empty

@@ -20,10 +20,10 @@ def test_the_form_is_that_of_most_texts():
     assert typography_of([], "fr") == "plain"
 
 
-@pytest.mark.parametrize("given", [PLAIN, PRINTED])
-def test_either_form_is_written_as_either(given):
-    assert write_as("plain", given, "fr") == PLAIN
-    assert write_as("printed", given, "fr") == PRINTED
+@pytest.mark.parametrize("texts", [PLAIN, PRINTED])
+def test_either_form_is_written_as_either(texts):
+    assert write_as("plain", texts, "fr") == PLAIN
+    assert write_as("printed", texts, "fr") == PRINTED
 
 
 def test_a_language_without_rules_has_its_apostrophe_only():

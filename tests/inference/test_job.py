@@ -42,16 +42,15 @@ WHOLE = "eins\n\ndrei\u2028\nvier\nfünf\n".encode()
 
 
 @pytest.mark.parametrize("unit", [1, 2, 3])
-@pytest.mark.parametrize("n_bytes", range(0, len(WHOLE) + 1, 3))
-def test_wherever_it_was_stopped_the_rest_is_written(
-    tmp_path: Path, n_bytes: int, unit: int
-) -> None:
+def test_wherever_it_was_stopped_the_rest_is_written(tmp_path: Path, unit: int) -> None:
     out = tmp_path / "out.fr"
-    stop(out, WHOLE[:n_bytes])
-    n_done = write(out, LINES, resume=True, unit=unit)
-    assert n_done == WHOLE[:n_bytes].count(b"\n") // unit * unit
-    assert out.read_bytes() == WHOLE
-    assert [path.name for path in tmp_path.iterdir()] == ["out.fr"]
+    for n_bytes in range(len(WHOLE) + 1):
+        stop(out, WHOLE[:n_bytes])
+        n_done = write(out, LINES, resume=True, unit=unit)
+        assert n_done == WHOLE[:n_bytes].count(b"\n") // unit * unit
+        assert out.read_bytes() == WHOLE
+        assert [path.name for path in tmp_path.iterdir()] == ["out.fr"]
+        out.unlink()
 
 
 def names(folder: Path) -> list[str]:
@@ -74,14 +73,8 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     out = tmp_path / "out.fr"
     out.write_bytes(b"old\n")
     out.chmod(0o640)
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        job_output(out, JOB, force=True) as (
-            write_bytes,
-            _,
-        ),
-    ):
-        write_bytes(b"one\ntw")
+    with contextlib.suppress(KeyboardInterrupt), job_output(out, JOB, force=True) as job:
+        job[0](b"one\ntw")
         raise KeyboardInterrupt
     assert out.read_bytes() == b"old\n"
     assert names(tmp_path) == ["out.fr", "out.fr.nmt-part", "out.fr.nmt-part.json"]
@@ -124,9 +117,7 @@ def test_stopped_before_any_call_no_line_of_an_older_output_is_kept(
         if older != "finished":
             stop(out, b"of\nanother\n", {"input": "another"})
 
-        def cut(
-            name: str, path: Path, _: object, calls: list[str] = calls, at: int = count
-        ) -> None:
+        def cut(name: str, _: Path, __: object, calls=calls, at=count) -> None:  # type: ignore[no-untyped-def]
             calls.append(name)
             if len(calls) > at:
                 raise PowerCutError
@@ -151,9 +142,7 @@ def test_a_second_command_for_one_file_is_refused(tmp_path: Path) -> None:
     with job_output(out, JOB) as (write_bytes, _):
         write_bytes(b"one\n")
         for resume in (False, True):
-            with pytest.raises(
-                DataError, match=r"^cannot write .*: another command is writing it$"
-            ):
+            with pytest.raises(DataError, match="another command is writing it"):
                 write(out, LINES, resume=resume)
     assert (names(tmp_path), out.read_bytes()) == (["out.fr"], b"one\n")
 
@@ -181,44 +170,35 @@ def test_a_pipe_gets_the_lines_as_they_come_and_no_note(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "message"),
-    [
-        ({"input": "abd", "search": {"beam": 5}}, "it was begun with another input$"),
-        ({"input": "abc", "search": {"beam": 4}, "x": 1}, "it was begun with another search, x$"),
-        ([], "it was begun with another input, search$"),
-    ],
+    ("job", "keys"),
+    [({"input": "abc", "search": {"beam": 4}, "x": 1}, "search, x"), ([], "input, search")],
 )
-def test_another_job_is_not_continued(tmp_path: Path, job: object, message: str) -> None:
+def test_another_job_is_not_continued(tmp_path: Path, job: object, keys: str) -> None:
     out = tmp_path / "out.fr"
     stop(out, b"one\n", job)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=rf"^{out}: cannot be resumed: {message}"):
+    with pytest.raises(DataError, match=rf"^{out}: .* begun with another {keys}$"):
         write(out, LINES, resume=True)
     assert (tmp_path / "out.fr.nmt-part").read_bytes() == b"one\n"
 
 
-def test_what_cannot_be_resumed_or_written_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_resumed_or_written_is_named(tmp_path: Path) -> None:
     out = tmp_path / "out.fr"
     out.write_bytes(b"one\n")
-    with pytest.raises(DataError, match=r"cannot be resumed: out\.fr\.nmt-part is not beside it"):
+    with pytest.raises(DataError, match=r"cannot be resumed: out\.fr\.nmt-part is not"):
         write(out, LINES, resume=True)
     stop(out, b"one\n")
     (tmp_path / "out.fr.nmt-part.json").unlink()
-    with pytest.raises(
-        DataError, match=r"cannot be resumed: out\.fr\.nmt-part\.json, which .* is not beside"
-    ):
+    with pytest.raises(DataError, match=r"cannot be resumed: out\.fr\.nmt-part\.json"):
         write(out, LINES, resume=True, force=True)
     (tmp_path / "out.fr.nmt-part").unlink()
-    with pytest.raises(DataError, match=r"^cannot write .*none/out: No such file or directory$"):
-        write(tmp_path / "none" / "out", LINES)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(DataError, match=r"^cannot write .*folder: it is a folder; give"):
-        write(tmp_path / "folder", LINES)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "out.fr"]
-    with pytest.raises(DataError, match=r"^cannot write /dev/full: No space left on device$"):
+    for name, reason in {"none/out": "No such file", "folder": "it is a folder"}.items():
+        with pytest.raises(DataError, match=rf"^cannot write .*{name}: {reason}"):
+            write(tmp_path / name, LINES)
+    with pytest.raises(DataError, match=r"^cannot write /dev/full: No space left"):
         write(Path("/dev/full"), LINES)
     assert not list(Path("/dev").glob("full?*"))
-    with pytest.raises(PermissionError), job_output(out, None, force=True):
-        raise PermissionError(13, "of another file", "other")
+    assert names(tmp_path) == ["folder", "out.fr"]
 
 
 def test_a_full_disk_keeps_the_lines_that_fit(tmp_path: Path) -> None:
@@ -237,12 +217,9 @@ def test_a_full_disk_keeps_the_lines_that_fit(tmp_path: Path) -> None:
 
 def test_a_user_may_have_a_file_of_the_usual_name_for_a_part(tmp_path: Path) -> None:
     out = tmp_path / "out.fr"
-    own = [tmp_path / "out.fr.part", tmp_path / "out.fr.part.json"]
-    for path in own:
+    unrelated = [tmp_path / "out.fr.part", tmp_path / "out.fr.part.json"]
+    for path in unrelated:
         path.write_text("mine")
-    with job_output(out, {"model": "a"}) as (write, _):
-        write(b"one\n")
-        assert [path.read_text() for path in own] == ["mine", "mine"]
-    assert out.read_bytes() == b"one\n"
+    write(out, ["one"])
     assert names(tmp_path) == ["out.fr", "out.fr.part", "out.fr.part.json"]
-    assert [path.read_text() for path in own] == ["mine", "mine"]
+    assert [path.read_text() for path in unrelated] == ["mine", "mine"]

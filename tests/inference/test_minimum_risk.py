@@ -27,9 +27,9 @@ def hypothesis(score: float, finished: bool = True) -> Hypothesis:
 @pytest.mark.parametrize("utility", ["chrf", "bleu"])
 def test_utilities_are_the_mean_of_sacrebleus_scores(utility: Utility) -> None:
     metric = CHRF() if utility == "chrf" else BLEU(effective_order=True)
-    found = expected_utilities(LINES, utility, "fr")
-    assert list(found) == list(dict.fromkeys(LINES))
-    for text, value in found.items():
+    utilities = expected_utilities(LINES, utility, "fr")
+    assert list(utilities) == list(dict.fromkeys(LINES))
+    for text, value in utilities.items():
         scores = [metric.sentence_score(text, [line]).score for line in LINES]
         assert value == pytest.approx(np.mean(scores))
 
@@ -64,9 +64,9 @@ def test_translations_are_the_same_in_any_batch_and_order(
     assert [t.text for t in together] == [t.text for t in backwards]
     assert translator.translate(TEXTS) != together
     for translation in together:
-        for found in translation.hypotheses:
-            ids = found.hypothesis.ids
-            assert found.hypothesis.attention.shape == (len(ids), len(translation.source.ids) + 1)
+        for hypothesis in (hyp.hypothesis for hyp in translation.hypotheses):
+            shape = (len(hypothesis.ids), len(translation.source.ids) + 1)
+            assert hypothesis.attention.shape == shape
 
 
 def test_of_the_beam_and_of_one_sample(translator: Translator) -> None:
@@ -74,12 +74,10 @@ def test_of_the_beam_and_of_one_sample(translator: Translator) -> None:
     ranked = translator.translate(TEXTS, n_best=4, search={"mbr": {"samples": None}})
     for before, after in zip(beam, ranked, strict=True):
         assert {h.text for h in before.hypotheses} == {h.text for h in after.hypotheses}
-        texts = [
-            translator.tokenizers.tgt.decode(h.target.ids, restore=False) for h in after.hypotheses
-        ]
-        before_texts = [
-            translator.tokenizers.tgt.decode(h.target.ids, restore=False) for h in before.hypotheses
-        ]
+        texts, before_texts = (
+            [translator.tokenizers.tgt.decode(h.target.ids, restore=False) for h in t.hypotheses]
+            for t in (after, before)
+        )
         finished = [h.hypothesis.finished for h in after.hypotheses]
         utilities = expected_utilities(before_texts, "chrf", "fr") if texts else {}
         order = [(not f, -utilities[t]) for f, t in zip(finished, texts, strict=True)]

@@ -44,19 +44,6 @@ def test_a_process_divides_its_threads_and_the_work_takes_them_all(
         torch.set_num_threads(before)
 
 
-@pytest.mark.usefixtures("three_threads")
-def test_no_number_of_threads_is_set() -> None:
-    during: list[int] = []
-
-    def work(i: int, check: CheckCancelled) -> None:
-        during.append(threads_of_a_new_thread())
-
-    before = torch.get_num_threads(), threads_of_a_new_thread()
-    parallel_map(work, range(6), n_workers(CPU))
-    assert during == [1] * 6
-    assert (torch.get_num_threads(), threads_of_a_new_thread()) == before
-
-
 def wait_for_the_end(check: CheckCancelled) -> None:
     while True:
         check()
@@ -66,14 +53,15 @@ def wait_for_the_end(check: CheckCancelled) -> None:
 def test_results_are_in_order_and_threads_are_divided() -> None:
     together = threading.Barrier(3)
 
-    def work(i: int, check: CheckCancelled) -> tuple[int, int]:
+    def work(i: int, check: CheckCancelled) -> tuple[int, int, int]:
         together.wait(timeout=60)  # passes only with three at a time
         check()
-        return i, torch.get_num_threads()
+        return i, torch.get_num_threads(), threads_of_a_new_thread()
 
     assert n_workers(CPU) == 3
-    assert parallel_map(work, range(6), n_workers(CPU)) == [(i, 1) for i in range(6)]
-    assert torch.get_num_threads() == 3
+    before = threads_of_a_new_thread()
+    assert parallel_map(work, range(6), n_workers(CPU)) == [(i, 1, 1) for i in range(6)]
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (3, before)
 
 
 @pytest.mark.usefixtures("three_threads")

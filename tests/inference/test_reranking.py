@@ -63,21 +63,16 @@ def backward() -> Translator:
 
 
 def texts_of(translation: DrawnTranslation) -> list[str]:
-    return [found.text for found in translation.hypotheses]
+    return [hypothesis.text for hypothesis in translation.hypotheses]
 
 
-def made(*hypotheses: tuple[str, float, bool]) -> DrawnTranslation:
-    nothing = Encoded((), (), (), ())
-    return DrawnTranslation(
-        "x",
-        nothing,
-        tuple(
-            TranslatedHypothesis(
-                text, nothing, Hypothesis((), (), score, np.zeros((0, 1), np.float32), finished)
-            )
-            for text, score, finished in hypotheses
-        ),
+def translation_of(*outputs: tuple[str, float, bool]) -> DrawnTranslation:
+    nothing, weights = Encoded((), (), (), ()), np.zeros((0, 1), np.float32)
+    hypotheses = tuple(
+        TranslatedHypothesis(text, nothing, Hypothesis((), (), score, weights, finished))
+        for text, score, finished in outputs
     )
+    return DrawnTranslation("x", nothing, hypotheses)
 
 
 @pytest.mark.parametrize(
@@ -94,21 +89,18 @@ def made(*hypotheses: tuple[str, float, bool]) -> DrawnTranslation:
 def test_the_weighted_mean_orders(
     scores: list[list[float | None]], weights: list[float], order: str
 ) -> None:
-    translation = made(("a", -1.0, True), ("b", -2.0, True), ("c", -3.0, True))
-    found = reordered(translation, scores, weights)
-    assert "".join(texts_of(found)) == order
-    for each in found.hypotheses:
-        place = "abc".index(each.text)
+    translation = translation_of(("a", -1.0, True), ("b", -2.0, True), ("c", -3.0, True))
+    reranked = reordered(translation, scores, weights)
+    assert "".join(texts_of(reranked)) == order
+    for output in reranked.hypotheses:
+        place = "abc".index(output.text)
         known = [
             (s[place], w) for s, w in zip(scores, weights, strict=True) if s[place] is not None
         ]
         total = -1.0 - place + sum(s * w for s, w in known if s is not None)
-        assert each.hypothesis.score == pytest.approx(total / (1 + sum(w for _, w in known)))
-
-
-def test_a_cut_hypothesis_comes_after_the_finished_ones() -> None:
-    translation = made(("cut", -1.0, False), ("whole", -9.0, True))
-    assert texts_of(reordered(translation, [[0.0, -9.0]], [1.0])) == ["whole", "cut"]
+        assert output.hypothesis.score == pytest.approx(total / (1 + sum(w for _, w in known)))
+    cut = translation_of(("cut", -1.0, False), ("whole", -9.0, True))
+    assert texts_of(reordered(cut, [[0.0, -9.0]], [1.0])) == ["whole", "cut"]
 
 
 def test_a_heavy_reranker_decides_alone(
@@ -119,8 +111,8 @@ def test_a_heavy_reranker_decides_alone(
     for other, is_back in ((forward, False), (backward, True)):
         searcher.rerankers = (Reranker(other, is_back, 1e9),)
         for n_best in (1, 4, 7):
-            found = searcher.translate(TEXTS, n_best=n_best)
-            for text, before, after in zip(TEXTS, plain, found, strict=True):
+            reranked = searcher.translate(TEXTS, n_best=n_best)
+            for text, before, after in zip(TEXTS, plain, reranked, strict=True):
                 assert len(after.hypotheses) == min(n_best, len(before.hypotheses))
                 hyps = [h for h in before.hypotheses if h.hypothesis.finished]
                 hyps = [h for h in hyps if h.text or not is_back]
@@ -130,9 +122,9 @@ def test_a_heavy_reranker_decides_alone(
                     (-f.hypotheses[0].hypothesis.score, h.text)
                     for f, h in zip(forced, hyps, strict=True)
                 )
-                wanted = [score for score, _ in best][:n_best]
-                got = [-h.hypothesis.score for h in after.hypotheses[: len(wanted)]]
-                assert got == pytest.approx(wanted, abs=1e-4)
+                expected = [score for score, _ in best][:n_best]
+                scores = [-h.hypothesis.score for h in after.hypotheses[: len(expected)]]
+                assert scores == pytest.approx(expected, abs=1e-4)
 
 
 def test_other_sentences_change_nothing(
@@ -140,20 +132,19 @@ def test_other_sentences_change_nothing(
 ) -> None:
     searcher.rerankers = (Reranker(forward, False, 0.4), Reranker(backward, True, 0.3))
     together = searcher.translate(TEXTS, n_best=3)
-    for text, found in zip(TEXTS, together, strict=True):
+    for text, translation in zip(TEXTS, together, strict=True):
         [alone] = searcher.translate([text], n_best=3)
-        assert texts_of(alone) == texts_of(found)
-    assert [each.text for each in searcher.translate_stream(iter(TEXTS))] == [
-        each.text for each in together
-    ]
+        assert texts_of(alone) == texts_of(translation)
+    stream = searcher.translate_stream(iter(TEXTS))
+    assert [translation.text for translation in stream] == [t.text for t in together]
     assert together[4].hypotheses == ()
 
 
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        ({"mbr": {}}, "^search.mbr: it does not go with reranking"),
-        ({"sampling": {}}, "^search.sampling: it does not go with reranking"),
+        ({"mbr": {}}, "^search.mbr: it does not go"),
+        ({"sampling": {}}, "^search.sampling: it does not go"),
         ({"beam": 1, "n_best": 1}, "^search.beam: got 1, allowed with reranking: at least 2"),
     ],
 )
@@ -192,15 +183,12 @@ def test_heads_are_those_of_the_hypotheses_that_are_left(
     searcher: Translator, backward: Translator
 ) -> None:
     searcher.rerankers = (Reranker(backward, True, 5.0),)
-    without = searcher.translate(TEXTS, n_best=2)
-    for plain, translation in zip(
-        without, searcher.translate(TEXTS, n_best=2, with_heads=True), strict=True
-    ):
+    translations = searcher.translate(TEXTS, n_best=2, with_heads=True)
+    for plain, translation in zip(searcher.translate(TEXTS, n_best=2), translations, strict=True):
         assert texts_of(plain) == texts_of(translation)
-        for found in translation.hypotheses:
-            heads = found.hypothesis.heads
-            assert heads is not None
-            assert np.allclose(heads.mean(axis=0), found.hypothesis.attention, atol=1e-4)
+        for hypothesis in (output.hypothesis for output in translation.hypotheses):
+            assert hypothesis.heads is not None
+            assert np.allclose(hypothesis.heads.mean(axis=0), hypothesis.attention, atol=1e-4)
 
 
 def test_a_stream_keeps_no_more_hypotheses_than_without_reranking(
@@ -229,12 +217,10 @@ def test_languages() -> None:
             is_backward(("en", "fr"), langs, "runs/a")
 
 
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -0.1], [1.0, float("nan")], [1.0, 2.0, 3.0]])
+@pytest.mark.parametrize("weights", [[1.0], [1.0, -0.1], [1.0, float("nan")]])
 def test_weights_are_one_for_each(searcher: Translator, weights: Sequence[float]) -> None:
-    with pytest.raises(
-        ConfigError, match=r"^rerank_by: weights: got .* each of 2 runs, at least 0"
-    ):
+    with pytest.raises(ConfigError, match=r"^rerank_by: weights: got "):
         searcher.rerank_by(["a", "b"], weights)
-    with pytest.raises(ConfigError, match=r"^rerank_by: checkpoints: got last, .* each of 2 runs"):
+    with pytest.raises(ConfigError, match=r"^rerank_by: checkpoints: got last"):
         searcher.rerank_by(["a", "b"], checkpoints=["last"])
     assert searcher.rerankers == ()

@@ -44,60 +44,59 @@ def translated(
 
 
 def test_the_surface_is_copied_although_the_source_vocabulary_lacks_it_too() -> None:
-    found = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {1: 1})
-    assert found.source.ids[1] == UNK_ID
-    assert found.text == "le <unk> dort."
-    replaced = replace_unknown(found, WORDS, {})
+    translation = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {1: 1})
+    assert translation.source.ids[1] == UNK_ID
+    assert translation.text == "le <unk> dort."
+    replaced = replace_unknown(translation, WORDS, {})
     assert replaced.text == "le Zebra dort."
-    assert replaced.hypotheses[0].target == found.hypotheses[0].target  # only the text changes
-    assert found.text == "le <unk> dort."
+    assert (
+        replaced.hypotheses[0].target == translation.hypotheses[0].target
+    )  # only the text changes
+    assert translation.text == "le <unk> dort."
 
 
 def test_a_lower_casing_vocabulary_copies_the_word_as_it_was_written() -> None:
-    found = translated(LOWER, "The McZebra sleeps.", "le zèbre dort.", {1: 1})
-    assert found.source.pieces[1] == "mczebra"
-    assert replace_unknown(found, LOWER, {}).text == "le McZebra dort."
+    translation = translated(LOWER, "The McZebra sleeps.", "le zèbre dort.", {1: 1})
+    assert translation.source.pieces[1] == "mczebra"
+    assert replace_unknown(translation, LOWER, {}).text == "le McZebra dort."
 
 
 def test_the_lexicon_comes_first_as_written_then_in_lower_case() -> None:
-    found = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {1: 1})
-    assert replace_unknown(found, WORDS, {"zebra": "zèbre"}).text == "le zèbre dort."
+    translation = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {1: 1})
+    assert replace_unknown(translation, WORDS, {"zebra": "zèbre"}).text == "le zèbre dort."
     both = {"Zebra": "Zèbre des plaines", "zebra": "zèbre"}
-    assert replace_unknown(found, WORDS, both).text == "le Zèbre des plaines dort."
+    assert replace_unknown(translation, WORDS, both).text == "le Zèbre des plaines dort."
 
 
 def test_pieces_without_a_name_that_follow_each_other_are_one_word() -> None:
-    found = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {1: 1, 2: 1})
-    assert found.text == "un <unk> <unk> mange."
-    assert replace_unknown(found, WORDS, {}).text == "un Zebra mange."
-    later = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {2: 1})
-    assert replace_unknown(later, WORDS, {}).text == "un Zebra mange."
+    translation = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {1: 1, 2: 1})
+    assert translation.text == "un <unk> <unk> mange."
+    assert replace_unknown(translation, WORDS, {}).text == "un Zebra mange."
+    translation = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {2: 1})
+    assert replace_unknown(translation, WORDS, {}).text == "un Zebra mange."
 
 
 def test_with_pieces_the_word_is_copied_without_its_marks() -> None:
     src_text, tgt_text = "the 渋谷, a dog", "le 渋谷, un chien"
-    found = translated(PIECES, src_text, tgt_text, {})
-    row = found.hypotheses[0].target.ids.index(UNK_ID)
-    found = translated(PIECES, src_text, tgt_text, {row: 1})
-    assert found.text == "le <unk>, un chien"
-    assert replace_unknown(found, PIECES, {}).text == "le 渋谷, un chien"
-    assert replace_unknown(found, PIECES, {"渋谷": "Shibuya"}).text == "le Shibuya, un chien"
+    translation = translated(PIECES, src_text, tgt_text, {})
+    row = translation.hypotheses[0].target.ids.index(UNK_ID)
+    translation = translated(PIECES, src_text, tgt_text, {row: 1})
+    assert translation.text == "le <unk>, un chien"
+    assert replace_unknown(translation, PIECES, {}).text == "le 渋谷, un chien"
+    assert replace_unknown(translation, PIECES, {"渋谷": "Shibuya"}).text == "le Shibuya, un chien"
 
 
 def test_where_no_word_has_weight_nothing_is_copied() -> None:
-    found = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {})
-    assert replace_unknown(found, WORDS, {}) == found
+    translation = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {})
+    assert replace_unknown(translation, WORDS, {}) == translation
+    empty = Translation("", WORDS.src.encode(""), ())
+    assert replace_unknown(empty, WORDS, {}) == empty
 
 
 def test_typography_is_restored_round_what_is_copied() -> None:
-    found = translated(WORDS, "a Zebra?", "un zèbre ?", {1: 1})
-    assert replace_unknown(found, WORDS, {}).text == "un Zebra\u202f?"
-    assert replace_unknown(found, WORDS, {}, restore=False).text == "un Zebra ?"
-
-
-def test_an_empty_translation_stays_empty() -> None:
-    empty = Translation("", WORDS.src.encode(""), ())
-    assert replace_unknown(empty, WORDS, {}) == empty
+    translation = translated(WORDS, "a Zebra?", "un zèbre ?", {1: 1})
+    assert replace_unknown(translation, WORDS, {}).text == "un Zebra\u202f?"
+    assert replace_unknown(translation, WORDS, {}, restore=False).text == "un Zebra ?"
 
 
 TEXTS = st.text(st.sampled_from("le chatdorn,.?!é 渋😀\u2028"), max_size=30)
@@ -105,7 +104,7 @@ TEXTS = st.text(st.sampled_from("le chatdorn,.?!é 渋😀\u2028"), max_size=30)
 
 @pytest.mark.parametrize("tokenizers", [WORDS, PIECES, BYTES], ids=["words", "pieces", "bytes"])
 @given(text=TEXTS, data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_piece_that_reads_as_it_is_changes_nothing(
     tokenizers: Tokenizers, text: str, data: st.DataObject
 ) -> None:
@@ -120,7 +119,7 @@ def test_a_piece_that_reads_as_it_is_changes_nothing(
 
 
 @given(text=TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_with_every_surface_copied_the_text_comes_back(text: str) -> None:
     target = PIECES.tgt.encode(text)
     surfaces = {
@@ -140,18 +139,16 @@ def test_a_lexicon_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("a\tb\nc d e\n", "2: expected source word<TAB>target words, got 1 fields"),
-        ("a\tb\tc\n", "1: expected source word<TAB>target words, got 3 fields"),
-        ("a\tb\n\n", "2: expected source word<TAB>target words, got 1 fields"),
-        ("a\t \n", "1: expected one source word and its translation, got 'a' and ' '"),
-        ("\u200b\tb\n", "1: expected one source word and its translation, got '\\u200b' and 'b'"),
-        ("a b\tc\n", "1: expected one source word and its translation, got 'a b' and 'c'"),
-        ("a\tb\nd\te\na\tc\n", "3: 'a' has another translation further up"),
+        ("a\tb\nc d e\n", "2: .* got 1 fields"),
+        ("a\tb\n\n", "2: .* got 1 fields"),
+        ("a\t \n", "1: .* got 'a' and ' '"),
+        ("\u200b\tb\n", "1: .* got .* and 'b'"),
+        ("a b\tc\n", "1: .* got 'a b' and 'c'"),
+        ("a\tb\nd\te\na\tc\n", "3: 'a' has another translation"),
     ],
 )
 def test_a_malformed_lexicon_names_its_line(tmp_path: Path, content: str, reason: str) -> None:
     path = tmp_path / "words.tsv"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=f"^{path}:{reason}"):
         read_lexicon(path, WORDS)
-    assert str(caught.value) == f"{path}:{reason}"

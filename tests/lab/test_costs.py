@@ -1,28 +1,26 @@
-"""Measuring: bytes that are known beforehand, and times that are medians."""
+"""Measured costs: bytes known beforehand, medians of times, growth, and what experiments count."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from nmt.lab import costs
-from nmt.lab.costs import (
-    FORWARD,
-    KEPT,
-    TRAINING,
-    Costs,
-    Work,
-    bytes_kept,
-    cost_rows,
-    measure,
-    median_seconds,
-    one_thread,
-    peak_tensor_bytes,
-)
+from nmt.lab import complexity, costs, key_size
+from nmt.lab.complexity import ATTENTION, CONVOLUTION, DILATED, LOCAL, RECURRENCE
+from nmt.lab.costs import FORWARD, KEPT, TRAINING, Work, bytes_kept, measure, peak_tensor_bytes
+from nmt.lab.growth import crossing, upper_slope
 
 N = 13
 ONE = N * 4  # bytes of a vector
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(costs, "_LEAST_SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture
@@ -34,7 +32,6 @@ def x() -> Tensor:
     ("compute", "vectors"),
     [
         (lambda x: x + 1, 1),
-        (lambda x: (x + 1) + 1, 2),
         (lambda x: ((x + 1) + 1) + 1, 2),  # the first is gone when the third comes
         (lambda x: (x + 1)[:3].unsqueeze(0), 1),  # views hold nothing of their own
         (lambda x: x.view(1, N), 0),
@@ -47,100 +44,139 @@ def x() -> Tensor:
 def test_the_peak_is_what_lives_at_one_time(
     x: Tensor, compute: Callable[[Tensor], object], vectors: float
 ) -> None:
-    def work() -> object:
-        with torch.no_grad():
-            return compute(x)
-
-    assert peak_tensor_bytes(work) == round(vectors * ONE)
-    assert peak_tensor_bytes(work) == round(vectors * ONE)
+    with torch.no_grad():
+        assert peak_tensor_bytes(lambda: compute(x)) == round(vectors * ONE)
 
 
-def test_the_peak_of_a_backward_pass_counts_what_was_saved(x: Tensor) -> None:
-    def training() -> object:
-        return torch.autograd.grad(x.exp().sum(), x)
-
+def test_the_backward_pass_counts_what_was_saved(x: Tensor) -> None:
     # what exp gave, the sum and its gradient of one number each, and the gradient of x
-    assert peak_tensor_bytes(training) == 2 * ONE + 8
+    assert peak_tensor_bytes(lambda: torch.autograd.grad(x.exp().sum(), x)) == 2 * ONE + 8
+    assert bytes_kept(lambda: x + 1, []) == 0
+    assert bytes_kept(lambda: x * x, []) == ONE  # x itself
+    assert bytes_kept(lambda: x.exp().exp(), []) == 2 * ONE
+    assert bytes_kept(lambda: x.exp().square(), []) == ONE  # the same tensor, kept by both
+    shared = torch.ones(N, requires_grad=True)
+    assert bytes_kept(lambda: x * shared, [shared]) == ONE
 
 
-@pytest.mark.parametrize(
-    ("compute", "vectors"),
-    [
-        (lambda x: x + 1, 0),
-        (lambda x: x * x, 1),  # x itself
-        (lambda x: x.exp(), 1),
-        (lambda x: x.exp().exp(), 2),
-        (lambda x: x.exp().square(), 1),  # the same tensor, kept by both
-    ],
-)
-def test_what_is_kept_for_the_backward_pass(
-    x: Tensor, compute: Callable[[Tensor], Tensor], vectors: int
-) -> None:
-    assert bytes_kept(lambda: compute(x), []) == vectors * ONE
-
-
-def test_what_is_shared_does_not_count(x: Tensor) -> None:
-    other = torch.ones(N, requires_grad=True)
-    assert bytes_kept(lambda: x * other, []) == 2 * ONE
-    assert bytes_kept(lambda: x * other, [other]) == ONE
-
-
-def test_the_time_is_the_median_and_the_first_does_not_count(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock, taken = [0.0], iter([50.0, 3.0, 1.0, 9.0])
+def test_the_time_is_a_median_and_short_work_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, durations = [0.0], iter([50.0, 3.0, 1.0, 9.0, *[costs._LEAST_SECONDS / 9.5] * 11])
     monkeypatch.setattr("time.process_time", lambda: clock[0])
 
     def work() -> None:
-        clock[0] += next(taken)
+        clock[0] += next(durations)
 
-    assert median_seconds(work, 3) == 3
-
-
-def test_short_work_is_repeated_until_it_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr("time.process_time", lambda: clock[0])
-    calls: list[int] = []
-
-    def work() -> None:
-        calls.append(1)
-        clock[0] += costs._LEAST_SECONDS / 9.5
-
-    median_seconds(work, 3)
-    assert len(calls) == 1 + 10
+    assert costs.median_seconds(work, 3) == 3  # the first, which warms up, does not count
+    costs.median_seconds(work, 3)
+    assert not list(durations)
 
 
 def test_one_thread_and_then_as_before() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        with one_thread():
+        with costs.one_thread():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
 
 
-def test_measuring_gives_every_cost_at_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "_LEAST_SECONDS", 0.0)
+def test_measuring_gives_every_cost_at_every_size(quick: None) -> None:
     weight = torch.ones(5, 5, requires_grad=True)
 
     def work_of(n: int) -> Work:
         x = torch.ones(n, 5, requires_grad=True)
         return Work(lambda: x @ weight, [x], [weight])
 
-    found = measure([2, 4, 8], work_of, lambda n: 25 * n, repetitions=2)
-    assert found.sizes == [2, 4, 8]
-    assert found.macs == [50, 100, 200]
-    assert found.memory_bytes == {FORWARD: [40, 80, 160], KEPT: [40, 80, 160]}
-    assert set(found.seconds) == {FORWARD, TRAINING}
-    assert all(second > 0 for row in found.seconds.values() for second in row)
-    assert found.counted()["macs_slope"] == pytest.approx(1)
+    measured = measure([2, 4, 8], work_of, lambda n: 25 * n, repetitions=2)
+    assert measured.macs == [50, 100, 200]
+    assert measured.memory_bytes == {FORWARD: [40, 80, 160], KEPT: [40, 80, 160]}
+    assert set(measured.seconds) == {FORWARD, TRAINING}
+    assert all(second > 0 for row in measured.seconds.values() for second in row)
+    assert measured.counted()["macs_slope"] == pytest.approx(1)
+    memory = {FORWARD: [10**6, 2 * 10**6], KEPT: [3 * 10**6, 6 * 10**6]}
+    seconds = {FORWARD: [0.1, 0.2], TRAINING: [0.2, 0.4]}
+    head, row = costs.cost_rows({"x": costs.Costs([2, 4], [1, 2], memory, seconds)}, "n = 4")
+    cells = dict(zip(head, row, strict=True))
+    assert (cells["MB forward"], cells["MB kept"], cells["ms"]) == ("2.00", "6.00", "200.00")
 
 
-def test_the_table_tells_memory_of_both_passes() -> None:
-    seconds = {FORWARD: [0.1, 0.2, 0.4], TRAINING: [0.1, 0.2, 0.4]}
-    memory = {FORWARD: [10**6, 2 * 10**6, 4 * 10**6], KEPT: [3 * 10**6, 6 * 10**6, 12 * 10**6]}
-    head, row = cost_rows({"x": Costs([2, 4, 8], [1, 2, 4], memory, seconds)}, "n = 8")
-    assert dict(zip(head, row, strict=True))["MB forward"] == "4.00"
-    assert dict(zip(head, row, strict=True))["MB kept"] == "12.00"
+def test_slopes_and_crossings_of_power_laws() -> None:
+    sizes = [32, 64, 128, 256, 512]
+    assert upper_slope(sizes, [3 * n**2.5 for n in sizes]) == pytest.approx(2.5, abs=1e-12)
+    assert upper_slope(sizes, [9.0, 9.0, 128.0, 256.0, 512.0]) == pytest.approx(1)
+    for where in (32.0, 100.0, 511.0):
+        others = [n * where for n in sizes]
+        assert crossing(sizes, [n**2 for n in sizes], others) == pytest.approx(where)
+    more = [2.0 * n for n in sizes]
+    assert crossing(sizes, more, sizes) == 32
+    assert crossing(sizes, sizes, more) is None
+    last = crossing(sizes, [2.0, 1.0, 2.0, 1.0, 4.0], [1.0, 2.0, 1.0, 2.0, 1.0])
+    assert last is not None
+    assert 256 < last < 512
+
+
+# ---- experiments that measure
+
+
+def test_complexity_grows_as_the_theory_says(quick: None) -> None:
+    options = complexity.ComplexityOptions(longest=256, size=37, window=3, repetitions=1)
+    result = complexity.run(options)
+    numbers, again = result.numbers(), complexity.run(options).numbers()
+    assert again["timed"] != numbers["timed"]
+    assert {**again, "timed": None} == {**numbers, "timed": None}
+    slopes = {name: layer["bytes_slope"]["forward"] for name, layer in numbers["layers"].items()}
+    for name in (CONVOLUTION, RECURRENCE, ATTENTION, LOCAL):
+        assert slopes[name] == pytest.approx(1, abs=0.01)
+    assert 0.5 < slopes[DILATED] <= 1.01  # its padding is the same at every length
+    for name in (complexity.ALL_WEIGHTS, complexity.LOCAL_WEIGHTS):
+        assert slopes[name] > 1.2
+    assert numbers["one_query"]["global"]["macs_slope"] == pytest.approx(1)
+    assert numbers["one_query"]["local"]["macs_slope"] == pytest.approx(0, abs=1e-9)
+    where = numbers["macs_crossings"][f"{ATTENTION} / {RECURRENCE}"]
+    assert where == pytest.approx(37, rel=0.03)  # straight lines between 32 and 64 miss a little
+    assert result.followed == [32, 64, 128]
+    for name, theory in result.theory.items():
+        assert result.paths[name] == [theory.path(n) for n in result.followed]
+        assert result.steps[name] == [theory.steps(n) for n in result.followed]
+    assert "n = 256" in "\n".join(result.summary())
+    assert complexity.draw(result).axes
+
+
+SMALL = key_size.KeySizeOptions(sizes=(3, 8), draws=2, updates=2, items=5, names=7, compared=6)
+
+
+def test_no_name_stands_twice_in_a_memory() -> None:
+    memories = key_size.draw_memories(11, SMALL, torch.Generator().manual_seed(3))
+    assert memories.names.shape == memories.answers.shape == (11, 5)
+    assert all(len(set(row)) == 5 for row in memories.names.tolist())
+    assert memories.names.max() < 7
+    assert memories.answers.max() < SMALL.answers
+
+
+def test_key_sizes_cost_what_the_scores_compute(quick: None) -> None:
+    result, again = key_size.run(SMALL), key_size.run(SMALL)
+    for kind, learned in again.learned.items():
+        assert learned.loss.shape == (2, 2)
+        assert np.all((learned.right >= 0) & (learned.right <= 1))
+        np.testing.assert_array_equal(learned.loss, result.learned[kind].loss)
+        assert again.costs[kind].counted() == result.costs[kind].counted()
+    kept = {kind: cost.memory_bytes[KEPT] for kind, cost in result.costs.items()}
+    for place, d in enumerate(SMALL.sizes):  # additive scores keep a layer for every pair
+        assert kept["additive"][place] >= 4 * SMALL.compared**2 * d
+        assert kept["additive"][place] > 2 * kept["dot"][place]
+    n, d = 5, 7
+    pairs = n * n * d
+    assert key_size.macs("dot", n, d) == key_size.macs("scaled_dot", n, d) == pairs
+    assert key_size.macs("general", n, d) == pairs + n * d * d
+    assert key_size.macs("additive", n, d) == pairs + 2 * n * d * d
+
+
+@pytest.mark.slow
+def test_undivided_dot_products_learn_less_where_d_is_large() -> None:
+    options = key_size.KeySizeOptions(sizes=(16, 512), draws=2, repetitions=1)
+    learned = key_size.run(options).learned
+    loss = {kind: values.loss.mean(axis=1) for kind, values in learned.items()}
+    assert loss["dot"][1] > 1.2 * loss["dot"][0]
+    assert max(loss["scaled_dot"][1], loss["additive"][1]) < loss["dot"][1] / 2

@@ -1,15 +1,21 @@
-"""Every experiment: its two files, the same from the same options, and the contract kept."""
+"""Every experiment: equal files from equal options, and impossible options named in one line."""
 
+import json
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
 
+from nmt.errors import NMTError
 from nmt.lab.experiment import seeded
 from nmt.lab.experiments import EXPERIMENTS, find
+from nmt.lab.figure import DPI, heat, house_style, new_figure, write_png
+from nmt.lab.numbers import columns, readable_json
 from nmt.lab.perform import perform
+from nmt.settings.config_file import load_overrides
 
 LAB = Path(__file__).parents[2] / "nmt" / "lab"
 
@@ -25,39 +31,65 @@ QUICK: dict[str, tuple[str, ...]] = {
     "retrieval": (),
     "scaling": ("sizes=[1,3,64]", "draws=2"),
 }
-"""Deterministic experiments, with options that keep the test short."""
+"""The deterministic experiments, in their smallest size."""
 
 
-def test_every_experiment_is_in_the_catalogue() -> None:
+def test_the_catalogue_has_every_experiment_and_options_their_meanings() -> None:
     files = {path.stem for path in LAB.glob("*.py") if "\nEXPERIMENT = " in path.read_text("utf-8")}
     assert files == {name.replace("-", "_") for name in EXPERIMENTS}
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_option_has_its_meaning(name: str) -> None:
-    fields = find(name).options.model_fields
-    assert "seed" in fields
-    assert all(field.description for field in fields.values())
+    for name in EXPERIMENTS:
+        fields = find(name).options.model_fields
+        assert "seed" in fields
+        assert all(field.description for field in fields.values())
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_two_runs_give_the_same_bytes_and_leave_chance_alone(name: str, tmp_path: Path) -> None:
+def test_two_runs_are_equal_and_leave_chance_alone(name: str, tmp_path: Path) -> None:
     states = torch.get_rng_state(), np.random.get_state()[1].tolist()
-    first, second = (perform(name, QUICK[name], tmp_path / folder) for folder in "ab")
-    for one, other in zip(first.paths, second.paths, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-    assert first.summary == second.summary
+    report, experiment = perform(name, QUICK[name], tmp_path), find(name)
+    content = json.loads(report.paths[0].read_text())
+    again = experiment.run(load_overrides(QUICK[name], experiment.options))
+    assert content["numbers"] == json.loads(readable_json(again.numbers()))
+    assert report.summary == again.summary()
     assert torch.equal(torch.get_rng_state(), states[0])
     assert np.random.get_state()[1].tolist() == states[1]
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_the_picture_is_of_a_sensible_size(name: str, tmp_path: Path) -> None:
-    path = perform(name, QUICK[name], tmp_path).paths[1]
-    height, width, _ = imread(path).shape
+    height, width, _ = imread(report.paths[1]).shape
     assert 800 <= width <= 1600
     assert 400 <= height <= 1600
-    assert path.stat().st_size < 200_000
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("architectures", "kernel=4", "got 4, allowed: an odd number"),
+        ("architectures", "diagram=rnn", "diagram: got 'rnn'"),
+        ("complexity", "longest=1000", "longest.*got 1000, allowed: 32 times a power of 2"),
+        ("complexity", "longest=64", "longest: got 64, allowed: >= 256"),
+        ("cues", "items=9", "items: got 9, allowed: <= 8"),
+        ("cues", "lr=1e30; updates=3; tests=9; batch=2", "^cues: got NaN or infinity"),
+        ("curves", "attention={kind: dot}; annotation=32", "attention.kind: 'dot' needs"),
+        ("equivariance", "heads=3", "heads: got 3, allowed: a divisor of size"),
+        ("equivariance", "sentence=a rose is a rose", "no word twice"),
+        ("heads", "heads=[3]", "heads: got 3, allowed: divisors of size"),
+        ("kernel-regression", "draws=1; epochs=1; points=5; lr=1e30", "smaller lr"),
+        ("key-size", "items=65", r"items: got 65, allowed: at most names \(64\)"),
+        ("key-size", f"seed={2**62}", f"seed: got {2**62}, allowed: < {2**48}$"),
+        ("masks", "sentence=cat; padding=0", "sentence: got 'cat', allowed: 2 to 12 words"),
+        ("masks", "sentence=" + 13 * "word ", "allowed: 2 to 12 words"),
+        ("positions", "columns=[32]", r"got 32, allowed: 0 to 31"),
+        ("retrieval", "query= ", "query: got "),
+        ("retrieval", "temperatures=[0]", "temperatures.0: got 0, allowed: > 0"),
+        ("scaling", "sizes=[]", r"sizes: got \[\], allowed: a list of one or more"),
+        ("scaling", "draws=1", "draws: got 1, allowed: >= 2"),
+    ],
+)
+def test_an_impossible_option_is_a_line(
+    name: str, options: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NMTError, match=message) as error:
+        perform(name, options.split("; "), tmp_path)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_seeded_starts_anew_and_puts_back() -> None:
@@ -65,6 +97,44 @@ def test_seeded_starts_anew_and_puts_back() -> None:
     with seeded(3):
         first = torch.rand(5)
     with seeded(3):
-        again = torch.rand(5)
-    assert torch.equal(first, again)
+        assert torch.equal(torch.rand(5), first)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+# ---- pictures and numbers
+
+
+def picture(path: Path) -> bytes:
+    with house_style():
+        figure = new_figure(4.0, 3.0)
+        heat(figure.subplots(), np.eye(3))
+        write_png(figure, path)
+    return path.read_bytes()
+
+
+def test_a_picture_does_not_depend_on_the_users_settings(tmp_path: Path) -> None:
+    first = picture(tmp_path / "a.png")
+    assert imread(tmp_path / "a.png").shape[:2] == (3 * DPI, 4 * DPI)
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "black", "savefig.dpi": 10}):
+        assert picture(tmp_path / "b.png") == first
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_no_part_of_a_picture_is_left_after_a_fault(tmp_path: Path) -> None:
+    figure = new_figure(1.0, 1.0)
+    figure.text(0, 0, "$\\nonsense$")
+    with pytest.raises(ValueError, match="nonsense"):
+        write_png(figure, tmp_path / "x.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_has_six_digits_and_a_line_for_each_row() -> None:
+    content = {"a": 1 / 3, "rows": np.eye(2), "list": [1, "é", None, True], "none": {}}
+    lines = ["{", ' "a": 0.333333,', ' "rows": [', "  [1.0, 0.0],", "  [0.0, 1.0]", " ],"]
+    lines += [' "list": [1, "é", null, true],', ' "none": {}', "}"]
+    assert readable_json(content).splitlines() == lines
+    small = [1.23456789e-9, np.float32(2.5), 123456789.0, 123456789]
+    assert readable_json(small) == "[1.23457e-09, 2.5, 123457000.0, 123456789]"
+    with pytest.raises(ValueError, match="JSON"):
+        readable_json({"x": np.array([1.0, np.inf])})
+    assert columns([("", "a", "bb"), ("left", "10", "2")]) == ["       a  bb", "left  10   2"]

@@ -1,10 +1,12 @@
-"""Erasing source pieces: what falls, how weights explain it, and attention made even."""
+"""Erased source pieces: what falls, how weights explain it; even attention; rank correlations."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB
 from pydantic import TypeAdapter
 from training.toy import toy_config, write_reversal
@@ -21,10 +23,10 @@ from nmt.lab.faithfulness import (
     Explained,
     FaithfulnessOptions,
     FaithfulnessResult,
-    draw,
     run,
 )
 from nmt.lab.perform import perform
+from nmt.lab.rank_correlation import kendall, spearman
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, build_model
 from nmt.ops.masks import keep_from_lengths
@@ -38,19 +40,21 @@ def built(name: str) -> Seq2Seq:
     return build_model(config, SRC_VOCAB, TGT_VOCAB).eval()
 
 
+def log_probs(model: Seq2Seq, source: list[int], target: tuple[int, ...]) -> np.ndarray:
+    lengths = torch.tensor([len(source)])
+    [forced] = force_decode(model, pad_ids([source]), lengths, [[*target, EOS_ID]], 0.0)
+    return np.array(forced.log_probs[: len(target)])
+
+
 def test_a_fall_is_that_of_the_shorter_source() -> None:
     model, source, target = built("rnn"), (5, 6, 7, 4), (4, 8, 5)
     erasure = erase_each(model, source, target)
     assert erasure.falls.shape == (3, 4)
+    before = log_probs(model, [*source, EOS_ID], target)
+    np.testing.assert_allclose(erasure.log_probs, before, atol=1e-5)
     for s in range(4):
-        rows = [[*source, EOS_ID], [*source[:s], *source[s + 1 :], EOS_ID]]
-        whole, without = (
-            force_decode(model, pad_ids([row]), torch.tensor([len(row)]), [[*target, EOS_ID]], 0.0)
-            for row in rows
-        )
-        before, after = (np.array(found[0].log_probs[:3]) for found in (whole, without))
+        after = log_probs(model, [*source[:s], *source[s + 1 :], EOS_ID], target)
         np.testing.assert_allclose(erasure.falls[:, s], before - after, atol=1e-5)
-        np.testing.assert_allclose(erasure.log_probs, before, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["rnn", "rnn-multi-head", "rnn-luong", "transformer"])
@@ -58,14 +62,17 @@ def test_even_attention_is_even_and_the_model_stays(name: str) -> None:
     model = built(name)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     even = with_even_attention(model)
-    src_ids = pad_ids([[5, 6, 7, EOS_ID], [8, EOS_ID]])
-    keep = keep_from_lengths(torch.tensor([4, 2]), 4)
-    found = even(src_ids, keep, torch.tensor([[2, 4, 5]] * 2), with_weights=True)
-    expected = (keep / keep.sum(dim=1, keepdim=True))[:, None, None, :].expand_as(found.heads)
-    torch.testing.assert_close(found.heads, expected)
+    src_ids, keep = (
+        pad_ids([[5, 6, 7, EOS_ID], [8, EOS_ID]]),
+        keep_from_lengths(torch.tensor([4, 2]), 4),
+    )
+    heads = even(src_ids, keep, torch.tensor([[2, 4, 5]] * 2), with_weights=True).heads
+    torch.testing.assert_close(
+        heads, (keep / keep.sum(dim=1, keepdim=True))[:, None, None, :].expand_as(heads)
+    )
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-    own = erase_each(model, (5, 6, 7), (4, 5)).log_probs
-    assert not np.allclose(even_log_probs(even, (5, 6, 7), (4, 5)), own)
+    uneven = erase_each(model, (5, 6, 7), (4, 5)).log_probs
+    assert not np.allclose(even_log_probs(even, (5, 6, 7), (4, 5)), uneven)
 
 
 def explained(falls: np.ndarray, weights: np.ndarray) -> Explained:
@@ -87,38 +94,52 @@ def test_weights_that_are_the_falls_explain_all() -> None:
     assert even.correlations()["weights"]["kendall"] == 0  # even weights rank nothing
 
 
-# ---- the experiment
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("faithfulness")
-    write_reversal(folder, n_train=60, n_test=9)
-    train(toy_config(folder, train={"steps": 2}), folder / "run", ["nmt"], quiet=True)
-    (folder / "src").write_text("a b c\n")
-    (folder / "tgt").write_text("c b a\n")
-    (folder / "gold").write_text("2-0 1-1 0-2\n")
-    return folder
-
-
-def test_equal_options_give_equal_files(trained: Path, tmp_path: Path) -> None:
-    options = [f"run={trained / 'run'}", "sentences=4"]
+def test_a_trained_run_gives_equal_numbers_and_an_error_for_each_reading(tmp_path: Path) -> None:
+    write_reversal(tmp_path, n_train=60, n_test=9)
+    train(toy_config(tmp_path, train={"steps": 2}), tmp_path / "run", ["nmt"], quiet=True)
+    for name, text in {"src": "a b c\n", "tgt": "c b a\n", "gold": "2-0 1-1 0-2\n"}.items():
+        (tmp_path / name).write_text(text)
+    options = [f"run={tmp_path / 'run'}", "sentences=4"]
     first, second = (perform("faithfulness", options, tmp_path / name) for name in "ab")
-    for one, other in zip(first.paths, second.paths, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-    assert "Kendall" in "\n".join(first.summary)
-
-
-def test_gold_links_give_an_error_for_each_reading(trained: Path) -> None:
+    assert first.json == second.json
     names = {"gold": "gold", "gold_source": "src", "gold_target": "tgt"}
-    files = {key: trained / name for key, name in names.items()}
-    result = run(FaithfulnessOptions(run=trained / "run", sentences=2, **files))
+    files = {key: tmp_path / name for key, name in names.items()}
+    result = run(FaithfulnessOptions(run=tmp_path / "run", sentences=2, **files))
     assert list(result.errors) == [*READINGS, "1 later", "2 later"]
     assert all(0 <= score.aer <= 1 for score in result.errors.values())
-    assert "AER" in "\n".join(result.summary())
-    assert len(draw(result).axes) == 3
-    (trained / "src").write_text("a b c\n\n")
-    with pytest.raises(DataError, match=r"gold, gold_source and gold_target differ in lines"):
-        run(FaithfulnessOptions(run=trained / "run", sentences=1, **files))
-    with pytest.raises(ConfigError, match="go together: give all three or none"):
-        run(FaithfulnessOptions(run=trained / "run", gold=trained / "gold"))
+    (tmp_path / "src").write_text("a b c\n\n")
+    with pytest.raises(DataError, match="differ in lines"):
+        run(FaithfulnessOptions(run=tmp_path / "run", sentences=1, **files))
+    with pytest.raises(ConfigError, match="all three or none"):
+        run(FaithfulnessOptions(run=tmp_path / "run", gold=tmp_path / "gold"))
+
+
+# ---- rank correlations
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=8)
+
+
+@settings(max_examples=30, deadline=None)
+@given(PAIRS)
+def test_correlations_have_their_limits_and_signs(pairs: list[tuple[int, int]]) -> None:
+    x, y = np.array(pairs, float).T
+    for correlation in (kendall, spearman):
+        value = correlation(x, y)
+        if value is None:
+            assert len(set(x)) == 1 or len(set(y)) == 1
+            continue
+        assert -1 - 1e-9 <= value <= 1 + 1e-9
+        assert correlation(x, x) == pytest.approx(1)
+        assert correlation(-x, y) == pytest.approx(-value)
+        assert correlation(np.exp(x), y) == pytest.approx(value)  # ranks alone count
+        assert correlation(y, x) == pytest.approx(value)
+
+
+def test_correlations_are_the_textbooks_and_ties_share_their_rank() -> None:
+    x, y = np.arange(5.0), np.array([2.0, 0.0, 1.0, 4.0, 3.0])
+    assert kendall(x, y) == pytest.approx((7 - 3) / 10)
+    assert spearman(x, y) == pytest.approx(1 - 6 * (4 + 1 + 1 + 1 + 1) / (5 * 24))
+    x, y = np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])
+    assert kendall(x, y) == pytest.approx(2 / np.sqrt(2 * 3))
+    assert spearman(x, y) == pytest.approx(np.corrcoef([1.5, 1.5, 3], [1, 2, 3])[0, 1])

@@ -1,11 +1,9 @@
-"""The statements of docs/lab/masks.md, as laws on small settings."""
+"""Masked places have no weight and no influence, and the others keep their proportions."""
 
 import pytest
 import torch
 
-from nmt.errors import ConfigError
 from nmt.lab.masks import BEFORE, CAUSAL, EACH, PADDING, TOGETHER, WINDOW, MasksOptions, keeps, run
-from nmt.lab.perform import perform
 
 OPTIONS = [
     MasksOptions(),
@@ -14,61 +12,33 @@ OPTIONS = [
 ]
 
 
-def _keeps(options: MasksOptions) -> dict[str, torch.Tensor]:
-    return keeps(options, torch.Generator().manual_seed(options.seed))
-
-
 @pytest.mark.parametrize("options", OPTIONS)
-def test_a_masked_place_changes_no_output_and_a_kept_one_does(options: MasksOptions) -> None:
-    result = run(options)
-    for each in result.masks.values():
-        assert torch.equal(each.change == 0, ~each.keep)
-        assert torch.all(each.weights[~each.keep] == 0)
-        assert torch.all(each.weights[each.keep] > 0)
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_weights_sum_to_one_or_to_zero_where_nothing_is_kept(options: MasksOptions) -> None:
-    result = run(options)
-    for each in result.masks.values():
-        torch.testing.assert_close(each.weights.sum(dim=1), each.keep.any(dim=1).float())
-    assert result.masks[EACH].blind == 1  # the query of length 0
-    assert result.masks[TOGETHER].blind == max(0, options.padding - options.reach)
-    assert [name for name, each in result.masks.items() if each.blind] == [
-        EACH,
-        *([TOGETHER] if options.padding > options.reach else []),
-    ]
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_masked_weights_keep_their_proportions(options: MasksOptions) -> None:
+def test_masks_decide_what_is_seen(options: MasksOptions) -> None:
     result = run(options)
     before = result.masks[BEFORE].weights
-    for each in result.masks.values():
-        kept = before * each.keep
-        expected = kept / kept.sum(dim=1, keepdim=True).clamp(min=1e-30)
-        torch.testing.assert_close(each.weights, expected)
+    for mask in result.masks.values():
+        assert torch.equal(mask.change == 0, ~mask.keep)
+        assert torch.all(mask.weights[mask.keep] > 0)
+        seen = before * mask.keep
+        proportions = seen / seen.sum(dim=1, keepdim=True).clamp(min=1e-30)
+        torch.testing.assert_close(mask.weights, proportions)
+        torch.testing.assert_close(mask.weights.sum(dim=1), mask.keep.any(dim=1).float())
+    blind = {name: mask.blind for name, mask in result.masks.items() if mask.blind}
+    blind_together = max(0, options.padding - options.reach)
+    assert blind == {EACH: 1, **({TOGETHER: blind_together} if blind_together else {})}
 
 
 def test_each_mask_keeps_what_its_name_says() -> None:
-    kept = _keeps(MasksOptions(sentence="a b c", padding=1, reach=1))
-    assert kept[PADDING].int().tolist() == [[1, 1, 1, 0]] * 4
-    assert kept[CAUSAL].int().tolist() == torch.ones(4, 4).tril().int().tolist()
-    assert kept[WINDOW].int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
-    assert kept[TOGETHER].int().tolist() == [
-        [1, 0, 0, 0],
-        [1, 1, 0, 0],
-        [0, 1, 1, 0],
-        [0, 0, 1, 0],
-    ]
-    assert sorted(kept[EACH].sum(dim=1).tolist()) == [0, 1, 2, 3]
+    keep = keeps(MasksOptions(sentence="a b c", padding=1, reach=1), torch.Generator())
+    rows = {
+        name: ["".join(map(str, row)) for row in mask.int().tolist()] for name, mask in keep.items()
+    }
+    assert rows[PADDING] == ["1110"] * 4
+    assert rows[CAUSAL] == ["1000", "1100", "1110", "1111"]
+    assert rows[WINDOW] == ["1100", "1110", "0111", "0011"]
+    assert rows[TOGETHER] == ["1000", "1100", "0110", "0010"]
+    assert sorted(keep[EACH].sum(dim=1).tolist()) == [0, 1, 2, 3]
 
 
-def test_a_query_without_a_place_gets_zeros_here_and_even_weights_by_a_large_number() -> None:
-    nowhere = run(MasksOptions()).nowhere
-    assert list(nowhere.values()) == ["nan", "0.125", "0"]
-
-
-def test_a_long_sentence_is_a_line(tmp_path) -> None:
-    with pytest.raises(ConfigError, match="allowed: 2 to 12 words"):
-        perform("masks", [f"sentence={'word ' * 13}"], tmp_path)
+def test_a_query_without_a_place_gets_zeros_here_alone() -> None:
+    assert list(run(MasksOptions()).nowhere.values()) == ["nan", "0.125", "0"]

@@ -4,10 +4,10 @@ The network is a small one in torchvision's place: its wheel fits one build of t
 """
 
 import json
+import re
 import sys
 import types
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, NMTError
 from nmt.lab.captioning.caption_file import read_captions
 from nmt.lab.captioning.cnn import CNN, load_cnn, read_picture
 from nmt.lab.captioning.feature_cache import FeatureCache
@@ -28,7 +28,6 @@ from nmt.lab.captioning.kept import ImageCaptioner
 from nmt.lab.captioning.light import CaptionedPicture, draw_pictures
 from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.photographs import train_on_images
-from nmt.lab.captions import run
 from nmt.storage.output import command_files
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 180, 60), "blue": (30, 60, 220)}
@@ -57,12 +56,11 @@ def _torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision.models", models)
 
 
-def paint(path: Path, colour: str, width: int = SIDE) -> Path:
-    """A picture whose upper half has the colour."""
+def paint(path: Path, colour: str, width: int = SIDE) -> None:
+    """Write a picture whose upper half has the colour."""
     picture = Image.new("RGB", (width, SIDE), (240, 240, 240))
     picture.paste(COLOURS[colour], (0, 0, width, SIDE // 2))
     picture.save(path)
-    return path
 
 
 @pytest.fixture
@@ -72,8 +70,7 @@ def album(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "images").mkdir()
     lines = []
     for number in range(12):
-        colour = list(COLOURS)[number % 3]
-        name = f"{number:02}.png"
+        colour, name = list(COLOURS)[number % 3], f"{number:02}.png"
         paint(tmp_path / "images" / name, colour, SIDE + 9 * (number % 2))
         lines += [f"{name}\tA {colour} sky.", f"{name}\tA {colour} sky, no more."]
     (tmp_path / "captions.tsv").write_text("\n".join(lines) + "\n")
@@ -97,58 +94,58 @@ def options(**values: object) -> CaptionsOptions:
 def test_it_learns_keeps_its_model_and_captions_an_image_of_ones_own(album: Path) -> None:
     trained = captions(*TRAINING, "--model", "kept", settings=QUICK)
     assert trained.exit_code == 0, trained.output
-    assert "features of 12 images computed" in trained.stdout
-    assert "kept in kept" in trained.stdout
     numbers = json.loads(Path("lab/captions.json").read_text())["numbers"]
     assert numbers["images"] == {"training": 10, "validation": 1, "test": 1}
+    assert numbers["features_computed"] == 12
     assert numbers["test_bleu"]["score"] > 60
     assert len(numbers["validations"]) == 4
-    assert not list(Path("kept").rglob("*.pkl"))
-
     Path("images").rename("elsewhere")  # the kept folder is all that is needed
     for colour in COLOURS:
         paint(Path("own.png"), colour, 2 * SIDE)
         told = captions("--model", "kept", "--image", "own.png", "--out", "told", "--force")
         assert told.exit_code == 0, told.output
         assert told.stdout.startswith(f"a {colour} sky")
-    found = json.loads(Path("told/captions.json").read_text())["numbers"]
-    weights = np.array(found["attention"])
-    assert weights.shape == (len(found["words"]), 4, 4)
+    numbers = json.loads(Path("told/captions.json").read_text())["numbers"]
+    weights = np.array(numbers["attention"])
+    assert weights.shape == (len(numbers["words"]), 4, 4)
     assert weights.sum(axis=(1, 2)) == pytest.approx(np.ones(len(weights)), abs=1e-4)
-    assert Path("told/captions.png").read_bytes().startswith(b"\x89PNG")
+    assert_one_line(captions("--model", "kept", "--image", "no.png", "--force"), "no.png: ")
+    Path("kept/model.safetensors").write_bytes(Path("kept/cnn.safetensors").read_bytes())
+    damaged = captions("--model", "kept", "--image", "own.png", "--force")
+    assert_one_line(damaged, "not the weights of this captioner")
 
 
 def test_features_are_computed_once_and_only_for_what_is_new(album: Path) -> None:
     cnn = load_cnn("resnet18", SIDE, "random", 1)
-    images = sorted((album / "images").iterdir())
-    first = FeatureCache(album / "cache", cnn, images[:5])
-    again = FeatureCache(album / "cache", cnn, images[:6])
+    images, folder = sorted((album / "images").iterdir()), album / "cache"
+    first, again = (FeatureCache(folder, cnn, images[:n]) for n in (5, 6))
     assert (first.n_computed, again.n_computed) == (5, 1)
     assert torch.equal(first.features([4, 2]).values, again.features([4, 2]).values)
     direct = cnn([read_picture(images[2], SIDE)])
     torch.testing.assert_close(again.features([2]).values, direct, rtol=1e-3, atol=1e-3)
-    other = load_cnn("resnet18", SIDE, "random", 2)
-    assert FeatureCache(album / "cache", other, images[:5]).n_computed == 5
-    again.files[0].write_bytes(b"cut")
-    assert FeatureCache(album / "cache", cnn, images[:5]).n_computed == 1
-    other_shape = safetensors.torch.save({"features": torch.zeros(2, 3).half()})
-    again.files[0].write_bytes(other_shape)
-    assert FeatureCache(album / "cache", cnn, images[:5]).n_computed == 1
+    other_seed = load_cnn("resnet18", SIDE, "random", 2)
+    assert FeatureCache(folder, other_seed, images[:5]).n_computed == 5
+    for damage in (b"cut", safetensors.torch.save({"features": torch.zeros(2, 3).half()})):
+        again.files[0].write_bytes(damage)
+        assert FeatureCache(folder, cnn, images[:5]).n_computed == 1
     again.files[0].unlink()
     with pytest.raises(DataError, match="gone, or damaged"):
         again.features([0])
 
 
-def test_two_trainings_give_the_same_model(album: Path) -> None:
+def test_two_trainings_give_the_same_model_and_it_is_kept(album: Path) -> None:
     small = {"updates": 3, "pictures": 4, "hidden": 8, "evaluations": 1}
-    torch.manual_seed(4)
     before = torch.get_rng_state()
-    first = train_on_images(options(model="one", **small))
+    first, second = (train_on_images(options(model=name, **small)) for name in ("one", "two"))
     assert torch.equal(torch.get_rng_state(), before)
-    second = train_on_images(options(model="two", **small))
     assert first.tests == second.tests
     files = [Path(folder, "model.safetensors").read_bytes() for folder in ("one", "two")]
     assert files[0] == files[1]
+    captioner = ImageCaptioner.load(Path("one"))
+    for (image, text), shown in zip(first.tests, first.shown, strict=True):
+        said, picture = captioner.caption(image.path, beam=1)
+        assert said == text
+        np.testing.assert_allclose(picture.attention, shown.attention, atol=1e-3)  # fp16 features
     with pytest.raises(ConfigError):
         train_on_images(options(model="two", seed=2, **small))
     assert Path("two/model.safetensors").read_bytes() == files[1]
@@ -158,20 +155,10 @@ def test_two_trainings_give_the_same_model(album: Path) -> None:
     assert Path("two/model.safetensors").read_bytes() != files[1]
 
 
-def test_a_kept_captioner_is_the_one_that_was_trained(album: Path) -> None:
-    result = train_on_images(options(model="kept", updates=5, pictures=4, hidden=16))
-    captioner = ImageCaptioner.load(Path("kept"))
-    for (image, said), shown in zip(result.tests, result.shown, strict=True):
-        text, picture = captioner.caption(image.path, beam=1)
-        assert text == said
-        np.testing.assert_allclose(picture.attention, shown.attention, atol=1e-3)  # fp16 features
-
-
 # ---- the network
 
 
-def test_the_grid_keeps_the_places_of_the_picture(album: Path) -> None:
-    """By gradient: a place of the features sees its own pixels, and no others."""
+def test_the_grid_keeps_the_places_of_the_picture() -> None:
     cnn = load_cnn("resnet18", SIDE, "random", 1)
     picture = np.full((SIDE, SIDE, 3), 128, np.uint8)
     marked = picture.copy()
@@ -182,75 +169,53 @@ def test_the_grid_keeps_the_places_of_the_picture(album: Path) -> None:
     assert not any(parameter.requires_grad for parameter in cnn.parameters())
 
 
-@pytest.mark.parametrize("size", [(64, 200), (200, 64), (50, 50), (300, 301)])
+@pytest.mark.parametrize("size", [(64, 200), (50, 50), (301, 300)])
 def test_a_picture_is_the_square_in_the_middle(tmp_path: Path, size: tuple[int, int]) -> None:
     picture = Image.new("RGB", size, (255, 255, 255))
     half = (size[0] // 2, size[1] // 2)
     picture.paste((255, 0, 0), (half[0] - 20, half[1] - 20, half[0] + 20, half[1] + 20))
     picture.save(tmp_path / "a.png")
-    found = read_picture(tmp_path / "a.png", SIDE)
-    assert found.shape == (SIDE, SIDE, 3)
-    red = np.argwhere(found[:, :, 1] < 128)
+    square = read_picture(tmp_path / "a.png", SIDE)
+    assert square.shape == (SIDE, SIDE, 3)
+    red = np.argwhere(square[:, :, 1] < 128)
     assert red.mean(axis=0) == pytest.approx((31.5, 31.5), abs=1)
     assert np.ptp(red[:, 0]) == np.ptp(red[:, 1])  # not distorted
 
 
-def weights_file(path: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> str:
+def weights_file(path: Path, changed: dict[str, torch.Tensor], *lacking: str) -> str:
     torch.manual_seed(7)
-    tensors = dict(small_resnet("resnet18").state_dict())
-    change(tensors)
-    safetensors.torch.save_file(tensors, path)
+    tensors = {**small_resnet("resnet18").state_dict(), **changed}
+    safetensors.torch.save_file({k: v for k, v in tensors.items() if k not in lacking}, path)
     return str(path)
 
 
-def test_weights_come_from_the_file_and_the_classifier_does_not_matter(tmp_path: Path) -> None:
-    whole = weights_file(tmp_path / "a.safetensors", lambda tensors: None)
-
-    def without_head(tensors: dict[str, torch.Tensor]) -> None:
-        for name in ("fc.weight", "fc.bias", "bn1.num_batches_tracked"):
-            del tensors[name]
-
-    headless = weights_file(tmp_path / "b.safetensors", without_head)
-    found = [load_cnn("resnet18", SIDE, file, seed) for seed, file in [(1, whole), (2, headless)]]
-    tensors = safetensors.torch.load_file(whole)
-    for cnn in found:
-        for name, tensor in cnn.layers.state_dict().items():
-            assert torch.equal(tensor, tensors[name])
-    assert found[0].fingerprint() == found[1].fingerprint()
-    assert found[0].fingerprint() != load_cnn("resnet18", SIDE, "random", 1).fingerprint()
-
-
-def _drop(tensors: dict[str, torch.Tensor]) -> None:
-    del tensors["conv1.weight"], tensors["layer4.bias"]
-
-
-def _add(tensors: dict[str, torch.Tensor]) -> None:
-    tensors["layer9.weight"] = torch.zeros(2)
-
-
-def _reshape(tensors: dict[str, torch.Tensor]) -> None:
-    tensors["layer4.weight"] = torch.zeros(13, 7, 3, 3)
-
-
-def _spoil(tensors: dict[str, torch.Tensor]) -> None:
-    tensors["layer4.bias"][0] = torch.nan
+def test_weights_come_from_a_file_whatever_the_classifier(tmp_path: Path) -> None:
+    unused = ("fc.weight", "fc.bias", "bn1.num_batches_tracked")
+    files = weights_file(tmp_path / "a", {}), weights_file(tmp_path / "b", {}, *unused)
+    cnns = [load_cnn("resnet18", SIDE, file, seed) for seed, file in enumerate(files)]
+    tensors = safetensors.torch.load_file(files[0])
+    for cnn in cnns:
+        state = cnn.layers.state_dict()
+        assert all(torch.equal(state[name], tensors[name]) for name in state)
+    assert cnns[0].fingerprint() == cnns[1].fingerprint()
+    assert cnns[0].fingerprint() != load_cnn("resnet18", SIDE, "random", 1).fingerprint()
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("lacking", "changed", "message"),
     [
-        (_drop, "not the weights of resnet18: it lacks conv1.weight (and 1 more)"),
-        (_add, "not the weights of resnet18: it has 'layer9.weight'"),
-        (_reshape, "layer4.weight: got (13, 7, 3, 3), allowed: (13, 7, 4, 4)"),
-        (_spoil, "layer4.bias: 1 of 13 numbers are NaN or infinite"),
+        (("conv1.weight", "layer4.bias"), {}, "it lacks conv1.weight (and 1 more)"),
+        ((), {"layer9.weight": torch.zeros(2)}, "it has 'layer9.weight'"),
+        ((), {"layer4.weight": torch.zeros(13, 7, 3, 3)}, "layer4.weight: got (13, 7, 3, 3)"),
+        ((), {"layer4.bias": torch.full((13,), torch.nan)}, "layer4.bias: 13 of 13 numbers"),
     ],
 )
 def test_a_weights_file_that_does_not_fit(
-    album: Path, change: Callable[[dict[str, torch.Tensor]], None], message: str
+    tmp_path: Path, lacking: tuple[str, ...], changed: dict[str, torch.Tensor], message: str
 ) -> None:
-    file = weights_file(album / "w.safetensors", change)
-    result = captions(*TRAINING[:-1], file, settings=QUICK)
-    assert_one_line(result, message)
+    file = weights_file(tmp_path / "w", changed, *lacking)
+    with pytest.raises(NMTError, match=re.escape(message)):
+        load_cnn("resnet18", SIDE, file, 1)
 
 
 def test_vgg_ends_before_its_last_pooling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,23 +230,6 @@ def test_vgg_ends_before_its_last_pooling(monkeypatch: pytest.MonkeyPatch) -> No
     cnn = CNN("vgg16", SIDE)
     assert list(cnn.layers.state_dict()) == ["features.0.weight", "features.0.bias"]
     assert cnn([np.zeros((SIDE, SIDE, 3), np.uint8)]).shape == (1, 16 * 16, 5)
-    assert cnn.shape[1] == 5
-
-
-def test_without_torchvision_it_says_what_to_install(
-    album: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torchvision.models", None)
-    assert_one_line(
-        captions(*TRAINING), "--images: the network is torchvision's: pip install 'attention-nmt"
-    )
-
-    class Broken:
-        def __getattr__(self, name: str) -> object:
-            raise RuntimeError("operator torchvision::nms does not exist")
-
-    monkeypatch.setitem(sys.modules, "torchvision.models", Broken())
-    assert_one_line(captions(*TRAINING), "--images: this torchvision does not fit torch")
 
 
 # ---- the files
@@ -314,60 +262,40 @@ def test_forms_of_the_caption_file(album: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("12.png\tA red sky.", "captions.tsv:25: no image '12.png' in images; did you mean"),
         ("../own.png\tA red sky.", "captions.tsv:25: no image '../own.png' in images"),
-        ("00.png A red sky.", "captions.tsv:25: got no tab, allowed: image<TAB>caption"),
+        ("00.png A red sky.", "captions.tsv:25: got no tab"),
         ("00.png\t ", "captions.tsv:25: '00.png' has an empty caption"),
     ],
 )
 def test_a_wrong_line_of_the_captions(album: Path, line: str, message: str) -> None:
     with (album / "captions.tsv").open("a") as file:
         file.write(f"{line}\n")
-    assert_one_line(captions(*TRAINING, settings=QUICK), message)
-    assert not Path("lab/captioner").exists()
+    with pytest.raises(DataError, match=re.escape(message)):
+        read_captions(Path("images"), Path("captions.tsv"))
 
 
-def test_an_image_without_a_caption(album: Path) -> None:
-    paint(album / "images" / "other.png", "red")
-    assert_one_line(
-        captions(*TRAINING),
-        "images/other.png: no caption in captions.tsv; each image needs one (1 image of 13 ",
-    )
-
-
-@pytest.mark.parametrize("content", [b"", b"no image", b"\x89PNG\r\n\x1a\n" + b"\0" * 40])
-def test_an_unreadable_image(album: Path, content: bytes) -> None:
-    (album / "images" / "03.png").write_bytes(content)
-    assert_one_line(
-        captions(*TRAINING, settings=QUICK), "images/03.png: not an image that can be read"
-    )
-    assert_one_line(captions(*TRAINING, settings=QUICK), "images/03.png: not an image")
-
-
-def test_an_image_that_is_cut_short(album: Path) -> None:
-    path = album / "images" / "03.png"
+def test_images_that_cannot_be_used_are_named(album: Path) -> None:
     noise = np.random.default_rng(1).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(path)
-    path.write_bytes(path.read_bytes()[:3000])
-    assert_one_line(captions(*TRAINING, settings=QUICK), "images/03.png: not an image")
+    Image.fromarray(noise).save(album / "images" / "03.png")
+    for content in (b"", b"no image", (album / "images" / "03.png").read_bytes()[:3000]):
+        (album / "images" / "03.png").write_bytes(content)
+        assert_one_line(captions(*TRAINING, settings=QUICK), "images/03.png: not an image")
+    paint(album / "images" / "other.png", "red")
+    assert_one_line(captions(*TRAINING), "images/other.png: no caption in captions.tsv")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--images", "images"), "captions: missing; images, captions and weights"),
-        (("--images", "images", "--captions", "captions.tsv"), "weights: missing;"),
+        (TRAINING[:2], "captions: missing; images, captions and weights"),
         ((*TRAINING, "--image", "x.png"), "a kept model captions it; give no images with it"),
         (("--image", "x.png", "--model", "none"), "none: no captioner is kept here"),
         (("--image", "x.png", "--set", "hidden=64"), "hidden: a kept captioner has its own"),
         (("--images", "no", *TRAINING[2:]), "no: no such folder"),
-        (("--images", "captions.tsv", *TRAINING[2:]), "captions.tsv: not a folder"),
         ((*TRAINING[:2], "--captions", "no.tsv", *TRAINING[4:]), "no.tsv: no such file"),
-        ((*TRAINING[:4], "--weights", "no.safetensors"), "no.safetensors: no such file"),
         ((*TRAINING[:4], "--weights", "captions.tsv"), "not a safetensors file"),
         ((*TRAINING, "--model", "images"), "images: has other files in it"),
         ((*TRAINING, "--set", "held_out=0.49"), "got 12 images with captions, allowed: at least"),
-        ((*TRAINING, "--set", "cnn=resnet19"), "cnn: got 'resnet19'"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
@@ -376,36 +304,19 @@ def test_what_is_wrong_is_said_in_a_line(
     assert_one_line(captions(*arguments), message)
 
 
-def test_a_missing_image_of_ones_own(album: Path) -> None:
-    train_on_images(options(model="kept", updates=1, pictures=2, hidden=8))
-    for name in ("no.png", "captions.tsv", "images"):
-        result = captions("--model", "kept", "--image", name)
-        assert_one_line(result, f"{name}: ")
-    Path("kept/model.safetensors").write_bytes(Path("kept/cnn.safetensors").read_bytes())
-    result = captions("--model", "kept", "--image", "images/00.png")
-    assert_one_line(result, "not the weights of this captioner")
+def test_without_torchvision_it_says_what_to_install(
+    album: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision.models", None)
+    assert_one_line(captions(*TRAINING), "--images: the network is torchvision's: pip install")
 
 
-def test_flags_of_captions_are_no_options_of_others(album: Path) -> None:
-    result = CliRunner().invoke(app, ["lab", "positions", "--images", "images"])
-    assert_one_line(result, "--images images: images: unknown key")
-
-
-def test_options_that_only_a_training_reads(album: Path) -> None:
-    with pytest.raises(ConfigError, match="lr: a kept captioner has its own"):
-        run(CaptionsOptions(image=Path("x.png"), lr=0.1))
-
-
-# ---- the picture
-
-
-def test_every_word_has_a_panel_and_one_scale_serves_all() -> None:
-    """With an even look and a sharp one: the even one is dark."""
-    picture = np.full((SIDE, SIDE, 3), 200, np.uint8)
+def test_a_word_lights_where_it_looks_on_one_scale() -> None:
     weights = np.full((9, 4, 4), 1 / 16, np.float32)
     weights[1] = 0.02 / 15
     weights[1, 1, 2] = 0.98
     words = tuple(f"w{i}" for i in range(9))
+    picture = np.full((SIDE, SIDE, 3), 200, np.uint8)
     figure = draw_pictures([CaptionedPicture(picture, words, weights)])
     panels = [axes for axes in figure.axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == list(words)
@@ -414,4 +325,3 @@ def test_every_word_has_a_panel_and_one_scale_serves_all() -> None:
     assert (row // 16, column // 16) == (1, 2)
     assert sharp.max() == 200
     assert even.max() < 90
-    assert "98% of a word's attention on one of the 16 places" in figure.get_supxlabel()

@@ -1,10 +1,14 @@
-"""What theory says of a layer is so: its operations, and how far a signal goes."""
+"""What theory says of a layer is so: operations, connections, and the paths of a signal."""
 
+import itertools
+
+import numpy as np
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from nmt.lab.paths import connections, sequential_steps, shortest_paths
 from nmt.lab.sequence_layers import (
     Convolution,
     DilatedConvolution,
@@ -15,69 +19,85 @@ from nmt.lab.sequence_layers import (
     theory_rows,
 )
 
-N, D, KERNEL, REACH = 17, 6, 5, 3
+N, D = 17, 6
 
 LAYERS = {
-    "convolution": lambda: Convolution(D, KERNEL),
+    "convolution": lambda: Convolution(D, 5),
     "dilated": lambda: DilatedConvolution(D, 3),
     "recurrence": lambda: Recurrence(D),
     "self-attention": lambda: SelfAttention(D, with_weights=False),
     "self-attention, with weights": lambda: SelfAttention(D, with_weights=True),
-    "local": lambda: LocalAttention(D, REACH, with_weights=False),
-    "local, with weights": lambda: LocalAttention(D, REACH, with_weights=True),
+    "local": lambda: LocalAttention(D, 3, with_weights=False),
+    "local, with weights": lambda: LocalAttention(D, 3, with_weights=True),
 }
 
 
 @pytest.fixture(params=LAYERS)
 def layer(request: pytest.FixtureRequest) -> SequenceLayer:
     torch.manual_seed(1)
-    return LAYERS[request.param]()
+    return LAYERS[request.param]().double()
 
 
-@pytest.mark.parametrize("n", [2, N])
-def test_the_operations_are_those_that_torch_counts(layer: SequenceLayer, n: int) -> None:
+def test_each_layer_has_the_connections_of_its_kind() -> None:
+    i, j = np.indices((N, N))
+    expected = {
+        "convolution": abs(i - j) <= 2,
+        "dilated": np.isin(i - j, [0, 1, 2]),
+        "recurrence": i == j,
+        "self-attention": i == i,
+        "local": abs(i - j) <= 3,
+    }
+    for name, build in LAYERS.items():
+        inputs, outputs = connections(build().double(), N, D)
+        np.testing.assert_array_equal(inputs, expected[name.split(",")[0]], err_msg=name)
+        np.testing.assert_array_equal(outputs, (i - j == 1) & (name == "recurrence"))
+    inputs, _ = connections(DilatedConvolution(D, 3).above().double(), N, D)
+    np.testing.assert_array_equal(np.flatnonzero(inputs[9]), [3, 6, 9])  # the kernel, spread
+
+
+@pytest.mark.parametrize("n", [2, N, 28])
+def test_operations_paths_and_steps_are_those_of_the_theory(layer: SequenceLayer, n: int) -> None:
     plainly = sdpa_kernel(SDPBackend.MATH)  # nobody counts within the fused one
     with torch.no_grad(), plainly, FlopCounterMode(display=False) as counter:
-        layer(torch.randn(1, n, D))
+        layer(torch.randn(1, n, D).double())
     assert counter.get_total_flops() == 2 * layer.theory.macs(n)
-
-
-def test_a_sequence_gives_a_sequence_whatever_the_batch(layer: SequenceLayer) -> None:
-    x = torch.randn(3, N, D)
-    together = layer(x)
-    assert together.shape == x.shape
-    torch.testing.assert_close(together[1:2], layer(x[1:2]))
+    paths = shortest_paths(layer, n, D)
+    assert paths.longest == layer.theory.path(n)
+    assert sequential_steps(layer, n, D) == layer.theory.steps(n)
+    backward = isinstance(layer, DilatedConvolution | Recurrence)
+    assert np.array_equal(
+        paths.lengths > 0, np.tri(n, dtype=bool) if backward else paths.lengths >= 0
+    )
+    for last in range(n):
+        path = paths.between(0, last)
+        assert (path[0], path[-1]) == (0, last)
+        assert len(path) == 1 + paths.lengths[last, 0]
+        for hop, (place, following) in enumerate(itertools.pairwise(path)):
+            assert paths.hops[hop][following, place]
 
 
 @pytest.mark.parametrize("n", [2, 8, N])
 def test_the_path_is_how_many_layers_connect_both_ends(layer: SequenceLayer, n: int) -> None:
     if isinstance(layer, Recurrence):
-        assert layer.theory.path(n) == n  # through the steps of one layer
-        return
-    stack = [layer.double()]
+        return  # its path goes through the steps of one layer
+    stack = [layer]
     while len(stack) < layer.theory.path(n):
         stack.append(stack[-1].above())
     for used in (stack, stack[:-1]):
         x = torch.randn(1, n, D, dtype=torch.float64, requires_grad=True)
         y = x
-        for each in used:
-            y = each(y)
+        for part in used:
+            y = part(y)
         (gradient,) = torch.autograd.grad(y[0, -1].sum(), x)
         assert bool(gradient[0, 0].any()) == (used is stack)
 
 
-def test_a_dilated_convolution_never_sees_a_later_position() -> None:
-    layer, x = DilatedConvolution(D, 3, dilation=2), torch.randn(1, N, D)
-    other = x.clone()
-    other[:, 9:] = torch.randn(1, N - 9, D)
-    torch.testing.assert_close(layer(x)[:, :9], layer(other)[:, :9])
-    assert not torch.allclose(layer(x)[:, 9:], layer(other)[:, 9:])
-
-
 def test_a_sweep_over_known_outputs_is_the_forward_pass(layer: SequenceLayer) -> None:
-    x = torch.randn(2, N, D)
+    x = torch.randn(3, N, D).double()
     y = layer(x)
+    assert y.shape == x.shape
     torch.testing.assert_close(layer.sweep(x, y), y)
+    torch.testing.assert_close(y[1:2], layer(x[1:2]))
 
 
 @pytest.mark.parametrize("kind", ["self-attention", "local"])

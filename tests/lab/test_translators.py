@@ -1,4 +1,4 @@
-"""Small translators: how they are weighted, drawn, and judged."""
+"""The small language, and translators of it with soft and hard attention."""
 
 import random
 from types import SimpleNamespace
@@ -10,7 +10,8 @@ import torch
 
 from nmt.lab import translators
 from nmt.lab.experiment import seeded
-from nmt.lab.small_language import translate
+from nmt.lab.hard_soft import ARGMAX, SAMPLED, SOFT, TRAINED, HardSoftOptions, run
+from nmt.lab.small_language import ENGLISH, FRENCH, draw_pair, translate
 from nmt.lab.translators import (
     SampledWeighting,
     TranslatorOptions,
@@ -27,6 +28,48 @@ PAIRS = [translate("the dog sees a cow"), translate("my red car follows the big 
 TINY = TranslatorOptions(embedding=5, hidden=6, updates=2, batch=3)
 
 
+@pytest.mark.parametrize(
+    ("english", "french", "sources", "nouns"),
+    [
+        (
+            "my big red car follows this cat",
+            "ma grande voiture rouge suit ce chat",
+            (0, 1, 3, 2, 4, 5, 6),
+            (3, 3, None, 3, None, 6, None),
+        ),
+        (
+            "a green book but the white table",
+            "un livre vert mais la table blanche",
+            (0, 2, 1, 3, 4, 6, 5),
+            (2, None, 2, None, 6, None, 6),
+        ),
+    ],
+)
+def test_known_sentences(
+    english: str, french: str, sources: tuple[int, ...], nouns: tuple[int | None, ...]
+) -> None:
+    pair = translate(english)
+    assert (" ".join(pair.english), " ".join(pair.french)) == (english, french)
+    assert (pair.sources, pair.nouns) == (sources, nouns)
+
+
+def test_drawn_sentences_are_translated_word_for_word() -> None:
+    chance, again = random.Random(7), random.Random(7)
+    words: set[str] = set()
+    for _ in range(500):
+        pair = draw_pair(chance)
+        assert draw_pair(again) == pair
+        assert 5 <= len(pair.english) == len(pair.french) <= 19
+        assert sorted(pair.sources) == list(range(len(pair.english)))
+        words |= set(pair.english) | set(pair.french)
+    assert words == set(ENGLISH) | set(FRENCH)
+    with pytest.raises(KeyError, match="flies"):
+        translate("the dog flies")
+
+
+# ---- translators
+
+
 @pytest.fixture(scope="module")
 def model() -> RNNSeq2Seq:
     with seeded(1):
@@ -36,9 +79,8 @@ def model() -> RNNSeq2Seq:
 def test_sampled_weights_are_drawn_from_the_softmax_whatever_the_mode() -> None:
     scores = torch.tensor([1.0, 0.0, 2.0, -1.0, 3.0])
     keep = torch.tensor([[True, True, True, True, False]])
-    weighting = SampledWeighting().eval()
     with seeded(1):
-        drawn = weighting(scores.expand(1, 1, 20_000, 5), keep).weights
+        drawn = SampledWeighting().eval()(scores.expand(1, 1, 20_000, 5), keep).weights
     assert torch.equal(drawn.sum(-1), torch.ones(1, 1, 20_000))
     assert set(drawn.unique().tolist()) == {0.0, 1.0}
     expected = torch.cat([scores[:4].softmax(0), torch.zeros(1)])
@@ -49,22 +91,11 @@ def test_reweighting_makes_a_copy_and_changes_the_weights_alone(model: RNNSeq2Se
     before = model.decoder.attention.weighting
     hard = weighted_by(model, HardConfig().build())
     assert model.decoder.attention.weighting is before
-    for one, other in zip(model.parameters(), hard.parameters(), strict=True):
-        assert torch.equal(one, other)
-    weights = translated(hard, PAIRS).first_weights
-    assert set(np.unique(weights)) == {0.0, 1.0}
+    for parameter, other in zip(model.parameters(), hard.parameters(), strict=True):
+        assert torch.equal(parameter, other)
+    assert set(np.unique(translated(hard, PAIRS).first_weights)) == {0.0, 1.0}
     soft = translated(model, PAIRS).first_weights
-    assert soft.min() > 0
-    assert soft.max() < 1
-
-
-def test_equal_seeds_train_equal_models() -> None:
-    models = []
-    for _ in range(2):
-        with seeded(3):
-            models.append(train(HardConfig(), frozenset(), TINY))
-    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
-        assert torch.equal(one, other)
+    assert 0 < soft.min() < soft.max() < 1
 
 
 def test_what_is_to_be_unseen_is_not_drawn() -> None:
@@ -92,17 +123,17 @@ def test_words_are_right_at_their_place_only(
     sentences: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def found(french: str) -> list[Any]:
+    def hypotheses(french: str) -> list[Any]:
         ids = tuple(translators._TGT_WORDS.index(word) for word in [*french.split(), "</s>"])
         return [SimpleNamespace(ids=ids, attention=np.zeros((len(ids), 8), np.float32))]
 
-    french = ["le chien voit une vache", second]
-    monkeypatch.setattr(translators, "search", lambda *_: [found(each) for each in french])
+    outputs = [hypotheses("le chien voit une vache"), hypotheses(second)]
+    monkeypatch.setattr(translators, "search", lambda *_: outputs)
     judged = translated(model, PAIRS)
     assert judged.words_right == pytest.approx(words)
     assert judged.sentences_right == sentences
     assert (judged.bleu == pytest.approx(100)) == (sentences == 100)
-    assert judged.first == [*["le", "chien", "voit", "une", "vache"], "</s>"]
+    assert judged.first == ["le", "chien", "voit", "une", "vache", "</s>"]
     assert judged.first_weights.shape == (6, 6)
 
 
@@ -116,3 +147,44 @@ def test_looks_of_a_model_that_knows_nothing_are_even(model: RNNSeq2Seq) -> None
     even = float(np.mean([1 / size for size in agreeing]))
     assert looks.on_own_word == pytest.approx(even, rel=1e-5)
     assert looks.on_its_noun == pytest.approx(even, rel=1e-5)
+
+
+# ---- hard and soft attention
+
+
+def test_every_model_is_decoded_in_every_way() -> None:
+    sizes = {"hidden": 6, "embedding": 5, "batch": 3}
+    result = run(HardSoftOptions(updates=2, sentences=3, draws=2, **sizes))
+    assert list(result.models) == list(TRAINED)
+    for model in result.models.values():
+        counts = {way: len(draws) for way, draws in model.decoded.items()}
+        assert counts == {SOFT: 1, SAMPLED: 2, ARGMAX: 1}
+        for way in (SAMPLED, ARGMAX):
+            for draw in model.decoded[way]:
+                assert set(np.unique(draw.first_weights)) <= {0.0, 1.0}
+        soft = model.decoded[SOFT][0].first_weights
+        np.testing.assert_allclose(soft.sum(axis=1), 1, atol=1e-5)
+        assert soft.max() < 1
+    first, second = (draw.first_weights for draw in result.models["soft"].decoded[SAMPLED])
+    assert first.shape != second.shape or not np.array_equal(first, second)
+    numbers: Any = result.numbers()
+    assert "words_right_spread" in numbers["trained_soft"]["decoded_sampled"]
+    assert "words_right_spread" not in numbers["trained_soft"]["decoded_argmax"]
+    assert "\n".join(result.summary()).count(" ± ") == 2 * len(TRAINED)
+
+
+@pytest.mark.slow
+def test_each_is_learned_and_only_the_soft_one_needs_its_average() -> None:
+    models = run(HardSoftOptions()).models
+    right = {
+        (name, way): float(np.mean(model.row(way, "words_right")))
+        for name, model in models.items()
+        for way in model.decoded
+    }
+    assert right["soft", SOFT] > 98
+    assert right["soft", SAMPLED] + 5 < right["soft", ARGMAX] < right["soft", SOFT] - 2
+    assert right["hard", ARGMAX] < right["hard_future", ARGMAX] - 20  # the variance of its reward
+    for name in ("hard_future", "hard_gumbel"):
+        assert right[name, ARGMAX] > max(95, right[name, SOFT] - 3)
+        assert right[name, SAMPLED] > right["soft", SAMPLED] + 5
+        assert models[name].looks.entropy < models["soft"].looks.entropy

@@ -22,16 +22,10 @@ def test_a_run_has_an_error_for_each_reading(tmp_path: Path) -> None:
         (tmp_path / f"stories.{lang}").write_text(text)
     links = tmp_path / "stories.en-de.ali"
     links.write_text("2-0 1-1 0p2\n1-0 0-1\n")
-    found = alignment_error.errors_of(tmp_path / "run", tmp_path, "last")
-    assert list(found) == [f"shift {k}{norm}" for norm in ("", ", norm") for k in range(3)]
-    assert all(0 <= score.aer <= 1 for score in found.values())
-    assert {score.n_sure for score in found.values()} == {4}
+    errors = alignment_error.errors_of(tmp_path / "run", tmp_path, "last")
+    assert list(errors) == [f"shift {k}{norm}" for norm in ("", ", norm") for k in range(3)]
+    assert all(0 <= score.aer <= 1 for score in errors.values())
+    assert {score.n_sure for score in errors.values()} == {4}
     links.write_text("2-0\n")
     with pytest.raises(DataError, match="differ in their number of lines"):
         alignment_error.GoldSet.read(tmp_path, "en", "de")
-
-
-def test_eflomal_that_is_not_there_is_told(tmp_path: Path) -> None:
-    files = {side: tmp_path / side for side in ("src", "tgt", "forward", "reverse")}
-    with pytest.raises(DataError, match=r"eflomal-align ended with 2"):
-        alignment_error._run_eflomal(tmp_path, files)

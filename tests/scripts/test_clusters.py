@@ -128,33 +128,6 @@ def test_a_slurm_job_saves_before_its_time_is_over_and_goes_on(folder: Path) -> 
     assert steps == sorted(set(steps))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' /proc")
-def test_the_machines_of_a_slurm_job_start_a_killed_process_again(folder: Path) -> None:
-    job = sbatch(folder, "train.sbatch", "toy.yaml", "two")
-    wait_for_step(folder, "two", 5, job)
-    task = (folder / "tasks").read_text().split()[1]
-    children = Path(f"/proc/{task}/task/{task}/children").read_text(encoding="utf-8").split()
-    os.kill(int(children[-1]), signal.SIGKILL)
-    code, _, err = ended(job)
-    assert code == 0, err
-    assert "resuming after step" in err
-    assert_same_checkpoint(folder / "two", one_machine(folder, "one"))
-
-
-@pytest.mark.slow
-def test_a_cancelled_slurm_job_saves_and_is_not_queued_again(folder: Path) -> None:
-    job = sbatch(folder, "train.sbatch", "toy.yaml", "two", "--set", "train.epochs=400")
-    wait_for_step(folder, "two", 3, job)
-    for pid in map(int, (folder / "tasks").read_text().split()):
-        os.kill(pid, signal.SIGTERM)
-    job.send_signal(signal.SIGTERM)
-    code, _, err = ended(job)
-    assert code != 0
-    assert err.count("stopped: saved at step") == 1, err
-    assert not (folder / "requeued").exists()
-
-
 def documents(name: str) -> list[dict[str, Any]]:
     text = (CLUSTERS / name).read_text(encoding="utf-8")
     return list(yaml.safe_load_all(text))
@@ -162,8 +135,8 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 def container(job: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     """The command of a job's only container, and its variables."""
-    (found,) = job["spec"]["template"]["spec"]["containers"]
-    return [*found["command"], *found["args"]], {v["name"]: v["value"] for v in found["env"]}
+    (only,) = job["spec"]["template"]["spec"]["containers"]
+    return [*only["command"], *only["args"]], {v["name"]: v["value"] for v in only["env"]}
 
 
 def pods(folder: Path, job: Mapping[str, Any], **changes: str) -> "list[subprocess.Popen[str]]":
@@ -173,17 +146,6 @@ def pods(folder: Path, job: Mapping[str, Any], **changes: str) -> "list[subproce
         start(folder, command, **{**variables, **changes, "JOB_COMPLETION_INDEX": str(index)})
         for index in range(job["spec"]["completions"])
     ]
-
-
-@pytest.mark.slow
-def test_the_pods_of_a_job_train_as_one_machine_does(folder: Path) -> None:
-    _, job = documents("train.yaml")
-    changes = {"CONFIG": "toy.yaml", "RUN": "two", "PROCESSES": "1", "OMP_NUM_THREADS": "1"}
-    started = pods(folder, job, ADDRESS=f"127.0.0.1:{free_port()}", **changes)
-    results = [ended(pod) for pod in started]
-    assert [code for code, _, _ in results] == [0, 0], results
-    assert sorted(out for _, out, _ in results) == ["", "two\n"]
-    assert_same_checkpoint(folder / "two", one_machine(folder, "one"))
 
 
 @pytest.mark.slow
@@ -217,9 +179,9 @@ def test_the_parts_of_the_manifests_agree() -> None:
     (encode,) = documents("encode.yaml")
     _, parts = container(encode)
     assert encode["spec"]["completions"] == int(parts["PARTS"])
-    for each in (job, encode):
-        assert each["spec"]["completionMode"] == "Indexed"
-        load_config(Path(container(each)[1]["CONFIG"]))
+    for manifest in (job, encode):
+        assert manifest["spec"]["completionMode"] == "Indexed"
+        load_config(Path(container(manifest)[1]["CONFIG"]))
 
 
 def test_the_batch_scripts_are_bash_and_say_their_options_first() -> None:

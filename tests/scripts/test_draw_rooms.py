@@ -3,7 +3,6 @@
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import pytest
 from draw_rooms import ROOT, read_rooms, svg
 
 PYPROJECT = """
@@ -13,8 +12,7 @@ layers = ["__main__", "attic", "hall | kitchen", "cellar"]
 """
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Path:
+def test_rooms_have_their_layer_phrase_and_imports(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
     for name, text in {
         "attic/__init__.py": '"""Old things. And more."""',
@@ -27,35 +25,19 @@ def house(tmp_path: Path) -> Path:
         path = tmp_path / "nmt" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return tmp_path
-
-
-def test_rooms_have_their_layer_phrase_and_imports(house: Path) -> None:
-    found = [(r.name, r.layer, r.phrase, r.imports) for r in read_rooms(house)]
-    assert found == [
+    rooms = read_rooms(tmp_path)
+    assert [(r.name, r.layer, r.phrase, r.imports) for r in rooms] == [
         ("attic", 1, "Old things", {"hall"}),
         ("hall", 2, "Where one enters: & leaves", {"cellar"}),
         ("kitchen", 2, "", {"cellar"}),
         ("cellar", 3, "Wine", set()),
     ]
+    dots = ET.fromstring(svg(rooms)).iter("{http://www.w3.org/2000/svg}circle")
+    assert len([dot for dot in dots if dot.get("r") == "5.5"]) == 3  # one for each import
 
 
-def test_the_picture_has_a_box_for_each_room_and_a_dot_for_each_import(house: Path) -> None:
-    root = ET.fromstring(svg(read_rooms(house)))
-    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts.count("kitchen") == 2  # its box, and its column
-    assert "Where one enters: & leaves" in texts
-    dots = [c for c in root.iter("{http://www.w3.org/2000/svg}circle") if c.get("r") == "5.5"]
-    assert len(dots) == 3
-
-
-def test_every_room_of_the_package_has_a_phrase_that_fits_its_box() -> None:
+def test_rooms_of_the_package_have_phrases_and_imports_point_down() -> None:
     rooms = read_rooms(ROOT)
     assert [room.name for room in rooms if not 0 < len(room.phrase) <= 84] == []
-
-
-def test_imports_point_down() -> None:
-    rooms = read_rooms(ROOT)
     layer = {room.name: room.layer for room in rooms}
-    up = [(r.name, name) for r in rooms for name in r.imports if layer[name] <= r.layer]
-    assert up == []
+    assert [(r.name, n) for r in rooms for n in r.imports if layer[n] <= r.layer] == []

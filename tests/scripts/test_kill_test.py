@@ -1,6 +1,5 @@
 """scripts/kill_test.py, short: it finds nothing, and it finds what it is for."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -37,13 +36,6 @@ def _flip_tensor(run: Path) -> None:
     path.write_bytes(raw)
 
 
-def _edit_state(run: Path) -> None:
-    path = CheckpointFolder(run / "checkpoints").find("best") / "state.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content["state"]["progress"]["bad_validations"] += 1
-    path.write_text(json.dumps(content), encoding="utf-8")
-
-
 def _repeat_record(run: Path) -> None:
     path = run / "metrics.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -54,11 +46,9 @@ def _repeat_record(run: Path) -> None:
     ("damage", "words"),
     [
         (_flip_tensor, "model.safetensors: "),
-        (_edit_state, "state.json"),
         (_repeat_record, "metrics.jsonl: "),
         (lambda run: CheckpointFolder(run / "checkpoints").set_labels({}), "labels.json: "),
         (lambda run: shutil.rmtree(run / "checkpoints" / "step-000024"), "checkpoints: ["),
-        (lambda run: (run / "tokenizer" / "src.model").write_bytes(b""), "tokenizer/src.model"),
     ],
 )
 def test_a_difference_is_found(work: Path, tmp_path: Path, damage: object, words: str) -> None:

@@ -60,16 +60,6 @@ def test_the_pages_of_the_root_link_as_the_site_does() -> None:
     assert all((ROOT / name).is_file() for name in PAGES)
 
 
-def test_examples_of_docstrings_become_code() -> None:
-    pytest.importorskip("griffe")
-    from site_docstrings import fenced
-
-    assert fenced("A.\n\n>>> 1\n1\n>>> 2\n2\n\nB.") == (
-        "A.\n\n```pycon\n>>> 1\n1\n>>> 2\n2\n```\n\nB."
-    )
-    assert fenced("Nothing > here.") == "Nothing > here."
-
-
 @pytest.mark.slow
 def test_the_site_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
