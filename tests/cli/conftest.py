@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from cli.helpers import ENGLISH, FRENCH, brief_config, untrained_run, write_lines
 from training.toy import copy_begun, write_reversal
 
-from cli.helpers import ENGLISH, FRENCH, brief_config, untrained_run, write_lines
 from nmt.config import dump_config
 from nmt.training.loop import train
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 from click.testing import Result
+from training.toy import toy_config
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
@@ -12,7 +13,6 @@ from nmt.data.sources import read_aligned
 from nmt.models.catalog import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import train_tokenizers
-from training.toy import toy_config
 
 ENGLISH = [
     "the man sleeps.",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from cli.helpers import brief_config, nmt, refusal
+
 from nmt.errors import CheckpointError
 from nmt.runs.average import mean_weights, write_average
 from nmt.runs.checkpoints import CheckpointFolder

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from cli.helpers import nmt, refusal
+
 from nmt.bench import load
 from nmt.bench.load import Reading
 from nmt.bench.perform import Request

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-
 from cli.helpers import nmt, refusal
+
 from nmt.evaluation.metrics import METRICS
 from nmt.evaluation.model_card import read_reports
 from nmt.inference.translator import Translator
