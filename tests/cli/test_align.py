@@ -1,4 +1,4 @@
-"""`nmt align`, `nmt eval --aer` and `nmt lexicon` over a small run, whose links need not be right."""
+"""`nmt align`, `nmt eval --aer` and `nmt lexicon` over a run whose links need not be right."""
 
 from pathlib import Path
 

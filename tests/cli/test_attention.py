@@ -26,7 +26,7 @@ from nmt.runs.trained_run import TrainedRun
 from nmt.types import Translation
 
 NAMES = ["layer 1 head 1", "layer 1 head 2", "layer 2 head 1"]
-Loaded = list[tuple[Path, str, str, SearchConfig]]
+Loaded = list[tuple]
 
 
 class StubTranslator:
@@ -74,14 +74,9 @@ def loaded(make_translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in ("r", "runs/newest"):
         RunDirectory.create(tmp_path / name, config)
 
-    def load(
-        runs: list[TrainedRun],
-        device: str,
-        checkpoint: str,
-        search: SearchConfig,
-        **options: object,
-    ) -> StubTranslator:
-        assert options == {"int8": False, "weights": None, "precision": "fp32"}
+    def load(runs: list[TrainedRun], *options: object) -> StubTranslator:
+        device, checkpoint, search, *rest = options
+        assert rest == [False, None, "fp32"]
         calls.append((runs[0].path, device, checkpoint, search))
         return StubTranslator(make_translation, search)
 
@@ -354,7 +349,7 @@ def test_maps_of_a_real_run_are_those_of_forcing() -> None:
         np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
         assert len(row["log_probs"]) == len(row["target"]["pieces"])
         assert row["head_names"] == ["attention"]
-        np.testing.assert_allclose(row["heads"], [row["weights"]], atol=1e-6)
+        np.testing.assert_allclose(row["heads"], [row["weights"]], atol=1e-4)
     pieces = [piece for piece in rows[0]["target"]["pieces"] if piece not in ("</s>", "<unk>")]
     if "<unk>" not in rows[0]["target"]["pieces"]:
         [forced] = records(nmt("attention", sentences[0], "--target", " ".join(pieces)))

@@ -164,10 +164,12 @@ def test_draws_do_not_depend_on_the_batch() -> None:
 
 
 def test_words_and_prefixes_and_their_typography() -> None:
-    [plain] = lines_of(translate(CAT, "--no-restore"))
-    word = re.findall(r"\w+", plain)[0]
-    [without] = lines_of(translate(CAT, "--no-restore", "--must-not", word))
-    assert word not in re.findall(r"\w+", without)
+    beam = ("--no-restore", "--beam", "12", "--n-best", "12")
+    words = set(re.findall(r"[a-z]{2,}", translate(CAT, *beam).stdout))
+    assert words
+    for word in sorted(words)[:2]:
+        texts = translate(CAT, *beam, "--must-not", word).stdout
+        assert word not in re.findall(r"\w+", texts)
     [having] = lines_of(translate(CAT, "--no-restore", "--must", "chat", "--must", "dort"))
     assert {"chat", "dort"} <= set(re.findall(r"\w+", having))
     prefix = ("--prefix", "c'est ici !")
@@ -213,7 +215,6 @@ def test_an_unknown_word_is_copied_on_request(monkeypatch: pytest.MonkeyPatch) -
         (["x.en"], "note: 'x.en' is translated as a sentence; --file x.en translates the file"),
         (["--beam", "101", "a"], "beam 101: time and memory grow with it"),
         (["--precision", "bf16", "--device", "cpu", "a"], "bf16 may be slower"),
-        ([CAT, "", "--set", "search.max_length=1"], "\n1 of 2 translations were cut at the length"),
         (
             ["he", "the cat " * 50, "the cat " * 51],  # data.max_pieces is 100
             "longer than any sentence of the training (100 pieces): 1 of 3, the first in line 3; ",
@@ -224,6 +225,13 @@ def test_what_is_odd_is_noted(arguments: list[str], note: str) -> None:
     for name in ("a.PO", "x.en"):
         write_lines(Path(name), ["This is a cat!"])
     assert note in translate(*arguments, "--set", "search.max_length=1").stderr
+
+
+def test_what_the_bound_cuts_is_counted() -> None:
+    result = translate(*SENTENCES, "--json", "--beam", "1", "--set", "search.max_length=1")
+    hypotheses = [json.loads(line)["hypotheses"] for line in lines_of(result)]
+    n_cut = sum(not h["finished"] for each in hypotheses for h in each)
+    assert f"\n{n_cut} of 6 translations w" in result.stderr or not n_cut
 
 
 def test_what_is_usual_is_not_noted() -> None:
