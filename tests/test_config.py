@@ -68,12 +68,9 @@ def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
         "train:\n  epochs: 1\n  schedule:\n    kind: plateau\n"
         "valid:\n  patience: 3\n"
     )
-    assert [
-        line.partition(": needs")[0].partition(": '")[0] for line in errors(tmp_path, text)
-    ] == [
-        "x.yaml:7: train.schedule.kind",
-        "x.yaml:9: valid.patience",
-    ]
+    first, second = errors(tmp_path, text)
+    assert first.startswith("x.yaml:7: train.schedule.kind: 'plateau' needs a validation set")
+    assert second.startswith("x.yaml:9: valid.patience: needs a validation set")
     held_out = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
     assert load(tmp_path, held_out).valid.patience == 3
     cosine = "train.schedule.kind=cosine"
@@ -203,11 +200,10 @@ def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
 
     endless: dict[str, object] = {"name": "x"}
     endless["data"] = endless
+    no_yaml = "got .*, allowed: text, a number, true.*dict"
     for wrong, message in (
-        *(
-            ({"name": value}, "got .*, allowed: text, a number, true.*dict")
-            for value in (b"x", {1})
-        ),
+        ({"name": b"x"}, no_yaml),
+        ({"name": {"x"}}, no_yaml),
         (endless, "Circular reference detected"),
     ):
         with pytest.raises(ConfigError, match=f"^config: {message}$"):

@@ -137,14 +137,6 @@ def test_every_page_that_the_code_names_is_there() -> None:
             assert (ROOT / page).exists(), f"{file}: {page}"
 
 
-def test_every_page_of_the_log_has_its_day_and_is_listed() -> None:
-    index = (ROOT / "docs" / "log" / "README.md").read_text(encoding="utf-8")
-    for page in LOG:
-        if page.name != "README.md":
-            assert re.match(r"\d{4}-\d{2}-\d{2}-", page.name)
-            assert f"]({page.name})" in index
-
-
 def test_the_page_on_export_shows_the_consumer() -> None:
     page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
     assert (ROOT / "scripts" / "onnx_translate.py").read_text(encoding="utf-8") in page

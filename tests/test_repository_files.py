@@ -23,26 +23,6 @@ def test_the_citation_is_of_this_version() -> None:
     assert {"title", "authors", "message", "license"} <= set(citation)
 
 
-def test_an_issue_form_has_what_github_asks_for() -> None:
-    for form in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")):
-        content = load(str(form.relative_to(ROOT)))
-        if form.name == "config.yml":
-            assert set(content) <= {"blank_issues_enabled", "contact_links"}
-            continue
-        assert {"name", "description", "body"} <= set(content)
-        fields = [part for part in content["body"] if part["type"] != "markdown"]
-        assert fields
-        assert len({part["id"] for part in fields}) == len(fields)
-
-
-def test_the_hooks_are_commands_of_make_check() -> None:
-    (repo,) = load(".pre-commit-config.yaml")["repos"]
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for hook in repo["hooks"]:
-        assert hook["language"] == "system"
-        assert hook["entry"].removesuffix(" --force-exclude") in makefile
-
-
 def test_the_image_runs_the_server_without_root_and_copies_what_the_build_reads() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     build, final = text.split("\nFROM ")[1:]

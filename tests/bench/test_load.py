@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.bench.load import CLEAN_BELOW, Reading, Watch, describe_load, is_clean, read_cpu
+from nmt.bench.load import Reading, Watch, read_cpu
 from nmt.bench.timing import Timed, in_turn, speedup
 
 
@@ -60,16 +60,3 @@ def test_own_work_is_no_load_and_a_watch_looks_back_to_its_last_look() -> None:
     )
     watch = Watch(lambda: next(readings))
     assert [watch.look() for _ in range(4)] == [0, pytest.approx(0.5), 0, None]
-
-
-@pytest.mark.parametrize(
-    ("others", "clean", "words"),
-    [
-        (0.0, True, "clean: others took 0 % of a core"),
-        (CLEAN_BELOW, False, "not clean: 5 % of a core was busy elsewhere"),
-        (1.96, False, "not clean: 196 % of a core was busy elsewhere"),
-        (None, False, "not clean: this system does not tell what others did"),
-    ],
-)
-def test_it_is_said_in_words(others: float | None, clean: bool, words: str) -> None:
-    assert (is_clean(others), describe_load(others)) == (clean, words)

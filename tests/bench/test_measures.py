@@ -8,18 +8,16 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.autograd.profiler_util import FunctionEventAvg
 
-from nmt.bench import perform
 from nmt.bench.bench_plan import Plan, Variant
 from nmt.bench.ceiling import ceiling
 from nmt.bench.decoding import Decoder, measure_decoding
 from nmt.bench.material import fixed_shape, real_corpus, real_lengths
 from nmt.bench.memory import use_of_update
-from nmt.bench.perform import Request
-from nmt.bench.profile import _times, profile_update
+from nmt.bench.profile import _times
 from nmt.bench.sizes import sizes_of
 from nmt.bench.speed_report import Report, Row, Section
 from nmt.bench.text import as_text
-from nmt.bench.training import Learner, measure_growth, measure_training
+from nmt.bench.training import Learner, measure_training
 
 TINY = sizes_of("tiny", [])
 PLAN = Plan(TINY, torch.device("cpu"), rounds=1, n_batches=2, ceiling_sizes=(16, 32))
@@ -74,20 +72,6 @@ def test_memory_grows_with_the_batch() -> None:
     assert added[1] - added[0] > 4 * 128 * 20 * 2000  # the logits
 
 
-def test_growth_holds_time_beside_arithmetic() -> None:
-    first, second = measure_growth(PLAN, (4, 8)).rows
-    assert first.also == {"times the first row's": 1, "times its arithmetic": 1}
-    assert second.what == "S = T = 8, B 2"
-    assert second.also["times its arithmetic"] > 1  # longer sentences have more pairs a token
-
-
-def test_a_profile_shares_out_all_of_the_time() -> None:
-    rows = profile_update(PLAN, fixed_shape(TINY)).rows
-    assert sum(row.share for row in rows) == pytest.approx(1)
-    assert rows[-1].operation.endswith("others")
-    assert {"aten::mm", "mkldnn::_linear_pointwise"} & {row.operation for row in rows}
-
-
 def test_real_lengths_come_from_the_starter_corpus(tmp_path: Path) -> None:
     assert real_corpus(tmp_path) == "starter"  # there is no other
     material = real_lengths(TINY.model_copy(update={"batch": 64}), tmp_path, 2)
@@ -128,11 +112,3 @@ def test_a_kernel_is_counted_once() -> None:
     ]
     assert _times(events, on_gpu=True) == [(100.0, 3, "sm90_gemm")]
     assert _times(events[:1], on_gpu=False) == [(7.0, 3, "aten::mm")]
-
-
-def test_products_that_fill_a_gpu_are_its_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    request = Request([], "tiny", [], None, "fp32", "cpu", Path("data"), None, False, False)
-    assert request.plan().ceiling_sizes == (1024, 2048)
-    monkeypatch.setattr(perform, "resolve_device", lambda name: torch.device("cuda:0"))
-    assert max(request.plan().ceiling_sizes) == 8192
-    assert replace(request, quick=True).plan().ceiling_sizes == (64,)

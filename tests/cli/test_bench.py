@@ -2,14 +2,12 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from cli.helpers import nmt, refusal
 
 from nmt.bench import load
 from nmt.bench.load import Reading
-from nmt.bench.perform import Request
 
 
 @pytest.fixture
@@ -42,14 +40,6 @@ def test_quick_json_says_everything_by_name(others: list[float]) -> None:
         for row in section["rows"]:
             assert set(row) == {"what", "value", "low", "high", "ratio", "ceiling", "also"}
     assert report["profile"]["rows"][0]["share"] > 0
-
-
-@pytest.mark.parametrize("quick", [False, True])
-def test_quick_keeps_the_folder_that_is_given(quick: bool) -> None:
-    request = Request(
-        ["training"], "standard", [], None, "fp32", "cpu", Path("x"), None, quick, False
-    )
-    assert (request.plan().data, request.plan().rounds) == (Path("x"), 2 if quick else 7)
 
 
 def test_a_busy_machine_is_said_and_fails_only_if_asked(others: list[float]) -> None:

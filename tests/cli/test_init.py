@@ -11,7 +11,6 @@ import pytest
 from cli.helpers import nmt, refusal, write_lines
 
 from nmt.config import load_config
-from nmt.data.proposal import SIZES
 from nmt.data.sources import read_aligned
 
 ROOT = Path(__file__).parents[2]
@@ -175,16 +174,6 @@ def test_messy_files_train_and_what_is_wrong_is_said() -> None:
     assert_trains("en-fr.yaml")
 
 
-def test_swapped_and_shifted_files_are_said() -> None:
-    src, tgt = write_pair()
-    notes = "".join(init(tgt, src, "--src-lang", "en", "--tgt-lang", "fr"))
-    assert "note: look at train: the sides look swapped" in notes
-    lines = Path(tgt).read_text(encoding="utf-8").splitlines()
-    write_lines(Path(tgt), [*lines[:100], *lines[101:], "Fin."])
-    notes = "".join(init(src, tgt, "--force"))
-    assert "note: look at train: from about pair 101 on, line n fits line n-1" in notes
-
-
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -217,30 +206,3 @@ def test_names_that_no_config_can_hold_are_one_line(arguments: str) -> None:
         write_lines(Path(name), ["a b\tc d"] * 30)
     error = refusal("init", *arguments.split(), "--no-timing")
     assert "allowed: text that is UTF-8" in error or "no such home" in error
-
-
-def test_the_page_has_the_sizes() -> None:
-    page = (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()]
-    shown = [row[:5] for row in rows if row and row[0].startswith(("fewer than", "more"))]
-    assert shown == [
-        [
-            "more" if sizes.below is None else f"fewer than {sizes.below:,}",
-            *(f"{sizes.vocab_size:,}", str(sizes.embedding), str(sizes.hidden), str(sizes.epochs)),
-        ]
-        for sizes in SIZES
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")
-@pytest.mark.parametrize(
-    ("files", "hidden", "epochs"),
-    [(["tatoeba/fra-eng.zip"], 256, 10), (["multi30k/train.en.gz", "multi30k/train.fr.gz"], 0, 30)],
-)
-def test_a_published_corpus_gets_its_sizes(files: list[str], hidden: int, epochs: int) -> None:
-    init(*(str(Path(str(CORPORA)) / file) for file in files))
-    assert_trains("en-fr.yaml")
-    config = load_config("en-fr.yaml")
-    assert (config.data.src_lang, config.data.tgt_lang) == ("en", "fr")
-    assert (config.model.hidden, config.train.epochs) == (hidden or config.model.hidden, epochs)

@@ -1,8 +1,6 @@
 """Laws of the command line: options read alike everywhere, and what fits no command is one line."""
 
-import ast
 import inspect
-import re
 import signal
 import sys
 from collections import defaultdict
@@ -13,14 +11,13 @@ from typing import Any
 import pytest
 import typer
 import typer.main
-from cli.helpers import nmt, refusal
+from cli.helpers import refusal
 from typer.testing import CliRunner
 
-import nmt as package
 from nmt.cli import command
 from nmt.cli.app import app
 from nmt.cli.command import Command, complain, say
-from nmt.cli.flags import flag_of, flags_of, with_flags
+from nmt.cli.flags import flags_of, with_flags
 from nmt.cli.options import (
     OutFile,
     OutFolder,
@@ -32,9 +29,7 @@ from nmt.cli.options import (
 )
 from nmt.cli.search_flags import Run
 from nmt.cli.usage import is_usage_error
-from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.settings.keys import config_classes
 
 OF_THEIR_OWN = {
     ("--set", "nmt bench"): "sizes of what is measured",
@@ -100,22 +95,6 @@ def test_options_of_one_name_read_alike() -> None:
         assert any(other is not None and other.help != own for other in others), (flag, name)
 
 
-def test_help_has_the_bounds_of_the_config() -> None:
-    keys = ("beam", "n_best", "length_penalty", "batch_size", "mbr.samples")
-    drawn = ("temperature", "top_k", "top_p", "seed")
-    for key in (*keys, *(f"sampling.{name}" for name in drawn)):
-        section, _, name = key.rpartition(".")
-        field = SearchConfig.model_fields[section or name]
-        if section:
-            field = config_classes(field.annotation)[0].model_fields[name]
-        ge, gt, le = (
-            next((getattr(rule, kind) for rule in field.metadata if hasattr(rule, kind)), None)
-            for kind in ("ge", "gt", "le")
-        )
-        bounds = f"at least {ge}" if gt is None else f"above {gt}, at most {le}"
-        assert bounds in _record(_options(COMMANDS["nmt translate"])[flag_of(key)])[1]
-
-
 @pytest.mark.parametrize("typed", ["train x --processes", "lab x --threads", "translate --threads"])
 def test_far_more_threads_than_cores_are_refused(
     typed: str, monkeypatch: pytest.MonkeyPatch
@@ -175,20 +154,6 @@ def test_help_is_plain_and_whole(columns: str) -> None:
             assert rest.startswith(" may be repeated."), name
 
 
-def test_completion_knows_commands_options_and_choices(monkeypatch: pytest.MonkeyPatch) -> None:
-    def completed(line: str) -> list[str]:
-        variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
-        env = {"_NMT_COMPLETE": "complete_bash", **variables}
-        return CliRunner().invoke(app, [], prog_name="nmt", env=env).stdout.split()
-
-    assert completed("nmt att") == ["attention"]
-    assert completed("nmt translate --be") == ["--beam"]
-    assert completed("nmt export --format ") == ["onnx", "ctranslate2"]
-    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
-    shown = CliRunner().invoke(app, ["--show-completion"], prog_name="nmt").stdout
-    assert "complete -o default" in shown  # files, where nmt knows nothing better
-
-
 def test_a_new_command_gets_the_shared_options_by_a_line_each() -> None:
     toy = typer.Typer(rich_markup_mode=None)
 
@@ -228,25 +193,19 @@ def test_a_new_command_gets_the_shared_options_by_a_line_each() -> None:
     ("typed", "line"),
     [
         ("TRIAN", "nmt: no command 'TRIAN'; did you mean train?"),
-        ("help", "nmt: no command 'help'; did you mean --help?"),
         ("vocab frob", "nmt vocab: no command 'frob'; allowed: build, show"),
         ("--vresion", "nmt: no option --vresion; did you mean --version?"),
-        ("train --help-me", "nmt train: no option --help-me; did you mean --help?"),
-        ("eval --foo", "nmt eval: no option --foo"),
         ("eval --fo\x1b[31mo", "nmt eval: no option --fo\\x1b[31mo"),
         ("translate -5", "nmt translate: no option -5; a sentence that begins with - comes aft"),
         ("translate --version", "nmt translate: no option --version; it comes first: nmt --ver"),
         ("eval --src a --src b", "nmt eval: --src: given 2 times, allowed: once"),
         ("train -c a --config b -c c", "nmt train: --config: given 3 times, allowed: once"),
-        ("corpus list --data a --data b", "nmt corpus list: --data: given 2 times, allowed: once"),
         ("translate x --beam", "--beam: needs a value"),
         ("eval --no-bootstrap=3", "--no-bootstrap: takes no value"),
         ("translate --beam x hi", "nmt translate: --beam: got 'x', allowed: a whole number"),
         ("translate --beam 0 hi", "nmt translate: --beam: got '0', allowed: >= 1"),
-        ("eval --fail-under 101", "nmt eval: --fail-under: got '101', allowed: <= 100"),
         ("config check", "nmt config check: FILES is missing: Configs, YAML files"),
         ("eval one two", "nmt eval: unexpected: one two"),
-        ("vocab build starter", "nmt vocab build: --out is missing: Folder to write"),
     ],
 )
 def test_what_does_not_fit_is_one_line(typed: str, line: str) -> None:
@@ -283,48 +242,6 @@ def test_a_config_is_taken_with_or_without_the_flag(
     assert error == "--config: got b.yaml and also a.yaml, allowed: one of them"
 
 
-ABOUT_THE_COMMAND_LINE = {
-    "bench/trained.py",  # times `nmt translate` as a process of its own
-    "evaluation/model_card.py",  # shows how the model of a card is used
-    "settings/documents.py",  # writes docs/configuration.md, which tells of --set
-}
-
-
-def _texts(tree: ast.AST) -> Iterator[str]:
-    """Every string that is not a docstring; of an f-string with `{}` for each value."""
-    skipped: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr):
-            skipped.add(id(node.value))
-        elif isinstance(node, ast.JoinedStr):
-            skipped.update(map(id, node.values))
-            parts = (p.value if isinstance(p, ast.Constant) else "{}" for p in node.values)
-            yield "".join(map(str, parts))
-        elif isinstance(node, ast.Constant) and id(node) not in skipped:
-            yield str(node.value)
-
-
-def test_texts_of_the_library_name_parameters_and_no_flags() -> None:
-    """The command line shows `run` as --run."""
-    example = ast.parse('"""--doc"""\nraise E(f"{x}: use --run {y}", "another --run")\n')
-    assert list(_texts(example)) == ["{}: use --run {}", "another --run"]
-    folder = Path(package.__file__).parent
-    parameters = set()
-    for path in folder.rglob("*.py"):
-        name = path.relative_to(folder).as_posix()
-        if name.startswith("cli/"):
-            continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if name not in ABOUT_THE_COMMAND_LINE:
-            for text in _texts(tree):
-                assert not re.search(r"(?<![\w-])--[a-z]", text), (name, text)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Raise):
-                texts = " ".join(_texts(node))
-                parameters |= set(re.findall(r"`([a-z_]+)(?:=[^`]+)?`", texts))
-    assert {"run", "split", "heads"} <= parameters <= FLAGS.keys()
-
-
 @pytest.mark.parametrize(
     ("message", "shown"),
     [
@@ -338,9 +255,3 @@ def test_texts_of_the_library_name_parameters_and_no_flags() -> None:
 )
 def test_parameters_become_flags(message: str, shown: str) -> None:
     assert with_flags(message, FLAGS) == shown
-
-
-def test_the_shell_shows_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert refusal("translate", "a").startswith("no --run given and no folder 'runs' here; ")
-    assert nmt("--version").stdout.startswith("nmt ")

@@ -16,8 +16,6 @@ from nmt.attention_maps.page import write_page
 from nmt.cli.app import app
 from nmt.cli.outputs import path_parameters
 from nmt.errors import ConfigError, NMTError
-from nmt.evaluation.score_report import report_path
-from nmt.export.folder import exported
 from nmt.inference.job import job_output
 from nmt.lab.perform import perform
 from nmt.runs.pack import pack
@@ -123,30 +121,6 @@ def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     assert not (folder / "a").exists()
 
 
-def test_a_packed_run_is_an_input(folder: Path) -> None:
-    nmt("runs", "pack", "run", "--out", "r.zip")
-    (folder / "run").rename(folder / "elsewhere")
-    before = content(folder)
-    for name in ("r.zip", "train.tsv"):
-        refusal("translate", "--run", "r.zip", "a", "--out", name, "--force")
-    assert content(folder) == before
-
-
-def test_what_is_beside_an_output_stays(folder: Path) -> None:
-    for name in ("curve.doc", "curve", "curve.en"):
-        assert ".svg" in refusal("curve", *RUN, "--out", name)
-        assert not (folder / name).exists()
-    nmt("curve", *RUN, "--out", "/dev/null")
-    (folder / ".tmp-model").mkdir()
-    (folder / ".tmp-model" / "mine").write_text("precious")
-    (folder / ".tmp-x.csv").write_text("precious")
-    before = content(folder)
-    with exported(TrainedRun.open("run"), "best", Path("model")):
-        pass
-    nmt("curve", *RUN, "--out", "x.csv")
-    assert before.items() <= content(folder).items()
-
-
 def test_python_functions_obey_the_same_law(folder: Path, make_translation: Any) -> None:
     run = TrainedRun.open("run")
     figure = draw_curve(run.path)
@@ -195,12 +169,6 @@ def test_a_file_that_appears_meanwhile_is_not_lost(folder: Path) -> None:
         appearing()
     assert out.read_text() == "precious"
     assert (folder / "x.nmt-part").read_bytes() == b"line\n"
-
-
-def test_a_run_keeps_its_own_evaluations_without_force(folder: Path) -> None:
-    for _ in range(2):
-        nmt("eval", *RUN, "--no-bootstrap", "--beam", "1")
-    assert report_path(folder / "run", "test-beam1").is_file()
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,8 @@ def test_a_packed_run_translates_as_the_run_does(folder: Path) -> None:
     assert texts[0] == texts[1] == texts[2]
     shown = nmt("translate", "--run", packed, "a b c", "d e").stdout
     assert shown.splitlines() == texts[0]
+    for read in (packed, "train.tsv"):  # a packed run is an input, as its data are
+        refusal("translate", "--run", packed, "a", "--out", read, "--force")
 
 
 def with_member(path: Path, name: str) -> None:

@@ -170,18 +170,6 @@ def test_a_second_process_on_the_run_is_refused_in_a_line() -> None:
     assert "resuming after step" in nmt(*TRAIN, "--epochs", "1").stderr
 
 
-def test_before_the_first_save_a_signal_ends_the_process_at_once() -> None:
-    """What is left is begun anew by the same command, and another configuration may."""
-    process = started(*TRAIN, "--quiet")
-    wait_for(RUN / "run.lock", process)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    if process.returncode == -signal.SIGINT:  # else it had begun to train, and saved
-        assert (out, err) == ("", "")
-    nmt(*TRAIN, "--quiet")
-    assert trained_steps() == list(range(1, 15))
-
-
 def test_a_second_signal_ends_at_once_and_what_was_saved_stays() -> None:
     """An update that takes long is not waited for."""
     steps = (*TRAIN, "--quiet", "--steps")
