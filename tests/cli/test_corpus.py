@@ -114,43 +114,6 @@ def test_check_reports_every_split() -> None:
     assert "train.en.gz: longest line: 1 (7 characters)" in result.stdout
 
 
-@pytest.mark.usefixtures("workplace")
-def test_check_counts_every_reference_and_needs_no_test_set() -> None:
-    Path("run.yaml").write_text(
-        "name: own\ntrain: {epochs: 1}\ndata:\n  train: {tsv: a.tsv}\n"
-        "  valid: {src: v.en, tgt: [v1.fr, v2.fr]}\n"
-    )
-    for name, text in {"a.tsv": "a\tb\n", "v.en": "a\n", "v1.fr": "b\n", "v2.fr": "c\n"}.items():
-        Path(name).write_text(text)
-    report = json.loads(nmt("corpus", "check", "run.yaml", "--json", "--no-pieces").stdout)
-    counts = [(split["name"], split["pairs"]) for split in report["splits"]]
-    assert counts == [("train", 1), ("valid", 2)]
-    assert report["splits"][1]["in_train"] == {"src": 2, "src_nearly": 2, "tgt": 1, "pair": 1}
-
-
-@pytest.mark.usefixtures("workplace")
-def test_check_tells_of_odd_lines_and_suspicions() -> None:
-    same = "".join(f"the same text {n}\r\n" for n in range(30))
-    Path("a.en").write_text(f"{same}\r\n", newline="")
-    Path("a.fr").write_bytes(f"{same}e\u0301t\u00e9\n".encode())
-    Path("own.yaml").write_text(
-        "name: own\ndata: {train: {src: a.en, tgt: a.fr}}\ntrain: {epochs: 1}\n"
-    )
-    result = nmt("corpus", "check", "own.yaml")
-    for line in (
-        "a.en: 1 of 31 lines have an empty side: 31",
-        "a.fr: 1 of 31 lines are not in Unicode's NFC (models read them in NFC): 31",
-        "a.en: longest line: 11 (16 characters)",
-        "look at train: the target looks like en, not fr",
-    ):
-        assert line in result.stdout.splitlines()
-    assert "a.fr: 30 of 31 lines end in CRLF" in result.stdout
-    assert " pieces are all that the en text allows (tokenizer.vocab_size: 8,000" in result.stderr
-    report = json.loads(nmt("corpus", "check", "own.yaml", "--no-pieces", "--json").stdout)
-    assert report["files"][1]["not_nfc"] == {"count": 1, "first": [31]}
-    assert report["splits"][0]["suspicions"] == ["the target looks like en, not fr"]
-
-
 ENCODE = ("corpus", "encode", "toy.yaml", "--set", "data.cache=cache", "--run", "new")
 TOKENIZER = ("vocab", "build", "toy.yaml", "--out", "new/tokenizer")
 TRAIN = ("train", "--config", "toy.yaml", "--quiet", "--epochs", "1")
@@ -186,15 +149,9 @@ def test_shards_by_jobs_in_any_order_then_a_training_from_them() -> None:
     nmt(*cached)
     assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == before
     nmt(*TRAIN, "--run", "memory")
+    nmt(*ENCODE[:-1], "other", "--set", "data.cache=all")  # learns the vocabularies too
+    assert Path("other/tokenizer/tokenizer.json").is_file()
+    for shard in ("0/2", "3/2", "1", "1/0", "a/b", "1/2/3", "1/100000"):
+        assert f"--shard: got {shard!r}, allowed: I/N" in refusal(*ENCODE, "--shard", shard)
     ours, theirs = (last_checkpoint(Path(name)).model_tensors for name in ("new", "memory"))
     assert all((ours[name] == theirs[name]).all() for name in ours)
-
-
-@pytest.mark.usefixtures("blocks")
-def test_all_of_it_at_once_learns_the_vocabularies_too() -> None:
-    nmt(*ENCODE)
-    assert nmt(*ENCODE, "--status").stdout.endswith(": 1 of 1 shards are there\n")
-    assert Path("new/tokenizer/tokenizer.json").is_file()
-    assert "data.cache: missing" in refusal(*ENCODE, "--set", "data.cache=null")
-    for shard in ("0/2", "3/2", "1", "1/0", "a/b", "1/2/3", "-1/2", "1/100000"):
-        assert f"--shard: got {shard!r}, allowed: I/N" in refusal(*ENCODE, f"--shard={shard}")

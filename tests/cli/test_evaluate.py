@@ -4,10 +4,8 @@ import gzip
 import json
 import re
 import shutil
-import sys
 import unicodedata
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
@@ -232,29 +230,6 @@ def test_wrong_input_is_one_line(arguments: str, words: str) -> None:
     assert words in refusal("eval", *arguments.split())
 
 
-def test_comet_scores_the_translations_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a stand-in for its package, which gives 1 where translation and reference are the same."""
-
-    class Model:
-        def predict(self, samples: list[dict[str, str]], **_: object) -> dict[str, object]:
-            scores = [float(sample["mt"] == sample["ref"]) for sample in samples]
-            return {"scores": scores, "system_score": sum(scores) / len(scores)}
-
-    package = ModuleType("comet")
-    package.load_from_checkpoint = lambda path: Model()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "comet", package)
-    path = Path("wmt/checkpoints/model.ckpt")
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"a checkpoint")
-    [line] = quick("--comet", path).stdout.splitlines()
-    assert line.startswith("COMET 0.00  model:wmt/model.ckpt|times:100|")
-    quick("--comet", path, "--bleu")
-    assert {"bleu", "comet"} <= report()["scores"].keys()
-    assert nmt(*HYP, "--src", "en", "--comet", path).stdout.startswith("COMET 100.00 [100.00, 100")
-    assert "give --src" in refusal(*HYP, "--comet", path)
-    assert "absent: no such file" in refusal("eval", "--comet", "absent")
-
-
 @pytest.fixture
 def systems(home: Path) -> None:
     """Translations of the test set in files."""
@@ -264,27 +239,17 @@ def systems(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("systems")
-def test_compare_tells_files_apart_without_a_run() -> None:
-    lines = nmt("compare", "right.fr", "other.fr", "--ref", "fr", "--src", "en").stdout.split("\n")
-    assert lines[0].split()[:2] == ["BLEU", "score"]
-    assert lines[1].split()[:2] == ["right.fr", "100.00"]
-    assert lines[2].startswith("other.fr")
-    start = next(i for i, line in enumerate(lines) if line.startswith("line 5: chrF2 -"))
-    assert [line.split(maxsplit=1) for line in lines[start + 1 : start + 5]] == [
-        ["source", ENGLISH[4]],
-        ["reference", FRENCH[4]],
-        ["right.fr", FRENCH[4]],
-        ["other.fr", "non"],
-    ]
-
-
-@pytest.mark.usefixtures("systems")
 def test_compare_scores_runs_as_eval_does_on_the_test_set_of_the_first(home: Path) -> None:
     config = RunDirectory(home / "runs/tiny").config_path
     names = ("runs/tiny", "runs/tiny@last", "right.fr")
     shown = nmt("compare", *names, "--metric", "bleu", "--json").stdout
     rows = json.loads(shown)["systems"]
     assert [row["name"] for row in rows] == list(names)
+    lines = nmt("compare", "right.fr", "other.fr", "--ref", "fr", "--src", "en").stdout.split("\n")
+    assert lines[1].split()[:2] == ["right.fr", "100.00"]
+    start = next(i for i, line in enumerate(lines) if line.startswith("line 5: chrF2 -"))
+    examples = [line.split(maxsplit=1)[1] for line in lines[start + 1 : start + 5]]
+    assert examples == [ENGLISH[4], FRENCH[4], FRENCH[4], "non"]
     assert [list(row["against_the_first"]) for row in rows] == [[], ["bleu"], ["bleu"]]
     for row, checkpoint in zip(rows, ("best", "last"), strict=False):
         evaluated = nmt("eval", "--run", "runs/tiny", "--checkpoint", checkpoint, "--json").stdout

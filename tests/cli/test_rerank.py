@@ -130,20 +130,6 @@ def test_json_of_the_grid_of_weights() -> None:
     assert plain[-1] == "at the shell: --beam 2 --length-penalty 0.6"
 
 
-def test_the_table_of_a_search_marks_the_best() -> None:
-    grid = ("--beams", "3,1", "--penalties", "0,0.6", "--metric", "chrf")
-    result = nmt("tune", "search", *TINY, *grid)
-    lines = result.stdout.splitlines()
-    assert lines[0].startswith("BLEU by beam and length penalty")
-    assert lines[1].split() == ["beam", "0", "0.6", "sentences/s"]
-    assert [line.split()[0] for line in lines[2:4]] == ["1", "3"]
-    assert sum(line.count("*") for line in lines[2:4]) == 1
-    assert lines[6].startswith("chrF2 by beam")
-    [best] = [line for line in lines if line.startswith("best chrF2: ")]
-    assert "over the run's own beam 3 and length penalty 0.6" in best
-    assert any(line.startswith("at the shell: --beam ") for line in lines)
-
-
 def test_json_of_the_grid_of_an_ensemble_in_int8() -> None:
     flags = ("--beams", "1", "--penalties", "1", "--int8", "--json", "--weights", "2,1")
     content = json.loads(nmt("tune", "search", *TINY, *TINY, *flags).stdout)
