@@ -38,13 +38,6 @@ def errors(folder: Path, text: str, *overrides: str) -> list[str]:
     return str(caught.value).replace(f"{folder}/", "").splitlines()
 
 
-def test_a_minimal_config_has_the_defaults(tmp_path: Path) -> None:
-    config = load(tmp_path, MINIMAL)
-    assert config == RunConfig(
-        name="x", data=DataConfig(corpus="starter"), train=TrainConfig(epochs=1)
-    )
-
-
 @pytest.mark.parametrize(
     ("override", "line"),
     [
@@ -54,21 +47,18 @@ def test_a_minimal_config_has_the_defaults(tmp_path: Path) -> None:
         ("valid.beam=8001", "valid.beam: got 8001, allowed: at most the vocabulary's size, tokeni"),
         ("model.tie_embeddings=all", "model.tie_embeddings: 'all' needs one vocabulary for both"),
         ("train.batch_by=tokens", "train.batch_size: got 64 tokens, allowed: more than data.max_p"),
-        ("train.device=gpu", "train.device: got 'gpu', allowed: auto, cpu, cuda, cuda:N, mps"),
         ("train.device=cuda:x", "train.device: got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
-        (
-            "name=a/b",
-            "name: got 'a/b', allowed: letters, digits and _ . + -, where the first is a letter, a "
-            "digit or _",
-        ),
+        ("name=a/b", "name: got 'a/b', allowed: letters, digits and _ . + -"),
         ("seed=-1", "seed: got -1, allowed: >= 0"),
     ],
 )
 def test_each_check_says_what_is_wrong(tmp_path: Path, override: str, line: str) -> None:
-    size = [] if "tie" in override else ["model.embedding=512"]
-    found = errors(tmp_path, MINIMAL, *size, "model.embedding=512", override)
-    assert len(found) == 1
-    assert line in found[0]
+    data, train = DataConfig(corpus="starter"), TrainConfig(epochs=1)
+    assert load(tmp_path, MINIMAL) == RunConfig(name="x", data=data, train=train)
+    [error] = errors(tmp_path, MINIMAL, "model.embedding=512", override)
+    assert line in error
+    with pytest.raises(ValidationError, match="train: says no end"):
+        RunConfig(name="x", data=data)  # Python gets the same checks
 
 
 def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
@@ -78,44 +68,23 @@ def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
         "train:\n  epochs: 1\n  schedule:\n    kind: plateau\n"
         "valid:\n  patience: 3\n"
     )
-    assert errors(tmp_path, text) == [
-        "x.yaml:7: train.schedule.kind: 'plateau' needs a validation set: "
-        "give data.valid, data.held_out or data.corpus",
-        "x.yaml:9: valid.patience: needs a validation set: "
-        "give data.valid, data.held_out or data.corpus",
-    ]
+    first, second = errors(tmp_path, text)
+    assert first.startswith("x.yaml:7: train.schedule.kind: 'plateau' needs a validation set")
+    assert second.startswith("x.yaml:9: valid.patience: needs a validation set")
     held_out = text.replace("data:\n", "data:\n  held_out: {valid: 2}\n")
-    path = tmp_path / "held.yaml"
-    path.write_text(held_out, encoding="utf-8")
-    assert load_config(path).valid.patience == 3
-
-
-def test_a_cosine_needs_to_know_its_end(tmp_path: Path) -> None:
+    assert load(tmp_path, held_out).valid.patience == 3
     cosine = "train.schedule.kind=cosine"
     assert load(tmp_path, MINIMAL, cosine).train.schedule == CosineConfig()
-    assert errors(tmp_path, MINIMAL, cosine, "train.epochs=null", "train.max_minutes=2") == [
-        "--set train.schedule.kind=cosine: train.schedule.kind: 'cosine' needs a known number of "
-        "updates: give train.epochs or train.steps"
-    ]
+    [error] = errors(tmp_path, MINIMAL, cosine, "train.epochs=null", "train.max_minutes=2")
+    assert error.startswith(f"--set {cosine}: train.schedule.kind: 'cosine' needs a known number")
 
 
-def test_python_gets_the_same_checks() -> None:
-    with pytest.raises(ValidationError, match="train: says no end"):
-        RunConfig(name="x", data=DataConfig(corpus="starter"))
-
-
-@pytest.mark.parametrize("size", [None, 10])
-def test_a_beam_is_held_against_a_bounded_word_vocabulary_only(
-    tmp_path: Path, size: int | None
-) -> None:
-    words = ["tokenizer.kind=word", f"tokenizer.max_size={size or 'null'}", "search.beam=11"]
-    if size is None:
-        assert load(tmp_path, MINIMAL, *words).search.beam == 11
-    else:
-        assert "tokenizer.max_size (10)" in errors(tmp_path, MINIMAL, *words)[0]
-
-
-def test_a_table_of_positions_has_a_place_for_all_that_is_let_through(tmp_path: Path) -> None:
+def test_what_is_held_against_what(tmp_path: Path) -> None:
+    """Beams against a bounded vocabulary, positions against lengths, bytes against sizes."""
+    beam = ["tokenizer.kind=word", "search.beam=11"]
+    assert load(tmp_path, MINIMAL, *beam, "tokenizer.max_size=null").search.beam == 11
+    assert load(tmp_path, MINIMAL, *beam, "tokenizer.max_size=11").search.beam == 11
+    assert "tokenizer.max_size (10)" in errors(tmp_path, MINIMAL, *beam, "tokenizer.max_size=10")[0]
     learned = ["model.kind=transformer", "model.positions.kind=learned"]
     fits = ["model.positions.max_length=101", "search.max_length=101"]
     assert load(tmp_path, MINIMAL, *learned, *fits).data.max_pieces == 100
@@ -125,15 +94,10 @@ def test_a_table_of_positions_has_a_place_for_all_that_is_let_through(tmp_path: 
     assert errors(tmp_path, MINIMAL, *short, "search.max_length=10") == [
         f"{place} 101 (data.max_pieces and </s>)"
     ]
-
-
-def test_bytes_need_a_vocabulary_that_holds_them(tmp_path: Path) -> None:
-    with_bytes = ["tokenizer.byte_fallback=true", "tokenizer.vocab_size=260"]
-    assert errors(tmp_path, MINIMAL, *with_bytes) == [
-        "--set tokenizer.vocab_size=260: tokenizer.vocab_size: got 260, allowed: > 260 where "
-        "tokenizer.byte_fallback is true"
-    ]
-    assert load(tmp_path, MINIMAL, *with_bytes, "tokenizer.vocab_size=261")
+    small = ["tokenizer.byte_fallback=true", "tokenizer.vocab_size=260"]
+    [error] = errors(tmp_path, MINIMAL, *small)
+    assert "tokenizer.vocab_size: got 260, allowed: > 260" in error
+    assert load(tmp_path, MINIMAL, *small, "tokenizer.vocab_size=261")
 
 
 names = st.from_regex(r"\A[a-zA-Z0-9_][a-zA-Z0-9_.+-]*\Z")
@@ -180,71 +144,43 @@ def test_what_is_dumped_is_loaded_identically(
 
 
 def test_dumped_text_reads_the_same_by_yaml_1_1() -> None:
-    config = RunConfig(
-        name="x", data=DataConfig(tgt_lang="no", corpus="3e-4"), train=TrainConfig(epochs=1)
-    )
-    data = yaml.safe_load(dump_config(config))["data"]
-    assert (data["tgt_lang"], data["corpus"]) == ("no", "3e-4")
+    data = DataConfig(tgt_lang="no", corpus="3e-4")
+    config = RunConfig(name="x", data=data, train=TrainConfig(epochs=1))
+    read = yaml.safe_load(dump_config(config))["data"]
+    assert (read["tgt_lang"], read["corpus"]) == ("no", "3e-4")
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_every_shipped_config_is_right_and_bears_its_name(path: Path) -> None:
-    config = load_config(path)
-    assert config.name == path.stem
-    assert config.data.folder == DataConfig().folder
+def test_every_shipped_config_is_right_and_bears_its_name() -> None:
+    for path in CONFIGS:
+        config = load_config(path)
+        assert (config.name, config.data.folder) == (path.stem, DataConfig().folder)
 
 
-def test_a_bare_name_is_a_recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_bare_name_is_a_recipe_unless_a_file_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_config(Path("starter"), ["train.epochs=1"]).data.corpus == "starter"
-    with pytest.raises(
-        ConfigError, match=r"^startre: no such file, and no recipe .*: multi30k.* mean 'starter'\?$"
-    ):
-        load_config(Path("startre"))
-
-
-def test_a_recipe_of_a_family_is_named_with_its_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
     assert load_config(Path("family/dot")).name == "family-dot"
-    with pytest.raises(
-        ConfigError,
-        match=r"^family/dto: no such file, .*: family/additive, .* mean 'family/dot'\?$",
-    ):
-        load_config(Path("family/dto"))
-    with pytest.raises(ConfigError, match=r"^family/dot\.yaml: .*; the recipe .* is 'family/dot'$"):
-        load_config("family/dot.yaml")
-    with pytest.raises(ConfigError, match=r"^elsewhere/dot: no such file$"):
-        load_config(Path("elsewhere/dot"))
-    Path("family").mkdir()
-    Path("family/dot").write_text("name: mine\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
-    assert load_config(Path("family/dot")).name == "mine"
-
-
-def test_a_file_comes_before_the_recipe_of_its_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("starter").write_text("name: mine\ndata: {corpus: starter}\ntrain: {epochs: 1}\n")
-    assert load_config(Path("starter")).name == "mine"
-
-
-def test_a_folder_that_is_no_recipe_is_called_a_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
-    with pytest.raises(ConfigError, match=r"^data: a folder, and no recipe that comes with nmt: "):
-        load_config("data")
-
-
-def test_a_folder_does_not_hide_the_recipe_of_its_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("starter").mkdir()
+    for name, message in (
+        ("startre", r"startre: no such file, and no recipe .*: multi30k.* mean 'starter'\?"),
+        ("STARTER", r"STARTER: no such file.*; did you mean 'starter'\?"),
+        ("family/dto", r"family/dto: no such file, .*: family/additive, .* mean 'family/dot'\?"),
+        ("family/dot.yaml", r"family/dot\.yaml: .*; the recipe .* is 'family/dot'"),
+        ("elsewhere/dot", "elsewhere/dot: no such file"),
+        ("family", "family: no such file.* nmt: family/additive, .*coverage.*"),
+        ("data", "data: a folder, and no recipe that comes with nmt: .*"),
+    ):
+        with pytest.raises(ConfigError, match=f"^{message}$"):
+            load_config(name)
+    Path("starter").mkdir()  # a folder does not hide the recipe of its name
     assert load_config(Path("starter")).data.corpus == "starter"
+    Path("starter").rmdir()
+    Path("family").mkdir()
+    for name in ("starter", "family/dot"):
+        Path(name).write_text(MINIMAL.replace("name: x", "name: mine"))
+        assert load_config(Path(name)).name == "mine"
 
 
 def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
@@ -262,41 +198,26 @@ def test_nested_dicts_say_what_a_yaml_file_says(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^config: tokenizer\.vocab_siz: unknown key; did you"):
         config_of({**said, "tokenizer": {"vocab_siz": 500}})
 
-
-@pytest.mark.parametrize("wrong", [b"x", {"x"}, object()])
-def test_what_no_yaml_can_say_is_refused_in_a_line(wrong: object) -> None:
-    with pytest.raises(ConfigError, match=r"^config: got .*, allowed: text, a number, true.*dict$"):
-        config_of({"name": wrong})
-
-
-def test_a_dict_within_itself_is_refused_in_a_line() -> None:
     endless: dict[str, object] = {"name": "x"}
     endless["data"] = endless
-    with pytest.raises(ConfigError, match=r"^config: Circular reference detected$"):
-        config_of(endless)
-
-
-def test_values_of_numpy_and_configs_say_what_they_are() -> None:
-    said = {"name": "x", "data": {"corpus": "starter"}, "train": {"epochs": 1}}
-    config = config_of({**said, "seed": np.int64(3), "search": SearchConfig(beam=2)})
+    no_yaml = "got .*, allowed: text, a number, true.*dict"
+    for wrong, message in (
+        ({"name": b"x"}, no_yaml),
+        ({"name": {"x"}}, no_yaml),
+        (endless, "Circular reference detected"),
+    ):
+        with pytest.raises(ConfigError, match=f"^config: {message}$"):
+            config_of(wrong)
+    plain = {"name": "x", "data": {"corpus": "starter"}, "train": {"epochs": 1}}
+    config = config_of({**plain, "seed": np.int64(3), "search": SearchConfig(beam=2)})
     assert (config.seed, config.search) == (3, SearchConfig(beam=2))
 
 
-def test_recipes_are_near_by_letters_not_by_case_and_a_folder_of_them_is_listed() -> None:
-    with pytest.raises(ConfigError, match=r"^STARTER: no such file.*; did you mean 'starter'\?$"):
-        load_config("STARTER")
-    with pytest.raises(
-        ConfigError, match=r"^family: no such file.* nmt: family/additive, .*coverage"
-    ):
-        load_config("family")
-
-
 def test_a_flag_is_named_as_it_was_typed(tmp_path: Path) -> None:
-    text = "name: x\ndata: {corpus: starter}\ntrain: {epochs: 1}\n"
-    (tmp_path / "x.yaml").write_text(text)
-    given = [Override("search.beam", 7, "--beam 7"), "search.beam=3"]
-    assert load_config(tmp_path / "x.yaml", given[::-1]).search.beam == 7
-    assert load_config(tmp_path / "x.yaml", given).search.beam == 3
+    (tmp_path / "x.yaml").write_text(MINIMAL)
+    flags = [Override("search.beam", 7, "--beam 7"), "search.beam=3"]
+    assert load_config(tmp_path / "x.yaml", flags[::-1]).search.beam == 7
+    assert load_config(tmp_path / "x.yaml", flags).search.beam == 3
     for value, words in (
         (0, "got 0, allowed: >= 1"),
         (10**30, f"got {10**30}, allowed: less than 2^63"),

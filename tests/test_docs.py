@@ -30,9 +30,9 @@ def _commands() -> Iterator[tuple[str, list[str]]]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8").replace("\\\n", "  ")
         for number, line in enumerate(text.split("\n"), start=1):
-            found = [line.removeprefix("$ ")] if re.match(r"(\$ )?nmt [a-z]", line) else []
-            found += re.findall(r"`(nmt [a-z][^`]*)`", line)
-            for command in found:
+            commands = [line.removeprefix("$ ")] if re.match(r"(\$ )?nmt [a-z]", line) else []
+            commands += re.findall(r"`(nmt [a-z][^`]*)`", line)
+            for command in commands:
                 words = shlex.split(command.split("  ")[0], comments=True)
                 yield f"{page.name}:{number}", words[1:]
 
@@ -40,25 +40,19 @@ def _commands() -> Iterator[tuple[str, list[str]]]:
 COMMANDS = list(_commands())
 
 
-def test_the_pages_show_the_three_commands() -> None:
+def test_every_command_shown_exists() -> None:
     shown = {words[0] for _, words in COMMANDS}
     assert {"train", "translate", "eval", "attention", "corpus", "vocab", "config"} <= shown
-
-
-@pytest.mark.parametrize(("where", "words"), COMMANDS, ids=[f"{w} {c[0]}" for w, c in COMMANDS])
-def test_every_command_shown_exists(where: str, words: list[str]) -> None:
-    command = typer.main.get_command(app)
-    rest = words
-    while hasattr(command, "commands"):
-        names = rest[0].split("|")  # `nmt corpus list|fetch|check`
-        assert set(names) <= set(command.commands), f"{where}: nmt {' '.join(words)}"
-        command, rest = command.commands[names[0]], rest[1:]
-        if not rest:
-            break
-    rest = rest[: rest.index("--")] if "--" in rest else rest
-    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-    given = {word.split("=")[0].strip("[]") for word in rest if word.startswith("--")}
-    assert given <= known, f"{where}: {given - known}"
+    for where, words in COMMANDS:
+        command, rest = typer.main.get_command(app), words
+        while hasattr(command, "commands") and rest:
+            names = rest[0].split("|")  # `nmt corpus list|fetch|check`
+            assert set(names) <= set(command.commands), f"{where}: nmt {' '.join(words)}"
+            command, rest = command.commands[names[0]], rest[1:]
+        rest = rest[: rest.index("--")] if "--" in rest else rest
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        flags = {word.split("=")[0].strip("[]") for word in rest if word.startswith("--")}
+        assert flags <= known, f"{where}: {flags - known}"
 
 
 def _settings() -> Iterator[tuple[str, str]]:
@@ -73,12 +67,12 @@ def _settings() -> Iterator[tuple[str, str]]:
                 yield experiment[1] if experiment else "", quoted or bare
 
 
-@pytest.mark.parametrize(("experiment", "setting"), sorted(set(_settings())))
-def test_every_setting_shown_is_right(experiment: str, setting: str) -> None:
-    if experiment:
-        load_overrides([setting], find(experiment).options)
-    else:
-        load_config(Path("starter"), [setting])
+def test_every_setting_shown_is_right() -> None:
+    for experiment, setting in sorted(set(_settings())):
+        if experiment:
+            load_overrides([setting], find(experiment).options)
+        else:
+            load_config(Path("starter"), [setting])
 
 
 def test_every_experiment_has_its_page_and_its_picture() -> None:
@@ -112,13 +106,13 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *LOG], ids=lambda page: page.name)
-def test_every_linked_file_and_heading_is_there(page: Path) -> None:
-    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8"))
-    for target, anchor in links:
-        file = page.parent / target if target else page
-        assert file.exists(), target
-        assert not anchor or anchor in _anchors(file), f"{target}#{anchor}"
+def test_every_linked_file_and_heading_is_there() -> None:
+    for page in [*PAGES, *LOG]:
+        links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8"))
+        for target, anchor in links:
+            file = page.parent / target if target else page
+            assert file.exists(), f"{page}: {target}"
+            assert not anchor or anchor in _anchors(file), f"{page}: {target}#{anchor}"
 
 
 def _names_in_code() -> Iterator[tuple[str, str]]:
@@ -130,10 +124,10 @@ def _names_in_code() -> Iterator[tuple[str, str]]:
             yield module, name
 
 
-@pytest.mark.parametrize(("path", "name"), sorted(set(_names_in_code())))
-def test_every_module_shown_defines_the_name(path: str, name: str) -> None:
-    found = pkgutil.resolve_name(path)
-    assert not name or getattr(found, name).__module__ == path
+def test_every_module_shown_defines_the_name() -> None:
+    for path, name in sorted(set(_names_in_code())):
+        module = pkgutil.resolve_name(path)
+        assert not name or getattr(module, name).__module__ == path
 
 
 def test_every_page_that_the_code_names_is_there() -> None:
@@ -141,14 +135,6 @@ def test_every_page_that_the_code_names_is_there() -> None:
         text = file.read_text(encoding="utf-8")
         for page in re.findall(r"docs/[\w/-]+\.(?:md|yaml|json)", text):
             assert (ROOT / page).exists(), f"{file}: {page}"
-
-
-def test_every_page_of_the_log_has_its_day_and_is_listed() -> None:
-    index = (ROOT / "docs" / "log" / "README.md").read_text(encoding="utf-8")
-    for page in LOG:
-        if page.name != "README.md":
-            assert re.match(r"\d{4}-\d{2}-\d{2}-", page.name)
-            assert f"]({page.name})" in index
 
 
 def test_the_page_on_export_shows_the_consumer() -> None:

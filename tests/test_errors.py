@@ -1,26 +1,18 @@
-"""Counts in words, and the messages that have them."""
+"""Counts in words, the messages that have them, and the device that is meant."""
 
 import pytest
 import torch
 
 from nmt.config import RunConfig, config_of
-from nmt.device import describe_device
-from nmt.errors import counted, most_similar
+from nmt.device import MemoryUse, describe_device, resolve_device
+from nmt.errors import ConfigError, counted, most_similar
 from nmt.training.progress import Progress, end_reason
 
 
-@pytest.mark.parametrize(
-    ("number", "noun", "words"),
-    [
-        (0, "step", "0 steps"),
-        (1, "step", "1 step"),
-        (1.0, "minute", "1 minute"),
-        (0.5, "minute", "0.5 minutes"),
-        (12345, "line", "12,345 lines"),
-    ],
-)
-def test_one_is_singular(number: float, noun: str, words: str) -> None:
-    assert counted(number, noun) == words
+def test_one_is_singular() -> None:
+    numbers = ((0, "0 steps"), (1.0, "1 step"), (0.5, "0.5 steps"), (12345, "12,345 steps"))
+    for number, words in numbers:
+        assert counted(number, "step") == words
 
 
 @pytest.mark.parametrize(
@@ -31,8 +23,8 @@ def test_only_a_near_name_is_suggested(name: str, near: str | None) -> None:
 
 
 def _config(train: dict[str, object], valid: dict[str, object] | None = None) -> RunConfig:
-    said = {"name": "x", "data": {"corpus": "starter"}, "train": train, "valid": valid or {}}
-    return config_of(said)
+    data = {"corpus": "starter"}
+    return config_of({"name": "x", "data": data, "train": train, "valid": valid or {}})
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -54,3 +46,26 @@ def test_one_thread_is_a_thread() -> None:
         assert describe_device(torch.device("cpu")) == "cpu (1 thread)"
     finally:
         torch.set_num_threads(n_threads)
+
+
+def test_memory_is_estimated_for_the_largest_batch() -> None:
+    use = MemoryUse(now=100, peak=150)
+    assert use.expected_peak(n_positions=300, n_largest=200) == 100 + 1.5 * 50
+    assert use.expected_peak(n_positions=100, n_largest=200) == 150
+    assert use.expected_peak(n_positions=300, n_largest=200, growth=2.0) == 100 + 2 * 50
+    assert use.expected_peak(n_positions=600, n_largest=200, growth=2.0) == 100 + 3 * 50
+
+
+def test_a_device_is_named_and_a_gpu_has_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one it would mean another GPU in another thread."""
+    assert resolve_device("cpu") == resolve_device(torch.device("cpu")) == torch.device("cpu")
+    for wrong in ("", "gpu", "cpu:", "cpu:0", "cuda:", "cuda:-1", "mps:0", "CPU"):
+        with pytest.raises(ConfigError, match=f"^device: got '{wrong}', allowed: auto, cpu, cuda"):
+            resolve_device(wrong)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    assert resolve_device("auto") == resolve_device("cuda") == torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
+    assert resolve_device("auto") == resolve_device("cuda") == torch.device("cuda", 2)
+    assert resolve_device("cuda:1") == torch.device("cuda", 1)

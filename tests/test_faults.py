@@ -31,9 +31,9 @@ def save(folder: CheckpointFolder, step: int, value: float, keep: tuple[int, ...
 
 def value_of(folder: CheckpointFolder, which: str) -> float:
     """What the checkpoint holds, in tensors and numbers alike."""
-    found = folder.load(which)
-    value = float(found.model_tensors["w"][0, 0])
-    assert found.state == {"value": value}
+    saved = folder.load(which)
+    value = float(saved.model_tensors["w"][0, 0])
+    assert saved.state == {"value": value}
     return value
 
 
@@ -52,15 +52,20 @@ def anew(folder: CheckpointFolder) -> Iterator[int]:
         yield count
 
 
-@pytest.mark.parametrize("same_step", [False, True], ids=["next step", "same step"])
 @pytest.mark.parametrize(
-    ("error", "once"), [("full", True), ("full", False), ("read-only", False), ("broken", True)]
+    ("error", "once", "same_step"),
+    [
+        ("full", True, True),
+        ("quota", False, False),
+        ("read-only", False, True),
+        ("broken", True, False),
+    ],
 )
 def test_a_save_that_the_disk_refuses_at_any_call(
     folder: CheckpointFolder, error: str, once: bool, same_step: bool
 ) -> None:
     step = 1 if same_step else 2
-    found = []
+    values = []
     for count in anew(folder):
         problem: OSError | None = None
         with failing(folder.path, count, ERRORS[error], once) as calls:
@@ -71,7 +76,7 @@ def test_a_save_that_the_disk_refuses_at_any_call(
         if problem is not None:
             assert (problem.errno, problem.filename is None) == (ERRORS[error], False)
         for label in ("last", "best"):
-            found.append(value_of(folder, label))
+            values.append(value_of(folder, label))
         if once and problem is not None:
             leftovers = [p.name for p in folder.path.iterdir() if p.name.startswith(".tmp-step")]
             assert leftovers == []
@@ -82,8 +87,8 @@ def test_a_save_that_the_disk_refuses_at_any_call(
         assert sorted(p.name for p in folder.path.iterdir()) == ["labels.json", "step-000003"]
         if len(calls) <= count:
             break
-    assert set(found) == {1.0, 2.0}
-    assert 40 < len(found) < 200
+    assert set(values) == {1.0, 2.0}
+    assert 40 < len(values) < 200
 
 
 @pytest.mark.parametrize("same_step", [False, True], ids=["next step", "same step"])

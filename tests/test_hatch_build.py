@@ -51,41 +51,37 @@ def _written(folder: Path) -> Any:
 
 
 @NEEDS_COMPILER
-def test_one_library_is_compiled_for_this_processor(
+def test_a_build_replaces_another_and_leaves_nothing_over(
     hook: ModuleType, sources: Path, tmp_path: Path
 ) -> None:
-    assert hook.build(tmp_path / "lib", sources=sources) == ""
-    (entry,) = _written(tmp_path / "lib")["libraries"]
+    folder = tmp_path / "lib"
+    assert hook.build(folder, sources=sources) == ""
+    first = _written(folder)
+    assert first["sources"] == manifest.source_digest(sources)
+    (sources / "search.cpp").write_text("int eight() { return 8; }\n")
+    hook.build(folder, sources=sources)
+    written = _written(folder)
+    assert written["sources"] == manifest.source_digest(sources) != first["sources"]
+    [entry] = written["libraries"]
     assert entry["variant"] == "native"
     assert set(entry["requires"]) == manifest.instruction_sets()
-    assert _written(tmp_path / "lib")["sources"] == manifest.source_digest(sources)
-    assert sorted(path.name for path in (tmp_path / "lib").iterdir()) == sorted(
-        [manifest.NAME, entry["file"]]
-    )
+    assert {path.name for path in folder.iterdir()} == {manifest.NAME, entry["file"]}
 
 
 @NEEDS_COMPILER
 def test_a_portable_build_has_one_for_each_variant_best_first(
-    hook: ModuleType, sources: Path, tmp_path: Path
+    hook: ModuleType, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook.build(tmp_path, portable=True, sources=sources)
     variants = manifest.PORTABLE[platform.machine()]
-    found = _written(tmp_path)["libraries"]
-    assert [entry["variant"] for entry in found] == list(variants)
-    assert [set(entry["requires"]) for entry in found] == list(variants.values())
-
-
-@NEEDS_COMPILER
-def test_another_build_replaces_the_first_and_leaves_nothing_over(
-    hook: ModuleType, sources: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "lib"
-    hook.build(folder, sources=sources)
-    before = _written(folder)
-    (sources / "search.cpp").write_text("int eight() { return 8; }\n")
-    hook.build(folder, sources=sources)
-    assert _written(folder)["sources"] != before["sources"]
-    assert [path.name for path in folder.glob("*.so")] == [_written(folder)["libraries"][0]["file"]]
+    libraries = _written(tmp_path)["libraries"]
+    assert [entry["variant"] for entry in libraries] == list(variants)
+    assert [set(entry["requires"]) for entry in libraries] == list(variants.values())
+    for system, machine in (("Darwin", "arm64"), ("Linux", "vax")):
+        monkeypatch.setattr("platform.system", lambda name=system: name)
+        monkeypatch.setattr("platform.machine", lambda name=machine: name)
+        with pytest.raises(hook.CompilationError, match=r"Linux only|not known to run on vax"):
+            hook.variants(portable=True)
 
 
 @pytest.mark.parametrize(
@@ -93,11 +89,9 @@ def test_another_build_replaces_the_first_and_leaves_nothing_over(
     [
         ({"CXX": "no-such-compiler"}, "", "no C++ compiler was found (no-such-compiler)"),
         ({"PATH": "/nowhere"}, "", "no C++ compiler was found (c++ or g++)"),
-        ({"CXX": "false"}, "", "'false' failed: no message"),
         ({"CXX": "c++ 'quoted"}, "", "CXX: No closing quotation"),
         ({"CXX": "true", "CXXFLAGS": "'quoted"}, "", "CXXFLAGS: No closing quotation"),
         pytest.param({}, "int broken(", "failed: ", marks=NEEDS_COMPILER),
-        pytest.param({"CXXFLAGS": "-no-such"}, "", "failed: ", marks=NEEDS_COMPILER),
         ({"CXX": "sh -c 'printf \"error: \\\\377\" >&2; exit 1'"}, "", "failed: error: \ufffd"),
     ],
 )
@@ -119,7 +113,6 @@ def test_where_nothing_is_compiled_the_manifest_says_why(
     assert why in written["why_not"]
     assert "\n" not in written["why_not"]
     assert library.load(tmp_path / "lib").why_not == f"when nmt was installed, {written['why_not']}"
-    assert [path.name for path in (tmp_path / "lib").iterdir()] == [manifest.NAME]
 
 
 @NEEDS_COMPILER
@@ -134,16 +127,6 @@ def test_the_compiler_may_have_options_or_none_be_named(
     monkeypatch.setenv("CXX", compiler)
     monkeypatch.setenv("CXXFLAGS", "-DUNUSED -Wall")
     assert hook.build(tmp_path / "lib", sources=sources) == ""
-
-
-@pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "vax")])
-def test_other_systems_and_architectures_get_none(
-    system: str, machine: str, hook: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("platform.system", lambda: system)
-    monkeypatch.setattr("platform.machine", lambda: machine)
-    with pytest.raises(hook.CompilationError, match=r"Linux only|not known to run on vax"):
-        hook.variants(portable=True)
 
 
 def _initialize(hook: ModuleType, version: str) -> dict[str, Any]:
@@ -164,7 +147,7 @@ def test_a_wheel_with_libraries_is_for_its_platform_only(
     assert data["tag"].endswith(f"_{platform.machine()}")
 
 
-def test_a_wheel_without_a_compiler_is_for_every_platform_unless_it_is_to_be_given_away(
+def test_a_wheel_without_a_compiler_is_plain_unless_portable(
     hook: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
@@ -177,24 +160,20 @@ def test_a_wheel_without_a_compiler_is_for_every_platform_unless_it_is_to_be_giv
         _initialize(hook, "standard")
 
 
-def test_a_plain_wheel_says_that_native_code_was_left_out(
+def test_what_is_asked_for_by_the_environment_or_the_kind_of_build(
     hook: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """No native code by NMT_NATIVE=0; an editable installation compiles into the tree."""
+    built: list[Path] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(hook, "build", lambda folder: built.append(folder) or "")
+        assert _initialize(hook, "editable")["force_include"] == {}
+    assert built == [manifest.FOLDER]
     monkeypatch.setenv("NMT_NATIVE", "0")
     data = _initialize(hook, "standard")
     assert (data["pure_python"], data["tag"]) == (True, None)
-    (folder,) = data["force_include"]
+    [folder] = data["force_include"]
     assert _written(Path(folder))["why_not"] == "native code was left out (NMT_NATIVE=0)"
-    assert "NMT_NATIVE=0" in library.load(Path(folder)).why_not
-
-
-def test_an_editable_installation_compiles_into_the_tree(
-    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    built: list[Path] = []
-    monkeypatch.setattr(hook, "build", lambda folder: built.append(folder) or "")
-    assert _initialize(hook, "editable")["force_include"] == {}
-    assert built == [manifest.FOLDER]
 
 
 def test_a_slow_compiler_is_given_up(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +195,6 @@ def test_the_command_line_form_reports_a_failure(tmp_path: Path) -> None:
         env={**os.environ, "CXX": "no-such-compiler"},
         check=False,
     )
-    assert (done.returncode, done.stderr) == (
-        1,
-        "no C++ compiler was found (no-such-compiler)\n",
-    )
+    assert done.returncode == 1
+    assert done.stderr == "no C++ compiler was found (no-such-compiler)\n"
     assert (copy / "lib" / manifest.NAME).exists()

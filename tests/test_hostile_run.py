@@ -132,15 +132,12 @@ CASES: list[tuple[str, Forge, str]] = [
     ("a state that is none", with_state(state=[]), "state.json: damaged: 'state' is no dict"),
     ("weights elsewhere", linked("checkpoints/step-000003/model.safetensors"),
      "model.safetensors: a link out of "),
-    ("state.json elsewhere", linked("checkpoints/step-000003/state.json"),
-     "state.json: a link out of "),
     ("a checkpoint elsewhere", linked("checkpoints/step-000003"),
      "step-000003: a symbolic link, expected a folder"),
     ("checkpoints elsewhere", linked("checkpoints"), "labels.json: a link out of "),
     ("labels elsewhere", linked("checkpoints/labels.json"), "labels.json: a link out of "),
     ("config.yaml elsewhere", linked("config.yaml"), "config.yaml: a link out of "),
     ("tokenizers elsewhere", linked("tokenizer"), "tokenizer: a link out of "),
-    ("a tokenizer file elsewhere", linked("tokenizer/joint.vocab.txt"), "a link out of "),
     ("tokenizer.json elsewhere", linked("tokenizer/tokenizer.json"), "a link out of "),
     ("a tokenizer that is none", with_tokenizer(b"PK\x03\x04\n"),
      "joint.vocab.txt: a vocabulary begins with <pad> <unk> <s> </s>, this one with 'PK"),
@@ -197,19 +194,13 @@ def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
         TrainedRun.open(run).load_model("last", CPU)
 
 
-def test_links_within_the_run_are_its_own(run: Path) -> None:
+def test_links_within_the_run_and_to_it_are_its_own(run: Path) -> None:
     path = checkpoint(run) / "model.safetensors"
     os.rename(path, run / "weights")
     path.symlink_to("../../weights")
-    assert TrainedRun.open(run).load_model("last", CPU).step == 3
-
-
-def test_a_linked_run_is_a_run(run: Path) -> None:
     (run.parent / "link").symlink_to(run)
-    assert TrainedRun.open(run.parent / "link").load_model("last", CPU).step == 3
-
-
-def test_training_does_not_go_on_from_a_forged_checkpoint(run: Path) -> None:
+    for name in (run, run.parent / "link"):
+        assert TrainedRun.open(name).load_model("last", CPU).step == 3
     linked("checkpoints/step-000003/state.safetensors")(run)
     with pytest.raises(CheckpointError, match=r"state\.safetensors: a link out of "):
         RunDirectory(run).checkpoint_folder.load("last")
@@ -225,16 +216,10 @@ def test_an_edit_of_the_config_by_hand_is_said(run: Path) -> None:
         path.write_text(edited)
         with pytest.raises(CheckpointError) as caught:
             TrainedRun.open(run).load_model("last", CPU)
-        assert str(caught.value) == (
-            f"{path}: changed since nmt wrote it; give other settings to the command "
-            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
-        )
+        assert str(caught.value).startswith(f"{path}: changed since nmt wrote it; ")
     path.write_text(below.replace("beam: 5", "beam: 4"))
     assert TrainedRun.open(run).load_model("last", CPU).config.search.beam == 4
-
-
-def test_a_config_that_is_written_again_is_under_its_checksum(run: Path) -> None:
     directory = RunDirectory(run)
     directory.write_config(TrainedRun.open(run).with_config(["search.beam=3"]).config)
-    assert (run / "config.yaml").read_text().startswith("# sha256 of the lines below: ")
+    assert path.read_text().startswith("# sha256 of the lines below: ")
     assert TrainedRun.open(run).load_model("last", CPU).config.search.beam == 3

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from click.testing import Result
-from matplotlib.image import imread
 from training.toy import toy_config, write_reversal
 from typer.testing import CliRunner
 
@@ -22,7 +21,6 @@ from nmt.inference.translator import Translator
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
-from nmt.runs.directory import RunDirectory
 
 MODEL = {
     "kind": "transformer",
@@ -59,24 +57,15 @@ def nmt(folder: Path, tmp_path: Path) -> Callable[..., Result]:
     return lambda command, *rest: _nmt(command, *rest, "--run", tmp_path / "copy")
 
 
-def test_translations_of_unseen_sentences_are_right(nmt: Callable[..., Result]) -> None:
+def test_what_it_learned_is_right(nmt: Callable[..., Result]) -> None:
     result = nmt("translate", "a b c d", "h g f e d", "c a")
     assert result.stdout == "d c b a\nd e f g h\na c\n"
-
-
-def test_bleu_on_the_test_set_is_nearly_perfect(nmt: Callable[..., Result]) -> None:
-    scores = json.loads(nmt("eval", "--split", "test", "--json").stdout)
+    scores = json.loads(nmt("eval", "--split", "test", "--json", "--no-bootstrap").stdout)
     assert scores["scores"]["bleu"]["score"] > 97
 
 
 def test_maps_of_each_head_and_their_mean(nmt: Callable[..., Result]) -> None:
-    rows = [
-        json.loads(line)
-        for line in nmt(
-            "attention", "a b c d", "--heads", "cross", "--beam", "1"
-        ).stdout.splitlines()
-    ]
-    (row,) = rows
+    row = json.loads(nmt("attention", "a b c d", "--heads", "cross", "--beam", "1").stdout)
     assert row["head_names"] == [f"layer {m} head {n}" for m in (1, 2) for n in (1, 2, 3, 4)]
     heads, mean = torch.tensor(row["heads"]), torch.tensor(row["weights"])
     torch.testing.assert_close(heads[:4].mean(0), mean, rtol=0, atol=1e-4)
@@ -96,8 +85,8 @@ def test_self_attention_of_every_layer_and_head(
     translator = Translator.load(tmp_path / "copy", "cpu", search={"beam": 3})
     plain = translator.translate(["a b c d", "h g"], n_best=3)
     alone = [translator.with_self_attention([each])[0] for each in plain]
-    found = [hypothesis for each in alone for hypothesis in each.hypotheses]
-    for record, hypothesis in zip(dumped, found, strict=True):
+    hypotheses = [hypothesis for each in alone for hypothesis in each.hypotheses]
+    for record, hypothesis in zip(dumped, hypotheses, strict=True):
         assert (len(record.heads), len(record.head_names)) == (8, 8)
         encoder, decoder = record.self_attention["encoder"], record.self_attention["decoder"]
         assert encoder.labels == record.source.pieces
@@ -110,32 +99,20 @@ def test_self_attention_of_every_layer_and_head(
             np.testing.assert_allclose(each.heads.sum(axis=2), 1, atol=1e-5)
         assert (np.triu(decoder.heads, 1) == 0).all()
         assert replace(hypothesis.hypothesis, self_heads={}) != hypothesis.hypothesis
-    assert [replace(h.hypothesis, self_heads={}) for h in found] == [
+    assert [replace(h.hypothesis, self_heads={}) for h in hypotheses] == [
         h.hypothesis for each in plain for h in each.hypotheses
     ]
 
 
-def test_self_attention_as_picture_and_text(nmt: Callable[..., Result], tmp_path: Path) -> None:
-    nmt("attention", "a b", "--heads", "all", "--out", tmp_path / "all.png")
-    nmt("attention", "a b", "--heads", "encoder", "--out", tmp_path / "encoder.png")
-    heights = [imread(tmp_path / name).shape[0] for name in ("all.png", "encoder.png")]
-    assert heights[0] > 2 * heights[1]
+def test_self_attention_as_text_and_its_refusals(folder: Path, nmt: Callable[..., Result]) -> None:
     options = ("--heads", "decoder.2.3", "--format", "text")
     lines = nmt("attention", "a b", *options, "--target", "b a").stdout.splitlines()
     assert lines[2] == "decoder layer 2 head 3"
     assert [line.split()[0] for line in lines[6:9]] == ["<s>", "b", "a"]
-
-
-def test_alignments_are_of_heads_over_the_source(folder: Path) -> None:
-    arguments = ["attention", "a", "--heads", "encoder.1.2", "--format", "pharaoh", "--run"]
-    result = CliRunner().invoke(app, [*arguments, str(folder / "run")])
-    assert result.exit_code != 0
-    assert "--heads: got 'encoder layer 1 head 2', allowed with --format pharaoh: one over the" in (
-        result.output
-    )
-
-
-def test_a_recurrent_translator_has_no_self_attention(folder: Path) -> None:
+    links = ["attention", "a", "--heads", "encoder.1.2", "--format", "pharaoh", "--run"]
+    result = CliRunner().invoke(app, [*links, str(folder / "run")])
+    assert result.exit_code == 2
+    assert "--heads: got 'encoder layer 1 head 2', allowed with --format pharaoh" in result.stderr
     translator = Translator.load(folder / "run", "cpu")
     assert list(translator.names_by_attention) == ["encoder", "decoder", "cross"]
     recurrent = build_model(RNNConfig(embedding=7, hidden=5), 20, 20)
@@ -150,17 +127,10 @@ def test_another_layer_can_be_asked_of_a_trained_run(folder: Path, tmp_path: Pat
     """
     shutil.copytree(folder / "run", tmp_path / "run")
     path = tmp_path / "run" / "config.yaml"
-    assert "attention_layer: null" in path.read_text(encoding="utf-8")
+    assert load_config(path).model == TransformerConfig.model_validate(MODEL)
     _, _, text = path.read_text(encoding="utf-8").partition("\n")
-    path.write_text(text.replace("_layer: null", "_layer: 2"))
+    path.write_text(text.replace("attention_layer: null", "attention_layer: 2"))
     out = _nmt("attention", "a b", "--heads", "cross", "--beam", "1", "--run", tmp_path / "run")
     row = json.loads(out.stdout)
     heads, mean = torch.tensor(row["heads"]), torch.tensor(row["weights"])
     torch.testing.assert_close(heads[4:].mean(0), mean, rtol=0, atol=1e-4)
-
-
-def test_the_run_says_what_it_is(folder: Path) -> None:
-    config = load_config(folder / "run" / "config.yaml")
-    assert config.model == TransformerConfig.model_validate(MODEL)
-    state = RunDirectory(folder / "run").checkpoint_folder.load("last")
-    assert "decoder.layers.1.source.W_k.weight" in state.model_tensors

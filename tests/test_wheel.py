@@ -65,19 +65,18 @@ class Environment:
         return _run(self.folder / "venv" / "bin" / "nmt", *arguments, **self.variables)
 
     def doctor(self) -> Any:
-        found = json.loads(self.nmt("doctor", "--json"))
-        assert Path(found["folders"]["package"]).is_relative_to(self.folder)
-        assert found["compiler"] is None
-        return found
+        facts = json.loads(self.nmt("doctor", "--json"))
+        assert Path(facts["folders"]["package"]).is_relative_to(self.folder)
+        assert facts["compiler"] is None
+        return facts
 
 
-def _train(environment: Environment, folder: Path) -> str:
-    """A short training; what it said."""
+def _train(environment: Environment, folder: Path) -> None:
+    """A short training, and a translation by it."""
     write_reversal(folder, n_train=64, n_test=6)
     (folder / "toy.yaml").write_text(dump_config(toy_config(folder, train={"epochs": 1})))
-    said = environment.nmt("train", "--config", folder / "toy.yaml", "--run", folder / "run")
+    environment.nmt("train", "--config", folder / "toy.yaml", "--run", folder / "run")
     assert environment.nmt("translate", "--run", folder / "run", "a b c")
-    return said
 
 
 @NEEDS_COMPILER
@@ -92,20 +91,20 @@ def test_a_portable_wheel_brings_native_code_to_where_no_compiler_is(tmp_path: P
     assert len(libraries) == len(PORTABLE)
     environment = Environment(tmp_path / "environment")
     environment.install(wheel)
-    found = environment.doctor()
-    assert found["native"]["available"], found["native"]
-    assert found["native"]["variant"] in PORTABLE
-    assert {chosen["name"] for chosen in found["backend"].values()} == {"native"}
+    facts = environment.doctor()
+    assert facts["native"]["available"], facts["native"]
+    assert facts["native"]["variant"] in PORTABLE
+    assert {chosen["name"] for chosen in facts["backend"].values()} == {"native"}
     _train(environment, tmp_path)
 
 
 def test_the_source_installs_without_a_compiler_and_says_what_is_missing(tmp_path: Path) -> None:
     environment = Environment(tmp_path / "environment")
     environment.install(ROOT)
-    found = environment.doctor()
+    facts = environment.doctor()
     why_not = "when nmt was installed, no C++ compiler was found (c++ or g++)"
-    assert found["native"] == {"available": False, "variant": "", "why_not": why_not}
-    assert {chosen["name"] for chosen in found["backend"].values()} == {"fused"}
+    assert facts["native"] == {"available": False, "variant": "", "why_not": why_not}
+    assert {chosen["name"] for chosen in facts["backend"].values()} == {"fused"}
     assert why_not in environment.nmt("doctor")
     _train(environment, tmp_path)
 

@@ -1,140 +1,121 @@
-"""`nmt align` and `nmt eval --aer` over a small run, whose links need not be right."""
+"""`nmt align`, `nmt eval --aer` and `nmt lexicon` over a run whose links need not be right."""
 
 from pathlib import Path
 
 import pytest
-import typer
-from training.toy import toy_config, write_reversal
-from typer.testing import CliRunner
+from cli.helpers import brief_config, nmt, refusal, write_lines
+from training.toy import write_reversal
 
-from nmt.cli.align import align
-from nmt.cli.command import Command
-from nmt.cli.evaluate import evaluate
-from nmt.errors import ConfigError, DataError
+from nmt.inference.unknown_words import read_lexicon
+from nmt.runs.trained_run import TrainedRun
+from nmt.text.tokenizer import Tokenizers
 from nmt.training.loop import train
 
-app = typer.Typer()
-app.command(cls=Command)(align)
-app.command("eval", cls=Command)(evaluate)
+PAIR = ("align", "src", "tgt", "--run", "run")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of one update, `src`, `tgt` and their `gold` links."""
-    folder = tmp_path_factory.mktemp("align")
+def back(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the other direction."""
+    folder = tmp_path_factory.mktemp("back")
     write_reversal(folder, n_train=40, n_test=5)
-    for name, langs in (("run", {}), ("back", {"src_lang": "de", "tgt_lang": "en"})):
-        config = toy_config(folder, train={"steps": 1})
-        data = config.data.model_copy(update=langs)
-        train(config.model_copy(update={"data": data}), folder / name, ["nmt"], quiet=True)
-    (folder / "src").write_text("a b c\n\nd e\n")
-    (folder / "tgt").write_text("c b a\n\ne d\n")
-    (folder / "gold").write_text("2-0 1-1 0p2\n\n1-0 0-1\n")
-    return folder
+    config = brief_config(folder, steps=1, epochs=None)
+    data = config.data.model_copy(update={"src_lang": "de", "tgt_lang": "en"})
+    train(config.model_copy(update={"data": data}), folder / "back", ["nmt"], quiet=True)
+    return folder / "back"
 
 
-def run(folder: Path, *arguments: str) -> list[str]:
-    """The lines of stdout; files are named within the folder."""
-    flags = [str(folder / a) if (folder / a).exists() else a for a in arguments]
-    result = CliRunner().invoke(app, flags)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout.splitlines()
+@pytest.fixture(autouse=True)
+def texts(folder: Path) -> None:
+    """`src`, `tgt` and their `gold` links beside the run."""
+    write_lines(folder / "src", ["a b c", "", "d e"])
+    write_lines(folder / "tgt", ["c b a", "", "e d"])
+    write_lines(folder / "gold", ["2-0 1-1 0p2", "", "1-0 0-1"])
 
 
-def test_a_line_of_links_for_each_pair(folder: Path) -> None:
-    lines = run(folder, "align", "src", "tgt", "--run", "run")
+def lines_of(*arguments: object) -> list[str]:
+    return nmt(*arguments).stdout.splitlines()
+
+
+def test_a_line_of_links_for_each_pair() -> None:
+    lines = lines_of(*PAIR)
     assert len(lines) == 3
     assert lines[1] == ""
-    for line, n_source, n_target in ((lines[0], 3, 3), (lines[2], 2, 2)):
+    for line, length in ((lines[0], 3), (lines[2], 2)):
         links = [tuple(map(int, link.split("-"))) for link in line.split()]
-        assert all(i < n_source and j < n_target for i, j in links)
-        assert [j for _, j in links] == sorted({j for _, j in links})  # argmax: one for each target
-    out = folder / "links"
-    run(folder, "align", "src", "tgt", "--run", "run", "--out", str(out))
-    assert out.read_text().splitlines() == lines
+        assert all(max(link) < length for link in links)
+        targets = [j for _, j in links]
+        assert targets == sorted(set(targets))  # argmax: at most one for each target
+    nmt(*PAIR, "--out", "links")
+    assert Path("links").read_text().splitlines() == lines
+    for flags in (("--shift", "2", "--norm"), ("--heads", "1"), ("--tokenized",)):
+        assert len(lines_of(*PAIR, *flags)) == 3
 
 
-@pytest.mark.parametrize("flags", [("--shift", "2", "--norm"), ("--heads", "1"), ("--tokenized",)])
-def test_other_readings_are_read(folder: Path, flags: tuple[str, ...]) -> None:
-    assert len(run(folder, "align", "src", "tgt", "--run", "run", *flags)) == 3
+def test_all_links_by_a_threshold_in_two_directions(back: Path) -> None:
+    every = ["0-0 1-0 2-0 0-1 1-1 2-1 0-2 1-2 2-2", "", "0-0 1-0 0-1 1-1"]
+    assert lines_of(*PAIR, "--threshold", "0") == every
+    both = (*PAIR, "--reverse", back, "--threshold", "0")
+    assert lines_of(*both, "--symmetrise", "intersection") == every
+    assert lines_of(*both)[2] == every[2]
+    assert "a run from en to de" in refusal(*PAIR, "--reverse", "run")
 
 
-def test_a_threshold_of_zero_links_all_words(folder: Path) -> None:
-    lines = run(folder, "align", "src", "tgt", "--run", "run", "--threshold", "0")
-    assert lines == ["0-0 1-0 2-0 0-1 1-1 2-1 0-2 1-2 2-2", "", "0-0 1-0 0-1 1-1"]
-
-
-def test_two_directions_become_one(folder: Path) -> None:
-    both = ("align", "src", "tgt", "--run", "run", "--reverse", "back", "--threshold", "0")
-    assert run(folder, *both, "--symmetrise", "intersection")[2] == "0-0 1-0 0-1 1-1"
-    assert run(folder, *both)[2] == "0-0 1-0 0-1 1-1"
-    with pytest.raises(ConfigError, match="got a run from en to de, allowed: one from de to en"):
-        run(folder, "align", "src", "tgt", "--run", "run", "--reverse", "run")
-
-
-def test_own_translations_are_aligned_and_kept(folder: Path) -> None:
-    kept = folder / "translated"
-    lines = run(folder, "align", "src", "--run", "run", "--translations", str(kept))
-    texts = kept.read_text().splitlines()
-    assert len(lines) == len(texts) == 3
+def test_own_translations_are_aligned_and_kept() -> None:
+    lines = lines_of("align", "src", "--run", "run", "--translations", "translated")
+    texts = Path("translated").read_text().splitlines()
     for line, text in zip(lines, texts, strict=True):
         assert all(int(link.split("-")[1]) < len(text.split()) for link in line.split())
 
 
-def test_gold_links_give_a_score_in_both_commands(folder: Path) -> None:
-    aligned = ("align", "src", "tgt", "--run", "run", "--gold", "gold", "--out")
-    [line] = run(folder, *aligned, str(folder / "found"))
+def test_gold_links_give_a_score_in_both_commands() -> None:
+    [line] = lines_of(*PAIR, "--gold", "gold", "--out", "links")
     assert line.startswith("AER 0.")
-    assert run(folder, "eval", "--aer", "gold", "--hyp", "found") == [line]
+    assert lines_of("eval", "--aer", "gold", "--hyp", "links") == [line]
     texts = ("--src", "src", "--ref", "tgt", "--run", "run")
-    assert run(folder, "eval", "--aer", "gold", *texts) == [line]
-    [perfect] = run(folder, "eval", "--aer", "gold", "--hyp", "gold")
+    assert lines_of("eval", "--aer", "gold", *texts) == [line]
+    [perfect] = lines_of("eval", "--aer", "gold", "--hyp", "gold")
     assert perfect.startswith("AER 0.000  precision 1.000  recall 1.000  (5 links, 4 sure ones)")
-    as_json = run(folder, "eval", "--aer", "gold", "--hyp", "gold", "--json")
-    assert '"aer": 0.0' in "".join(as_json)
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("align", "src", "tgt", "--symmetrise", "union"), "--symmetrise: needs --reverse"),
-        (("align", "src", "tgt", "--reverse", "back", "--symmetrise", "x"), "got 'x', allowed: in"),
-        (("align", "src", "--gold", "gold"), "--gold: it is of given translations"),
-        (("align", "src", "tgt", "--json"), "--json: allowed with --gold"),
-        (("align", "src", "tgt", "--beam", "3"), "--beam: TGT gives the translations"),
-        (("align", "src", "tgt", "--translations", "x"), "--translations: TGT gives"),
-        (("align", "src", "--tokenized", "--run", "run"), "--tokenized: it is about SRC and TGT"),
-        (("align", "src", "tgt", "--run", "run", "--heads", "9"), "got '9', allowed: mean"),
-        (("eval", "--aer", "gold"), "--aer: give a file of links as --hyp"),
-        (("eval", "--aer", "gold", "--hyp", "gold", "--src", "src", "--ref", "tgt"), "--aer: give"),
-        (("eval", "--aer", "gold", "--bleu", "--hyp", "gold"), "--aer: it scores links"),
-        (("eval", "--aer", "gold", "--hyp", "gold", "--beam", "2"), "--aer: --beam does not apply"),
-        (("eval", "--aer", "gold", "--hyp", "gold", "--as-is"), "--aer: --as-is does not apply"),
+        ((*PAIR, "--symmetrise", "union"), "--symmetrise: needs --reverse"),
+        ((*PAIR, "--reverse", "run", "--symmetrise", "x"), "got 'x', allowed"),
+        (("align", "src", "--gold", "gold"), "--gold: "),
+        ((*PAIR, "--beam", "3"), "--beam: "),
+        ((*PAIR, "--heads", "9"), "got '9', allowed: mean"),
+        (("eval", "--aer", "gold", "--bleu", "--hyp", "gold"), "--aer: "),
+        (("eval", "--aer", "gold", "--hyp", "gold", "--beam", "2"), "--beam does not apply"),
     ],
 )
-def test_flags_that_contradict_each_other(
-    folder: Path, arguments: tuple[str, ...], problem: str
-) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        run(folder, *arguments)
+def test_contradicting_flags_are_named(arguments: tuple[str, ...], problem: str) -> None:
+    assert problem in refusal(*arguments)
 
 
-def test_files_in_other_languages_are_noted(folder: Path, tmp_path: Path) -> None:
-    src, tgt = tmp_path / "a.de", tmp_path / "a.en"
-    src.write_text("das ist nicht ein hund\n" * 3)
-    tgt.write_text("this is what they have\n" * 3)
-    result = CliRunner().invoke(app, ["align", str(src), str(tgt), "--run", str(folder / "run")])
-    assert "swapped" in result.stderr
+def test_texts_that_do_not_fit_are_named() -> None:
+    write_lines(Path("short"), ["c b a", ""])
+    for pair in (("src", "short"), ("short", "tgt")):
+        assert "short: ends after line 2" in refusal("align", *pair, "--run", "run")
+    write_lines(Path("bad"), ["2-0", ""])
+    assert "bad: 2 lines for 3 sentence pairs" in refusal(*PAIR, "--gold", "bad")
+    write_lines(Path("a.de"), ["das ist nicht ein hund"] * 3)
+    write_lines(Path("a.en"), ["this is what they have"] * 3)
+    assert "swapped" in nmt("align", "a.de", "a.en", "--run", "run").stderr
 
 
-def test_files_that_do_not_fit_together(folder: Path) -> None:
-    (folder / "short").write_text("c b a\n\n")
-    with pytest.raises(DataError, match=r"short: ends after line 2, but .*src goes on"):
-        run(folder, "align", "src", "short", "--run", "run")
-    with pytest.raises(DataError, match=r"short: ends after line 2, but .*tgt goes on"):
-        run(folder, "align", "short", "tgt", "--run", "run")
-    (folder / "bad").write_text("2-0\n\n")
-    with pytest.raises(DataError, match=r"bad: 2 lines for 3 sentence pairs"):
-        run(folder, "align", "src", "tgt", "--run", "run", "--gold", "bad")
+def test_a_lexicon_is_what_replace_unk_reads() -> None:
+    flags = ("--min-count", "1", "--per-word", "2", "--out", "lexicon.tsv")
+    nmt("lexicon", "run", *flags)
+    entries = [line.split("\t") for line in Path("lexicon.tsv").read_text().splitlines()]
+    sources = [entry[0] for entry in entries]
+    assert sources == sorted(sources)
+    for source, target, probability, count in entries:
+        assert {source, target} <= {*"abcdefgh"}
+        assert 0 < float(probability) <= 1 <= int(count)
+        assert sources.count(source) <= 2
+    tokenizers = Tokenizers.load(TrainedRun.open(Path("run")).directory.tokenizer_path)
+    assert set(read_lexicon(Path("lexicon.tsv"), tokenizers)) == set(sources)
+    first = lines_of("lexicon", "run", "--first", "3", "--min-count", "1")
+    assert 0 < sum(int(line.split("\t")[3]) for line in first) <= 3 * 6

@@ -120,11 +120,9 @@ def test_a_killed_rank_is_started_again_and_a_stopped_run_goes_on(
 def test_an_error_of_all_is_said_once(folder: Path) -> None:
     command = ("nmt", "train", "toy.yaml", "--processes", "2", "--set", "data.train.tsv=none.tsv")
     code, out, err = ended(start(folder, *command))
-    assert code == 2
-    assert out == ""
-    lines = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, err
-    assert "none.tsv" in lines[0]
+    assert (code, out) == (2, "")
+    [line] = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert "none.tsv" in line
     assert "Traceback" not in err
 
 
@@ -135,10 +133,8 @@ def test_a_killed_rank_ends_all_with_one_line(folder: Path) -> None:
     os.kill(workers(process)[1], signal.SIGKILL)
     code, _, err = ended(process)
     assert code == 128 + signal.SIGKILL
-    lines = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert lines == [
-        "error: process 1 was ended by SIGKILL; the same command goes on from the last checkpoint"
-    ]
+    [line] = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: process 1 was ended by SIGKILL; the same command goes on")
 
 
 @pytest.mark.slow
@@ -157,9 +153,7 @@ def test_two_machines_are_two_groups(folder: Path) -> None:
 def test_processes_within_torchrun_are_refused() -> None:
     check_processes(1, Ranks(0, 2, 0))
     check_processes(3, Ranks())
-    with pytest.raises(
-        ConfigError, match="`processes`: got 3 in one of the 2 processes that torch"
-    ):
+    with pytest.raises(ConfigError, match="`processes`: got 3 in one of the 2 processes"):
         check_processes(3, Ranks(0, 2, 0))
 
 

@@ -1,6 +1,7 @@
-"""Laws of the command line: the same option reads the same in every command, and help is whole."""
+"""Laws of the command line: options read alike everywhere, and what fits no command is one line."""
 
 import inspect
+import signal
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,12 +11,13 @@ from typing import Any
 import pytest
 import typer
 import typer.main
+from cli.helpers import refusal
 from typer.testing import CliRunner
 
 from nmt.cli import command
 from nmt.cli.app import app
 from nmt.cli.command import Command, complain, say
-from nmt.cli.flags import flag_of
+from nmt.cli.flags import flags_of, with_flags
 from nmt.cli.options import (
     OutFile,
     OutFolder,
@@ -26,9 +28,8 @@ from nmt.cli.options import (
     one_run,
 )
 from nmt.cli.search_flags import Run
-from nmt.decoding.search_config import SearchConfig
+from nmt.cli.usage import is_usage_error
 from nmt.errors import ConfigError
-from nmt.settings.keys import config_classes
 
 OF_THEIR_OWN = {
     ("--set", "nmt bench"): "sizes of what is measured",
@@ -47,68 +48,51 @@ OF_THEIR_OWN = {
 
 
 def _walk(group: Any, name: str = "nmt") -> Iterator[tuple[str, Any]]:
-    for child, each in group.commands.items():
-        yield f"{name} {child}", each
-        if hasattr(each, "commands"):
-            yield from _walk(each, f"{name} {child}")
+    for child, member in group.commands.items():
+        yield f"{name} {child}", member
+        if hasattr(member, "commands"):
+            yield from _walk(member, f"{name} {child}")
 
 
-EVERYTHING = dict(_walk(typer.main.get_command(app)))
-COMMANDS = {name: each for name, each in EVERYTHING.items() if not hasattr(each, "commands")}
+ROOT = typer.main.get_command(app)
+EVERYTHING = dict(_walk(ROOT))
+COMMANDS = {name: member for name, member in EVERYTHING.items() if not hasattr(member, "commands")}
+FLAGS = flags_of(ROOT)
 
 
 def _options(of_command: Any) -> dict[str, Any]:
     return {
-        max(each.opts, key=len): each
-        for each in of_command.params
-        if each.param_type_name == "option"
+        max(parameter.opts, key=len): parameter
+        for parameter in of_command.params
+        if parameter.param_type_name == "option"
     }
 
 
-def _metavar(option: Any) -> str:
-    """The option as the help names it: `--beam N`."""
-    [record] = [option.get_help_record(typer.Context(typer.main.get_command(app)))]
-    return command._plain(*record, "option")[0]
+def _record(option: Any) -> tuple[str, str]:
+    """The option as the help names it, `--beam N`, and its text."""
+    [record] = [option.get_help_record(typer.Context(ROOT))]
+    return command._plain(*record, "option")
 
 
 def test_options_of_one_name_read_alike() -> None:
     """Help, names, placeholder; an option that is given several times may say so."""
-    found: dict[tuple[str, bool], dict[tuple[str, str], list[str]]]
-    found = defaultdict(lambda: defaultdict(list))
-    for name, each in COMMANDS.items():
-        for flag, option in _options(each).items():
+    texts: dict[tuple[str, bool], dict[tuple[str, str], list[str]]]
+    texts = defaultdict(lambda: defaultdict(list))
+    flags: dict[str, set[str]] = defaultdict(set)
+    for name, member in COMMANDS.items():
+        for parameter, flag in flags_of(member).items():
+            flags[parameter].add(flag)
+        for flag, option in _options(member).items():
             if (flag, name) not in OF_THEIR_OWN:
-                kind = _metavar(option).partition(" [")[0]
+                kind = _record(option)[0].partition(" [")[0]
                 folder = "folder" if option.help == "Folder to write." else ""
-                found[f"{flag}{folder}", option.multiple][option.help, kind].append(name)
-    differing = {flag: dict(texts) for flag, texts in found.items() if len(texts) > 1}
-    assert differing == {}
-
-
-SEARCH_KEYS = (
-    *("beam", "n_best", "length_penalty", "batch_size", "mbr.samples"),
-    *("sampling.temperature", "sampling.top_k", "sampling.top_p", "sampling.seed"),
-)
-
-
-def _bounds(key: str) -> str:
-    """The lower bound of a key of SearchConfig, and the upper one beside an exclusive lower one."""
-    section, _, name = key.rpartition(".")
-    field = SearchConfig.model_fields[section or name]
-    if section:
-        field = config_classes(field.annotation)[0].model_fields[name]
-    ge, gt, le = (
-        next((getattr(rule, kind) for rule in field.metadata if hasattr(rule, kind)), None)
-        for kind in ("ge", "gt", "le")
-    )
-    return f"at least {ge}" if gt is None else f"above {gt}, at most {le}"
-
-
-@pytest.mark.parametrize("key", SEARCH_KEYS)
-def test_help_has_the_bounds_of_the_config(key: str) -> None:
-    context = typer.Context(typer.main.get_command(app))
-    option = _options(COMMANDS["nmt translate"])[flag_of(key)]
-    assert _bounds(key) in command._plain(*option.get_help_record(context), "option")[1]
+                texts[f"{flag}{folder}", option.multiple][option.help, kind].append(name)
+    assert {flag: dict(uses) for flag, uses in texts.items() if len(uses) > 1} == {}
+    assert [names for names in flags.values() if len(names) > 1] == []
+    for flag, name in OF_THEIR_OWN:
+        own = _options(COMMANDS[name])[flag].help
+        others = [_options(member).get(flag) for n, member in COMMANDS.items() if n != name]
+        assert any(other is not None and other.help != own for other in others), (flag, name)
 
 
 @pytest.mark.parametrize("typed", ["train x --processes", "lab x --threads", "translate --threads"])
@@ -117,90 +101,64 @@ def test_far_more_threads_than_cores_are_refused(
 ) -> None:
     """torch ends the process where the system gives it no more threads."""
     monkeypatch.setattr("nmt.cli.options.usable_cores", lambda: 2)
-    result = CliRunner().invoke(app, [*typed.split(), "9"])
-    assert result.exit_code == 2
-    assert f"{typed.split()[-1]}: got 9, allowed: 1 to 8" in result.stderr
+    assert f"{typed.split()[-1]}: got 9, allowed: 1 to 8" in refusal(*typed.split(), "9")
     assert check_cores(8) == 8
 
 
-def test_the_exceptions_are_needed() -> None:
-    for flag, name in OF_THEIR_OWN:
-        own = _options(COMMANDS[name])[flag].help
-        others = [_options(each).get(flag) for n, each in COMMANDS.items() if n != name]
-        assert any(other is not None and other.help != own for other in others), (flag, name)
+def test_commands_have_the_shared_options() -> None:
+    """And take a run or a config in one way: as an argument or by the option."""
+    for name, member in COMMANDS.items():
+        options = _options(member)
+        if "--device" in options:
+            assert {"--threads", "--quiet"} <= options.keys(), name
+        if {"--device", "--checkpoint"} <= options.keys():
+            assert {"--run", "--batch-size", "--int8"} <= options.keys(), name
+        if {"--device", "--beam"} <= options.keys():
+            assert "--set" in options, name
+        source = inspect.getsource(sys.modules[inspect.unwrap(member.callback).__module__])
+        if "open_run" in source and name != "nmt runs remove":  # it asks
+            assert "--quiet" in options, name
+        arguments = {p.metavar: p for p in member.params if p.param_type_name == "argument"}
+        for metavar, flag in (("RUN", "--run"), ("CONFIG", "--config")):
+            if metavar in arguments:
+                assert flag in options
+                assert arguments[metavar].help == f"The same as {flag}."
+                assert not arguments[metavar].required
+        assert ("--config" in options) == ("CONFIG" in arguments)
+    drawn = {"--temperature", "--top-k", "--top-p", "--seed", "--must", "--must-not", "--precision"}
+    for name in ("translate", "eval", "attention"):
+        assert drawn <= _options(COMMANDS[f"nmt {name}"]).keys()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_that_computes_has_the_shared_options(name: str) -> None:
-    options = _options(COMMANDS[name]).keys()
-    if "--device" in options:
-        assert {"--threads", "--quiet"} <= options
-    if {"--device", "--checkpoint"} <= options:
-        assert {"--run", "--batch-size", "--int8"} <= options
-    if {"--beam", "--device"} & options > {"--device"}:
-        assert "--set" in options
-    source = inspect.getsource(sys.modules[inspect.unwrap(COMMANDS[name].callback).__module__])
-    if "open_run" in source and name != "nmt runs remove":  # it asks
-        assert "--quiet" in options
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_help_is_plain_and_whole(columns: str) -> None:
+    """No type as Python calls it, no cut summary, no flag with a twin, one form of default."""
+    for name, member in EVERYTHING.items():
+        group = EVERYTHING.get(name.rpartition(" ")[0], ROOT)
+        summary = member.get_short_help_str(1000)
+        assert summary.endswith(".")
+        assert len("    ") + max(map(len, group.commands)) + len(summary) < 80, name
+        environment = {"COLUMNS": columns}
+        result = CliRunner().invoke(app, [*name.split()[1:], "--help"], env=environment)
+        assert result.exit_code == 0
+        shown = result.stdout.replace("<unk>", "")
+        for jargon in ("list[", "range", "x>=", "<", "[[", "{", "(the run's", "(best", " / --no-"):
+            assert jargon not in shown, (name, jargon)
+        for file in ("docs/", "configs/"):  # a wheel lacks them
+            assert file not in shown, name
+        lines = shown.splitlines()
+        assert not [line for line in lines if line.endswith("...") and "[" not in line]
+        text = " ".join(shown.split())
+        if "--set KEY" in text:
+            rest = text.partition("--set KEY=VALUE Set ")[2].partition(";")[2]
+            assert rest.startswith(" may be repeated."), name
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_run_and_a_config_are_given_in_one_way(name: str) -> None:
-    """As an argument or by the option, where the command is about one of them."""
-    arguments = {p.metavar: p for p in COMMANDS[name].params if p.param_type_name == "argument"}
-    options = _options(COMMANDS[name])
-    for metavar, flag in (("RUN", "--run"), ("CONFIG", "--config")):
-        if metavar in arguments:
-            assert flag in options
-            assert arguments[metavar].help == f"The same as {flag}."
-            assert not arguments[metavar].required
-    assert ("--config" in options) == ("CONFIG" in arguments)
-
-
-@pytest.mark.parametrize("name", EVERYTHING)
-def test_a_summary_is_a_line_of_80_columns(name: str) -> None:
-    group = EVERYTHING.get(name.rpartition(" ")[0], typer.main.get_command(app))
-    width = max(map(len, group.commands))
-    summary = EVERYTHING[name].get_short_help_str(1000)
-    assert summary.endswith(".")
-    assert len("  ") + width + len("  ") + len(summary) < 80
-
-
-@pytest.mark.parametrize("name", EVERYTHING)
-def test_help_names_no_file_that_a_wheel_lacks(name: str) -> None:
-    result = CliRunner().invoke(app, [*name.split()[1:], "--help"])
-    assert "docs/" not in result.stdout
-    assert "configs/" not in result.stdout
-
-
-def test_completion_knows_commands_options_and_choices(monkeypatch: pytest.MonkeyPatch) -> None:
-    def completed(line: str) -> list[str]:
-        words = line.split(" ")
-        variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-        env = {"_NMT_COMPLETE": "complete_bash", **variables}
-        return CliRunner().invoke(app, [], prog_name="nmt", env=env).stdout.split()
-
-    assert completed("nmt att") == ["attention"]
-    assert completed("nmt translate --be") == ["--beam"]
-    assert completed("nmt export --format ") == ["onnx", "ctranslate2"]
-    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
-    shown = CliRunner().invoke(app, ["--show-completion"], prog_name="nmt").stdout
-    assert "complete -o default" in shown  # files, where nmt knows nothing better
-
-
-def test_one_run_of_two_places() -> None:
-    run, other = Path("runs/a"), Path("runs/b")
-    assert one_run(None, None) is None
-    assert one_run(run, None) == one_run(None, run) == one_run(run, run) == run
-    with pytest.raises(ConfigError, match=r"^--run: got runs/b and also runs/a, allowed: one of"):
-        one_run(run, other)
-
-
-def test_a_new_command_gets_them_by_a_line_each() -> None:
+def test_a_new_command_gets_the_shared_options_by_a_line_each() -> None:
     toy = typer.Typer(rich_markup_mode=None)
 
-    @toy.command(cls=Command)
-    def toy_command(
+    @toy.command("one", cls=Command)
+    def one(
         run_argument: RunArgument = None,
         run: Run = None,
         threads: Threads = None,
@@ -211,22 +169,89 @@ def test_a_new_command_gets_them_by_a_line_each() -> None:
         complain("a reason")
         typer.echo(f"{one_run(run_argument, run)} {threads} {out}")
 
-    result = CliRunner().invoke(toy, ["r", "--threads", "2", "--out", "-"])
-    assert (result.stdout, result.stderr) == ("r 2 -\n", "a note\na reason\n")
-    result = CliRunner().invoke(toy, ["--run", "r", "--quiet"])
-    assert (result.stdout, result.stderr) == ("r None None\n", "a reason\n")
-    assert CliRunner().invoke(toy, ["r"]).stderr == "a note\na reason\n"  # quiet for one command
-    helped = CliRunner().invoke(toy, ["--help"]).stdout
-    assert "Print only errors on stderr." in helped
-
-
-def test_a_folder_is_not_stdout() -> None:
-    toy = typer.Typer()
-
-    @toy.command(cls=Command)
-    def toy_command(out: OutFolder) -> None:
+    @toy.command("two", cls=Command)
+    def two(out: OutFolder) -> None:
         typer.echo(out)
 
-    assert CliRunner().invoke(toy, ["--out", "x"]).stdout == "x\n"
-    failed = CliRunner().invoke(toy, ["--out", "-"])
+    result = CliRunner().invoke(toy, ["one", "r", "--threads", "2", "--out", "-"])
+    assert (result.stdout, result.stderr) == ("r 2 -\n", "a note\na reason\n")
+    result = CliRunner().invoke(toy, ["one", "--run", "r", "--quiet"])
+    assert (result.stdout, result.stderr) == ("r None None\n", "a reason\n")
+    # Quiet for one command.
+    assert CliRunner().invoke(toy, ["one", "r"]).stderr == "a note\na reason\n"
+    assert CliRunner().invoke(toy, ["two", "--out", "x"]).stdout == "x\n"
+    failed = CliRunner().invoke(toy, ["two", "--out", "-"])
     assert str(failed.exception) == "--out: got -, allowed: a folder, which stdout cannot be"
+    run, other = Path("runs/a"), Path("runs/b")
+    assert one_run(None, None) is None
+    assert one_run(run, None) == one_run(None, run) == one_run(run, run) == run
+    with pytest.raises(ConfigError, match=r"^--run: got runs/b and also runs/a, allowed: one of"):
+        one_run(run, other)
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ("TRIAN", "nmt: no command 'TRIAN'; did you mean train?"),
+        ("vocab frob", "nmt vocab: no command 'frob'; allowed: build, show"),
+        ("--vresion", "nmt: no option --vresion; did you mean --version?"),
+        ("eval --fo\x1b[31mo", "nmt eval: no option --fo\\x1b[31mo"),
+        ("translate -5", "nmt translate: no option -5; a sentence that begins with - comes aft"),
+        ("translate --version", "nmt translate: no option --version; it comes first: nmt --ver"),
+        ("eval --src a --src b", "nmt eval: --src: given 2 times, allowed: once"),
+        ("train -c a --config b -c c", "nmt train: --config: given 3 times, allowed: once"),
+        ("translate x --beam", "--beam: needs a value"),
+        ("eval --no-bootstrap=3", "--no-bootstrap: takes no value"),
+        ("translate --beam x hi", "nmt translate: --beam: got 'x', allowed: a whole number"),
+        ("translate --beam 0 hi", "nmt translate: --beam: got '0', allowed: >= 1"),
+        ("config check", "nmt config check: FILES is missing: Configs, YAML files"),
+        ("eval one two", "nmt eval: unexpected: one two"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(typed: str, line: str) -> None:
+    result = CliRunner().invoke(app, typed.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {line}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_nothing_typed_is_answered_with_help() -> None:
+    for typed in ([], ["config"], ["corpus"]):
+        result = CliRunner().invoke(app, typed)
+        assert "Usage: " in result.output
+        assert "error: " not in result.output
+    assert is_usage_error(typer.BadParameter("x"))
+    assert not is_usage_error(typer.Exit(2))
+    assert not is_usage_error(ValueError("x"))
+
+
+@pytest.mark.parametrize("typed", ["train", "corpus check", "vocab build --out v", "config show"])
+def test_a_config_is_taken_with_or_without_the_flag(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text("name: x\ndata: {corpus: starter}\ntrain: {lr: 1e-3}\n")
+    for arguments in ("a.yaml", "--config a.yaml", "-c a.yaml", "a.yaml --config a.yaml"):
+        error = refusal(*typed.split(), *arguments.split())
+        assert error.startswith("a.yaml:3: train: says no end")
+    missing = refusal(*typed.split())
+    assert missing.startswith("--config is missing: ")
+    assert "starter" in missing
+    error = refusal(*typed.split(), "a.yaml", "--config", "b.yaml")
+    assert error == "--config: got b.yaml and also a.yaml, allowed: one of them"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("`heads`: got '7'; use another `run`", "--heads: got '7'; use another --run"),
+        ("needs `allow_change`", "needs --allow-change"),
+        ("use `device=cpu` or `device=auto`", "use --device cpu or --device auto"),
+        ("`from_path=/a b`: no such file", "--from /a b: no such file"),
+        ("with `train.lr=3e-4`", "with --set train.lr=3e-4"),
+        ("`train.lr`, `key: value`, `no_flag` stay", "`train.lr`, `key: value`, `no_flag` stay"),
+    ],
+)
+def test_parameters_become_flags(message: str, shown: str) -> None:
+    assert with_flags(message, FLAGS) == shown

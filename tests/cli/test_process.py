@@ -17,8 +17,8 @@ from nmt.errors import ConfigError
 
 pytestmark = pytest.mark.skipif(process_bytes("VmRSS") is None, reason="needs Linux' /proc")
 
-NEW_SHAPES = """
-import torch
+PROGRAM = """
+import os, torch
 from nmt.ops.products import product
 from nmt.cli.process import configure_memory
 from nmt.device import process_bytes, release_freed_memory
@@ -34,21 +34,19 @@ def resident_after(first: int, last: int) -> int:
 
 before = resident_after(1, 600)
 print(resident_after(600, 1100) - before)
-"""
-
-FREED = """
-import torch
-from nmt.cli.process import configure_memory
-from nmt.device import process_bytes, release_freed_memory
-
-configure_memory()
 blocks = [torch.ones(2**20) for _ in range(64)]
 last = torch.ones(1000)  # above the others, so that the heap cannot shrink from its end
 full = process_bytes("VmRSS")
 del blocks
-kept = process_bytes("VmRSS")
+after = process_bytes("VmRSS")
 release_freed_memory()
-print(full - kept, kept - process_bytes("VmRSS"))
+print(full - after, after - process_bytes("VmRSS"))
+"""
+CAPACITIES = f"""
+import os
+from nmt.cli.process import configure_memory
+configure_memory()
+print(*(os.environ[name] for name in {list(CACHE_CAPACITIES)}))
 """
 
 
@@ -56,35 +54,32 @@ def _printed(program: str, **variables: str) -> list[int]:
     """The numbers that `program` prints in a process of its own, whose caches are not yet made."""
     names = {*CACHE_CAPACITIES, "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}
     clean = {name: value for name, value in os.environ.items() if name not in names}
-    command = [sys.executable, "-c", program]
-    environment = {**clean, "OMP_NUM_THREADS": "1", **variables}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**clean, "OMP_NUM_THREADS": "1", **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return [int(word) for word in done.stdout.split()]
 
 
-def test_products_of_new_shapes_take_no_more_memory_once_the_caches_are_full() -> None:
-    (grown,) = _printed(NEW_SHAPES)
-    assert grown < 30 * 2**20
-
-
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what glibc does")
-def test_freed_memory_stays_until_it_is_released() -> None:
-    returned, released = _printed(FREED)
+def test_memory_of_new_shapes_is_bounded_and_freed_blocks_stay() -> None:
+    """Once the caches are full; what is freed stays until it is released."""
+    grown, returned, released = _printed(PROGRAM)
+    assert grown < 30 * 2**20
     assert returned < 16 * 2**20
     assert released > 200 * 2**20
 
 
-@pytest.mark.parametrize("name", CACHE_CAPACITIES)
-def test_a_capacity_that_the_user_has_set_stays(name: str) -> None:
-    program = (
-        "import os; from nmt.cli.process import configure_memory; configure_memory(); "
-        f"print(os.environ['{name}'])"
-    )
-    assert _printed(program, **{name: "77"}) == [77]
-    assert _printed(program) == [int(CACHE_CAPACITIES[name])]
+def test_a_capacity_that_the_user_has_set_stays() -> None:
+    own = dict.fromkeys(CACHE_CAPACITIES, "77")
+    assert _printed(CAPACITIES, **own) == [77] * len(own)
+    assert _printed(CAPACITIES) == [int(value) for value in CACHE_CAPACITIES.values()]
 
 
-@pytest.mark.parametrize("capacity", ["", "x", "0", "00", "-1", "1.5", "9" * 5000])
+@pytest.mark.parametrize("capacity", ["", "x", "00", "-1", "1.5", "9" * 5000])
 def test_a_capacity_that_makes_torch_crash_is_refused(
     capacity: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,10 +96,9 @@ def test_a_process_that_is_gone_has_no_memory() -> None:
 
 
 def test_deterministic_holds_in_its_block_only() -> None:
-    with deterministic(False):
-        assert not torch.are_deterministic_algorithms_enabled()
-    with deterministic(True):
-        assert torch.are_deterministic_algorithms_enabled()
+    for value in (False, True):
+        with deterministic(value):
+            assert torch.are_deterministic_algorithms_enabled() is value
     assert not torch.are_deterministic_algorithms_enabled()
 
 
@@ -112,7 +106,6 @@ SETTERS = {
     *("torch.set_num_threads", "torch.use_deterministic_algorithms", "library.mallopt"),
     *("gc.set_threshold", "gc.freeze", "gc.disable", "signal.signal", "os.environ.setdefault"),
 }
-
 ALLOWED = {
     "bench/memory.py: torch.set_num_threads",  # in a process of its own
     "lab/costs.py: torch.set_num_threads",  # an experiment that times itself, and sets it back
@@ -122,15 +115,14 @@ ALLOWED = {
 }
 
 
-def test_no_room_below_the_command_line_sets_what_the_whole_process_shares() -> None:
-    """Another thread of the program that calls the library would meet such a setting too."""
+def test_the_library_sets_nothing_that_the_whole_process_shares() -> None:
+    """Another thread of the program that calls it would meet such a setting too."""
     root = Path(nmt.__file__).parent
-    paths = {path: path.relative_to(root) for path in root.rglob("*.py")}
-    found = {
-        f"{name}: {ast.unparse(node.func)}"
-        for path, name in paths.items()
-        if name.parts[0] != "cli"
+    calls = {
+        f"{path.relative_to(root)}: {ast.unparse(node.func)}"
+        for path in root.rglob("*.py")
+        if path.relative_to(root).parts[0] != "cli"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in SETTERS
     }
-    assert found <= ALLOWED
+    assert calls <= ALLOWED

@@ -1,92 +1,65 @@
 """`nmt score`: the probability of given translations, line by line."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
-from training.toy import toy_config, write_reversal
-from typer.testing import CliRunner
+from cli.helpers import nmt, refusal, write_lines
 
-from nmt.cli.app import app
 from nmt.inference.translator import Translator
-from nmt.training.loop import train
 
 SOURCES = ["a b c d", "c b a", "", "d e f"]
+TARGETS = ["d c b a", "a b c", "x", "f e d"]
+SCORE = ("score", "a.en", "a.de", "--run", "run")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("score")
-    write_reversal(folder, n_train=200, n_test=5)
-    train(toy_config(folder, train={"epochs": 2}), folder / "run", quiet=True)
-    return folder / "run"
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
+    write_lines(Path("a.en"), SOURCES)
+    write_lines(Path("a.de"), TARGETS)
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
-    source, target = tmp_path / "a.en", tmp_path / "a.de"
-    source.write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
-    target.write_text("d c b a\na b c\nx\nf e d\n", encoding="utf-8")
-    return source, target
-
-
-def nmt_score(run: Path, *arguments: object) -> tuple[list[str], str]:
-    result = CliRunner().invoke(app, ["score", *map(str, arguments), "--run", str(run)])
-    assert result.exit_code == 0, result.output
-    return result.stdout.splitlines(), result.stderr
-
-
-def test_a_line_is_the_log_probability_of_its_pair(run: Path, files: tuple[Path, Path]) -> None:
-    lines, said = nmt_score(run, *files)
-    translator = Translator.load(run)
-    forced = translator.force(SOURCES, files[1].read_text().splitlines())
-    wanted = [sum(h.hypothesis.log_probs) for each in forced for h in each.hypotheses]
+def test_a_line_is_the_log_probability_of_its_pair() -> None:
+    result = nmt(*SCORE)
+    lines = result.stdout.splitlines()
+    forced = [
+        translation.hypotheses[0].hypothesis.log_probs if translation.hypotheses else ()
+        for translation in Translator.load(Path("run")).force(SOURCES, TARGETS)
+    ]
     assert lines[2] == ""
+    wanted = [sum(log_probs) for log_probs in forced if log_probs]
     assert [float(line) for line in lines if line] == pytest.approx(wanted, abs=1e-5)
-    n = sum(len(h.hypothesis.log_probs) for each in forced for h in each.hypotheses)
-    assert f"{n} pieces, {sum(wanted) / n:.4f} nats each" in said
+    n = sum(map(len, forced))
+    assert f"{n} pieces, {sum(wanted) / n:.4f} nats each" in result.stderr
+    one = nmt(*SCORE, "--batch-size", "1").stdout.splitlines()
+    assert [float(line) for line in one if line] == pytest.approx(wanted, abs=1e-5)
+    records = [
+        json.loads(line) for line in nmt(*SCORE, "--json", "--per-piece").stdout.splitlines()
+    ]
+    assert [record["source"] for record in records] == SOURCES
+    assert records[2]["score"] is None
+    for record, log_probs in zip(records[:2], forced[:2], strict=True):
+        assert record["log_probs"] == pytest.approx(log_probs, abs=1e-5)
+        assert record["pieces"][-1] == "</s>"
+        assert record["score"] == pytest.approx(sum(log_probs) / len(log_probs), abs=1e-5)
 
 
-def test_the_best_translation_has_the_score_of_its_search(run: Path, tmp_path: Path) -> None:
-    translator = Translator.load(run, search={"length_penalty": 0.0, "beam": 3})
-    found = translator.translate(["a b c d", "f a"])
-    (tmp_path / "a.en").write_text("a b c d\nf a\n")
-    (tmp_path / "a.de").write_text("".join(f"{each.text}\n" for each in found))
-    lines, _ = nmt_score(run, tmp_path / "a.en", tmp_path / "a.de")
-    scores = [each.hypotheses[0].hypothesis.score for each in found]
+def test_the_best_translation_has_the_score_of_its_search() -> None:
+    translator = Translator.load(Path("run"), search={"length_penalty": 0.0, "beam": 3})
+    translations = translator.translate(["a b c d", "f a"])
+    write_lines(Path("b.en"), ["a b c d", "f a"])
+    write_lines(Path("b.de"), [translation.text for translation in translations])
+    lines = nmt("score", "b.en", "b.de", "--run", "run").stdout.splitlines()
+    scores = [translation.hypotheses[0].hypothesis.score for translation in translations]
     assert [float(line) for line in lines] == pytest.approx(scores, abs=1e-4)
 
 
-def test_json_has_a_log_probability_for_each_piece(run: Path, files: tuple[Path, Path]) -> None:
-    lines, _ = nmt_score(run, *files, "--json", "--per-piece")
-    records = [json.loads(line) for line in lines]
-    assert [record["source"] for record in records] == SOURCES
-    assert records[2]["score"] is None
-    for record in records[:2]:
-        assert len(record["pieces"]) == len(record["log_probs"])
-        assert record["pieces"][-1] == "</s>"
-        mean = sum(record["log_probs"]) / len(record["pieces"])
-        assert math.isclose(record["score"], mean, abs_tol=1e-6)
-
-
-def test_the_batch_size_is_nothing_to_it(run: Path, files: tuple[Path, Path]) -> None:
-    one, all_ = (nmt_score(run, *files, "--batch-size", n)[0] for n in (1, 64))
-    for a, b in zip(one, all_, strict=True):
-        assert a == b == "" or float(a) == pytest.approx(float(b), abs=1e-5)
-
-
-def test_files_of_other_lengths_and_two_stdins_are_errors(
-    run: Path, files: tuple[Path, Path], tmp_path: Path
-) -> None:
-    (tmp_path / "short.de").write_text("a\n")
+def test_files_of_other_lengths_and_two_stdins_are_errors() -> None:
+    write_lines(Path("short.de"), ["a"])
     for arguments, words in (
-        ([files[0], tmp_path / "short.de"], "short.de: it has no line 2, but"),
-        (["-", "-"], "got - twice"),
-        ([files[0], files[1], "--out", files[0]], "--out"),
+        (("a.en", "short.de"), "short.de: it has no line 2, but"),
+        (("-", "-"), "got - twice"),
+        (("a.en", "a.de", "--out", "a.en"), "--out"),
     ):
-        command = ["score", *map(str, arguments), "--run", str(run)]
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code == 2
-        assert words in result.stderr
-    assert files[0].read_text().splitlines() == SOURCES
+        assert words in refusal("score", *arguments, "--run", "run")
+    assert Path("a.en").read_text().splitlines() == SOURCES

@@ -4,11 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from cli.helpers import nmt, refusal
 
-from nmt.cli.vocab import app
-from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.text.tokenizer import Tokenizers
 
 CONFIG = """
@@ -17,6 +14,7 @@ data: {train: {tsv: pairs.tsv}}
 tokenizer: {kind: word, min_freq: 1}
 train: {epochs: 1}
 """
+BUILD = ("vocab", "build", "--config", "run.yaml", "--out", "v")
 
 
 @pytest.fixture(autouse=True)
@@ -28,69 +26,36 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("run.yaml").write_text(CONFIG)
 
 
-def nmt_vocab(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def built(*arguments: str) -> Result:
-    result = nmt_vocab("build", "--config", "run.yaml", "--out", "v", *arguments)
-    assert result.exception is None, result.output
-    return result
+def pieces() -> tuple[str, ...]:
+    return Tokenizers.load(Path("v")).src.vocab.pieces[4:]
 
 
 def test_build_writes_the_vocabularies_and_prints_their_sizes() -> None:
-    result = built()
-    assert result.stdout == (
-        "src en: 10 pieces, word\n"  # The . cat ? dog sees
-        "tgt fr: 10 pieces, word\n"
-    )
+    result = nmt(*BUILD)
+    assert result.stdout == "src en: 10 pieces, word\ntgt fr: 10 pieces, word\n"
     assert result.stderr == "written to v\n"
-    assert Tokenizers.load(Path("v")).src.vocab.pieces[4:] == (
-        "The",
-        ".",
-        "cat",
-        "?",
-        "dog",
-        "sees",
-    )
-
-
-def test_build_takes_overrides() -> None:
-    shown = built("--set", "tokenizer.joint=true", "--set", "tokenizer.min_freq=3").stdout
-    assert shown.splitlines()[0] == "src en: 7 pieces, word, joint"
-    assert Tokenizers.load(Path("v")).src.vocab.pieces[4:] == (".", "Le", "The")
-
-
-def test_build_takes_a_given_file() -> None:
-    """And reads no pairs for it."""
-    Path("words.txt").write_text("the\t3\ncat\t2\n")
-    Path("pairs.tsv").unlink()
-    given = ("--set", "tokenizer.src_vocab=words.txt", "--set", "tokenizer.joint=true")
-    assert nmt_vocab("build", "--config", "run.yaml", "--out", "v", *given).exception is not None
-    Path("run.yaml").write_text(CONFIG.replace("min_freq: 1", "joint: true"))
-    assert (
-        built(*given[:2]).stdout == "src en: 6 pieces, word, joint\ntgt fr: 6 pieces, word, joint\n"
-    )
-    error = nmt_vocab(
-        "build", "--config", "run.yaml", "--out", "w", *given[:1], "tokenizer.src_vocab=x"
-    )
-    assert str(error.exception) == "tokenizer.src_vocab: x: no such file"
-
-
-def test_build_overwrites_nothing() -> None:
-    built()
+    assert pieces() == ("The", ".", "cat", "?", "dog", "sees")
     before = Path("v/src.vocab.txt").read_bytes()
     Path("pairs.tsv").write_text("a\tb\n")
-    error = nmt_vocab("build", "--config", "run.yaml", "--out", "v").exception
-    assert isinstance(error, ConfigError)
-    assert "--force" in str(error)
-    assert Path("v/src.vocab.txt").read_bytes() == before
+    assert "--force" in refusal(*BUILD)
     Path("v/tokenizer.json").unlink()
-    error = nmt_vocab("build", "--config", "run.yaml", "--out", "v").exception
-    assert isinstance(error, ConfigError)
+    assert "--force" in refusal(*BUILD)
     assert Path("v/src.vocab.txt").read_bytes() == before
-    assert nmt_vocab("build", "--config", "run.yaml", "--out", "v", "--force").exit_code == 0
-    assert Path("v/src.vocab.txt").read_bytes() != before
+    assert nmt(*BUILD, "--force").stdout.startswith("src en: 5 pieces, word\n")
+    assert pieces() == ("a",)
+    joint = (*BUILD[:-1], "w", "--set", "tokenizer.joint=true")
+    assert nmt(*joint).stdout.startswith("src en: 6 pieces, word, joint\n")
+
+
+def test_build_takes_a_given_file_and_reads_no_pairs_for_it() -> None:
+    Path("words.txt").write_text("the\t3\ncat\t2\n")
+    Path("pairs.tsv").unlink()
+    refusal(*BUILD, "--set", "tokenizer.src_vocab=words.txt", "--set", "tokenizer.joint=true")
+    Path("run.yaml").write_text(CONFIG.replace("min_freq: 1", "joint: true"))
+    shown = nmt(*BUILD, "--set", "tokenizer.src_vocab=words.txt").stdout
+    assert shown == "src en: 6 pieces, word, joint\ntgt fr: 6 pieces, word, joint\n"
+    error = refusal(*BUILD[:-1], "w", "--set", "tokenizer.src_vocab=x")
+    assert error == "tokenizer.src_vocab: x: no such file"
 
 
 def test_build_needs_training_pairs() -> None:
@@ -99,65 +64,43 @@ def test_build_needs_training_pairs() -> None:
         "tests-only: {src_lang: en, tgt_lang: fr, embedded: true, splits: {test: {tsv: a.tsv}}}"
     )
     Path("run.yaml").write_text(CONFIG.replace("train: {tsv: pairs.tsv}", "corpus: tests-only"))
-    error = nmt_vocab("build", "--config", "run.yaml", "--out", "v").exception
-    assert isinstance(error, ConfigError)
-    assert str(error) == "data.train: missing; name a corpus (data.corpus) or files (data.train)"
+    assert refusal(*BUILD).startswith("data.train: missing")
     assert not Path("v").exists()
 
 
 def test_show_prints_sizes_and_pieces_of_a_side_or_both() -> None:
-    built()
-    assert nmt_vocab("show", "--run", "v", "--side", "tgt", "--first", "6").stdout == (
+    nmt(*BUILD)
+    show = ("vocab", "show", "--run", "v")
+    assert nmt(*show, "--side", "tgt", "--first", "6").stdout == (
         "tgt fr: 10 pieces, word\n"
         "     0  <pad>\n     1  <unk>\n     2  <s>\n     3  </s>\n     4  Le\n     5  .\n"
     )
-    both = nmt_vocab("show", "--run", "v", "--first", "0").stdout
+    both = nmt(*show, "--first", "0").stdout
     assert [line[:6] for line in both.splitlines()] == ["src en", "tgt fr"]
-    found = json.loads(nmt_vocab("show", "--run", "v", "--first", "5", "--json").stdout)
-    assert found["tgt"]["pieces"] == ["<pad>", "<unk>", "<s>", "</s>", "Le"]
-    assert found["src"]["size"] == 10
-    assert found["src"]["config"]["kind"] == "word"
-
-
-def test_show_cuts_a_text() -> None:
-    built()
-    shown = nmt_vocab("show", "--run", "v", "--side", "tgt", "Le chat rit\u00a0?").stdout
-    assert shown == (
+    sides = json.loads(nmt(*show, "--first", "5", "--json").stdout)
+    assert sides["tgt"]["pieces"] == ["<pad>", "<unk>", "<s>", "</s>", "Le"]
+    assert (sides["src"]["size"], sides["src"]["config"]["kind"]) == (10, "word")
+    assert nmt(*show, "--side", "tgt", "Le chat rit\u00a0?").stdout == (
         "normalised  Le chat rit ?\n"
         "pieces      Le chat rit ?\n"
         "ids         4 6 1 7\n"
         "unknown     rit\n"
         "decoded     Le chat <unk>\u202f?\n"
     )
-    found = json.loads(nmt_vocab("show", "--run", "v", "The dog.", "--json").stdout)
-    assert found["pieces"] == ["The", "dog", "."]
-    assert found["unknown"] == []
-    assert found["decoded"] == found["text"] == "The dog."
-
-
-def test_show_of_an_empty_text_is_empty() -> None:
-    built()
-    shown = nmt_vocab("show", "--run", "v", "").stdout.splitlines()
-    assert [line.split() for line in shown] == [
-        ["normalised"], ["pieces", "-"], ["ids", "-"], ["unknown", "-"], ["decoded"],
-    ]  # fmt: skip
+    text = json.loads(nmt(*show, "The dog.", "--json").stdout)
+    assert (text["pieces"], text["unknown"]) == (["The", "dog", "."], [])
+    assert text["decoded"] == text["text"] == "The dog."
+    empty = [line.split() for line in nmt(*show, "").stdout.splitlines()]
+    names = ("normalised", "pieces", "ids", "unknown", "decoded")
+    assert empty == [[name] + ["-"] * (name in names[1:4]) for name in names]
 
 
 def test_show_finds_the_vocabularies_of_a_run_that_has_just_begun() -> None:
-    built()
+    nmt(*BUILD)
     Path("runs/x").mkdir(parents=True)
     Path("v").rename("runs/x/tokenizer")
-    assert nmt_vocab("show", "--run", "runs/x", "--first", "0").stdout.startswith("src en: 10")
-
-
-def test_show_says_what_is_missing() -> None:
+    assert nmt("vocab", "show", "--run", "runs/x", "--first", "0").stdout.startswith("src en: 10")
     Path("empty").mkdir()
-    error = nmt_vocab("show", "--run", "empty").exception
-    assert isinstance(error, DataError)
-    missing = "empty/tokenizer/tokenizer.json: no such file; the tokenizer is not whole"
-    assert str(error) == missing
-    error = nmt_vocab("show", "--run", "nowhere").exception
-    assert isinstance(error, CheckpointError)
-    assert str(error).startswith("nowhere: no such run")
-    error = nmt_vocab("show").exception
-    assert isinstance(error, CheckpointError)
+    error = refusal("vocab", "show", "--run", "empty")
+    assert error.startswith("empty/tokenizer/tokenizer.json: no such file")
+    assert refusal("vocab", "show", "--run", "nowhere").startswith("nowhere: no such run")

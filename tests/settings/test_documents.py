@@ -15,12 +15,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def fields(config_class: type[Config], path: str = "") -> list[tuple[str, FieldInfo]]:
-    found = []
+    keys = []
     for name, field in config_class.model_fields.items():
-        found.append((f"{path}{name}", field))
+        keys.append((f"{path}{name}", field))
         for inner in config_classes(field.annotation):
-            found += fields(inner, f"{path}{name}.")
-    return found
+            keys += fields(inner, f"{path}{name}.")
+    return keys
 
 
 @pytest.mark.parametrize(
@@ -31,29 +31,22 @@ def test_the_tracked_file_is_what_the_classes_say(name: str, text: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == text, "run `make docs`"
 
 
-@pytest.mark.parametrize(("key", "field"), fields(RunConfig))
-def test_every_key_says_what_it_means(key: str, field: FieldInfo) -> None:
-    if not key.endswith("kind"):
-        assert field.description, f"{key} has no description"
-        assert f"`{key.rpartition('.')[2]}` |" in reference(RunConfig)
-
-
-def test_the_reference_has_a_row_for_what_is_awkward_to_show() -> None:
+def test_every_key_has_a_whole_row_that_says_what_it_means() -> None:
     page = reference(RunConfig)
+    for key, field in fields(RunConfig):
+        if not key.endswith("kind"):
+            assert field.description, f"{key} has no description"
+            assert f"`{key.rpartition('.')[2]}` |" in page
+    for line in page.splitlines():
+        if line.startswith("|"):
+            assert line.replace("\\|", "").count("|") == 5
     assert "| `tgt` | path, or list of path, or null | `null` |" in page
     assert "| `data` | section | its defaults |" in page
     assert "| `name` | text | required |" in page
     assert "| `clip_norm` | number (> 0), or null | `1.0` |" in page
     assert "| `precision` | `fp32`, `bf16`, `fp16`, or `auto` | `fp32` |" in page
-    assert "## data.train, data.valid, data.test\n" in page
     assert "## train.optimizer, kind: sgd\n" in page
     assert page.count("Where the sentence pairs of one split come from") == 1
-
-
-def test_every_table_has_whole_rows() -> None:
-    for line in reference(RunConfig).splitlines():
-        if line.startswith("|"):
-            assert line.replace("\\|", "").count("|") == 5
 
 
 def test_the_schema_knows_families_by_kind() -> None:

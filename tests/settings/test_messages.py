@@ -58,30 +58,22 @@ def lines(tree: dict[str, object]) -> list[str]:
     ("tree", "line"),
     [
         ({"file": 3}, "f: file: got 3, allowed: a path or a list"),
-        ({"shape": {"kind": "step", "step": "x"}}, "f: shape.step: got 'x', allowed: a whole num"),
-        ({"shape": {"kind": "step", "step": 1, "gamma": "y"}}, "f: shape.gamma: got 'y', allowed"),
         ({"shape": {"kind": "step", "gamma": 2}}, "f: shape.gamma: got 2.0, more than step"),
-        ({"shape": {"kind": "stop"}}, "f: shape.kind: got 'stop', allowed: 'step', 'flat'"),
         ({"shape": {"gamma": 1}}, "f: shape.kind: missing: it says which keys the section has"),
         ({"short": "a"}, "f: short: got 'a', allowed: at least 2 characters"),
         ({"short": "x" * 80, "zzz": 1}, "f: zzz: unknown key, allowed here: file, shape, short"),
         ({"many": [1, 2, 3]}, "f: many: got [1, 2, 3]: list should have at most 2 items after"),
-        ({"many": [1, "x"]}, "f: many.1: got 'x', allowed: a whole number"),
         ({"many": ["x" * 99]}, "f: many.0: got '" + "x" * 56 + "..., allowed: a whole number"),
         ({"short": "plain"}, "f: the whole is odd"),
     ],
 )
 def test_a_line_names_the_key_as_the_file_has_it(tree: dict[str, object], line: str) -> None:
-    found = lines(tree)
-    assert len(found) == 1
-    assert found[0].startswith(line)
+    [shown] = lines(tree)
+    assert shown.startswith(line)
 
 
 def test_conflicts_are_lines_of_their_own() -> None:
     assert lines({"short": "clash"}) == ["f: short: is short", "f: shape.kind: is odd"]
-
-
-def test_conflicts_read_well_in_python_too() -> None:
     with pytest.raises(ValidationError, match=r"short: is short; shape\.kind: is odd"):
         Root(short="clash")
 
@@ -89,8 +81,8 @@ def test_conflicts_read_well_in_python_too() -> None:
 def test_of_many_faults_the_first_are_told_and_the_rest_counted() -> None:
     tree: dict[str, object] = {f"odd{n}": 1 for n in range(20_000)}
     start = time.process_time()
-    found = lines({**tree, "short": "clash"})
+    shown = lines({**tree, "short": "clash"})
     assert time.process_time() - start < 10  # a tenth of a second; each told, it is half a minute
-    assert len(found) == 21
-    assert found[0].startswith("f: odd0: unknown key")
-    assert found[-1] == "f: 19,980 more such faults"
+    assert len(shown) == 21
+    assert shown[0].startswith("f: odd0: unknown key")
+    assert shown[-1] == "f: 19,980 more such faults"
