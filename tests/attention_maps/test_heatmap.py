@@ -88,10 +88,9 @@ def test_each_attention_is_a_grid_with_its_heading_and_colours(make_translation)
     assert len(figure.axes) == 21  # a colour bar a grid
     assert [axes.get_xlabel() for axes in maps] == NAMES * 3
     hypothesis = translation.hypotheses[0].hypothesis
-    for first, (kind, heads) in enumerate([*hypothesis.self_heads.items(), ("cross", None)]):
-        heading = maps[6 * first].get_title(loc="left").split("\n")[-1]
-        assert heading.startswith(kind)
-        heads = hypothesis.heads if heads is None else heads
+    kinds = {**hypothesis.self_heads, "cross": hypothesis.heads}
+    for first, (kind, heads) in enumerate(kinds.items()):
+        assert maps[6 * first].get_title(loc="left").split("\n")[-1].startswith(kind)
         end = np.ceil(heads.max() * 10) / 10
         for axes, weights in zip(maps[6 * first : 6 * first + 6], heads, strict=True):
             np.testing.assert_array_equal(axes.images[0].get_array(), weights)
