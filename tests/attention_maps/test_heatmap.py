@@ -1,329 +1,248 @@
+"""Pictures of maps: what is drawn where, labels that can be read, looks, and file formats."""
+
 import io
 import itertools
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 
 from nmt.attention_maps.heads import MEAN, Head, choose_heads
-from nmt.attention_maps.heatmap import (
-    draw_grids,
-    draw_heatmap,
-    write_heatmap,
-)
+from nmt.attention_maps.heatmap import draw_heatmap, draw_translation, write_heatmap, write_map
 from nmt.attention_maps.map_grid import map_grid
-from nmt.attention_maps.map_style import COLOUR_MAP, DPI
+from nmt.attention_maps.map_style import COLOUR_MAP, DPI, FORMATS, PLAIN, MapStyle
 from nmt.attention_maps.words import AttentionTable, attention_table
+from nmt.errors import ConfigError
 
 SIXTY = " ".join(f"gra|nd{number % 7}" for number in range(30))
+ANY_TEXT = "日本 🎉 👍🏽 ❤️ 🇫🇷 नमस्ते $5 and $6 \\alpha_ عربي <unk> ▁ _"
+NAMES = [f"layer {layer} head {head}" for layer in (1, 2) for head in (1, 2, 3)]
+WHOLE = {
+    "encoder": [f"encoder {name}" for name in NAMES],
+    "decoder": [f"decoder {name}" for name in NAMES],
+    "cross": NAMES,
+}
+WEIGHTS = np.array([[0.996, 0.004, 0.0], [0.004, 0.121, 0.875]], dtype=np.float32)
+TABLE = AttentionTable(("un", "</s>"), ("a", "b", "</s>"), WEIGHTS)
+STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
-def texts(figure: Figure) -> tuple[list[str], list[str]]:
-    """The labels of the target and of the source axis."""
-    axes = figure.axes[0]
-    return (
-        [text.get_text() for text in axes.get_yticklabels()],
-        [text.get_text() for text in axes.get_xticklabels()],
-    )
-
-
-def rendered(figure: Figure) -> None:
-    """Draw it, so that every warning that matplotlib has to give is given."""
+def drawn(make_translation, source: str, wanted: str, style: MapStyle = PLAIN) -> Figure:
+    """The figure of chosen heads of `source` over itself; every warning of drawing is an error."""
+    translation = make_translation(source, [source], n_heads=6, n_self_heads=6)
+    figure = draw_translation(translation, heads=choose_heads(wanted, WHOLE), style=style)
     figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
+    return figure
+
+
+def maps_of(figure: Figure) -> list[Axes]:
+    """The maps, without the colour bars."""
+    return [axes for axes in figure.axes if axes.get_xlabel()]
+
+
+def tick_labels(axes: Axes) -> tuple[list[str], list[str]]:
+    """The labels of the rows and of the columns."""
+    rows, columns = axes.get_yticklabels(), axes.get_xticklabels()
+    return [text.get_text() for text in rows], [text.get_text() for text in columns]
 
 
 def test_target_runs_down_and_source_along_the_top(make_translation) -> None:
     translation = make_translation("the cat|s", ["les chat|s l' œuvre"])
-    figure = draw_heatmap(attention_table(translation))
+    figure = draw_translation(translation)
     axes = figure.axes[0]
-    target, source = texts(figure)
-    assert target == ["_les", "_chat", "s", "_l'", "_œuvre", "</s>"]
-    assert source == ["_the", "_cat", "s", "</s>"]
+    assert tick_labels(axes) == (
+        ["_les", "_chat", "s", "_l'", "_œuvre", "</s>"],
+        ["_the", "_cat", "s", "</s>"],
+    )
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("target", "source")
     assert axes.yaxis_inverted()
     assert all(tick.label2.get_visible() for tick in axes.xaxis.get_major_ticks())
     image = axes.images[0]
     np.testing.assert_array_equal(image.get_array(), translation.hypotheses[0].hypothesis.attention)
     assert image.get_cmap().name == COLOUR_MAP
-    rendered(figure)
+    assert axes.get_title(loc="left") == "the cats\nles chats l' œuvre"
 
 
-def test_colours_go_from_zero_to_the_greatest_weight(make_translation) -> None:
-    flat = np.full((3, 4), 0.25, dtype=np.float32)
-    table = AttentionTable(("a", "b", "c"), ("a", "b", "c", "d"), flat)
-    assert draw_heatmap(table).axes[0].images[0].get_clim() == pytest.approx((0, 0.3))
-    sure = np.eye(3, 4, dtype=np.float32)
-    table = AttentionTable(("a", "b", "c"), ("a", "b", "c", "d"), sure)
-    assert draw_heatmap(table).axes[0].images[0].get_clim() == (0, 1)
-
-
-@pytest.mark.parametrize(
-    "text", ["日本 語", "🎉 👍🏽 ❤️", "🇫🇷", "नमस्ते", "$5 and $6 \\alpha_", "عربي", "<unk> ▁ _"]
-)
-def test_any_text_is_drawn_without_a_warning(text: str, make_translation) -> None:
-    translation = make_translation(text, [text])
-    rendered(draw_heatmap(attention_table(translation), f"{text}\n{text}"))
-
-
-def test_dollars_are_not_set_as_a_formula(make_translation) -> None:
-    figure = draw_heatmap(attention_table(make_translation("$x$", ["$y$"])), "$x$")
-    axes = figure.axes[0]
-    labels = [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.title, axes._left_title]
-    assert not any(text.get_parse_math() for text in labels if "$" in text.get_text())
-    assert texts(figure)[1][0] == "_$x$"
-
-
-def labels_overlap(figure: Figure) -> bool:
-    """Whether two neighbouring labels of an axis touch when drawn."""
-    rendered(figure)
-    axes = figure.axes[0]
-    columns = [text.get_window_extent() for text in axes.get_xticklabels()]
-    rows = [text.get_window_extent() for text in axes.get_yticklabels()]
-    return any(left.x1 > right.x0 for left, right in itertools.pairwise(columns)) or (
-        any(upper.y0 < lower.y1 for upper, lower in itertools.pairwise(rows))
-    )
-
-
-@pytest.mark.parametrize("source", ["hi", "the cat|s sleep .", SIXTY])
-def test_labels_do_not_overlap_and_can_be_read(source: str, make_translation) -> None:
-    figure = draw_heatmap(attention_table(make_translation(source, [source])))
-    assert not labels_overlap(figure)
-    labels = figure.axes[0].get_xticklabels() + figure.axes[0].get_yticklabels()
-    assert all(8 <= label.get_fontsize() <= 11 for label in labels)
-
-
-def test_a_long_title_is_cut_to_the_pictures_width(make_translation) -> None:
-    figure = draw_heatmap(attention_table(make_translation("a b", ["c d"])), "mot " * 50 + "\nfin")
-    first, second = figure.axes[0].get_title(loc="left").split("\n")
-    assert first.startswith("mot mot")
-    assert first.endswith("…")
-    assert len(first) <= 60
-    assert second == "fin"
-
-
-@pytest.mark.parametrize("level", ["piece", "word"])
-def test_the_file_is_a_png_and_always_the_same_bytes(
-    level, make_translation, tmp_path: Path
+@pytest.mark.parametrize("wanted", ["encoder.1.2", "decoder.2.1"])
+def test_one_head_of_self_attention_has_one_text_on_both_axes(
+    wanted: str, make_translation
 ) -> None:
-    translation = make_translation("the cat|s sleep", ["le|s chat|s", "un chat"])
-    for name in ("a.png", "b.png"):
-        write_heatmap(translation, tmp_path / name, 1, level, force=True)
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    height, width, _ = imread(tmp_path / "a.png").shape
-    assert height > 200
-    assert width > 200
+    axes = drawn(make_translation, "the cat|s", wanted).axes[0]
+    side = wanted.partition(".")[0]
+    pieces = {"encoder": ["_the", "_cat", "s", "</s>"], "decoder": ["<s>", "_the", "_cat", "s"]}
+    assert tick_labels(axes) == (pieces[side], pieces[side])
+    assert {axes.get_xlabel(), axes.get_ylabel()} == {"source" if side == "encoder" else "target"}
+    layer, head = wanted.split(".")[1:]
+    assert axes.get_title(loc="left").endswith(f"{side} layer {layer} head {head}")
 
 
-NAMES = [f"layer {layer} head {head}" for layer in (1, 2) for head in (1, 2, 3)]
-
-
-def grid(translation, wanted: str = "all", names: list[str] = NAMES) -> Figure:
-    heads = choose_heads(wanted, {"cross": names})
-    maps = [(attention_table(translation, head=head), head.name) for head in heads]
-    return draw_grids([map_grid(maps)], "title")
-
-
-def maps(figure: Figure) -> dict[str, Axes]:
-    """The maps of a grid by name, without the colour bar."""
-    return {axes.get_xlabel(): axes for axes in figure.axes[:-1]}
-
-
-def lines_of(figure: Figure) -> list[list[str]]:
-    """The names in the grid, line by line from the top, each from the left."""
-    tops: dict[float, list[tuple[float, str]]] = {}
-    for name, axes in maps(figure).items():
-        box = axes.get_position()
-        tops.setdefault(round(-box.y1, 6), []).append((box.x0, name))
-    return [[name for _, name in sorted(line)] for _, line in sorted(tops.items())]
-
-
-def test_a_grid_has_each_head_over_its_name(make_translation) -> None:
-    translation = make_translation("the cat|s", ["les chat|s"], n_heads=6)
-    figure = grid(translation)
-    shown = maps(figure)
-    assert list(shown) == NAMES
-    heads = translation.hypotheses[0].hypothesis.heads
-    for number, axes in enumerate(shown.values()):
-        np.testing.assert_array_equal(axes.images[0].get_array(), heads[number])
-    rendered(figure)
+def test_each_attention_is_a_grid_with_its_heading_and_colours(make_translation) -> None:
+    translation = make_translation("the cat|s", ["les"], n_heads=6, n_self_heads=6)
+    figure = draw_translation(translation, heads=choose_heads("all", WHOLE))
+    maps = maps_of(figure)
+    assert len(figure.axes) == 21  # a colour bar a grid
+    assert [axes.get_xlabel() for axes in maps] == NAMES * 3
+    hypothesis = translation.hypotheses[0].hypothesis
+    kinds = {**hypothesis.self_heads, "cross": hypothesis.heads}
+    for first, (kind, heads) in enumerate(kinds.items()):
+        assert maps[6 * first].get_title(loc="left").split("\n")[-1].startswith(kind)
+        end = np.ceil(heads.max() * 10) / 10
+        for axes, weights in zip(maps[6 * first : 6 * first + 6], heads, strict=True):
+            np.testing.assert_array_equal(axes.images[0].get_array(), weights)
+            assert axes.images[0].get_clim() == pytest.approx((0, end))
+    source = ["_the", "_cat", "s", "</s>"]
+    assert tick_labels(maps[0]) == (source, source)
+    assert tick_labels(maps[6]) == (["<s>", "_les"],) * 2
+    assert tick_labels(maps[12]) == (["_les", "</s>"], source)
+    assert [tick_labels(maps[i]) for i in (13, 15)] == [([], source), (["_les", "</s>"], [])]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "names", "expected"),
+    ("names", "across", "expected"),
     [
-        ("all", NAMES, [NAMES[:3], NAMES[3:]]),
-        ("mean,all", NAMES, [NAMES[:3], NAMES[3:], ["mean"]]),
-        ("layer 2", NAMES, [NAMES[3:]]),
-        ("head 2", NAMES, [[NAMES[1], NAMES[4]]]),
-        ("all", list("abcdefgh"), [list("abcd"), list("efgh")]),
-        ("all", list("abcde"), [list("abc"), list("de")]),
+        (NAMES, None, [NAMES[:3], NAMES[3:]]),  # a line a layer
+        ([*NAMES[:2], *NAMES[3:]], None, [NAMES[3:], NAMES[:2]]),  # the longest first
+        ([NAMES[1], NAMES[4]], None, [[NAMES[1], NAMES[4]]]),
+        (list("abcdefgh"), None, [list("abcd"), list("efgh")]),  # about a square
+        (list("abcde"), None, [list("abc"), list("de")]),
+        (NAMES, 4, [NAMES[:4], NAMES[4:]]),
     ],
 )
 def test_heads_of_a_layer_stand_in_a_line_and_others_in_a_square(
-    wanted: str, names: list[str], expected: list[list[str]], make_translation
+    names: list[str], across: int | None, expected: list[list[str]]
 ) -> None:
-    figure = grid(make_translation(n_heads=len(names)), wanted, names)
-    assert lines_of(figure) == expected
+    grid = map_grid([(TABLE, name) for name in names], across=across)
+    assert [[name for _, name in line] for line in grid.lines] == expected
 
 
-def test_the_maps_of_a_grid_share_their_colours_and_labels(make_translation) -> None:
-    translation = make_translation("the cat|s", ["les chat|s"], n_heads=6)
-    shown = maps(grid(translation))
-    greatest = translation.hypotheses[0].hypothesis.heads.max()
-    for axes in shown.values():
-        assert axes.images[0].get_clim() == pytest.approx((0, np.ceil(greatest * 10) / 10))
-    for number, axes in enumerate(shown.values()):
-        columns = [text.get_text() for text in axes.get_xticklabels()]
-        rows = [text.get_text() for text in axes.get_yticklabels()]
-        assert columns == (["_the", "_cat", "s", "</s>"] if number < 3 else [])
-        assert rows == (["_les", "_chat", "s", "</s>"] if number % 3 == 0 else [])
+@pytest.mark.parametrize(("source", "wanted"), [("hi", "all"), (SIXTY, "all"), (SIXTY, "mean")])
+def test_nothing_overlaps_and_all_can_be_read(source: str, wanted: str, make_translation) -> None:
+    figure = drawn(make_translation, source, wanted)
+    maps = maps_of(figure)
+    for axes in maps[::6]:
+        columns = [text.get_window_extent() for text in axes.get_xticklabels()]
+        rows = [text.get_window_extent() for text in axes.get_yticklabels()]
+        assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(columns))
+        assert all(upper.y0 >= lower.y1 for upper, lower in itertools.pairwise(rows))
+        labels = axes.get_xticklabels() + axes.get_yticklabels()
+        assert {5 <= label.get_fontsize() <= 11 for label in labels} == {True}
+    if wanted == "all":
+        names = [axes.xaxis.get_label().get_window_extent() for axes in maps]
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(names[:3]))
+        assert names[0].y0 > maps[3].get_window_extent().y1
+    for above, axes in ((maps[3:6], maps[6]), (maps[9:12], maps[12])) if wanted == "all" else ():
+        heading = axes._left_title.get_window_extent()
+        assert heading.y1 < min(each.xaxis.get_label().get_window_extent().y0 for each in above)
+        assert heading.y0 >= max(text.get_window_extent().y1 for text in axes.get_xticklabels())
 
 
-@pytest.mark.parametrize("source", ["hi", "the cat|s sleep .", SIXTY])
-def test_nothing_in_a_grid_overlaps(source: str, make_translation) -> None:
-    figure = grid(make_translation(source, [source], n_heads=6))
-    assert not labels_overlap(figure)
-    names = [axes.xaxis.get_label().get_window_extent() for axes in figure.axes[:3]]
-    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(names))
-    below = figure.axes[3].get_window_extent()
-    assert names[0].y0 > below.y1
-    labels = figure.axes[0].get_xticklabels() + figure.axes[0].get_yticklabels()
-    assert all(5 <= label.get_fontsize() <= 11 for label in labels)
-
-
-@pytest.mark.parametrize(
-    "source", ["日本 語 नमस्ते", "🎉 👍🏽 ❤️", "$5 and $6 \\alpha_", "عربي <unk> ▁ _"]
-)
-def test_a_grid_of_any_text_is_drawn_without_a_warning(source: str, make_translation) -> None:
-    rendered(grid(make_translation(source, [source], n_heads=6)))
+def test_any_text_is_drawn_without_a_warning_or_a_formula(make_translation) -> None:
+    for wanted in ("mean", "all"):
+        axes = drawn(make_translation, ANY_TEXT, wanted).axes[0]
+        labels = [*axes.get_xticklabels(), *axes.get_yticklabels(), axes._left_title]
+        assert not any(text.get_parse_math() for text in labels)
+        assert "_$5" in tick_labels(axes)[1]
 
 
 def test_a_picture_of_a_very_long_sentence_has_bounds(make_translation) -> None:
     """Labels that would be too small to read are left out, and those that are there say which."""
     long = " ".join(f"w{number}" for number in range(900))
     translation = make_translation(long, ["oui"], n_heads=6)
-    for figure in (draw_heatmap(attention_table(translation)), grid(translation)):
+    for heads in ([MEAN], choose_heads("cross", WHOLE)):
+        figure = draw_translation(translation, heads=heads)
         assert max(figure.get_size_inches()) * DPI <= 6200
-        texts = [text.get_text() for text in figure.axes[0].get_xticklabels()]
-        step = round(900 / len(texts))
+        labels = tick_labels(figure.axes[0])[1]
+        step = round(900 / len(labels))
         assert step > 1
-        assert texts[:3] == ["_w0", f"_w{step}", f"_w{2 * step}"]
+        assert labels[:3] == ["_w0", f"_w{step}", f"_w{2 * step}"]
         assert figure.axes[0].get_xticklabels()[0].get_fontsize() >= 5
 
 
-def test_one_head_is_one_map_with_its_name_in_the_title(
-    make_translation, tmp_path: Path, monkeypatch
+def test_rank_level_and_head_are_drawn_and_named(make_translation) -> None:
+    translation = make_translation("the cat|s", ["les chats", "un chat|s"], n_heads=2)
+    second = Head("second", 1)
+    axes = draw_translation(translation, 1, "word", [second]).axes[0]
+    expected = attention_table(translation, 1, "word", second)
+    np.testing.assert_array_equal(axes.images[0].get_array(), expected.weights)
+    assert axes.get_title(loc="left") == "the cats\nun chats\nsecond"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_format_is_that_of_the_suffix_and_its_bytes_are_always_the_same(
+    format: str, make_translation, tmp_path: Path
 ) -> None:
-    drawn = []
-    monkeypatch.setattr(
-        "nmt.attention_maps.heatmap.draw_heatmap", lambda *a: drawn.append(a[:2]) or Figure()
-    )
-    translation = make_translation("the cat|s", ["les chats"], n_heads=2)
-    for head in (MEAN, Head("second", 1)):
-        write_heatmap(translation, tmp_path / "x.png", heads=[head], force=True)
-    (mean, titled), (second, named) = drawn
-    hypothesis = translation.hypotheses[0].hypothesis
-    np.testing.assert_array_equal(mean.weights, hypothesis.attention)
-    np.testing.assert_array_equal(second.weights, hypothesis.heads[1])
-    assert (titled, named) == ("the cats\nles chats", "the cats\nles chats\nsecond")
-
-
-def test_several_heads_are_one_file_and_always_the_same_bytes(
-    make_translation, tmp_path: Path
-) -> None:
-    translation = make_translation("the cat|s", ["les chats", "un chat"], n_heads=2)
-    for name in ("a.png", "b.png"):
-        heads = choose_heads("mean,all", {"cross": ["a", "b"]})
-        write_heatmap(translation, tmp_path / name, 1, "word", heads, force=True)
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    assert imread(tmp_path / "a.png").shape[1] > 300
-
-
-def test_nothing_global_is_changed(make_translation, tmp_path: Path) -> None:
+    translation = make_translation("the cat|s", ["les chat|s"], n_heads=2)
     before = dict(mpl.rcParams)
-    write_heatmap(make_translation(), tmp_path / "x.png")
+    heads = choose_heads("mean,all", {"cross": ["a", "b"]})
+    for name in (f"a.{format}", f"b.{format.upper()}"):
+        write_heatmap(translation, tmp_path / name, heads=heads, style=MapStyle(numbers=True))
+    content = (tmp_path / f"a.{format}").read_bytes()
+    assert content.startswith(STARTS[format])
+    assert content == (tmp_path / f"b.{format.upper()}").read_bytes()
     assert dict(mpl.rcParams) == before
+    if format == "svg":
+        ElementTree.fromstring(content)
+    assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", content)
 
 
-WHOLE = {
-    "encoder": [f"encoder {name}" for name in NAMES],
-    "decoder": [f"decoder {name}" for name in NAMES],
-    "cross": NAMES,
-}
+def test_a_format_has_precedence_over_the_suffix(tmp_path: Path) -> None:
+    figure = draw_heatmap(TABLE)
+    for name, format in (("a.png", "svg"), ("b", "pdf")):
+        write_map(figure, tmp_path / name, format)
+        assert (tmp_path / name).read_bytes().startswith(STARTS[format])
+    with pytest.raises(ConfigError, match=r"c\.x"):
+        write_map(figure, tmp_path / "c.x")
+    assert not (tmp_path / "c.x").exists()
 
 
-def drawn(translation, wanted: str, monkeypatch, level: str = "piece") -> Figure:
-    """The figure that write_heatmap writes."""
-    figures: list[Figure] = []
-    monkeypatch.setattr(
-        "nmt.attention_maps.heatmap.write_map", lambda figure, *_, **__: figures.append(figure)
-    )
-    write_heatmap(translation, "x.png", 0, level, choose_heads(wanted, WHOLE))
-    [figure] = figures
-    return figure
+def test_cells_have_the_numbers_of_their_weights_in_a_colour_to_be_read() -> None:
+    axes = draw_heatmap(TABLE, style=MapStyle(numbers=True, scale=1.0)).axes[0]
+    numbers = {(text.get_position(), text.get_text(), text.get_color()) for text in axes.texts}
+    assert numbers == {
+        ((0, 0), "1.0", "white"),
+        ((1, 1), ".12", "black"),
+        ((2, 1), ".88", "white"),
+    }
+    plain = draw_heatmap(TABLE, "mot " * 50 + "\nfin").axes[0]
+    assert (len(plain.texts), plain.images[0].get_clim()) == (0, (0, 1))
+    first, second = plain.get_title(loc="left").split("\n")  # cut at the width of the picture
+    assert (first[:7], first[-1], second) == ("mot mot", "…", "fin")
+    assert len(first) <= 60
 
 
-def tick_labels(axes: Axes) -> tuple[list[str], list[str]]:
-    return tuple(
-        [text.get_text() for text in texts]
-        for texts in (axes.get_yticklabels(), axes.get_xticklabels())
-    )
+def test_a_number_fits_its_cell_or_is_refused() -> None:
+    def numbered(n_pieces: int) -> Figure:
+        labels = tuple(map(str, range(n_pieces)))
+        table = AttentionTable(labels, labels, np.eye(n_pieces, dtype=np.float32) * 0.88)
+        return draw_heatmap(table, style=MapStyle(numbers=True))
+
+    for n_pieces in (2, 40):
+        figure = numbered(n_pieces)
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        box = axes.texts[1].get_window_extent()
+        assert max(box.width, box.height) < 0.95 * axes.get_window_extent().width / n_pieces
+        assert axes.texts[0].get_fontsize() >= 5
+    with pytest.raises(ConfigError, match=r"`numbers`: got .* 167 cells .* at most 166"):
+        numbered(167)
 
 
-@pytest.mark.parametrize("wanted", ["encoder.1.2", "decoder.2.1"])
-def test_one_head_of_self_attention_has_one_text_on_both_axes(
-    wanted: str, make_translation, monkeypatch
-) -> None:
-    translation = make_translation("the cat|s", ["les chat|s"], n_self_heads=6)
-    axes = drawn(translation, wanted, monkeypatch).axes[0]
-    rows, columns = tick_labels(axes)
-    encoder = wanted.startswith("encoder")
-    assert rows == columns
-    assert rows == (["_the", "_cat", "s", "</s>"] if encoder else ["<s>", "_les", "_chat", "s"])
-    assert axes.get_xlabel() == axes.get_ylabel() == ("source" if encoder else "target")
-    assert axes.get_title(loc="left").endswith(
-        "encoder layer 1 head 2" if encoder else "decoder layer 2 head 1"
-    )
-
-
-def test_each_attention_is_a_grid_with_its_heading_and_colours(
-    make_translation, monkeypatch
-) -> None:
-    translation = make_translation("the cat|s", ["les"], n_heads=6, n_self_heads=6)
-    figure = drawn(translation, "all", monkeypatch)
-    maps = [axes for axes in figure.axes if axes.get_xlabel()]
-    assert len(maps) == 18
-    assert len(figure.axes) == 21
-    assert [axes.get_xlabel() for axes in maps] == NAMES * 3
-    titles = [maps[i].get_title(loc="left") for i in (0, 6, 12)]
-    assert [title.split("\n")[-1].split(",")[0] for title in titles] == [
-        "encoder self-attention",
-        "decoder self-attention",
-        "cross-attention",
-    ]
-    assert "…" not in "".join(titles)  # nothing is cut, narrow as the maps are
-    hypothesis = translation.hypotheses[0].hypothesis
-    wanted = [*hypothesis.self_heads["encoder"], *hypothesis.self_heads["decoder"]]
-    for axes, weights in zip(maps, [*wanted, *hypothesis.heads], strict=True):
-        np.testing.assert_array_equal(axes.images[0].get_array(), weights)
-    assert tick_labels(maps[0]) == (["_the", "_cat", "s", "</s>"],) * 2
-    assert tick_labels(maps[6]) == (["<s>", "_les"],) * 2
-    assert tick_labels(maps[12]) == (["_les", "</s>"], ["_the", "_cat", "s", "</s>"])
-
-
-@pytest.mark.parametrize("source", ["hi", "the cat|s sleep|ing on the mat .", SIXTY])
-def test_grids_do_not_overlap(source: str, make_translation, monkeypatch) -> None:
-    figure = drawn(
-        make_translation(source, [source], n_heads=6, n_self_heads=6), "all", monkeypatch
-    )
-    rendered(figure)
-    maps = [axes for axes in figure.axes if axes.get_xlabel()]
-    for above, below in ((maps[3:6], maps[6]), (maps[9:12], maps[12])):
-        heading = below.title if below.title.get_text() else below._left_title
-        lowest = min(axes.xaxis.get_label().get_window_extent().y0 for axes in above)
-        assert heading.get_window_extent().y1 < lowest
-        labels = [text.get_window_extent() for text in below.get_xticklabels()]
-        assert heading.get_window_extent().y0 >= max(label.y1 for label in labels)
+def test_scale_colours_and_title(make_translation) -> None:
+    style = MapStyle(colours="viridis", scale=0.5, title="mine")
+    for wanted in ("mean", "cross"):
+        figure = drawn(make_translation, "the cat|s", wanted, style)
+        assert {axes.images[0].get_clim() for axes in maps_of(figure)} == {(0.0, 0.5)}
+        assert {axes.images[0].get_cmap().name for axes in maps_of(figure)} == {"viridis"}
+        assert figure.axes[0].get_title(loc="left") == "mine"
+    untitled = drawn(make_translation, "a", "1", MapStyle(title=""))
+    assert untitled.axes[0].get_title(loc="left") == NAMES[0]
+    with pytest.raises(ConfigError, match=r"`colours`: got 'virdis', .*'viridis'"):
+        MapStyle(colours="virdis")
+    for scale in (0.0, 1.5, float("nan")):
+        with pytest.raises(ConfigError, match=f"`scale`: got {scale:g}"):
+            MapStyle(scale=scale)

@@ -1,5 +1,9 @@
+"""Labels made printable and cut to a width, and the fonts that draw them."""
+
 import pytest
 
+from nmt.attention_maps import fonts
+from nmt.attention_maps.fonts import drawable, font, font_hint
 from nmt.attention_maps.labels import display_width, label, pad, shorten
 
 
@@ -7,14 +11,12 @@ from nmt.attention_maps.labels import display_width, label, pad, shorten
     ("text", "shown"),
     [
         ("▁chat", "_chat"),
-        ("▁", "_"),
         ("e\u0301te\u0301", "été"),
         ("a\tb\u202fc\u00a0d", "a b c d"),
         ("\x1b[31mred\x07", "[31mred"),
         ("in\u200bvi\u00adsible\ufeff", "invisible"),
-        ("❤\ufe0f", "❤"),
-        ("👍🏽", "👍"),
-        ("$5 œuvre", "$5 œuvre"),
+        ("❤\ufe0f👍🏽", "❤👍"),
+        ("$5 œuvre\udce9", "$5 œuvre"),
     ],
 )
 def test_label_is_composed_printable_and_has_a_plain_word_mark(text: str, shown: str) -> None:
@@ -30,14 +32,11 @@ def test_display_width_counts_terminal_cells(text: str, width: int) -> None:
     assert pad(text, 6) == text + " " * (6 - width)
 
 
-def test_shorten_leaves_what_fits() -> None:
-    assert shorten("fontaine", 8) == "fontaine"
-    assert shorten("日本語", 6) == "日本語"
-
-
 @pytest.mark.parametrize(
     ("text", "width", "shown"),
     [
+        ("fontaine", 8, "fontaine"),
+        ("日本語", 6, "日本語"),
         ("fontaine", 5, "font…"),
         ("fontaine", 1, "…"),
         ("日本語", 5, "日本…"),
@@ -48,4 +47,29 @@ def test_shorten_leaves_what_fits() -> None:
 )
 def test_shorten_cuts_to_the_width_with_an_ellipsis(text: str, width: int, shown: str) -> None:
     assert shorten(text, width) == shown
-    assert display_width(shown) <= width
+
+
+def test_a_missing_glyph_becomes_a_box_where_it_takes_room() -> None:
+    """Private use, which no font draws, stands for what a machine lacks."""
+    french = "Où ça, l’œuvre naïve « été » ÀÉÈÊËÎÏÔÛÜÇ…"
+    assert drawable(french) == french
+    assert drawable("a\U0010fffdb\U000e0100") == "a□b"
+    assert font_hint([french, "▁a\u200bb"]) == ""
+    assert font_hint(["a\U0010fffdb", "c\U0010fffdd"]) == (
+        "no font here draws symbols (\U0010fffd), shown as □: install Noto Emoji"
+    )
+    assert font(7.5).get_size_in_points() == 7.5
+
+
+def test_each_script_has_its_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fonts, "_glyphs", lambda: frozenset(range(128)))
+    for char, script, family in (
+        ("語", "CJK", "Noto Sans CJK SC"),
+        ("ほ", "Hiragana", "Noto Sans CJK JP"),
+        ("한", "Hangul", "Noto Sans CJK KR"),
+        ("न", "Devanagari", "Noto Sans Devanagari"),
+        ("🎉", "symbols", "Noto Emoji"),
+    ):
+        hint = font_hint([f"a {char} b"])
+        assert f"{script} ({char})" in hint
+        assert hint.endswith(f"install {family}")

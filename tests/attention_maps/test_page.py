@@ -1,18 +1,23 @@
+"""The page of records: the data in it, its policy, hostile texts, and weights of 8 bits."""
+
 import base64
 import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from nmt.attention_maps.heads import Head
-from nmt.attention_maps.packed import unpack
+from nmt.attention_maps.packed import pack, unpack
 from nmt.attention_maps.page import write_page
 from nmt.attention_maps.record import AttentionRecord, records
 from nmt.attention_maps.web import map_script, map_style
@@ -28,21 +33,16 @@ HOSTILE = (
 
 
 class Elements(HTMLParser):
-    """What a parser finds: the start tags with their attributes, and the text of each."""
+    """The start tags that a parser finds, with their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str]] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        if self.tags:
-            self.texts.append((self.tags[-1][0], data))
 
 
 def data_of(page: str) -> Any:
@@ -51,12 +51,12 @@ def data_of(page: str) -> Any:
 
 
 @pytest.fixture
-def page_of(tmp_path: Path):
-    def make(found: Sequence[AttentionRecord], level: str = "word") -> str:
-        write_page(found, tmp_path / "page.html", level, force=True)
+def page_of(tmp_path: Path) -> Callable[..., str]:
+    def write(shown: Sequence[AttentionRecord], level: str = "word") -> str:
+        write_page(shown, tmp_path / "page.html", level, force=True)
         return (tmp_path / "page.html").read_bytes().decode()
 
-    return make
+    return write
 
 
 def test_the_data_are_the_records_within_the_bound(make_translation, page_of) -> None:
@@ -64,8 +64,13 @@ def test_the_data_are_the_records_within_the_bound(make_translation, page_of) ->
         "the cat|s sleep", ["les chat|s", "un chat"], n_heads=2, n_self_heads=2
     )
     heads = [Head("h 1", 0), Head("encoder 2", 1, "encoder"), Head("decoder 1", 0, "decoder")]
-    found = records(translation, 3, heads=heads)
-    [sentence] = data_of(page_of(found))
+    both = records(translation, 3, heads=heads)
+    other = dataclasses.replace(records(make_translation("e", ["f"]), 5)[0], score=-np.inf)
+    page = page_of([*both, other])
+    assert page == page_of([*both, other])
+    assert 'data-level="word"' in page
+    sentence, second = data_of(page)
+    assert (second["number"], second["hypotheses"][0]["score"]) == (5, None)
     assert sentence["number"] == 3
     assert sentence["source"] == {
         "text": "the cats sleep",
@@ -73,33 +78,37 @@ def test_the_data_are_the_records_within_the_bound(make_translation, page_of) ->
         "words": ["the", "cats", "sleep", "</s>"],
         "ends": [1, 3, 4, 5],
     }
-    assert [each["text"] for each in sentence["hypotheses"]] == ["les chats", "un chat"]
-    for record, shown in zip(found, sentence["hypotheses"], strict=True):
-        assert (shown["rank"], shown["score"]) == (record.rank, record.score)
-        expected = [record.weights, record.heads[0], *_own(record)]
+    for record, shown in zip(both, sentence["hypotheses"], strict=True):
+        assert (shown["rank"], shown["score"], shown["text"]) == (
+            *(record.rank, record.score, record.target_text),
+        )
+        self_heads = [each.heads[0] for each in record.self_attention.values()]
+        expected = [record.weights, record.heads[0], *self_heads]
         assert [each["name"] for each in shown["maps"]] == ["mean", "h 1", "encoder 2", "decoder 1"]
         for packed, weights in zip(shown["maps"], expected, strict=True):
             back = unpack(packed, weights.shape[1])
             assert np.abs(back - weights).max() <= weights.max() / 510 + 1e-7
+    empty = page_of([], "piece")
+    assert data_of(empty) == []
+    assert 'data-level="piece"' in empty
 
 
-def _own(record: AttentionRecord) -> list[np.ndarray]:
-    return [own.heads[0] for own in record.self_attention.values()]
-
-
-def test_hypotheses_stand_with_their_sentence(make_translation, page_of) -> None:
-    several = [make_translation("a b", ["c", "d"]), make_translation("e", ["f"])]
-    found = [record for i, each in enumerate(several) for record in records(each, 2 * i)]
-    sentences = data_of(page_of(found))
-    assert [each["number"] for each in sentences] == [0, 2]
-    assert [len(each["hypotheses"]) for each in sentences] == [2, 1]
-    assert data_of(page_of([])) == []
-
-
-def test_a_score_without_bound_is_null(make_translation, page_of) -> None:
-    [record] = records(make_translation())
-    page = page_of([dataclasses.replace(record, score=-np.inf)])
-    assert data_of(page)[0]["hypotheses"][0]["score"] is None
+@given(
+    arrays(
+        np.float32,
+        st.tuples(st.integers(0, 7), st.integers(0, 11)),
+        elements=st.floats(0, 1, width=32),
+    )
+)
+def test_a_byte_is_within_half_a_step_and_the_greatest_exact(weights: np.ndarray) -> None:
+    packed = pack(weights)
+    back = unpack(packed, weights.shape[1])
+    assert (back.dtype, back.shape) == (np.float32, weights.shape)
+    assert len(base64.b64decode(packed["weights"])) == weights.size
+    greatest = weights.max(axis=1, initial=0, keepdims=True).astype(np.float64)
+    error = np.abs(back.astype(np.float64) - weights)
+    assert (error <= greatest / 510 + 2**-24 * greatest + 2**-149).all()
+    np.testing.assert_array_equal(back.max(axis=1, initial=0), weights.max(axis=1, initial=0))
 
 
 def test_the_page_refers_to_nothing_and_runs_its_own_script_only(make_translation, page_of) -> None:
@@ -110,13 +119,18 @@ def test_the_page_refers_to_nothing_and_runs_its_own_script_only(make_translatio
         assert not [name for name in attributes if name.startswith("on")]
         assert tag not in ("link", "iframe", "object", "embed", "base", "img", "form")
     assert not re.findall(r"@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket", page)
-    [policy] = [each["content"] for _, each in elements.tags if "http-equiv" in each]
+    [policy] = [
+        attributes["content"] for _, attributes in elements.tags if "http-equiv" in attributes
+    ]
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
     for tag, rule in (("script", "script-src"), ("style", "style-src")):
         [text] = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.S)
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert rules[rule] == f"'sha256-{digest}'"
+    script = map_script()
+    assert "</script" not in script.lower()
+    assert "<!--" not in script
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -134,62 +148,28 @@ def test_a_hostile_text_is_data_and_no_element(hostile: str, make_translation, p
     assert sentence["hypotheses"][0]["maps"][1]["name"] == name
 
 
-def test_equal_records_give_equal_bytes(make_translation, page_of) -> None:
-    found = records(make_translation())
-    assert page_of(found) == page_of(found)
-    assert 'data-level="piece"' in page_of(found, "piece")
-
-
-def _lightness(colour: np.ndarray) -> float:
-    """CIE L* of an sRGB colour in 0 to 1."""
-    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
-    y = float(linear @ np.array([0.2126, 0.7152, 0.0722]))
-    return 116 * y ** (1 / 3) - 16 if y > 0.008856 else 903.3 * y
-
-
-def _colours(style: str) -> list[dict[str, np.ndarray]]:
-    blocks = re.findall(r"\{[^{}]*--attention-ink[^{}]*\}", style)
-    found = [dict(re.findall(r"--attention-(\w+): #(\w{6})", block)) for block in blocks]
-    return [
-        {name: np.array(list(bytes.fromhex(text))) / 255 for name, text in each.items()}
-        for each in found
-    ]
-
-
-def test_the_scale_is_even_in_lightness_and_all_text_is_readable() -> None:
-    light, *dark = _colours(map_style())
-    assert len(dark) == 2
-    assert all(np.array_equal(dark[0][name], dark[1][name]) for name in light)
-    for theme in (light, dark[0]):
-        shares = np.linspace(0, 1, 21)[:, None]
-        lightness = [
-            _lightness(each) for each in (1 - shares) * theme["paper"] + shares * theme["ink"]
-        ]
-        assert abs(lightness[-1] - lightness[0]) > 65
-        even = np.linspace(lightness[0], lightness[-1], 21)
-        assert np.abs(lightness - even).max() < 5
-        assert (np.diff(lightness) * np.sign(lightness[-1] - lightness[0]) > 0).all()
+def test_text_and_numbers_contrast_with_their_ground() -> None:
+    blocks = re.findall(r"\{[^{}]*--attention-ink[^{}]*\}", map_style())
+    light, dark, again = (
+        {
+            name: np.frombuffer(bytes.fromhex(digits), dtype=np.uint8) / 255
+            for name, digits in re.findall(r"--attention-(\w+): #(\w{6})", block)
+        }
+        for block in blocks
+    )
+    assert all(np.array_equal(dark[name], again[name]) for name in light)
+    for theme in (light, dark):
         for name in ("text", "mark"):
-            assert _contrast(theme[name], theme["paper"]) >= 4.5
+            assert contrast(theme[name], theme["paper"]) >= 4.5
         # The numbers in cells: paper on cells above 0.55 of full ink, else text.
-        for share in shares[:, 0]:
+        for share in np.linspace(0, 1, 21):
             cell = (1 - share) * theme["paper"] + share * theme["ink"]
-            assert _contrast(theme["paper" if share > 0.55 else "text"], cell) >= 3
+            assert contrast(theme["paper" if share > 0.55 else "text"], cell) >= 3
 
 
-def _contrast(one: np.ndarray, other: np.ndarray) -> float:
+def contrast(one: np.ndarray, other: np.ndarray) -> float:
     """WCAG's ratio of luminances."""
-
-    def luminance(colour: np.ndarray) -> float:
-        linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
-        return float(linear @ np.array([0.2126, 0.7152, 0.0722])) + 0.05
-
-    ratio = luminance(one) / luminance(other)
-    return max(ratio, 1 / ratio)
-
-
-def test_the_scripts_can_be_served_as_one_file() -> None:
-    script = map_script()
-    assert "</script" not in script.lower()
-    assert "<!--" not in script
-    assert script.index("unpack, mergeWords") < script.index("heatMap, thumbnail")
+    colours = np.stack([one, other])
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    least, most = np.sort(linear @ np.array([0.2126, 0.7152, 0.0722]) + 0.05)
+    return float(most / least)
