@@ -1,16 +1,23 @@
 """Laws of the options of a search, each held to what it says by other means than the search."""
 
-import itertools
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
-import torch
 from decoding.table_model import VOCAB, TableModel
-from decoding.test_search import SOURCES, ConstantModel, assert_same, batch, every_sequence, short
+from decoding.test_search import (
+    SOURCES,
+    ConstantModel,
+    assert_all_same,
+    assert_best,
+    assert_same,
+    batch,
+    every_sequence,
+    short,
+)
 from decoding.test_search import rnn_model as make_rnn
 
 from nmt.decoding.constraints import Constraint
-from nmt.decoding.forced import force_decode
 from nmt.decoding.search import search, search_penalties
 from nmt.decoding.search_config import SearchConfig
 from nmt.decoding.selection import shared_among_banks
@@ -42,9 +49,9 @@ WORDS = {
 }
 
 
-def text_of(hypothesis: Hypothesis) -> list[str]:
-    """The words that a hypothesis has."""
-    return "".join(TEXTS[id_] for id_ in hypothesis.ids).replace(SPACE, " ").split()
+def words_of(ids: Sequence[int]) -> list[str]:
+    """The words that these pieces spell."""
+    return "".join(TEXTS[id_] for id_ in ids).replace(SPACE, " ").split()
 
 
 def run(
@@ -57,19 +64,23 @@ def run(
     return search(model, *batch(sources), config, constraints=constraints)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("option", [*OPTIONS, *WORDS])
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        *(("table", option) for option in (*OPTIONS, *WORDS)),
+        *(("rnn", option) for option in ("several", "diverse", "two")),
+    ],
+)
 def test_a_batch_is_its_sentences(name: str, option: str) -> None:
     config = SearchConfig(beam=4, n_best=4, max_length=9, **OPTIONS.get(option, {}))
     words = WORDS.get(option)
     together = run(MODELS[name], config, words=words)
-    for source, found in zip(SOURCES, together, strict=True):
+    for source, hypotheses in zip(SOURCES, together, strict=True):
         [alone] = run(MODELS[name], config, [source], words)
-        for one, expected in zip(found, alone, strict=True):
-            assert_same(one, expected)
-    plain = SearchConfig(beam=4, n_best=4, max_length=9)
-    assert [[h.ids for h in each] for each in together] != [
-        [h.ids for h in each] for each in run(MODELS[name], plain)
+        assert_all_same(hypotheses, alone)
+    plain = run(MODELS[name], SearchConfig(beam=4, n_best=4, max_length=9))
+    assert [[h.ids for h in hypotheses] for hypotheses in together] != [
+        [h.ids for h in hypotheses] for hypotheses in plain
     ]
 
 
@@ -81,7 +92,7 @@ def _has_twice(ids: Sequence[int], n: int) -> bool:
 @pytest.mark.parametrize("option", ["min_length", "average", "coverage", "no_repeat_ngram"])
 def test_a_wide_beam_is_brute_force(option: str) -> None:
     """The best of all sequences that the option allows, by the score that it gives them."""
-    model = MODELS["table"]
+    model, sources = MODELS["table"], SOURCES[:2]
     update = {**OPTIONS[option], "max_repeats": None}
     if option == "min_length":
         update["min_length"] = 2
@@ -92,26 +103,27 @@ def test_a_wide_beam_is_brute_force(option: str) -> None:
         if (ids[-1] != EOS_ID or len(ids) > config.min_length)
         and not (config.no_repeat_ngram and _has_twice(ids, config.no_repeat_ngram))
     ]
-    for source, found in zip(SOURCES[:2], run(model, config, SOURCES[:2]), strict=True):
-        forced = force_decode(model, *batch([source] * len(sequences)), sequences, config.score)
-        best = sorted(forced, key=lambda h: (not h.finished, -h.score))[:5]
-        for hypothesis, expected in zip(found, best, strict=True):
-            assert_same(hypothesis, expected)
+    assert_best(model, config, sources, run(model, config, sources), sequences)
+
+
+def test_a_word_that_occurs_by_itself_costs_nothing() -> None:
+    """A wide beam finds the best of all sequences that have the word, spelt in either way."""
+    config = short(4, 400, 3).model_copy(update={"max_repeats": None})
+    sources = SOURCES[:2]
+    hypotheses = run(MODELS["table"], config, sources, WORDS["must"])
+    sequences = [ids for ids in every_sequence(bound=4) if "ab" in words_of(ids)]
+    assert_best(MODELS["table"], config, sources, hypotheses, sequences)
 
 
 def test_scores_are_what_the_papers_say() -> None:
     config = SearchConfig(beam=3, coverage_penalty=0.3, length_penalty=0.8, max_length=7)
-    plain = config.model_copy(update={"length_penalty_kind": "average"})
-    for each, base in ((config, 6.0), (plain, 1.0)):
-        for [found] in run(MODELS["table"], each):
-            covered = found.attention.sum(axis=0).clip(1e-6, 1)
-            length = (len(found.ids) + base - 1) / base
-            expected = sum(found.log_probs) / length**0.8 + 0.3 * sum(map(_log, covered))
-            assert found.score == pytest.approx(expected, abs=1e-6)
-
-
-def _log(value: float) -> float:
-    return float(torch.tensor(float(value), dtype=torch.float64).log())
+    average = config.model_copy(update={"length_penalty_kind": "average"})
+    for one, base in ((config, 6.0), (average, 1.0)):
+        for [best] in run(MODELS["table"], one):
+            covered = best.attention.sum(axis=0).clip(1e-6, 1)
+            length = (len(best.ids) + base - 1) / base
+            expected = sum(best.log_probs) / length**0.8 + 0.3 * np.log(covered).sum()
+            assert best.score == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("option", ["average", "coverage", "diverse"])
@@ -119,10 +131,10 @@ def test_several_penalties_in_one_search(option: str) -> None:
     config = SearchConfig(beam=4, n_best=2, max_length=8, **OPTIONS[option])
     alphas = [0.0, 1.0, 0.5]
     together = search_penalties(MODELS["table"], *batch(SOURCES), config, alphas)
-    for alpha, found in zip(alphas, together, strict=True):
+    for alpha, results in zip(alphas, together, strict=True):
         alone = run(MODELS["table"], config.model_copy(update={"length_penalty": alpha}))
-        for one, expected in zip(itertools.chain(*found), itertools.chain(*alone), strict=True):
-            assert_same(one, expected)
+        for ours, theirs in zip(results, alone, strict=True):
+            assert_all_same(ours, theirs)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -130,8 +142,8 @@ def test_no_n_gram_comes_twice(n: int) -> None:
     model = ConstantModel({4: 0.6, 5: 0.25, 6: 0.1, 7: 0.04, EOS_ID: 0.01})
     bound = SearchConfig(beam=3, n_best=3, max_length=12, max_repeats=None)
     assert _has_twice(run(model, bound)[0][0].ids, n)
-    for found in itertools.chain(*run(model, bound.model_copy(update={"no_repeat_ngram": n}))):
-        assert not _has_twice(found.ids, n)
+    for hypotheses in run(model, bound.model_copy(update={"no_repeat_ngram": n})):
+        assert not any(_has_twice(hypothesis.ids, n) for hypothesis in hypotheses)
 
 
 def test_where_nothing_is_left_the_error_says_so() -> None:
@@ -144,10 +156,10 @@ def test_one_group_is_beam_search_and_no_strength_repeats_it() -> None:
     config = SearchConfig(beam=4, n_best=4, max_length=8)
     groups = config.model_copy(update={"diversity_groups": 2, "diversity_strength": 0.0})
     narrow = SearchConfig(beam=2, n_best=2, max_length=8)
-    for found, alone in zip(run(MODELS["rnn"], groups), run(MODELS["rnn"], narrow), strict=True):
+    for ours, theirs in zip(run(MODELS["rnn"], groups), run(MODELS["rnn"], narrow), strict=True):
         # Without a penalty each group is the same beam of half the width.
-        assert [h.ids for h in found[::2]] == [h.ids for h in found[1::2]]
-        assert found[0].ids == alone[0].ids
+        assert [h.ids for h in ours[::2]] == [h.ids for h in ours[1::2]]
+        assert ours[0].ids == theirs[0].ids
 
 
 def test_groups_take_different_pieces() -> None:
@@ -156,45 +168,30 @@ def test_groups_take_different_pieces() -> None:
     config = SearchConfig(
         beam=4, n_best=4, diversity_groups=4, diversity_strength=100.0, max_length=8
     )
-    for found in run(model, config):
-        assert len({h.ids[0] for h in found}) == 4
+    for hypotheses in run(model, config):
+        assert len({hypothesis.ids[0] for hypothesis in hypotheses}) == 4
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize(("name", "beam"), [("table", 1), ("rnn", 2), ("table", 5)])
 @pytest.mark.parametrize("option", WORDS)
 def test_words_occur_or_do_not(name: str, beam: int, option: str) -> None:
     config = SearchConfig(beam=beam, n_best=beam, max_length=9, max_repeats=None)
     words = WORDS[option]
-    texts = [text_of(h) for each in run(MODELS[name], config, words=words) for h in each]
-    assert texts
-    for text in texts:
-        for word in words.must:
-            assert word.text in text
-        for word in words.must_not:
-            assert word.text not in text
-
-
-def test_a_word_that_occurs_by_itself_costs_nothing() -> None:
-    """A wide beam finds the best of all sequences that have the word."""
-    model, words = MODELS["table"], WORDS["must"]
-    config = short(4, 400, 3).model_copy(update={"max_repeats": None})
-    sequences = every_sequence(bound=4)
-    for source, found in zip(SOURCES[:2], run(model, config, SOURCES[:2], words), strict=True):
-        forced = force_decode(model, *batch([source] * len(sequences)), sequences, config.score)
-        having = [h for h in forced if "ab" in text_of(h)]
-        best = sorted(having, key=lambda h: (not h.finished, -h.score))[:3]
-        for hypothesis, expected in zip(found, best, strict=True):
-            assert_same(hypothesis, expected)
+    results = run(MODELS[name], config, words=words)
+    assert all(results)
+    for hypothesis in (h for hypotheses in results for h in hypotheses):
+        text = words_of(hypothesis.ids)
+        assert all(word.text in text for word in words.must)
+        assert not any(word.text in text for word in words.must_not)
 
 
 def test_words_of_each_sentence_are_its_own() -> None:
     config = SearchConfig(beam=4, max_length=9)
-    each = [Constraint(words=list(WORDS.values())[b % 2 * 2]) for b in range(len(SOURCES))]
-    together = search(MODELS["rnn"], *batch(SOURCES), config, constraints=each)
-    for source, constraint, [found] in zip(SOURCES, each, together, strict=True):
+    constraints = [Constraint(words=list(WORDS.values())[b % 2 * 2]) for b in range(len(SOURCES))]
+    together = search(MODELS["rnn"], *batch(SOURCES), config, constraints=constraints)
+    for source, constraint, [best] in zip(SOURCES, constraints, together, strict=True):
         [[alone]] = search(MODELS["rnn"], *batch([source]), config, constraints=[constraint])
-        assert_same(found, alone)
+        assert_same(best, alone)
 
 
 def test_a_word_is_found_however_it_is_cut() -> None:

@@ -18,10 +18,8 @@ from nmt.models.attention.base import Attention
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig, build_model
 
-MODEL: TypeAdapter[ModelConfig] = TypeAdapter(ModelConfig)
 
-
-def made(name: str) -> Attention:
+def _built(name: str) -> Attention:
     """The attention of this name in evaluation mode, freshly initialised from a fixed seed."""
     torch.manual_seed(1)
     return ATTENTIONS[name].build(query_size(name), MEMORY).eval()
@@ -29,27 +27,27 @@ def made(name: str) -> Attention:
 
 @pytest.fixture(params=ATTENTIONS)
 def attention(request: pytest.FixtureRequest) -> Attention:
-    """Every kind of attention with every option."""
-    return made(request.param)
+    """Every kind of attention, and every option with some kinds."""
+    return _built(request.param)
 
 
 @pytest.fixture(params=filter(looks, ATTENTIONS))
 def looking(request: pytest.FixtureRequest) -> Attention:
     """Every one whose weights depend on what it looks at."""
-    return made(request.param)
+    return _built(request.param)
 
 
 @pytest.fixture(params=[name for name in ATTENTIONS if not is_placed(name)])
 def placeless(request: pytest.FixtureRequest) -> Attention:
     """Every one that does not know where in the source anything stands."""
-    return made(request.param)
+    return _built(request.param)
 
 
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
     """Every architecture in fp64, in evaluation mode, with weights large enough to matter."""
     torch.manual_seed(1)
-    config = MODEL.validate_python(MODELS[request.param])
+    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[request.param])
     model = build_model(config, SRC_VOCAB, TGT_VOCAB).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():

@@ -17,27 +17,16 @@ QUERY, MEMORY = 7, 11
 SCORES = {config.model_fields["kind"].default: config for config in get_args(ScoreKind)}
 """Every score by its name: a new one is tested without a line here."""
 
+_HEADS = {"kind": "multi_head", "heads": 3, "size": 15}
 KINDS: dict[str, dict[str, object]] = {
     **{kind: {"kind": kind} for kind in SCORES},
     "additive-sized": {"kind": "additive", "size": 5},
     "concat": {"kind": "concat", "size": 5},
-    "multi_head": {"kind": "multi_head", "heads": 3, "size": 15},
-    "multi_head-additive": {
-        "kind": "multi_head",
-        "heads": 5,
-        "size": 15,
-        "over": {"kind": "additive", "size": 2},
-    },
-    "multi_head-general": {
-        "kind": "multi_head",
-        "heads": 1,
-        "size": 3,
-        "over": {"kind": "general"},
-    },
+    "multi_head": _HEADS,
+    "multi_head-additive": {**_HEADS, "heads": 5, "over": {"kind": "additive", "size": 2}},
+    "multi_head-general": {**_HEADS, "heads": 1, "size": 3, "over": {"kind": "general"}},
     "multi_head-gaussian": {
-        "kind": "multi_head",
-        "heads": 3,
-        "size": 15,
+        **_HEADS,
         "value_size": 6,
         "bias": True,
         "over": {"kind": "gaussian"},
@@ -69,13 +58,35 @@ OPTIONS: dict[str, dict[str, object]] = {
     },
 }
 
-ATTENTIONS: dict[str, AttentionConfig] = {
-    "-".join(filter(None, names)): TypeAdapter(AttentionConfig).validate_python(
-        {**KINDS[names[0]], **OPTIONS[names[1]]}
-    )
-    for names in product(KINDS, OPTIONS)
-    if names[0] != "none" or not names[1]
+PAIRS: dict[str, tuple[str, ...]] = {
+    "sparsemax": ("dot", "concat", "multi_head-additive"),
+    "hard": ("general", "location", "multi_head"),
+    "hard_gumbel": ("additive", "gaussian", "multi_head-gaussian"),
+    "local_m": ("additive", "cosine", "multi_head"),
+    "local_p": ("general", "location", "multi_head-additive"),
+    "sum": ("additive", "dot", "multi_head-gaussian"),
+    "location_sensitive": ("scaled_dot", "concat", "multi_head"),
+    "dropout_gate_penalty": ("additive-sized", "cosine", "multi_head-general"),
+    "sparsemax-local_p-sum": ("additive", "gaussian", "multi_head-general"),
+    "hard-local_m-location_sensitive": ("scaled_dot", "location", "multi_head-additive"),
 }
+"""The kinds that an option is tested with: about three kinds for each option, and three options
+for each kind. What is named nowhere here, such as a new score, is tested with everything."""
+
+_PAIRED = {kind for kinds in PAIRS.values() for kind in kinds}
+
+
+def attention_config(kind: str, option: str = "") -> AttentionConfig:
+    """The config of a kind with an option."""
+    return TypeAdapter(AttentionConfig).validate_python({**KINDS[kind], **OPTIONS[option]})
+
+
+ATTENTIONS: dict[str, AttentionConfig] = {
+    "-".join(filter(None, (kind, option))): attention_config(kind, option)
+    for kind, option in product(KINDS, OPTIONS)
+    if not option or (kind != "none" and (kind in PAIRS.get(option, KINDS) or kind not in _PAIRED))
+}
+"""Every kind alone and a pairwise covering of kinds and options."""
 
 BLIND = ("none",)
 """Kinds whose weights are the same whatever the annotations are and whatever is asked."""
@@ -102,24 +113,20 @@ def is_placed(name: str) -> bool:
 
 _SMALL = {"kind": "rnn", "embedding": 5, "hidden": 7, "dropout": 0.0}
 _DROPOUTS = {
-    "embedding_dropout": 0.3,
-    "annotation_dropout": 0.1,
-    "state_dropout": 0.2,
-    "readout_dropout": 0.2,
-    "variational_dropout": True,
-    "src_word_dropout": 0.2,
-    "tgt_word_dropout": 0.3,
+    **{"embedding_dropout": 0.3, "annotation_dropout": 0.1, "readout_dropout": 0.2},
+    **{"state_dropout": 0.2, "variational_dropout": True},
+    **{"src_word_dropout": 0.2, "tgt_word_dropout": 0.3},
 }
 """All of them; the laws hold in evaluation, and every parameter learns in training."""
 _LSTM = {"kind": "bahdanau", "cell": "lstm"}
-_CONDITIONAL = {"kind": "conditional"}
-_SMALL_TRANSFORMER = {
-    "kind": "transformer",
-    "size": 14,
-    "heads": 2,
-    "feed_forward": 11,
-    "layers": 2,
-    "dropout": 0.0,
+_SUM = {"kind": "sum"}
+_HARD = {"kind": "hard", "credit": "sentence", "baseline": "mean"}
+_LOCAL = {"kind": "general", "span": {"kind": "local_p", "window": 1}}
+_DEEP = {"kind": "deep", "size": 13}
+_TANH = {"kind": "deep", "size": 5, "activation": "tanh"}
+_TRANSFORMER = {
+    **{"kind": "transformer", "size": 14, "heads": 2, "feed_forward": 11},
+    **{"layers": 2, "dropout": 0.0},
 }
 
 MODELS = {
@@ -129,159 +136,113 @@ MODELS = {
     "rnn-luong-two-layers-local": {
         **_SMALL,
         "layers": 2,
-        "decoder": {"kind": "luong", "readout": {"kind": "deep", "size": 13}},
-        "attention": {"kind": "general", "span": {"kind": "local_p", "window": 1}},
+        "decoder": {"kind": "luong", "readout": _DEEP},
+        "attention": _LOCAL,
     },
-    "rnn-conditional": {**_SMALL, "decoder": _CONDITIONAL},
+    "rnn-conditional": {**_SMALL, "decoder": {"kind": "conditional"}},
     "rnn-conditional-two-layers-gate": {
         **_SMALL,
         "layers": 2,
-        "decoder": {**_CONDITIONAL, "readout": {"kind": "deep", "size": 5, "activation": "tanh"}},
-        "attention": {"kind": "additive", "gate": True, "coverage": {"kind": "sum"}},
+        "decoder": {"kind": "conditional", "readout": _TANH},
+        "attention": {"kind": "additive", "gate": True, "coverage": _SUM},
         "tie_embeddings": "all",
     },
-    "rnn-dot": {**_SMALL, "hidden": 14, "encoder": {"hidden": 7}, "attention": {"kind": "dot"}},
     "rnn-multi-head": {
         **_SMALL,
         "attention": {"kind": "multi_head", "heads": 7, "over": {"kind": "additive"}},
     },
+    "rnn-dot-residual-three-layers": {
+        **_SMALL,
+        "hidden": 14,
+        "layers": 3,
+        "residual": True,
+        "encoder": {"hidden": 7},
+        "attention": {"kind": "dot"},
+    },
     "rnn-hard": {
         **_SMALL,
-        "attention": {
-            "kind": "additive",
-            "weights": {"kind": "hard", "credit": "sentence", "baseline": "mean"},
-        },
+        "attention": {"kind": "additive", "weights": _HARD},
     },
-    "rnn-hard-gumbel": {
+    "rnn-backward-tied-hard-gumbel": {
         **_SMALL,
+        "encoder": {"hidden": 3},
+        "decoder": {"kind": "bahdanau", "initial_state": "tanh_backward", "readout": _TANH},
         "attention": {"kind": "concat", "weights": {"kind": "hard_gumbel"}},
+        "tie_embeddings": "target",
     },
-    "rnn-sparse-coverage": {
+    "rnn-unidirectional-copy-sparse-coverage": {
         **_SMALL,
-        "attention": {
-            "kind": "additive",
-            "weights": {"kind": "sparsemax"},
-            "coverage": {"kind": "sum"},
-        },
+        "layers": 2,
+        "encoder": {"bidirectional": False},
+        "decoder": {"kind": "bahdanau", "initial_state": "copy"},
+        "attention": {"kind": "additive", "weights": {"kind": "sparsemax"}, "coverage": _SUM},
     },
-    "rnn-monotonic-location-sensitive": {
+    "rnn-learned-layer-norm-monotonic-location-sensitive": {
         **_SMALL,
+        "layer_norm": True,
+        "decoder": {"kind": "bahdanau", "initial_state": "learned"},
         "attention": {
             "kind": "general",
             "span": {"kind": "local_m", "window": 1},
             "coverage": {"kind": "location_sensitive"},
         },
     },
-    "rnn-dropout-gate-penalty": {
-        **_SMALL,
-        "attention": {"kind": "additive", "dropout": 0.3, "gate": True, "doubly_stochastic": 0.7},
-    },
-    "rnn-penalty": {**_SMALL, "attention": {"kind": "additive", "doubly_stochastic": 0.7}},
     "rnn-luong-location": {
         **_SMALL,
         "decoder": {"kind": "luong"},
         "attention": {"kind": "location", "max_length": 5},
     },
-    "rnn-cosine": {**_SMALL, "encoder": {"bidirectional": False}, "attention": {"kind": "cosine"}},
-    "rnn-two-layers": {**_SMALL, "layers": 2},
-    "rnn-unidirectional-copy": {
+    "rnn-dropouts-gate-penalty": {
         **_SMALL,
-        "encoder": {"bidirectional": False},
-        "decoder": {"kind": "bahdanau", "initial_state": "copy"},
+        **_DROPOUTS,
+        "attention": {"kind": "additive", "dropout": 0.3, "gate": True, "doubly_stochastic": 0.7},
+    },
+    "rnn-luong-layer-norm-residual-mean-penalty": {
+        **_SMALL,
+        **_DROPOUTS,
         "layers": 2,
-    },
-    "rnn-backward-deep": {
-        **_SMALL,
-        "encoder": {"hidden": 3},
-        "decoder": {
-            "kind": "bahdanau",
-            "initial_state": "tanh_backward",
-            "readout": {"kind": "deep", "size": 13},
-        },
-    },
-    "rnn-learned-tied": {
-        **_SMALL,
-        "decoder": {
-            "kind": "bahdanau",
-            "initial_state": "learned",
-            "readout": {"kind": "deep", "size": 5, "activation": "tanh"},
-        },
-        "tie_embeddings": "all",
+        "layer_norm": True,
+        "residual": True,
+        "decoder": {"kind": "luong", "initial_state": "mean"},
+        "attention": {"kind": "additive", "doubly_stochastic": 0.7},
     },
     "lstm": {**_SMALL, "encoder": {"cell": "lstm"}, "decoder": _LSTM},
-    "lstm-fixed-context": {
-        **_SMALL,
-        "encoder": {"cell": "lstm"},
-        "decoder": _LSTM,
-        "attention": {"kind": "none"},
-    },
-    "lstm-above-gru-two-layers": {
+    "lstm-above-gru-backward-two-layers": {
         **_SMALL,
         "layers": 2,
         "decoder": {**_LSTM, "initial_state": "tanh_backward"},
     },
-    "gru-above-lstm": {**_SMALL, "encoder": {"cell": "lstm", "hidden": 3}},
-    "lstm-copy-coverage-two-layers": {
+    "gru-above-lstm-fixed-context": {
+        **_SMALL,
+        "encoder": {"cell": "lstm", "hidden": 3},
+        "attention": {"kind": "none"},
+    },
+    "lstm-copy-cosine-coverage-two-layers": {
         **_SMALL,
         "layers": 2,
         "encoder": {"cell": "lstm", "bidirectional": False},
         "decoder": {**_LSTM, "initial_state": "copy"},
-        "attention": {"kind": "additive", "coverage": {"kind": "sum"}},
+        "attention": {"kind": "cosine", "coverage": _SUM},
     },
     "lstm-luong-local-two-layers": {
         **_SMALL,
         "layers": 2,
         "encoder": {"cell": "lstm"},
-        "decoder": {**_LSTM, "kind": "luong", "readout": {"kind": "deep", "size": 13}},
-        "attention": {"kind": "general", "span": {"kind": "local_p", "window": 1}},
+        "decoder": {**_LSTM, "kind": "luong", "readout": _DEEP},
+        "attention": _LOCAL,
     },
-    "lstm-hard-learned-tied": {
+    "lstm-conditional-learned-tied-hard": {
         **_SMALL,
         "decoder": {
-            **_LSTM,
+            "kind": "conditional",
+            "cell": "lstm",
             "initial_state": "learned",
-            "readout": {"kind": "deep", "size": 5, "activation": "tanh"},
+            "readout": _TANH,
         },
-        "attention": {
-            "kind": "additive",
-            "weights": {"kind": "hard"},
-        },
+        "attention": {"kind": "additive", "weights": {"kind": "hard"}},
         "tie_embeddings": "all",
     },
-    "lstm-conditional-copy-local": {
-        **_SMALL,
-        "encoder": {"cell": "lstm", "bidirectional": False},
-        "decoder": {**_CONDITIONAL, "cell": "lstm", "initial_state": "copy"},
-        "attention": {"kind": "general", "span": {"kind": "local_p", "window": 1}},
-    },
-    "lstm-multi-head": {
-        **_SMALL,
-        "decoder": _LSTM,
-        "attention": {"kind": "multi_head", "heads": 7},
-    },
-    "rnn-dropouts": {**_SMALL, **_DROPOUTS},
-    "rnn-dropouts-two-layers-residual": {
-        **_SMALL,
-        **_DROPOUTS,
-        "layers": 2,
-        "residual": True,
-        "decoder": {"kind": "luong", "initial_state": "mean"},
-    },
-    "rnn-residual-three-layers": {**_SMALL, "layers": 3, "residual": True},
-    "rnn-layer-norm-mean": {
-        **_SMALL,
-        "layer_norm": True,
-        "decoder": {"kind": "bahdanau", "initial_state": "mean"},
-    },
-    "rnn-layer-norm-residual-two-layers": {
-        **_SMALL,
-        "layers": 2,
-        "layer_norm": True,
-        "residual": True,
-        "decoder": {"kind": "luong"},
-    },
-    "lstm-dropouts": {**_SMALL, **_DROPOUTS, "encoder": {"cell": "lstm"}, "decoder": _LSTM},
-    "lstm-layer-norm-residual-mean": {
+    "lstm-multi-head-dropouts-layer-norm-residual-mean": {
         **_SMALL,
         **_DROPOUTS,
         "layers": 2,
@@ -289,64 +250,52 @@ MODELS = {
         "residual": True,
         "encoder": {"cell": "lstm"},
         "decoder": {**_LSTM, "initial_state": "mean"},
+        "attention": {"kind": "multi_head", "heads": 7},
     },
-    "transformer": {**_SMALL_TRANSFORMER},
-    "transformer-word-dropout": {
-        **_SMALL_TRANSFORMER,
+    "transformer": {**_TRANSFORMER},
+    "transformer-post-all-maps-word-dropout": {
+        **_TRANSFORMER,
+        "norm": "post",
+        "attention_layer": "all",
         "src_word_dropout": 0.2,
         "tgt_word_dropout": 0.3,
     },
-    "transformer-one-layer-all-maps": {
-        **_SMALL_TRANSFORMER,
+    "transformer-learned-gelu-deep-decoder-tied": {
+        **_TRANSFORMER,
         "layers": 1,
-        "attention_layer": "all",
-    },
-    "transformer-post": {**_SMALL_TRANSFORMER, "norm": "post", "attention_layer": "all"},
-    "transformer-learned-gelu": {
-        **_SMALL_TRANSFORMER,
+        "decoder_layers": 3,
         "positions": {"kind": "learned", "max_length": 17},
         "activation": "gelu",
+        "tie_embeddings": "all",
     },
-    "transformer-no-positions-no-bias": {
-        **_SMALL_TRANSFORMER,
+    "transformer-no-positions-no-bias-deep-encoder": {
+        **_TRANSFORMER,
+        "layers": 3,
+        "decoder_layers": 1,
         "positions": {"kind": "none"},
         "bias": False,
     },
     "transformer-relative": {
-        **_SMALL_TRANSFORMER,
+        **_TRANSFORMER,
         "positions": {"kind": "relative", "max_distance": 2},
     },
     "transformer-relative-keys-window": {
-        **_SMALL_TRANSFORMER,
+        **_TRANSFORMER,
         "positions": {"kind": "relative", "max_distance": 3, "values": False},
         "self_attention_window": 1,
     },
-    "transformer-rotary": {**_SMALL_TRANSFORMER, "size": 28, "positions": {"kind": "rotary"}},
-    "transformer-rotary-window-post": {
-        **_SMALL_TRANSFORMER,
+    "transformer-rotary-post": {
+        **_TRANSFORMER,
         "size": 28,
         "positions": {"kind": "rotary"},
-        "self_attention_window": 2,
         "norm": "post",
     },
     "transformer-odd-tied": {
-        **_SMALL_TRANSFORMER,
+        **_TRANSFORMER,
         "size": 7,
         "heads": 7,
         "positions": {"kind": "learned", "max_length": 17},
         "tie_embeddings": "target",
-    },
-    "transformer-deep-decoder-tied": {
-        **_SMALL_TRANSFORMER,
-        "layers": 1,
-        "decoder_layers": 3,
-        "tie_embeddings": "all",
-    },
-    "transformer-deep-encoder": {
-        **_SMALL_TRANSFORMER,
-        "layers": 3,
-        "decoder_layers": 1,
-        "norm": "post",
     },
 }
 

@@ -1,4 +1,4 @@
-"""Laws that every kind of attention obeys, with every option."""
+"""Laws that every kind of attention and every option obeys."""
 
 import pytest
 import torch
@@ -25,10 +25,6 @@ def _memory() -> Memory:
     return Memory(torch.randn(B, S, MEMORY), keep, final=torch.randn(B, 1, MEMORY))
 
 
-def _other(memory: Memory, values: torch.Tensor, keep: torch.Tensor | None = None) -> Memory:
-    return Memory(values, memory.keep if keep is None else keep, memory.final.to(values.dtype))
-
-
 @pytest.mark.parametrize("training", [False, True])
 def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention, training: bool) -> None:
     attention.train(training)
@@ -43,8 +39,7 @@ def test_weights_sum_to_one_and_are_zero_on_padding(attention: Attention, traini
 
 
 def test_context_is_the_weighted_sum_of_what_is_carried(attention: Attention) -> None:
-    state = attention.begin(_memory())
-    query = _queries(attention)
+    state, query = attention.begin(_memory()), _queries(attention)
     look = attention(query, state)
     gate = 1 if attention.gate is None else torch.sigmoid(attention.gate(query))
     torch.testing.assert_close(look.context, gate * attention.mix(look.heads, state.values))
@@ -54,7 +49,8 @@ def test_context_is_the_weighted_sum_of_what_is_carried(attention: Attention) ->
 def test_what_stands_in_padding_is_invisible(attention: Attention) -> None:
     query, memory = _queries(attention), _memory()
     noise = 1e3 * torch.randn_like(memory.values)
-    noisy = _other(memory, torch.where(memory.keep.unsqueeze(-1), memory.values, noise))
+    values = torch.where(memory.keep.unsqueeze(-1), memory.values, noise)
+    noisy = Memory(values, memory.keep, memory.final)
     plain = attention(query, attention.begin(memory))
     other = attention(query, attention.begin(noisy))
     torch.testing.assert_close(plain.context, other.context)
@@ -65,7 +61,7 @@ def test_permuting_the_memory_permutes_the_weights(placeless: Attention) -> None
     query, memory = _queries(placeless), _memory()
     order = torch.randperm(S)
     look = placeless(query, placeless.begin(memory))
-    mixed = _other(memory, memory.values[:, order], memory.keep[:, order])
+    mixed = Memory(memory.values[:, order], memory.keep[:, order], memory.final)
     moved = placeless(query, placeless.begin(mixed))
     torch.testing.assert_close(moved.context, look.context)
     torch.testing.assert_close(moved.heads, look.heads[..., order])
@@ -100,10 +96,10 @@ def test_a_state_can_be_selected(attention: Attention) -> None:
     query = _queries(attention)
     state = attention(query[:, :1], attention.begin(_memory())).state
     rows = torch.tensor([2, 2, 0, 1])
-    whole = attention(query[:, 1:2], state)
+    full = attention(query[:, 1:2], state)
     chosen = attention(query[rows, 1:2], state.select(rows))
-    torch.testing.assert_close(chosen.context, whole.context[rows])
-    torch.testing.assert_close(chosen.heads, whole.heads[rows])
+    torch.testing.assert_close(chosen.context, full.context[rows])
+    torch.testing.assert_close(chosen.heads, full.heads[rows])
 
 
 def test_the_query_matters(looking: Attention) -> None:
@@ -116,12 +112,12 @@ def test_the_query_matters(looking: Attention) -> None:
 
 def test_nothing_is_stored_and_nothing_changed(attention: Attention) -> None:
     query, state = _queries(attention), attention.begin(_memory())
-    given = [query, state.keys, state.values, state.keep, state.queries]
-    before = [tensor.clone() for tensor in given]
+    inputs = [query, state.keys, state.values, state.keep, state.queries]
+    before = [tensor.clone() for tensor in inputs]
     attributes = set(vars(attention))
     attention(query, state)
     assert set(vars(attention)) == attributes
-    assert all(torch.equal(a, b) for a, b in zip(before, given, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True))
 
 
 def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
@@ -144,7 +140,8 @@ def test_every_parameter_gets_a_gradient(looking: Attention) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_other_precisions(attention: Attention, dtype: torch.dtype) -> None:
     query, memory = _queries(attention).to(dtype), _memory()
+    converted = Memory(memory.values.to(dtype), memory.keep, memory.final.to(dtype))
     attention.to(dtype)
-    look = attention(query, attention.begin(_other(memory, memory.values.to(dtype))))
+    look = attention(query, attention.begin(converted))
     assert look.context.dtype == dtype
     assert torch.isfinite(look.context).all()

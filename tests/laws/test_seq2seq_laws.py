@@ -15,138 +15,101 @@ from nmt.types import AttentionKind
 Weights = dict[AttentionKind, torch.Tensor]
 
 LENGTHS = (11, 2, 5, 1, 7)
-T = 3
+B, S, T = len(LENGTHS), max(LENGTHS), 3
+_DRAWN = torch.Generator().manual_seed(3)
+SOURCES = [
+    [*torch.randint(4, SRC_VOCAB, (n - 1,), generator=_DRAWN).tolist(), EOS_ID] for n in LENGTHS
+]
+SRC_IDS, KEEP = pad_ids(SOURCES), keep_from_lengths(torch.tensor(LENGTHS), S)
+TGT_IN = torch.randint(4, TGT_VOCAB, (B, T), generator=_DRAWN)
+TGT_IN[:, 0] = BOS_ID
 
 
-def _sources() -> list[list[int]]:
-    generator = torch.Generator().manual_seed(3)
-    return [
-        [*torch.randint(4, SRC_VOCAB, (n - 1,), generator=generator).tolist(), EOS_ID]
-        for n in LENGTHS
-    ]
+def _run(model: Seq2Seq, tgt_in: torch.Tensor = TGT_IN) -> DecoderOutput:
+    output: DecoderOutput = model(SRC_IDS, KEEP, tgt_in, with_weights=True)
+    return output
 
 
-def _prefixes() -> torch.Tensor:
-    generator = torch.Generator().manual_seed(4)
-    pieces = torch.randint(4, TGT_VOCAB, (len(LENGTHS), T - 1), generator=generator)
-    return torch.cat([torch.full((len(LENGTHS), 1), BOS_ID), pieces], dim=1)
-
-
-def _run(model: Seq2Seq, rows: list[list[int]], tgt_in: torch.Tensor) -> DecoderOutput:
-    lengths = torch.tensor([len(row) for row in rows])
-    src_ids = pad_ids(rows)
-    keep = keep_from_lengths(lengths, src_ids.shape[1])
-    output: DecoderOutput = model(src_ids, keep, tgt_in, with_weights=True)
+def _run_alone(model: Seq2Seq, i: int, source: list[int]) -> DecoderOutput:
+    src_ids = torch.tensor([source])
+    output: DecoderOutput = model(src_ids, src_ids >= 0, TGT_IN[i : i + 1], with_weights=True)
     return output
 
 
 def test_forward_equals_the_steps(model: Seq2Seq) -> None:
-    sources, tgt_in = _sources(), _prefixes()
-    output = _run(model, sources, tgt_in)
-    src_ids = pad_ids(sources)
-    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
+    output = _run(model)
     for start in (model.init_state, model.init_search_state):
-        state = start(model.encode(src_ids, keep))
+        state = start(model.encode(SRC_IDS, KEEP))
         for t in range(T):
-            step = model.step(tgt_in[:, t], state)
+            step = model.step(TGT_IN[:, t], state)
             torch.testing.assert_close(step.logits, output.logits[:, t])
             torch.testing.assert_close(step.weights, output.weights[:, t])
             state = step.state
 
 
 def test_a_batch_equals_its_sentences_one_by_one(model: Seq2Seq) -> None:
-    sources, tgt_in = _sources(), _prefixes()
-    together = _run(model, sources, tgt_in)
-    for i, source in enumerate(sources):
-        alone = _run(model, [source], tgt_in[i : i + 1])
+    together = _run(model)
+    for i, source in enumerate(SOURCES):
+        alone = _run_alone(model, i, source)
         torch.testing.assert_close(alone.logits[0], together.logits[i])
         torch.testing.assert_close(alone.weights[0], together.weights[i, :, : len(source)])
 
 
-def test_padding_is_invisible_whatever_stands_in_it(model: Seq2Seq) -> None:
-    sources, tgt_in = _sources(), _prefixes()
-    src_ids = pad_ids(sources)
-    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    noisy = torch.where(keep, src_ids, torch.full_like(src_ids, 17))
-    plain, other = model(src_ids, keep, tgt_in, True), model(noisy, keep, tgt_in, True)
-    torch.testing.assert_close(plain.logits, other.logits)
-    assert (plain.weights[~keep.unsqueeze(1).expand_as(plain.weights)] == 0).all()
-
-
-def test_weights_sum_to_one(model: Seq2Seq) -> None:
-    weights = _run(model, _sources(), _prefixes()).weights
+def test_padding_is_invisible_and_weights_sum_to_one(model: Seq2Seq) -> None:
+    output = _run(model)
+    noisy = model(torch.where(KEEP, SRC_IDS, torch.full_like(SRC_IDS, 17)), KEEP, TGT_IN)
+    torch.testing.assert_close(output.logits, noisy.logits)
+    weights = output.weights
+    assert (weights[~KEEP.unsqueeze(1).expand_as(weights)] == 0).all()
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 
 
 def test_the_future_is_invisible(model: Seq2Seq) -> None:
-    tgt_in = _prefixes()
-    changed = tgt_in.clone()
+    changed = TGT_IN.clone()
     changed[:, -1] = (changed[:, -1] + 1 - 4) % (TGT_VOCAB - 4) + 4
-    first, second = _run(model, _sources(), tgt_in), _run(model, _sources(), changed)
+    first, second = _run(model), _run(model, changed)
     torch.testing.assert_close(first.logits[:, :-1], second.logits[:, :-1])
     assert not torch.allclose(first.logits[:, -1], second.logits[:, -1])
 
 
 def test_every_source_piece_matters(model: Seq2Seq) -> None:
-    source, tgt_in = _sources()[0], _prefixes()[:1]
-    plain = _run(model, [source], tgt_in).logits
+    source = SOURCES[0]
+    plain = _run_alone(model, 0, source).logits
     for i in range(len(source)):
         changed = [*source]
         changed[i] = 4 if source[i] != 4 else 5
-        assert not torch.allclose(plain, _run(model, [changed], tgt_in).logits, atol=1e-9), i
-
-
-def test_rows_that_pad_the_vocabulary_have_no_probability(model: Seq2Seq) -> None:
-    output = _run(model, _sources(), _prefixes())
-    assert output.logits.shape[-1] == TGT_VOCAB
-    table = output.vocabulary.table_logits(output.features)
-    assert table.shape[-1] == 64
-    assert (table.float().softmax(-1)[..., TGT_VOCAB:] == 0).all()
-
-
-def test_select_takes_rows_of_a_state(model: Seq2Seq) -> None:
-    sources, tgt_in = _sources(), _prefixes()
-    src_ids = pad_ids(sources)
-    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    state = model.step(tgt_in[:, 0], model.init_state(model.encode(src_ids, keep))).state
-    rows = torch.tensor([4, 0, 0, 2])
-    whole = model.step(tgt_in[:, 1], state)
-    chosen = model.step(tgt_in[rows, 1], state.select(rows))
-    torch.testing.assert_close(chosen.logits, whole.logits[rows])
-    torch.testing.assert_close(chosen.weights, whole.weights[rows])
+        assert not torch.allclose(plain, _run_alone(model, 0, changed).logits, atol=1e-9), i
 
 
 @torch.inference_mode()
 def test_rows_of_a_sentence_part_and_meet_again(model: Seq2Seq) -> None:
     """As in a beam: rows multiply, part, trade places and sentences end, step by step."""
-    src_ids, more = pad_ids(_sources()), _prefixes()
-    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    state = model.init_state(model.encode(src_ids, keep))
-    origins, prefixes = torch.arange(len(LENGTHS)), torch.empty(len(LENGTHS), 0, dtype=torch.long)
+    memory = model.encode(SRC_IDS, KEEP)
+    state, searched = model.init_state(memory), model.init_search_state(memory)
+    origins, prefixes = torch.arange(B), torch.empty(B, 0, dtype=torch.long)
     generator = torch.Generator().manual_seed(6)
     for chosen in ([0, 0, 0, 1, 2, 2, 3, 4], [7, 1, 0, 5, 4, 1, 6, 6], [7, 6, 1, 5, 3], [4, 2]):
         rows = torch.tensor(chosen)
         last_ids = torch.randint(4, TGT_VOCAB, rows.shape, generator=generator)
-        origins, state = origins[rows], state.select(rows)
+        origins, state, searched = origins[rows], state.select(rows), searched.select(rows)
         prefixes = torch.cat([prefixes[rows], last_ids.unsqueeze(1)], dim=1)
-        step = model.step(last_ids, state)
-        later = model.teacher_forced(more[origins], step.state, with_weights=True)
-        both = torch.cat([prefixes, more[origins]], dim=1)
-        expected = model(src_ids[origins], keep[origins], both, with_weights=True)
+        step, fast = model.step(last_ids, state), model.step(last_ids, searched)
+        later = model.teacher_forced(TGT_IN[origins], step.state, with_weights=True)
+        both = torch.cat([prefixes, TGT_IN[origins]], dim=1)
+        expected = model(SRC_IDS[origins], KEEP[origins], both, with_weights=True)
         torch.testing.assert_close(step.logits, expected.logits[:, -T - 1])
+        torch.testing.assert_close(fast.logits, expected.logits[:, -T - 1])
         torch.testing.assert_close(step.weights, expected.weights[:, -T - 1])
         torch.testing.assert_close(later.logits, expected.logits[:, -T:])
         torch.testing.assert_close(later.heads, expected.heads[:, :, -T:])
-        state = step.state
+        state, searched = step.state, fast.state
 
 
 def test_a_sentence_is_held_once_for_all_its_rows(model: Seq2Seq) -> None:
-    src_ids = pad_ids(_sources())
-    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    state = model.init_state(model.encode(src_ids, keep))
+    state = model.init_state(model.encode(SRC_IDS, KEEP))
     held = [tensor.data_ptr() for tensor in _keys_and_values(state)]
     assert len(held) >= 2
-    spread = state.select(torch.arange(len(LENGTHS)).repeat_interleave(3))
+    spread = state.select(torch.arange(B).repeat_interleave(3))
     assert [tensor.data_ptr() for tensor in _keys_and_values(spread)] == held
     fewer = spread.select(torch.tensor([14, 3, 5]))
     assert [len(tensor) for tensor in _keys_and_values(fewer)] == [2] * len(held)
@@ -154,7 +117,7 @@ def test_a_sentence_is_held_once_for_all_its_rows(model: Seq2Seq) -> None:
 
 def _keys_and_values(state: State) -> list[torch.Tensor]:
     """Those of the source: what has one more dimension than sentences and positions."""
-    return [t for t in _tensors(state) if t.dim() > 2 and t.shape[-2] == max(LENGTHS)]
+    return [t for t in _tensors(state) if t.dim() > 2 and t.shape[-2] == S]
 
 
 def _tensors(value: object) -> Iterator[torch.Tensor]:
@@ -170,7 +133,7 @@ def _tensors(value: object) -> Iterator[torch.Tensor]:
 
 def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:
     torch.manual_seed(5)
-    output = _run(model.train(), _sources(), _prefixes())
+    output = _run(model.train())
     log_likelihoods = output.logits[..., :TGT_VOCAB].log_softmax(-1)[..., 5]
     total = log_likelihoods.sum()
     if output.auxiliary_loss is not None:
@@ -186,16 +149,13 @@ def test_every_parameter_learns_and_padding_rows_do_not(model: Seq2Seq) -> None:
 
 def test_a_pass_stores_nothing_on_the_model(model: Seq2Seq) -> None:
     before = {name: set(vars(module)) for name, module in model.named_modules()}
-    _run(model, _sources(), _prefixes())
-    _attention_weights(model, _sources(), _prefixes())
+    _run(model)
+    model.attention_weights(SRC_IDS, KEEP, TGT_IN)
     assert {name: set(vars(module)) for name, module in model.named_modules()} == before
 
 
 def test_weights_are_the_mean_of_the_heads_and_cost_no_change(model: Seq2Seq) -> None:
-    sources, tgt_in = _sources(), _prefixes()
-    src_ids = pad_ids(sources)
-    keep = keep_from_lengths(torch.tensor(LENGTHS), src_ids.shape[1])
-    plain, output = model(src_ids, keep, tgt_in), _run(model, sources, tgt_in)
+    plain, output = model(SRC_IDS, KEEP, TGT_IN), _run(model)
     assert plain.weights is None
     assert plain.heads is None
     torch.testing.assert_close(plain.logits, output.logits)
@@ -203,41 +163,29 @@ def test_weights_are_the_mean_of_the_heads_and_cost_no_change(model: Seq2Seq) ->
     assert output.heads.shape[1] == len(model.head_names)
 
 
-def _attention_weights(model: Seq2Seq, rows: list[list[int]], tgt_in: torch.Tensor) -> Weights:
-    src_ids = pad_ids(rows)
-    keep = keep_from_lengths(torch.tensor([len(row) for row in rows]), src_ids.shape[1])
-    return model.attention_weights(src_ids, keep, tgt_in)
-
-
 def test_every_attention_gives_the_weights_of_its_named_heads(model: Seq2Seq) -> None:
-    sources, tgt_in = _sources(), _prefixes()
-    found, names = _attention_weights(model, sources, tgt_in), model.names_by_attention
-    sizes = {"encoder": (max(LENGTHS),) * 2, "decoder": (T, T), "cross": (T, max(LENGTHS))}
-    assert found.keys() == names.keys()
-    for kind, weights in found.items():
-        assert weights.shape == (len(LENGTHS), len(names[kind]), *sizes[kind])
-    assert len({name for each in names.values() for name in each}) == sum(map(len, names.values()))
+    maps: Weights = model.attention_weights(SRC_IDS, KEEP, TGT_IN)
+    names = model.names_by_attention
+    sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
+    assert maps.keys() == names.keys()
+    for kind, weights in maps.items():
+        assert weights.shape == (B, len(names[kind]), *sizes[kind])
+    all_names = [name for group in names.values() for name in group]
+    assert len(set(all_names)) == len(all_names)
     assert names["cross"] == model.head_names
-    torch.testing.assert_close(found["cross"], _run(model, sources, tgt_in).heads)
+    torch.testing.assert_close(maps["cross"], _run(model).heads)
 
 
-def test_self_attention_sums_to_one_over_what_may_be_seen(model: Seq2Seq) -> None:
-    found = _attention_weights(model, _sources(), _prefixes())
-    for length, encoder in zip(LENGTHS, found.get("encoder", ()), strict=False):
-        rows = encoder[:, :length]
-        torch.testing.assert_close(rows.sum(-1), torch.ones_like(rows[..., 0]))
-        assert (rows[..., length:] == 0).all()
-    if "decoder" in found:
-        decoder = found["decoder"]
-        torch.testing.assert_close(decoder.sum(-1), torch.ones_like(decoder[..., 0]))
-        assert (decoder.triu(1) == 0).all()
-
-
-def test_self_attention_of_a_batch_is_that_of_its_sentences(model: Seq2Seq) -> None:
-    sources, tgt_in = _sources(), _prefixes()
-    together = _attention_weights(model, sources, tgt_in)
-    for i, source in enumerate(sources):
-        alone = _attention_weights(model, [source], tgt_in[i : i + 1])
-        for kind, weights in alone.items():
-            _, _, n_rows, n_columns = weights.shape
-            torch.testing.assert_close(weights[0], together[kind][i, :, :n_rows, :n_columns])
+def test_self_attention_sums_to_one_and_is_that_of_each_sentence(model: Seq2Seq) -> None:
+    together: Weights = model.attention_weights(SRC_IDS, KEEP, TGT_IN)
+    for i, source in enumerate(SOURCES):
+        src_ids = torch.tensor([source])
+        alone: Weights = model.attention_weights(src_ids, src_ids >= 0, TGT_IN[i : i + 1])
+        for kind, [weights] in alone.items():
+            _, n_rows, n_columns = weights.shape
+            rows = together[kind][i, :, :n_rows]
+            torch.testing.assert_close(rows[..., :n_columns], weights)
+            torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+            assert (rows[..., n_columns:] == 0).all()
+    if "decoder" in together:
+        assert (together["decoder"].triu(1) == 0).all()

@@ -12,37 +12,33 @@ from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 def test_a_variational_mask_is_that_of_a_sentence(steps_dim: int) -> None:
     torch.manual_seed(0)
     y = Dropout(0.3, variational=True)(torch.ones(31, 31, 37), steps_dim)
-    kept = y != 0
-    torch.testing.assert_close(y[kept], torch.full_like(y[kept], 1 / 0.7))
-    one = kept.select(steps_dim, 0)
-    assert (kept == one.unsqueeze(steps_dim)).all(), "the same units at all steps"
+    is_kept = y != 0
+    torch.testing.assert_close(y[is_kept], torch.full_like(y[is_kept], 1 / 0.7))
+    one = is_kept.select(steps_dim, 0)
+    assert (is_kept == one.unsqueeze(steps_dim)).all(), "the same units at all steps"
     assert not (one[0] == one[1]).all(), "others in another sentence"
-    assert kept.float().mean().item() == pytest.approx(0.7, abs=0.05)
+    assert is_kept.float().mean().item() == pytest.approx(0.7, abs=0.05)
 
 
 @pytest.mark.parametrize("variational", [True, False])
 def test_masks_of_steps_are_one_or_one_each(variational: bool) -> None:
+    """In evaluation, and where nothing is dropped, nothing is drawn."""
     torch.manual_seed(0)
-    x = torch.ones(11, 13)
-    drop = Dropout(0.5, variational).over_steps(x)
+    x, dropout = torch.ones(11, 13), Dropout(0.5, variational)
+    drop = dropout.over_steps(x)
     assert torch.equal(drop(x), drop(x)) == variational
-
-
-def test_without_variational_masks_it_is_torchs() -> None:
-    x, found = torch.randn(3, 5, 7), []
-    for dropout in (Dropout(0.5), torch.nn.Dropout(0.5)):
-        torch.manual_seed(1)
-        found.append(dropout(x))
-    assert torch.equal(*found)
-
-
-@pytest.mark.parametrize("variational", [True, False])
-def test_in_evaluation_nothing_is_drawn(variational: bool) -> None:
-    x, dropout = torch.randn(3, 5, 7), Dropout(0.5, variational)
     state = torch.get_rng_state()
     assert dropout.eval()(x, 1) is x
     assert Dropout(0.0, variational)(x, 1) is x
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_without_variational_masks_it_is_torchs() -> None:
+    x, results = torch.randn(3, 5, 7), []
+    for dropout in (Dropout(0.5), torch.nn.Dropout(0.5)):
+        torch.manual_seed(1)
+        results.append(dropout(x))
+    assert torch.equal(*results)
 
 
 def test_a_word_is_dropped_whole_and_markers_never() -> None:

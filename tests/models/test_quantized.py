@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from nmt.models.catalog import build_model
-from nmt.models.quantized import Int8Linear, Int8Vocabulary, in_int8, int8_cell, int8_layers
+from nmt.models.quantized import Int8Linear, Int8Vocabulary, in_int8, int8_layers
 from nmt.models.recurrent.cell_layers import CellLayers
-from nmt.models.recurrent.cells import CELLS, CellKind
+from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.encoder import PaddedGRU, PaddedLSTM
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
@@ -15,50 +15,46 @@ from nmt.models.vocabulary import VocabLinear
 from nmt.ops.masks import keep_from_lengths
 
 RNN = {"embedding": 41, "hidden": 67}
-CONFIGS = {
-    "rnn": RNNConfig.model_validate(RNN),
-    "rnn-concat": RNNConfig.model_validate(
-        {**RNN, "attention": {"kind": "concat", "size": 71}, "layers": 2}
-    ),
-    "rnn-deep-tied": RNNConfig.model_validate(
-        {
-            **RNN,
-            "decoder": {"kind": "bahdanau", "readout": {"kind": "deep", "size": 41}},
-            "tie_embeddings": "all",
-        }
-    ),
-    "rnn-conditional": RNNConfig.model_validate({**RNN, "decoder": {"kind": "conditional"}}),
-    "lstm": RNNConfig.model_validate(
-        {
-            **RNN,
-            "layers": 2,
-            "encoder": {"cell": "lstm", "bidirectional": False},
-            "decoder": {"kind": "luong", "cell": "lstm", "initial_state": "copy"},
-        }
-    ),
-    "transformer": TransformerConfig(size=68, heads=2, layers=2),
-    "transformer-relative": TransformerConfig.model_validate(
-        {"size": 68, "heads": 2, "layers": 2, "positions": {"kind": "relative"}}
-    ),
-    "transformer-rotary-window": TransformerConfig.model_validate(
-        {
-            **{"size": 68, "heads": 2, "layers": 2, "self_attention_window": 5},
-            "positions": {"kind": "rotary"},
-        }
-    ),
+_TRANSFORMER = {"kind": "transformer", "size": 68, "heads": 2, "layers": 2}
+CONFIGS: dict[str, dict[str, object]] = {
+    "rnn": {},
+    "rnn-concat": {"attention": {"kind": "concat", "size": 71}, "layers": 2},
+    "rnn-deep-tied": {
+        "decoder": {"kind": "bahdanau", "readout": {"kind": "deep", "size": 41}},
+        "tie_embeddings": "all",
+    },
+    "rnn-conditional-layer-norm": {"decoder": {"kind": "conditional"}, "layer_norm": True},
+    "lstm": {
+        "layers": 2,
+        "residual": True,
+        "encoder": {"cell": "lstm", "bidirectional": False},
+        "decoder": {"kind": "luong", "cell": "lstm", "initial_state": "copy"},
+    },
+    "transformer": _TRANSFORMER,
+    "transformer-relative": {**_TRANSFORMER, "positions": {"kind": "relative"}},
+    "transformer-rotary-window": {
+        **_TRANSFORMER,
+        "self_attention_window": 5,
+        "positions": {"kind": "rotary"},
+    },
 }
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
-def test_a_layer_is_near_the_exact_one(has_bias: bool) -> None:
+def test_a_layer_is_near_the_exact_one_row_by_row(has_bias: bool) -> None:
+    """What a row gives does not depend on its neighbours; zeros give the bias."""
     torch.manual_seed(0)
     exact = nn.Linear(131, 71, bias=has_bias)
+    layer = Int8Linear(exact.weight, exact.bias)
     x = torch.randn(3, 5, 131) * torch.tensor([1e-3, 1.0, 1e3]).view(3, 1, 1)
-    expected = exact(x)
-    found = Int8Linear(exact.weight, exact.bias)(x)
-    assert found.shape == expected.shape
-    for one, other in zip(found, expected, strict=True):
+    expected, rounded = exact(x), layer(x)
+    assert rounded.shape == expected.shape
+    for one, other in zip(rounded, expected, strict=True):
         assert (one - other).abs().max() < 0.03 * other.abs().max()
+    for row, together in zip(x.flatten(0, 1), rounded.flatten(0, 1), strict=True):
+        assert torch.equal(layer(row.unsqueeze(0))[0], together)
+    zeros = layer(torch.zeros(1, 131))[0]
+    assert torch.equal(zeros, layer.bias if has_bias else torch.zeros(71))
 
 
 def test_its_sums_are_exact() -> None:
@@ -71,15 +67,6 @@ def test_its_sums_are_exact() -> None:
     layer = Int8Linear(weight, None)
     assert torch.equal(layer.weight, weight)
     assert torch.equal(layer(x), (x.double() @ weight.double().t()).float())
-
-
-def test_what_a_row_gives_does_not_depend_on_its_neighbours() -> None:
-    torch.manual_seed(0)
-    layer = Int8Linear(torch.randn(71, 131), torch.randn(71))
-    x = torch.randn(11, 131) * 10 ** torch.randn(11, 1)
-    together = layer(x)
-    for i, row in enumerate(x):
-        assert torch.equal(layer(row.unsqueeze(0))[0], together[i])
 
 
 @pytest.mark.parametrize("n_numbers", [1, 300, 10**6])
@@ -95,16 +82,10 @@ def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
         assert [len(part) for part in parts] == [min(n_rows, 7 - i) for i in range(0, 7, n_rows)]
 
 
-def test_zeros_give_the_bias() -> None:
-    layer = Int8Linear(torch.randn(71, 131), torch.randn(71))
-    assert torch.equal(layer(torch.zeros(1, 131))[0], layer.bias)
-
-
-@pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("kind", "bidirectional"), [("gru", True), ("lstm", False)])
 @torch.inference_mode()
 def test_layers_are_near_the_exact_ones_and_read_each_sentence_alone(
-    bidirectional: bool, kind: CellKind
+    kind: CellKind, bidirectional: bool
 ) -> None:
     """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
     torch.manual_seed(0)
@@ -114,33 +95,27 @@ def test_layers_are_near_the_exact_ones_and_read_each_sentence_alone(
     x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
     values, *finals = layers.read(x, lengths)
     assert (finals[1] is None) == (kind == "gru")
-    for own, expected in zip((values, *finals), exact.read(x, lengths), strict=True):
-        if own is not None:
-            torch.testing.assert_close(own, expected, atol=0.05, rtol=0)
-            assert not torch.equal(own, expected)
+    for part, expected in zip((values, *finals), exact.read(x, lengths), strict=True):
+        if part is not None:
+            torch.testing.assert_close(part, expected, atol=0.05, rtol=0)
+            assert not torch.equal(part, expected)
     for i, length in enumerate(lengths):
         alone = layers.read(x[i : i + 1, :length], lengths[i : i + 1])
         assert torch.equal(values[i, :length], alone[0][0])
-        for own, other in zip(finals, alone[1:], strict=True):
-            assert own is None or torch.equal(own[i], other[0])
+        for part, other in zip(finals, alone[1:], strict=True):
+            assert part is None or torch.equal(part[i], other[0])
         assert (values[i, length:] == 0).all()
-
-
-@torch.inference_mode()
-def test_a_cell_is_near_the_exact_one() -> None:
-    torch.manual_seed(0)
-    exact = nn.GRUCell(41, 67)
-    cell = int8_cell("gru", (exact.weight_ih, exact.weight_hh, exact.bias_ih, exact.bias_hh))
-    x, hidden = torch.randn(5, 41), torch.randn(5, 67)
-    found, _ = cell(cell.input_gates(x), (hidden, None))
-    torch.testing.assert_close(found, exact(x, hidden), atol=0.03, rtol=0)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 @torch.inference_mode()
 def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) -> None:
     torch.manual_seed(0)
-    model = build_model(CONFIGS[name], 79, 83 if name != "rnn-deep-tied" else 79).eval()
+    is_rnn = name.startswith(("rnn", "lstm"))
+    config = (RNNConfig if is_rnn else TransformerConfig).model_validate(
+        {**(RNN if is_rnn else {}), **CONFIGS[name]}
+    )
+    model = build_model(config, 79, 83 if name != "rnn-deep-tied" else 79).eval()
     src_ids, tgt_in = torch.randint(4, 79, (3, 7)), torch.randint(4, 79, (3, 5))
     keep = keep_from_lengths(torch.tensor([7, 2, 5]), 7)
     expected = model(src_ids, keep, tgt_in).logits
@@ -148,15 +123,15 @@ def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) ->
     kinds = {type(module) for module in rounded.modules()}
     assert {Int8Linear, Int8Vocabulary} <= kinds
     assert kinds.isdisjoint({nn.GRU, PaddedGRU, nn.LSTM, PaddedLSTM})
-    assert (CellLayers in kinds) == isinstance(CONFIGS[name], RNNConfig)
+    assert (CellLayers in kinds) == is_rnn
     if name in ("rnn-concat", "lstm"):
         upper = rounded.decoder.upper
         assert all(isinstance(cell.hidden_gates, Int8Linear) for cell in upper)
     assert torch.equal(model(src_ids, keep, tgt_in).logits, expected)
     near = 0.1 * expected[..., :79].abs().max().item()
-    found = rounded(src_ids, keep, tgt_in).logits
-    torch.testing.assert_close(found, expected, atol=near, rtol=0)
-    assert not torch.equal(found, expected)
+    logits = rounded(src_ids, keep, tgt_in).logits
+    torch.testing.assert_close(logits, expected, atol=near, rtol=0)
+    assert not torch.equal(logits, expected)
     state = rounded.init_state(rounded.encode(src_ids, keep))
     for t in range(5):
         step = rounded.step(tgt_in[:, t], state)

@@ -30,9 +30,9 @@ def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
     log_probs, ids = layer.top_k_log_probs(features, 99, torch.tensor([0, 1]))
     assert log_probs.shape == ids.shape == (3, 11)
     assert (log_probs[:, 9:] == -torch.inf).all()
-    for row, found in enumerate(ids[:, :9].tolist()):
-        assert sorted(found) == list(range(2, 11))
-        torch.testing.assert_close(log_probs[row, :9], expected[row, found])
+    for row, row_ids in enumerate(ids[:, :9].tolist()):
+        assert sorted(row_ids) == list(range(2, 11))
+        torch.testing.assert_close(log_probs[row, :9], expected[row, row_ids])
     if int8:  # it has no loss of its own: weights are rounded, features would be too
         return
     loss, nlls = layer.cross_entropy(features, targets, smoothing=0.3)
@@ -45,23 +45,15 @@ def test_no_result_has_a_row_that_pads_the_table(int8: bool) -> None:
 
 @pytest.mark.parametrize("vocab_size", [60, 6000])
 def test_first_logits_vary_by_one_whatever_the_vocabulary(vocab_size: int) -> None:
+    """Of states of a GRU, which are small, and after a normalisation."""
     torch.manual_seed(0)
-    model = build_model(RNNConfig(hidden=128, embedding=16), 60, vocab_size)
-    layer = model.get_submodule("decoder.output")
-    assert isinstance(layer, VocabLinear)
-    assert layer.rms < 1  # states of a GRU are
-    read = torch.randn(500, 128) * layer.rms
-    logits = layer(read)
-    assert logits.std().item() == pytest.approx(1, rel=0.05)
-
-
-def test_after_a_normalisation_too() -> None:
-    torch.manual_seed(0)
-    config = TransformerConfig(size=64, heads=4, layers=1, tie_embeddings="none")
-    model = build_model(config, 60, 3000)
-    layer = model.get_submodule("decoder.output")
-    logits = layer(torch.nn.functional.layer_norm(torch.randn(500, 64), [64]))
-    assert logits.std().item() == pytest.approx(1, rel=0.05)
+    transformer = TransformerConfig(size=128, heads=4, layers=1, tie_embeddings="none")
+    for config in (RNNConfig(hidden=128, embedding=16), transformer):
+        layer = build_model(config, 60, vocab_size).get_submodule("decoder.output")
+        assert isinstance(layer, VocabLinear)
+        assert (layer.rms < 1) == isinstance(config, RNNConfig)
+        logits = layer(torch.randn(500, 128) * layer.rms)
+        assert logits.std().item() == pytest.approx(1, rel=0.05)
 
 
 @pytest.mark.parametrize("tied", ["target", "all"])

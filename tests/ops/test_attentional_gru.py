@@ -11,105 +11,80 @@ from torch.profiler import ProfilerActivity, profile
 from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.base import Memory
 from nmt.models.recurrent.cells import GRUCell
-from nmt.ops.backend import BackendName
 from nmt.ops.contract import Operations, Transition
 from nmt.ops.precision import compute_dtype, dtypes_of
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
-T, B, S, K, M, H = 4, 3, 5, 6, 7, 2
-KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]]).bool()
+T, B, S, K, M, H = 4, 4, 5, 6, 7, 2
+KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 0, 0]]).bool()
+"""The last row may look nowhere."""
 
-Operation = Callable[..., tuple[Tensor, Tensor, Tensor]]
+Outputs = tuple[Tensor, Tensor, Tensor]
+Operation = Callable[..., Outputs]
 BOTH = pytest.mark.parametrize("conditional", [False, True], ids=["bahdanau", "conditional"])
 
 
-def _by(backend: BackendName) -> Operation:
-    """A backend's operation in the dtype of its arguments, inside or outside of autocast."""
-
-    def operation(*args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return _apply(operations_of(backend, compute_dtype(args[0])), *args)
-
-    return operation
-
-
-def _apply(operations: Operations, *args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _apply(operations: Operations, *args: Tensor) -> Outputs:
     transition = Transition(*args[10:]) if args[10:] else None
     return operations.attentional_gru(*args[:10], transition)
 
 
-def _by_triton(*args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _by_reference(*args: Tensor) -> Outputs:
+    return _apply(operations_of("reference", compute_dtype(args[0])), *args)
+
+
+def _by_fused(*args: Tensor) -> Outputs:
+    return _apply(operations_of("fused", compute_dtype(args[0])), *args)
+
+
+def _by_native(*args: Tensor) -> Outputs:
+    return _apply(operations_of("native", compute_dtype(args[0])), *args)
+
+
+def _by_triton(*args: Tensor) -> Outputs:
     from nmt.ops.triton.operations import TritonOperations
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     operations = TritonOperations(dtypes_of(compute_dtype(args[0])))
-    outputs = _apply(operations, *(arg.to(device) for arg in args))
-    return tuple(out.to(args[0].device) for out in outputs)
+    states, contexts, weights = _apply(operations, *(arg.to(device) for arg in args))
+    home = args[0].device
+    return states.to(home), contexts.to(home), weights.to(home)
 
 
-ON_CPU = [
-    pytest.param(_by("reference"), id="reference"),
-    pytest.param(_by("fused"), id="fused"),
-    pytest.param(_by("native"), id="native", marks=NEEDS_NATIVE),
-]
-OPERATIONS = [
-    *ON_CPU,
-    pytest.param(
-        _by_triton,
-        id="triton",
-        marks=pytest.mark.skipif(
-            importlib.util.find_spec("triton") is None,
-            reason="Triton, which PyTorch for CUDA brings, is not installed",
-        ),
-    ),
-]
+_NO_TRITON = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed"
+)
+ON_CPU = [_by_reference, _by_fused, pytest.param(_by_native, marks=NEEDS_NATIVE)]
+OPERATIONS = [*ON_CPU, pytest.param(_by_triton, marks=_NO_TRITON)]
 
 
 def _inputs(dtype: torch.dtype, conditional: bool = False) -> dict[str, Tensor]:
     """Of the operation, in its order; the weights of a transition are the last two."""
     torch.manual_seed(0)
     sizes = {
-        "gates": (T, B, 3 * H),
-        "state": (B, H),
-        "keys": (B, S, K),
-        "values": (B, S, M),
-        "keep": (),
-        "W_c": (3 * H, M),
-        "W_h": (3 * H, H),
-        "b_h": (3 * H,),
-        "W_q": (K, H),
-        "v": (K,),
+        **{"gates": (T, B, 3 * H), "state": (B, H), "keys": (B, S, K), "values": (B, S, M)},
+        **{"keep": (), "W_c": (3 * H, M), "W_h": (3 * H, H), "b_h": (3 * H,)},
+        **{"W_q": (K, H), "v": (K,)},
     }
     if conditional:
         sizes |= {"W_t": (3 * H, H), "b_t": (3 * H,)}
-    drawn = {name: torch.randn(size, dtype=dtype) for name, size in sizes.items()}
+    drawn = {name: torch.randn(size, dtype=dtype) / 2 for name, size in sizes.items()}
     return {name: x.requires_grad_() for name, x in drawn.items()} | {"keep": KEEP}
 
 
 def _loop(
-    gates: Tensor,
-    state: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    keep: Tensor,
-    W_c: Tensor,
-    W_h: Tensor,
-    b_h: Tensor,
-    W_q: Tensor,
-    v: Tensor,
-    *transition: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+    gates: Tensor, state: Tensor, keys: Tensor, values: Tensor, keep: Tensor, *weights: Tensor
+) -> Outputs:
     """The same by the plain modules, step by step."""
+    W_c, W_h, b_h, W_q, v, *transition = weights
     cell, first = GRUCell(1, H, backend="reference"), GRUCell(1, H, backend="reference")
     attention = AdditiveAttention(H, M, K, "reference")
     memory = attention.begin(Memory(values.detach().float(), keep, torch.zeros(B, 1, M)))
     looking = type(memory)(keys, values, keep, memory.queries, None)
-    cell_weights = {
-        "hidden_gates.weight": W_h,
-        "hidden_gates.bias": b_h,
-    }
+    cell_weights = {"hidden_gates.weight": W_h, "hidden_gates.bias": b_h}
     transition_weights = dict(zip(cell_weights, transition, strict=False))
     of_attention = {"W_q.weight": W_q, "w_v.weight": v.unsqueeze(0)}
-    states, contexts, weights = [], [], []
+    steps = []
     for x in gates:
         if transition:
             state, _ = torch.func.functional_call(first, transition_weights, (x, (state, None)))
@@ -118,99 +93,55 @@ def _loop(
         context = look.context.squeeze(1)
         gates_of_both = x + context @ W_c.t()
         state, _ = torch.func.functional_call(cell, cell_weights, (gates_of_both, (state, None)))
-        for kept, new in ((states, state), (contexts, context), (weights, look.weights[:, 0])):
-            kept.append(new)
-    return torch.stack(states), torch.stack(contexts), torch.stack(weights)
+        steps.append((state, context, look.weights[:, 0]))
+    states, contexts, looks = (torch.stack(outputs) for outputs in zip(*steps, strict=True))
+    return states, contexts, looks
 
 
 def _outputs_and_gradients(operation: Operation, inputs: dict[str, Tensor]) -> list[Tensor]:
+    """The outputs; the gradients of all of them together, then of each by itself."""
     outputs = operation(*inputs.values())
     torch.manual_seed(1)
-    total = sum(
+    sums = [
         (out * torch.randn(out.shape, dtype=torch.float64).to(out.dtype)).sum() for out in outputs
-    )
+    ]
     learned = [x for name, x in inputs.items() if name != "keep"]
-    return [*outputs, *torch.autograd.grad(total, learned)]
+    results = [*outputs, *torch.autograd.grad(sum(sums), learned, retain_graph=True)]
+    for total in sums:
+        only = torch.autograd.grad(total, learned, retain_graph=True, materialize_grads=True)
+        results.extend(only)
+    return results
 
 
 @BOTH
 @pytest.mark.parametrize("operation", ON_CPU)
 def test_gradients_are_those_of_finite_differences(operation: Operation, conditional: bool) -> None:
-    assert torch.autograd.gradcheck(operation, list(_inputs(torch.float64, conditional).values()))
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("operation", "dtype", "tolerance"),
-    [
-        *(
-            pytest.param(
-                *operation.values,
-                torch.float64,
-                1e-10,
-                id=f"{operation.id}-fp64",
-                marks=operation.marks,
-            )
-            for operation in ON_CPU
-        ),
-        *(
-            pytest.param(
-                *operation.values, torch.float32, 2e-5, id=operation.id, marks=operation.marks
-            )
-            for operation in OPERATIONS
-        ),
-    ],
-)
-def test_equals_the_loop(
-    operation: Operation, dtype: torch.dtype, tolerance: float, conditional: bool
-) -> None:
-    inputs = _inputs(dtype, conditional)
-    reference, own = (_outputs_and_gradients(made, inputs) for made in (_loop, operation))
-    for expected, found in zip(reference, own, strict=True):
-        assert found.dtype == expected.dtype
-        torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    inputs = list(_inputs(torch.float64, conditional).values())
+    assert torch.autograd.gradcheck(operation, inputs, fast_mode=True)
 
 
 @BOTH
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_bf16_products_are_near_the_loop_in_fp32(operation: Operation, conditional: bool) -> None:
-    inputs = _inputs(torch.float32, conditional)
-    reference = _outputs_and_gradients(_loop, inputs)
+def test_equals_the_loop(operation: Operation, conditional: bool) -> None:
+    """With bf16 products nearly, in the dtypes that autocast would give."""
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 2e-5)):
+        if dtype == torch.float64 and operation is _by_triton:
+            continue
+        inputs = _inputs(dtype, conditional)
+        expected, results = (_outputs_and_gradients(by, inputs) for by in (_loop, operation))
+        for reference, result in zip(expected, results, strict=True):
+            assert result.dtype == reference.dtype
+            torch.testing.assert_close(result, reference, rtol=tolerance, atol=tolerance)
+        _, contexts, weights = results[:3]
+        assert (contexts[:, 3] == 0).all()
+        assert (weights[:, 3] == 0).all()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        own = _outputs_and_gradients(operation, inputs)
-    assert own[0].dtype == torch.bfloat16  # the states, as autocast would have them
-    assert all(gradient.dtype == torch.float32 for gradient in own[3:])
-    for expected, found in zip(reference, own, strict=True):
-        error = (found.float() - expected).norm() / expected.norm()
-        assert error < 0.03
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_row_that_may_look_nowhere_has_no_context(operation: Operation) -> None:
-    inputs = _inputs(torch.float32)
-    inputs["keep"] = KEEP.clone()
-    inputs["keep"][1] = False
-    found = _outputs_and_gradients(operation, inputs)
-    assert all(torch.isfinite(x).all() for x in found)
-    _, contexts, weights = found[:3]
-    assert (contexts[:, 1] == 0).all()
-    assert (weights[:, 1] == 0).all()
-
-
-@BOTH
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("asked", [(0,), (1,), (2,), (0, 2)])
-def test_only_what_is_used_is_gone_through(
-    operation: Operation, asked: tuple[int, ...], conditional: bool
-) -> None:
-    inputs = _inputs(torch.float32, conditional)
-    learned = [x for name, x in inputs.items() if name not in ("keep", "b_h")]
-    both = [
-        torch.autograd.grad(sum(made(*inputs.values())[i].square().sum() for i in asked), learned)
-        for made in (_loop, operation)
-    ]
-    for expected, found in zip(*both, strict=True):
-        torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
+        rough = _outputs_and_gradients(operation, inputs)
+    assert rough[0].dtype == torch.bfloat16
+    assert all(gradient.dtype == torch.float32 for gradient in rough[3:])
+    n_learned = len(inputs) - 1
+    for reference, result in zip(expected[: 3 + n_learned], rough[: 3 + n_learned], strict=True):
+        assert (result.float() - reference).norm() / reference.norm() < 0.06
 
 
 @pytest.mark.parametrize("operation", ON_CPU[1:])
@@ -222,7 +153,7 @@ def test_energies_of_all_steps_are_never_in_memory(operation: Operation) -> None
     shapes += [(6, 2), (6, 2), (6,), (size, 2), (size,)]
     drawn = [torch.randn(shape).requires_grad_() for shape in shapes]
     keep = torch.ones(n_rows, n_places, dtype=torch.bool)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         operation(*drawn[:4], keep, *drawn[4:])[0].sum().backward()
     numbers = n_steps * n_rows * n_places * size
-    assert max(event.self_cpu_memory_usage for event in seen.events()) < 4 * numbers / 8
+    assert max(event.self_cpu_memory_usage for event in profiler.events()) < 4 * numbers / 8

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from nmt.errors import ConfigError
-from nmt.models.base import DecoderOutput
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.models.vocabulary import VocabLinear
 from nmt.ops import Operations, backend
 from nmt.ops.agreement import disagreement
 from nmt.ops.backend import (
@@ -32,6 +30,7 @@ from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
 CPU = torch.device("cpu")
 FP32 = dtypes_of(torch.float32)
+OTHERS = pytest.mark.parametrize("name", ["fused", pytest.param("native", marks=NEEDS_NATIVE)])
 
 
 @pytest.fixture(autouse=True)
@@ -39,17 +38,13 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(backend.VARIABLE, raising=False)
 
 
-@pytest.mark.parametrize("name", ["reference", "fused"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_plain_torch_runs_in_every_dtype(name: str, dtype: torch.dtype) -> None:
-    chosen = choose(name, CPU, dtype)
-    assert (chosen.name, chosen.why) == (name, "named by model.backend")
-
-
 def test_auto_takes_native_code_where_there_is_any() -> None:
     expected = "native" if library.available() else "fused"
     assert choose("auto", CPU, torch.float32).name == expected
     assert why("auto", CPU, torch.float32).startswith(f"{expected} (")
+    for dtype in (torch.float16, torch.float64, torch.bfloat16):
+        for name in ("reference", "fused"):
+            assert choose(name, CPU, dtype)[::2] == (name, "named by model.backend")
     assert choose("auto", CPU, torch.float16).name == "fused"
     assert "float16" in why("auto", CPU, torch.float16) or not library.available()
 
@@ -69,45 +64,32 @@ def test_the_choice_is_one_value_whatever_is_going_on() -> None:
 
 def test_the_environment_stands_in_for_auto_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(backend.VARIABLE, "reference")
-    assert choose("auto", CPU, torch.float32).name == "reference"
     assert why("auto", CPU, torch.float32) == "reference (named by NMT_BACKEND)"
     assert choose("fused", CPU, torch.float32).name == "fused"
     monkeypatch.setenv(backend.VARIABLE, "auto")
     assert choose("auto", CPU, torch.float32).name != "reference"
-
-
-def test_a_wrong_name_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(backend.VARIABLE, "Fuse")
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError, match=r"^NMT_BACKEND: got 'Fuse', .*did you mean 'fused'"):
         choose("auto", CPU, torch.float32)
-    assert str(error.value) == (
-        "NMT_BACKEND: got 'Fuse', allowed: auto, reference, fused, native, triton "
-        "(did you mean 'fused'?)"
-    )
 
 
 def test_a_backend_that_cannot_run_is_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigError) as error:
+    message = r"^model.backend: got 'triton', .*cpu.* cuda .*: auto, .*fused, reference$"
+    with pytest.raises(ConfigError, match=message):
         choose("triton", CPU, torch.float32)
-    message = str(error.value)
-    assert message.startswith(
-        "model.backend: got 'triton', which cannot compute on cpu: it is for cuda devices; "
-        "allowed here: auto, "
-    )
-    assert message.endswith("fused, reference")
     with pytest.raises(ConfigError, match="native"):
         choose("native", CPU, torch.float16)
 
 
-@pytest.mark.parametrize("name", ["fused", pytest.param("native", marks=NEEDS_NATIVE)])
+@OTHERS
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_every_backend_agrees_with_the_reference(name: str, dtype: torch.dtype) -> None:
     """The check that a CUDA device gets; also where no gradient is wanted, and under autocast."""
-    own = operations_of(name, dtype)
+    checked_operations = operations_of(name, dtype)
     before = torch.random.get_rng_state()
-    assert disagreement(own, CPU, dtype) == ""
+    assert disagreement(checked_operations, CPU, dtype) == ""
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        assert disagreement(own, CPU, dtype) == ""
+        assert disagreement(checked_operations, CPU, dtype) == ""
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -133,6 +115,11 @@ class _Crashing(FusedOperations):
         raise RuntimeError("PTX was compiled\nwith an unsupported toolchain")
 
 
+class _Absent(FusedOperations):
+    def __init__(self, *arguments: object) -> None:
+        raise ImportError("no module named triton")
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
@@ -140,52 +127,47 @@ class _Crashing(FusedOperations):
         (_WrongGradients, "attentional_gru differs from the reference by 0.01"),
         (_NaN, "linear differs from the reference by nan"),
         (_Crashing, "gru_layer does not run: RuntimeError: PTX was compiled"),
+        (_Absent, "ImportError: no module named triton"),
     ],
 )
-def test_a_wrong_operation_is_found_and_not_used(wrong: type[FusedOperations], reason: str) -> None:
+def test_a_wrong_operation_is_not_used(wrong: type[FusedOperations], reason: str) -> None:
     def build() -> Operations:
         return wrong(FP32, "cpu")
 
     fused = FusedOperations(FP32, "cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what agrees is used without a word
+        assert checked(lambda: fused, CPU, torch.float32) == ""
     candidates = [
         Candidate("triton", None, "", lambda: checked(build, CPU, torch.float32), build),
         Candidate("fused", None, "", lambda: "", lambda: fused),
     ]
-    with pytest.warns(RuntimeWarning, match="falling back") as seen:
+    with pytest.warns(RuntimeWarning, match="falling back") as caught:
         chosen = first_that_runs(candidates)
     assert chosen.operations is fused
     assert chosen.name == "fused"
     assert chosen.why.startswith(f"no triton: {reason}")
-    assert len(seen) == 1
-    assert "\n" not in chosen.why + str(seen[0].message)
-
-
-def test_what_cannot_even_be_built_is_not_used() -> None:
-    def build() -> Operations:
-        raise ImportError("no module named triton")
-
-    with pytest.warns(RuntimeWarning, match="no module named triton"):
-        assert checked(build, CPU, torch.float32) == "ImportError: no module named triton"
+    assert len(caught) == 1
+    assert "\n" not in chosen.why + str(caught[0].message)
 
 
 class _TF32(FusedOperations):
     """Rounds to the 10 bits of TF32 where the process lets a GPU do so."""
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        own = super().linear(x, weight, bias)
+        y = super().linear(x, weight, bias)
         is_exact = torch.backends.cuda.matmul.fp32_precision == "ieee"
-        return own if is_exact else own + (own.half().float() - own).detach()
+        return y if is_exact else y + (y.half().float() - y).detach()
 
 
-@pytest.mark.parametrize("precision", ["highest", "high"])
-def test_the_check_is_without_tf32(precision: str) -> None:
+def test_the_check_is_without_tf32() -> None:
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
+    torch.set_float32_matmul_precision("high")
     try:
         flag = torch.backends.cuda.matmul.fp32_precision
         assert disagreement(_TF32(FP32, "cpu"), CPU, torch.float32) == ""
         assert torch.backends.cuda.matmul.fp32_precision == flag
-        assert torch.get_float32_matmul_precision() == precision
+        assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
 
@@ -207,80 +189,49 @@ def test_each_gpu_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks == [first, second]
 
 
-def test_what_agrees_is_used_without_a_word() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert checked(lambda: FusedOperations(FP32, "cpu"), CPU, torch.float32) == ""
+def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training, loss, a step and a search take no autograd function, product or C++ of nmt."""
 
-
-def _forbid(monkeypatch: pytest.MonkeyPatch, *places: str) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("not plain torch")
 
-    for place in places:
-        monkeypatch.setattr(place, refuse)
-
-
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_the_reference_is_plain_torch_throughout(
-    precision: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Training, loss, a step and a search take no autograd function, product or C++ of ours."""
-    _forbid(
-        monkeypatch,
+    for place in (
         "torch.autograd.Function.apply",
         "nmt.ops.products.product",
         "nmt.ops.fused.linear.product",
         "nmt.ops.native.library.function",
         "nmt.ops.fused.operations.top_k",
         "nmt.ops.fused.operations.int8_product",
-    )
+    ):
+        monkeypatch.setattr(place, refuse)
     torch.manual_seed(0)
     config = RNNConfig.model_validate({"backend": "reference", "embedding": 5})
     model = build_model(config, 29, 29)
     ids, keep = torch.randint(4, 29, (3, 5)), torch.ones(3, 5).bool()
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
-        cross_entropy(model(ids, keep, ids), ids, 0.1).loss_sum.backward()
-        state = model.init_search_state(model.encode(ids, keep))
-        step = model.step(ids[:, 0], state)
-    own = operations(step.vocabulary.backend, step.features)
-    assert isinstance(own, ReferenceOperations)
-    assert not isinstance(own, FusedOperations)
+    for is_half in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_half):
+            cross_entropy(model(ids, keep, ids), ids, 0.1).loss_sum.backward()
+            state = model.init_search_state(model.encode(ids, keep))
+            step = model.step(ids[:, 0], state)
+        step_operations = operations(step.vocabulary.backend, step.features)
+        assert type(step_operations) is ReferenceOperations
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-def test_the_loss_is_computed_by_the_vocabularys_backend() -> None:
-    torch.manual_seed(0)
-    found = []
-    features, targets = torch.randn(2, 3, 5), torch.randint(4, 29, (2, 3))
-    for name in ("reference", "fused", "auto"):
-        torch.manual_seed(1)
-        vocabulary = VocabLinear(5, 29, backend=name)
-        torch.nn.init.normal_(vocabulary.weight)
-        found.append(cross_entropy(DecoderOutput(features, vocabulary), targets).loss_sum)
-    for own in found[1:]:
-        torch.testing.assert_close(own, found[0])
-
-
 @pytest.mark.parametrize("attention", ["additive", "concat", "dot", "multi_head"])
-@pytest.mark.parametrize("name", ["fused", pytest.param("native", marks=NEEDS_NATIVE)])
+@OTHERS
 def test_a_model_learns_the_same_by_every_backend(name: BackendName, attention: str) -> None:
     """Loss, attention weights and every gradient, in fp64."""
     torch.manual_seed(0)
     ids, keep = torch.randint(4, 29, (3, 5)), torch.arange(5) < torch.tensor([[5], [2], [4]])
-    found = []
+    results = []
     for one in ("reference", name):
-        settings = {
-            "backend": one,
-            "attention": {"kind": attention},
-            "embedding": 5,
-            "dropout": 0.0,
-        }
-        sizes = {"encoder": {"hidden": 8}, "hidden": 16}
+        settings = {"backend": one, "attention": {"kind": attention}, "dropout": 0.0}
+        sizes = {"embedding": 5, "encoder": {"hidden": 8}, "hidden": 16}
         torch.manual_seed(1)
         model = build_model(RNNConfig.model_validate({**settings, **sizes}), 29, 29).double()
         output = model(ids, keep, ids, with_weights=True)
         loss = cross_entropy(output, ids, 0.1).loss_sum
-        found.append([loss, output.weights, *torch.autograd.grad(loss, list(model.parameters()))])
-    for expected, own in zip(*found, strict=True):
-        torch.testing.assert_close(own, expected, rtol=1e-9, atol=1e-11)
+        results.append([loss, output.weights, *torch.autograd.grad(loss, list(model.parameters()))])
+    for expected, result in zip(*results, strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-9, atol=1e-11)

@@ -14,21 +14,26 @@ from nmt.models.recurrent.encoder import PaddedGRU, PaddedLayers, PaddedLSTM
 LENGTHS = (4, 7, 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "torchs"), [(PaddedGRU, nn.GRU), (PaddedLSTM, nn.LSTM)], ids=["gru", "lstm"]
+)
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_an_lstm_reads_each_sentence_as_torchs_reads_it_alone(bidirectional: bool) -> None:
+def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
+    kind: type[PaddedLayers], torchs: type[nn.RNNBase], bidirectional: bool
+) -> None:
     torch.manual_seed(0)
-    layers = PaddedLSTM(3, 5, 2, 0.0, bidirectional).double()
-    alone = nn.LSTM(3, 5, num_layers=2, batch_first=True, bidirectional=bidirectional).double()
+    layers = kind(3, 5, 2, 0.0, bidirectional).double()
+    alone = torchs(3, 5, num_layers=2, batch_first=True, bidirectional=bidirectional).double()
     alone.load_state_dict(layers.state_dict())
     x = torch.randn(3, 7, 3, dtype=torch.float64)
     values, final, final_cell = layers.read(x, torch.tensor(LENGTHS))
     for i, length in enumerate(LENGTHS):
-        outputs, (hidden, cell) = alone(x[i, :length])
+        outputs, last = alone(x[i, :length])
         torch.testing.assert_close(values[i, :length], outputs)
         assert (values[i, length:] == 0).all()
-        for found, last in ((final, hidden), (final_cell, cell)):
-            expected = last.unflatten(0, (2, -1)).flatten(1)
-            torch.testing.assert_close(found[i], expected)
+        ends = [(final, last)] if kind is PaddedGRU else zip((final, final_cell), last, strict=True)
+        for end, expected in ends:
+            torch.testing.assert_close(end[i], expected.unflatten(0, (2, -1)).flatten(1))
 
 
 @pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
@@ -37,16 +42,18 @@ def test_first_weights_of_layers_are_those_of_a_cell(kind: type[PaddedLayers]) -
     layers = kind(16, 16, 2, 0.0, True)
     initialise(layers)
     n_gates = 3 if kind is PaddedGRU else 4
-    for layer in range(2):
-        for w_ih, w_hh, b_ih, b_hh in layers.weights_by_direction(layer):
-            for gate in w_hh.chunk(n_gates):
-                torch.testing.assert_close(gate @ gate.t(), torch.eye(16), atol=1e-5, rtol=0)
-            for gate in w_ih.chunk(n_gates):
-                assert gate.abs().max() <= (6 / sum(gate.shape)) ** 0.5
-            assert (b_hh == 0).all()
-            ones = 16 if kind is PaddedLSTM else 0  # of the forget gate
-            assert [bias.sum().item() for bias in b_ih.chunk(n_gates)][:2] == [0, ones]
-            assert b_ih.sum() == ones
+    for w_ih, w_hh, b_ih, b_hh in (
+        *layers.weights_by_direction(0),
+        *layers.weights_by_direction(1),
+    ):
+        for gate in w_hh.chunk(n_gates):
+            torch.testing.assert_close(gate @ gate.t(), torch.eye(16), atol=1e-5, rtol=0)
+        for gate in w_ih.chunk(n_gates):
+            assert gate.abs().max() <= (6 / sum(gate.shape)) ** 0.5
+        ones = 16 if kind is PaddedLSTM else 0  # of the forget gate
+        assert [bias.sum().item() for bias in b_ih.chunk(n_gates)][:2] == [0, ones]
+        assert b_ih.sum() == ones
+        assert (b_hh == 0).all()
 
 
 @pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
@@ -85,31 +92,24 @@ def test_dropout_between_layers_is_torchs(kind: type[PaddedLayers]) -> None:
     assert torch.equal(values, expected)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "version", "expected"),
-    [
+def test_the_dtype_of_cudnn_is_autocasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's own autocast makes fp16 of it, whatever its dtype is."""
+    dtype_of_layers = getattr(encoder._dtype_of_layers, "__wrapped__", encoder._dtype_of_layers)
+    for dtype, version, expected in (
         (torch.bfloat16, 91300, torch.bfloat16),
         (torch.bfloat16, 91002, torch.float32),
         (torch.float16, 91300, None),
         (None, 91300, None),
-    ],
-)
-def test_the_dtype_of_cudnn_is_autocasts(
-    monkeypatch: pytest.MonkeyPatch,
-    dtype: torch.dtype | None,
-    version: int,
-    expected: torch.dtype | None,
-) -> None:
-    """Torch's own autocast makes fp16 of it, whatever its dtype is."""
-    is_enabled = dtype is not None
-    monkeypatch.setattr(
-        torch, "is_autocast_enabled", lambda device: is_enabled and device == "cuda"
-    )
-    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: dtype)
-    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: version)
-    dtype_of_layers = getattr(encoder._dtype_of_layers, "__wrapped__", encoder._dtype_of_layers)
-    assert dtype_of_layers(SimpleNamespace(is_cuda=True)) is expected
-    assert encoder._dtype_of_layers(torch.zeros(1)) is None
+    ):
+        monkeypatch.setattr(
+            torch,
+            "is_autocast_enabled",
+            lambda device, on=dtype is not None: on and device == "cuda",
+        )
+        monkeypatch.setattr(torch, "get_autocast_dtype", lambda _, autocast=dtype: autocast)
+        monkeypatch.setattr(torch.backends.cudnn, "version", lambda number=version: number)
+        assert dtype_of_layers(SimpleNamespace(is_cuda=True)) is expected
+        assert encoder._dtype_of_layers(torch.zeros(1)) is None
 
 
 @pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
@@ -126,11 +126,11 @@ def test_layers_in_bf16_are_near_fp32_and_learn(
 
     expected = values_and_gradients()
     monkeypatch.setattr(encoder, "_dtype_of_layers", lambda x: torch.bfloat16)
-    found = values_and_gradients()
-    assert found[0].dtype == torch.bfloat16
-    for own, exact in zip(found, expected, strict=True):
-        assert (own - exact).norm() < 0.03 * exact.norm()
-    assert {gradient.dtype for gradient in found[1:]} == {torch.float32}
+    rounded = values_and_gradients()
+    assert rounded[0].dtype == torch.bfloat16
+    for rough, exact in zip(rounded, expected, strict=True):
+        assert (rough - exact).norm() < 0.03 * exact.norm()
+    assert {gradient.dtype for gradient in rounded[1:]} == {torch.float32}
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

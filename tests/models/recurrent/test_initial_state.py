@@ -43,15 +43,15 @@ def test_the_backward_state_alone_is_read() -> None:
     forward_changed = memory.final.clone()
     forward_changed[..., : M // 2] += 1
     other = Memory(memory.values, memory.keep, forward_changed)
-    for own, same in zip(initial(memory), initial(other), strict=True):
-        assert torch.equal(own, same)
+    for one, same in zip(initial(memory), initial(other), strict=True):
+        assert torch.equal(one, same)
 
 
 def test_the_mean_counts_no_padding() -> None:
     memory, initial = _memory(), InitialState("mean", M, H, L, has_cell=True)
     keep = torch.tensor([[True] * n + [False] * (S - n) for n in (5, 2, 1)])
-    found = initial(Memory(memory.values, keep, memory.final))
+    states = initial(Memory(memory.values, keep, memory.final))
     means = torch.stack([memory.values[i, :n].mean(dim=0) for i, n in enumerate((5, 2, 1))])
     for i in range(L):
-        torch.testing.assert_close(found[0][:, i], torch.tanh(initial.W_s[i](means)))
-        torch.testing.assert_close(found[1][:, i], torch.tanh(initial.W_c[i](means)))
+        torch.testing.assert_close(states[0][:, i], torch.tanh(initial.W_s[i](means)))
+        torch.testing.assert_close(states[1][:, i], torch.tanh(initial.W_c[i](means)))

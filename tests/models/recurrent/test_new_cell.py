@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.models.catalog import build_model
 from nmt.models.quantized import in_int8
@@ -61,7 +61,6 @@ class HalfGRUCell(GRUCell):
         return (GRUCell.next_state(gates, own, state)[0] + state[0]) / 2, None
 
 
-NEW_CELLS = TanhCell, CoupledCell, HalfGRUCell
 CASES: dict[str, dict[str, object]] = {
     "plain": {},
     "layers": {"layers": 2, "layer_norm": True, "residual": True},
@@ -74,7 +73,7 @@ CASES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.fixture(params=NEW_CELLS)
+@pytest.fixture(params=[TanhCell, CoupledCell, HalfGRUCell])
 def cell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[Cell]:
     """A new cell under the default name, for which torch has no layers."""
     new: type[Cell] = request.param
@@ -100,7 +99,7 @@ def _batch() -> tuple[Tensor, Tensor, Tensor]:
 @pytest.mark.usefixtures("cell")
 @pytest.mark.parametrize("case", CASES)
 def test_a_new_cell_obeys_the_laws_of_a_model(case: str) -> None:
-    """The steps equal the teacher-forced pass, and a batch equals its sentences."""
+    """The steps equal the teacher-forced pass, a batch its sentences, and every weight learns."""
     model, (src, keep, tgt) = _model(**CASES[case]).eval(), _batch()
     logits = model(src, keep, tgt).logits
     state = model.init_search_state(model.encode(src, keep))
@@ -110,40 +109,11 @@ def test_a_new_cell_obeys_the_laws_of_a_model(case: str) -> None:
         state = step.state
     alone = model(src[1:2, :2], keep[1:2, :2], tgt[1:2]).logits
     torch.testing.assert_close(alone[0], logits[1])
-
-
-@pytest.mark.usefixtures("cell")
-@pytest.mark.parametrize("case", CASES)
-def test_every_weight_of_a_new_cell_learns(case: str) -> None:
-    model, batch = _model(**CASES[case]).train(), _batch()
-    model(*batch).logits.logsumexp(dim=-1).sum().backward()
+    model.train()(src, keep, tgt).logits.logsumexp(dim=-1).sum().backward()
     for name, weight in model.named_parameters():
         assert weight.grad is not None, name
         assert weight.grad.isfinite().all(), name
         assert weight.grad.abs().sum() > 0 or "query" in name or "v" in name, name
-
-
-@pytest.mark.parametrize("cell", [TanhCell], indirect=True)
-@pytest.mark.usefixtures("cell")
-def test_an_encoder_of_tanh_cells_is_torchs_rnn() -> None:
-    model, (src, keep, _) = _model().eval(), _batch()
-    layers = model.encoder.rnn.layers
-    assert isinstance(layers, nn.ModuleList)
-    plain = nn.RNN(5, 7, batch_first=True, bidirectional=True).double()
-    with torch.no_grad():
-        for direction, suffix in zip(layers[0], ("", "_reverse"), strict=True):
-            for part, gates in (("ih", direction.input_gates), ("hh", direction.hidden_gates)):
-                getattr(plain, f"weight_{part}_l0{suffix}").copy_(gates.weight)
-                getattr(plain, f"bias_{part}_l0{suffix}").copy_(gates.bias)
-    memory = model.encode(src, keep)
-    for i, length in enumerate(keep.sum(dim=1)):
-        values, _ = plain(model.encoder.embedding(src[i, :length]))
-        torch.testing.assert_close(memory.values[i, :length], values)
-
-
-@pytest.mark.usefixtures("cell")
-def test_a_new_cell_translates_in_int8() -> None:
-    model, (src, keep, tgt) = _model(hidden=71).float().eval(), _batch()
-    exact, rounded = (m(src, keep, tgt).logits[..., :29] for m in (model, in_int8(model)))
-    torch.testing.assert_close(rounded, exact, atol=0.1, rtol=0)
-    assert not torch.equal(rounded, exact)
+    rounded = in_int8(model.float().eval())(src, keep, tgt).logits
+    torch.testing.assert_close(rounded, logits.float(), atol=0.1, rtol=0)
+    assert not torch.equal(rounded, logits.float())

@@ -28,33 +28,40 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _change(folder: Path, **values: Any) -> None:
+def _manifest(folder: Path, **values: Any) -> dict[str, Any]:
+    """The manifest with other values, written and returned."""
     path = folder / manifest.NAME
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-
-
-def _libraries(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / manifest.NAME).read_text())["libraries"]
-    return found
+    content: dict[str, Any] = {**json.loads(path.read_text()), **values}
+    path.write_text(json.dumps(content))
+    return content
 
 
 def _why_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The reason, found without loading anything: what is damaged may end this process."""
     with monkeypatch.context() as patch:
         patch.setattr(ctypes, "CDLL", pytest.fail)
-        found = load(folder)
-    assert not found.functions
-    assert not found.variant
-    assert "\n" not in found.why_not
-    return found.why_not
+        library = load(folder)
+    assert not library.functions
+    assert not library.variant
+    assert "\n" not in library.why_not
+    return library.why_not
 
 
 @NEEDS_NATIVE
-def test_a_library_is_loaded_with_all_its_functions(folder: Path) -> None:
-    found = load(folder)
-    assert found.why_not == ""
-    assert found.variant == _libraries(folder)[0]["variant"]
-    assert {"gru_gates_fp32", "gru_gates_bf16", "quantize_rows"} <= set(found.functions)
+def test_the_first_library_that_the_processor_can_run_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = _manifest(folder)["libraries"][0]
+    wider = {**entry, "variant": "wider", "requires": ["avx1024"]}
+    _manifest(folder, libraries=[wider, entry, {**entry, "variant": "last"}])
+    library = load(folder)
+    assert library.why_not == ""
+    assert library.variant == entry["variant"]
+    assert {"gru_gates_fp32", "gru_gates_bf16", "quantize_rows"} <= set(library.functions)
+    _manifest(folder, libraries=[{**entry, "requires": [*entry["requires"], "avx1024"]}])
+    assert _why_not(folder, monkeypatch).endswith("this one lacks avx1024")
+    _manifest(folder, libraries=[entry], sources="0" * 64)
+    assert "have changed since they were compiled" in _why_not(folder, monkeypatch)
 
 
 @NEEDS_NATIVE
@@ -67,60 +74,15 @@ def test_every_call_gives_the_same_operations_whatever_was_done_before() -> None
     assert native_steps(Dtypes(torch.float16, torch.float32)) is None
 
 
-def test_a_copy_without_libraries_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _why_not(tmp_path, monkeypatch) == "it was not compiled for this copy of nmt"
-
-
-def test_the_reason_of_the_installation_is_passed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / manifest.NAME).write_text("{}")
-    _change(tmp_path, libraries=[], why_not="no C++ compiler was found (c++ or g++)")
-    reason = "when nmt was installed, no C++ compiler was found (c++ or g++)"
-    assert _why_not(tmp_path, monkeypatch) == reason
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"sources": 1', '{"sources": 1, "libraries": 2}']
-)
-def test_a_damaged_manifest_is_named(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / manifest.NAME).write_text(text)
+def test_a_copy_without_libraries_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "was not compiled" in _why_not(tmp_path, monkeypatch)
+    path = tmp_path / manifest.NAME
+    path.write_text(json.dumps({"libraries": [], "why_not": "no C++ compiler was found"}))
+    assert _why_not(tmp_path, monkeypatch).endswith("no C++ compiler was found")
     monkeypatch.setattr(manifest, "source_digest", lambda: 1)
-    assert f"{tmp_path / manifest.NAME} cannot be read" in _why_not(tmp_path, monkeypatch)
-
-
-@NEEDS_NATIVE
-def test_libraries_of_other_sources_are_not_loaded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _change(folder, sources="0" * 64)
-    assert _why_not(folder, monkeypatch) == "the C++ files have changed since they were compiled"
-
-
-@NEEDS_NATIVE
-def test_a_library_of_another_processor_is_not_loaded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A home folder may be shared, and an environment copied."""
-    (entry,) = _libraries(folder)[:1]
-    entry["requires"] += ["avx1024", "avx2048"]
-    _change(folder, libraries=[entry])
-    why_not = "compiled for another processor: this one lacks avx1024, avx2048"
-    assert _why_not(folder, monkeypatch) == why_not
-
-
-@NEEDS_NATIVE
-def test_the_first_library_that_the_processor_can_run_is_taken(folder: Path) -> None:
-    (entry,) = _libraries(folder)[:1]
-    wider = {**entry, "variant": "wider", "requires": ["avx1024"]}
-    _change(folder, libraries=[wider, {**entry, "variant": "own"}, {**entry, "variant": "last"}])
-    assert load(folder).variant == "own"
-
-
-def _cut(content: bytes) -> bytes:
-    return content[: len(content) // 2]
+    for text in ("", "[]", "{}", '{"sources": 1', '{"sources": 1, "libraries": 2}'):
+        path.write_text(text)
+        assert f"{path} cannot be read" in _why_not(tmp_path, monkeypatch)
 
 
 def _flipped(content: bytes) -> bytes:
@@ -129,13 +91,15 @@ def _flipped(content: bytes) -> bytes:
 
 
 @NEEDS_NATIVE
-@pytest.mark.parametrize("damage", [_cut, _flipped, lambda _: b"damaged", lambda _: b""])
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[: len(content) // 2], _flipped, lambda _: b""]
+)
 def test_what_is_damaged_is_never_loaded(
     damage: Callable[[bytes], bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = folder / _libraries(folder)[0]["file"]
+    path = folder / _manifest(folder)["libraries"][0]["file"]
     path.write_bytes(damage(path.read_bytes()))
-    assert _why_not(folder, monkeypatch) == f"{path} is damaged: its checksum is wrong"
+    assert _why_not(folder, monkeypatch).startswith(f"{path} is damaged")
 
 
 @NEEDS_NATIVE
@@ -143,10 +107,10 @@ def test_a_missing_library_and_a_missing_function_are_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.ops.native.library._FUNCTIONS", {"gru_gates_fp32": "p", "other": "p"})
-    found = load(folder)
-    assert not found.functions
-    assert found.why_not.endswith("undefined symbol: other")
-    path = folder / _libraries(folder)[0]["file"]
+    library = load(folder)
+    assert not library.functions
+    assert library.why_not.endswith("undefined symbol: other")
+    path = folder / _manifest(folder)["libraries"][0]["file"]
     path.unlink()
     assert _why_not(folder, monkeypatch).startswith(f"{path} cannot be loaded")
 
@@ -166,12 +130,11 @@ def test_its_threads_are_torchs() -> None:
 
 def test_instruction_sets_are_those_that_a_compiler_may_use(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(
-        "processor : 0\nflags\t\t: fpu sse4_2 avx512_bf16 md_clear abm\n\nflags : x\n"
-    )
-    assert manifest.instruction_sets(cpuinfo) == {"sse4_2", "avx512_bf16", "abm"}
-    cpuinfo.write_text("processor\t: 0\nFeatures\t: fp asimd sve2\n")
-    assert manifest.instruction_sets(cpuinfo) == {"fp", "asimd", "sve2"}
-    cpuinfo.write_text("processor : 0\nisa : rv64gc\n")
-    assert manifest.instruction_sets(cpuinfo) == set()
+    for text, sets in (
+        ("flags\t\t: fpu sse4_2 avx512_bf16 md_clear abm\n\nflags : x\n", "sse4_2 avx512_bf16 abm"),
+        ("processor\t: 0\nFeatures\t: fp asimd sve2\n", "fp asimd sve2"),
+        ("processor : 0\nisa : rv64gc\n", ""),
+    ):
+        cpuinfo.write_text(text)
+        assert manifest.instruction_sets(cpuinfo) == set(sets.split())
     assert manifest.instruction_sets(tmp_path / "none") == set()

@@ -1,26 +1,20 @@
 """Compile the Triton kernels for an H100 or H200 (sm_90) on a machine without one.
 
 Run by itself, in a process in which Triton interprets nothing. Calls the kernels' functions with
-launches replaced by compilation, and prints a line of JSON per launch: what `cuobjdump`, which
-Triton brings, says of the kernel. Arguments: a dtype, then sizes as B,T,S,K,M,H, any number.
+launches replaced by compilation, and prints a line of JSON per launch. Arguments: a dtype, then
+sizes as B,T,S,K,M,H, any number.
 """
 
-import functools
 import json
 import re
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import torch
-import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import JITFunction, driver
 
-from nmt.ops.triton import additive as additive_triton
-from nmt.ops.triton import gru as gru_triton
+from nmt.ops.triton import additive, gru
 
 
 class Absent:
@@ -39,25 +33,15 @@ class Absent:
 def compile_only(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
     """In place of JITFunction.run, which would launch."""
     compiled = run(self, *args, grid=grid, warmup=True, **kwargs)
-    row = {"kernel": self.__name__, "hash": compiled.hash, **resources(compiled)}
+    ptx = compiled.asm["ptx"]
+    row = {
+        "kernel": self.__name__,
+        "hash": compiled.hash,
+        "wide_loads": len(re.findall(r"ld\.global\S*\.v4\.b32", ptx)),
+        "atomics": len(re.findall(r"\b(?:atom|red)\.", ptx)),
+    }
     sys.stdout.write(json.dumps(row) + "\n")
     return compiled
-
-
-@functools.cache
-def resources(compiled: Any) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        cubin = Path(folder, "kernel.cubin")
-        cubin.write_bytes(compiled.asm["cubin"])
-        command = [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", str(cubin)]
-        usage = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return {
-        "registers": int(re.search(r"REG:(\d+)", usage)[1]),
-        "spilled": int(re.search(r"STACK:(\d+)", usage)[1]),
-        "shared": compiled.metadata.shared,
-        "wide_loads": len(re.findall(r"ld\.global\S*\.v4\.b32", compiled.asm["ptx"])),
-        "atomics": len(re.findall(r"\b(?:atom|red)\.", compiled.asm["ptx"])),
-    }
 
 
 def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -69,14 +53,14 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
 
     keep, v = torch.ones(B, S, dtype=torch.bool), torch.empty(K)
     query, keys, values = some(B, K), some(B, S, K), some(B, S, M)
-    _, weights = additive_triton.attend(query, keys, values, keep, v)
-    additive_triton.attend_backward(some(B, M), query, keys, values, v, weights)
-    additive_triton.keys_backward(torch.empty(B, T, S), some(B, T, K), keys, v)
-    _, saved = gru_triton.gates_forward(some(B, 3 * H), some(B, 3 * H), some(B, H))
-    gru_triton.gates_backward(some(B, H), saved, some(B, H))
+    _, weights = additive.attend(query, keys, values, keep, v)
+    additive.attend_backward(some(B, M), query, keys, values, v, weights)
+    additive.keys_backward(torch.empty(B, T, S), some(B, T, K), keys, v)
+    _, saved = gru.gates_forward(some(B, 3 * H), some(B, 3 * H), some(B, H))
+    gru.gates_backward(some(B, H), saved, some(B, H))
 
 
 driver.set_active(Absent())
 run, JITFunction.run = JITFunction.run, compile_only
-for sizes in sys.argv[2:]:
-    everything(tuple(map(int, sizes.split(","))), getattr(torch, sys.argv[1]))
+for argument in sys.argv[2:]:
+    everything(tuple(map(int, argument.split(","))), getattr(torch, sys.argv[1]))
