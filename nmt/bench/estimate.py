@@ -47,4 +47,4 @@ def epoch_seconds(
             train_step(model, state.optimizer, [batch], settings)
 
     seconds, _, _ = in_turn({"updates": updates}, 1, device)["updates"].figures()
-    return seconds / len(batches) * batcher.plan(0).about * n_pairs / len(pairs)
+    return seconds / len(batches) * len(batcher.plan(0)) * n_pairs / len(pairs)
