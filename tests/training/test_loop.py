@@ -15,7 +15,7 @@ from training.toy import last_checkpoint, toy_config, write_reversal
 from nmt.attention_maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap
 from nmt.attention_maps.record import records
-from nmt.cli.eval_request import EvalRequest, perform
+from nmt.cli.shared.eval_request import EvalRequest, perform
 from nmt.config import dump_config, load_config
 from nmt.data.sources import read_tsv
 from nmt.device import process_bytes
