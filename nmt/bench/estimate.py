@@ -40,7 +40,7 @@ def epoch_seconds(
     sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
     model = build_model(config.model, *sizes).to(device).train()
     state = TrainingState.new(model, train, batcher, device)
-    settings = StepSettings(precision, train.label_smoothing, train.clip_norm, state.scaler)
+    settings = StepSettings(precision, train.loss.build(), train.clip_norm, state.scaler)
 
     def updates() -> None:
         for batch in batches:

@@ -15,7 +15,7 @@ from nmt.config import TrainConfig
 from nmt.data.batching import Batch
 from nmt.device import Precision
 from nmt.ops.masks import keep_from_lengths
-from nmt.training.loss import LossSum
+from nmt.optim.losses import LossSum
 from nmt.training.step import StepSettings, train_step, translation_loss
 
 _TRAIN = TrainConfig(epochs=1)

@@ -270,6 +270,6 @@ def _data_files(config: RunConfig) -> list[Path]:
     """Every file that training reads, for the run card."""
     splits = [resolve_split(config.data, name) for name in ("train", "valid")]
     files = [file for split in splits if split for file in split_files(split, config.data)]
-    if (guided := config.train.guided_alignment) is not None:
-        files += [path for path in (guided.train, guided.valid) if path is not None]
+    if (guided := config.train.guided) is not None:
+        files += [path for path in (guided.links, guided.valid_links) if path is not None]
     return list(dict.fromkeys(files))

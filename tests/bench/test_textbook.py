@@ -16,7 +16,7 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.recurrent.rnn_config import EncoderConfig
 from nmt.ops.masks import keep_from_lengths
-from nmt.training.loss import cross_entropy
+from nmt.optim.losses import cross_entropy
 
 SIZES = Sizes(batch=3, src=5, tgt=7, embedding=11, hidden=13, vocabulary=129)
 SRC, TGT = 37, 41
