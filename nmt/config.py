@@ -27,7 +27,7 @@ from nmt.settings.yaml_text import dump_yaml
 from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
 from nmt.text.tokenizer import TokenizerConfig
 from nmt.text.vocabulary import RESERVED
-from nmt.types import FilePath, ValidMetric
+from nmt.types import FilePath, MetricName
 
 
 class TrainConfig(Config):
@@ -138,10 +138,13 @@ BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-
 class ValidConfig(Config):
     """Validation during training, whose `metric` chooses the best checkpoint."""
 
-    metric: ValidMetric = Field(
+    metric: MetricName = Field(
         default="bleu",
-        description="what the best checkpoint is best in: BLEU, chrF2 (both by sacreBLEU), or the "
-        "loss; among equals the one with the lower loss",
+        description="what the best checkpoint is best in: the loss, or a metric of `nmt eval`; "
+        "among equals the one with the lower loss",
+    )
+    comet: UserPath | None = Field(
+        default=None, description="with metric `comet`: the checkpoint of its model"
     )
     every: int | None = Field(
         default=None, gt=0, description="updates between validations; null: once an epoch"
@@ -150,8 +153,7 @@ class ValidConfig(Config):
     max_examples: int | None = Field(
         default=None,
         gt=0,
-        description="decode only so many sentences for BLEU and chrF2, evenly spaced; null: all, "
-        "as for the loss",
+        description="decode only so many sentences, evenly spaced; null: all, as for the loss",
     )
     bleu_tokenize: BleuTokenisation | None = Field(
         default=None,

@@ -58,7 +58,6 @@ class Trainer:
         plateau = train.schedule if isinstance(train.schedule, PlateauConfig) else None
         self._restores_best = plateau is not None and plateau.restore_best
         self._attention_watch = AttentionWatch()
-        self._needs_chrf = "chrf" in (config.valid.metric, plateau and plateau.metric)
         self._watch = DivergenceWatch(data.tgt_vocab_size, is_new=saved_step is None)
         self._loss = train.loss.build(guided_heads(config, state.model))
         self._settings = StepSettings(
@@ -231,7 +230,6 @@ class Trainer:
                 model,
                 device,
                 interrupted.interrupted,
-                self._needs_chrf,
                 self._ranks,
                 self._loss,
             )

@@ -18,6 +18,7 @@ from nmt.data.mixture import Mixture, mixture_of
 from nmt.data.resampling import Resampling
 from nmt.data.sources import DataConfig, PairsConfig, pairs_of
 from nmt.errors import ConfigError, DataError
+from nmt.evaluation.metrics import validation_scoring
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import (
@@ -152,6 +153,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         examples,
         tokenizers,
         config.valid,
+        validation_scoring(config),
         config.search,
         has_attention=has_attention,
         aligned=_aligned(config, split, tokenizers),

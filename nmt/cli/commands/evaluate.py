@@ -22,6 +22,7 @@ from nmt.cli.shared.options import (
     split_option,
 )
 from nmt.errors import ConfigError, DataError
+from nmt.types import MetricName
 
 if TYPE_CHECKING:
     from nmt.evaluation.score_report import EvalReport
@@ -102,6 +103,7 @@ def evaluate(
     The run keeps them in eval/NAME.json, with its translations beside them. --out writes the
     translations to a file too; with --out - they are on stdout, and the scores on stderr.
     """
+    chosen: dict[MetricName, bool]
     chosen = {"bleu": bleu, "bleu-lc": bleu_lc, "chrf": chrf, "chrf++": chrf_words, "ter": ter}
     chosen["multi30k"] = multi30k_style
     from nmt.cli.shared.process import configure_process
@@ -136,9 +138,8 @@ def evaluate(
         configure_process(threads)
         score_alignment(aer, src, ref or [], hyp, run or [], checkpoint, device, as_json)
         return
-    metrics = tuple(name for name, is_chosen in chosen.items() if is_chosen)
-    if not metrics and comet is None:
-        metrics = ("bleu",)
+    chosen["comet"] = comet is not None
+    metrics = tuple(name for name, is_chosen in chosen.items() if is_chosen) or ("bleu",)
     if fail_under is not None and not {"bleu", "multi30k"} & set(metrics):
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
     if out is not None:
@@ -159,12 +160,12 @@ def evaluate(
 
     from nmt.cli.shared.eval_request import EvalRequest, perform
     from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
+    from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
     from nmt.storage.output import write_lines
 
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
     request = EvalRequest(
-        scoring=Scoring(lang or "", metrics, n_bootstrap, tokenize, as_is),
+        scoring=Scoring(lang or "", metrics, n_bootstrap, tokenize, as_is, comet),
         runs=tuple(run or ()),
         weights=search_flags.parse_weights(weights, max(1, len(run or ()))),
         rerank=tuple(rerank or ()),
@@ -182,7 +183,6 @@ def evaluate(
         int8=int8,
         precision=decoding.precision,
         out=out,
-        comet=comet,
     )
     configure_process(threads)
     report = perform(request)

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from typer import Option
@@ -15,6 +15,7 @@ from nmt.cli.shared.command import Json, say
 from nmt.cli.shared.config_option import SetKeys
 from nmt.cli.shared.options import Quiet, Threads
 from nmt.errors import ConfigError
+from nmt.types import MetricName
 
 if TYPE_CHECKING:
     from nmt.decoding.search_config import SearchConfig
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Choose settings on the validation set.")
 
 _Number = TypeVar("_Number", int, float)
-Metric = Literal["bleu", "chrf"]
 
 
 @app.command()
@@ -41,7 +41,7 @@ def search(
     penalties: Annotated[
         str | None, Option(help="Length penalties to try.", show_default="0,0.4,0.6,0.8,1,1.2,1.4")
     ] = None,
-    metric: Annotated[Metric, Option(help="The best setting is best in it.")] = "bleu",
+    metric: Annotated[MetricName, Option(help="The best setting is best in it.")] = "bleu",
     batch_size: search_flags.BatchSize = None,
     device: search_flags.Device = None,
     threads: Threads = None,
@@ -72,7 +72,7 @@ def search(
             load_overrides([Override(key, number, f"{flag} {number}")], SearchConfig)
     runs = _open_runs(run, {"batch_size": batch_size}, set_)
     shares = search_flags.parse_weights(weights, len(runs))
-    examples, scoring = _validation_set(runs[0])
+    examples, scoring = _validation_set(runs[0], metric)
     checkpoint = checkpoint or "best"
     translator = _load(runs, device, checkpoint, int8, shares, threads)
     say(f"translating {len(examples):,} sentences of the validation set with each beam")
@@ -104,7 +104,7 @@ def rerank(
         str | None,
         Option(help="Weights to try for each --rerank.", show_default="0,0.1,0.2,0.3,0.5,1"),
     ] = None,
-    metric: Annotated[Metric, Option(help="The best setting is best in it.")] = "bleu",
+    metric: Annotated[MetricName, Option(help="The best setting is best in it.")] = "bleu",
     batch_size: search_flags.BatchSize = None,
     device: search_flags.Device = None,
     threads: Threads = None,
@@ -130,7 +130,7 @@ def rerank(
     flags = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
     runs = _open_runs(run, flags, set_)
     shares = search_flags.parse_weights(weights, len(runs))
-    examples, scoring = _validation_set(runs[0])
+    examples, scoring = _validation_set(runs[0], metric)
     checkpoint = checkpoint or "best"
     search = runs[0].config.search
     rerankers = search_flags.open_rerankers(rerank, search)
@@ -157,18 +157,19 @@ def _open_runs(
     return [search_flags.with_search(first, flags, set_ or ()), *others]
 
 
-def _validation_set(run: "TrainedRun") -> "tuple[list[EvalExample], Scoring]":
-    """The validation set of a run, to be scored by BLEU and chrF. Raises ConfigError for none."""
+def _validation_set(run: "TrainedRun", metric: MetricName) -> "tuple[list[EvalExample], Scoring]":
+    """The validation set of a run, to be scored by BLEU, chrF and `metric`."""
     from nmt.data.corpora import read_examples, resolve_split
     from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.tokenisation import check_tokenisation
+    from nmt.evaluation.metrics import check_metrics
 
     config = run.config
     split = resolve_split(config.data, "valid")
     if split is None:
         raise ConfigError(f"{run.path}: data.valid: the run has no validation set to tune on")
-    scoring = Scoring(config.data.tgt_lang, ("bleu", "chrf"), 0, config.valid.bleu_tokenize)
-    check_tokenisation(scoring.tokenisation, "valid.bleu_tokenize")
+    valid, names = config.valid, tuple(dict.fromkeys(("bleu", "chrf", metric)))
+    scoring = Scoring(config.data.tgt_lang, names, 0, valid.bleu_tokenize, comet=valid.comet)
+    check_metrics(scoring, "valid.bleu_tokenize")
     return read_examples(split, config.data), scoring
 
 
@@ -193,7 +194,7 @@ def _about(
     checkpoint: str,
     int8: bool,
     n_sentences: int,
-    metric: Metric,
+    metric: MetricName,
 ) -> dict[str, object]:
     return {
         "run": [str(each.path) for each in runs],
@@ -207,16 +208,16 @@ def _about(
 
 
 def _rerank_lines(
-    grid: "RerankGrid", metric: Metric, rerank: Sequence[Path], search: "SearchConfig"
+    grid: "RerankGrid", metric: MetricName, rerank: Sequence[Path], search: "SearchConfig"
 ) -> Iterator[str]:
     """A row for each combination of weights, a * at the best, and how to use it."""
     from nmt.lab.numbers import columns
 
     best, plain = grid.best(metric), grid.settings[0]
-    results = [best.scores["bleu"], best.scores["chrf"]]
+    results = list(best.scores.values())
     rows = [[*(path.name for path in rerank), *(result.name for result in results), ""]]
     for each in grid.settings:
-        scores = (f"{each.scores[key].score:.2f}" for key in ("bleu", "chrf"))
+        scores = (f"{result.score:.2f}" for result in each.scores.values())
         rows.append([*(f"{w:g}" for w in each.weights), *scores, "*" if each is best else ""])
     yield from columns(rows)
     yield from (result.signature for result in results)
@@ -241,7 +242,7 @@ def _numbers(flag: str, text: str | None, kind: Callable[[str], _Number]) -> lis
         raise ConfigError(f"{flag}: got {text}, allowed: {name} between commas") from None
 
 
-def _as_json(grid: "SearchGrid", metric: Metric) -> dict[str, object]:
+def _as_json(grid: "SearchGrid", metric: MetricName) -> dict[str, object]:
     return {
         "best": asdict(grid.best(metric)),
         "settings": [asdict(setting) for setting in grid.settings],
@@ -250,10 +251,10 @@ def _as_json(grid: "SearchGrid", metric: Metric) -> dict[str, object]:
 
 
 def _lines(
-    grid: "SearchGrid", metric: Metric, own: "SearchConfig", n_sentences: int
+    grid: "SearchGrid", metric: MetricName, own: "SearchConfig", n_sentences: int
 ) -> Iterator[str]:
     """A table for each metric, then the best setting and how to use it."""
-    for name in ("bleu", "chrf"):
+    for name in grid.settings[0].scores:
         yield from _table(grid, name, n_sentences)
         yield ""
     best = grid.best(metric)

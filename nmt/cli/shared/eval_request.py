@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nmt.cli.shared.command import say
 from nmt.cli.shared.flags import flag_of
@@ -20,7 +20,6 @@ from nmt.data.sources import DataConfig
 from nmt.decoding.search_config import SearchConfig
 from nmt.device import describe_device, resolve_device
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.comet import comet_name, comet_score, load_comet
 from nmt.evaluation.evaluate import (
     Evaluation,
     Scoring,
@@ -29,9 +28,10 @@ from nmt.evaluation.evaluate import (
     score_translations,
 )
 from nmt.evaluation.examples import examples_from_files, read_translations, split_named
+from nmt.evaluation.metrics import check_metrics
 from nmt.evaluation.score_report import EvalReport, report_path
 from nmt.evaluation.significance import Comparison
-from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
+from nmt.evaluation.tokenisation import TOKENISATIONS
 from nmt.inference.batched import DecodingPrecision
 from nmt.inference.translator import Translator
 from nmt.runs.trained_run import TrainedRun, load_models
@@ -54,7 +54,7 @@ class EvalRequest:
     lines of that file are scored; with `refs` too, no run is needed. `lang`, or else the run or the
     name of the file, gives the language of `scoring`. `overrides` and then `search` set keys of the
     run's SearchConfig. `baseline` is an earlier translation of the same lines. `out` is where the
-    caller will write the new one. `comet` is the checkpoint of a COMET model, which scores too.
+    caller will write the new one.
     """
 
     scoring: Scoring
@@ -76,7 +76,6 @@ class EvalRequest:
     int8: bool = False
     precision: DecodingPrecision = "fp32"
     out: Path | None = None
-    comet: Path | None = None
 
     def check(self) -> None:
         """Raise ConfigError for flags that contradict each other or would have no effect."""
@@ -90,7 +89,7 @@ class EvalRequest:
             raise ConfigError(f"--tokenize: got '{tokenize}', allowed: {', '.join(TOKENISATIONS)}")
         if self.baseline and not self.scoring.n_bootstrap:
             raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
-        if self.comet and self.refs and not self.src:
+        if self.scoring.comet and self.refs and not self.src:
             raise ConfigError("--comet: it reads the source of each sentence: give --src")
         if self.hyp and (unused := self._unused_with_hyp()):
             given = "the translation and its reference are" if self.refs else "the translation is"
@@ -128,15 +127,13 @@ def perform(request: EvalRequest) -> EvalReport:
     DataError or CheckpointError.
     """
     request.check()
-    # Before the translations, which may take hours.
-    comet = None if request.comet is None else load_comet(request.comet)
     if request.hyp and request.refs:
         scoring = _scoring(request, request.lang or language_of(request.refs[0]), None)
         test_set = _from_files(request.src, request.refs)
         name = _report_name(request, test_set, None)
         _note_languages(test_set, "", scoring.tgt_lang)
         evaluation = _score_file(request.hyp, test_set, scoring)
-        return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
+        return _report(request, name, scoring, test_set, evaluation)
     first, *others = open_runs(request.runs)
     run = with_search(first, {**request.search, "n_best": 1}, request.overrides)
     config = run.config
@@ -154,7 +151,7 @@ def perform(request: EvalRequest) -> EvalReport:
         evaluation = _score_file(request.hyp, test_set, scoring)
     else:
         evaluation = _translate(request, [run, *others], rerankers, test_set, scoring)
-    return _report(request, name, scoring, test_set, _with_comet(request, comet, evaluation))
+    return _report(request, name, scoring, test_set, evaluation)
 
 
 def _note_languages(test_set: _TestSet, src_lang: str, tgt_lang: str) -> None:
@@ -164,30 +161,14 @@ def _note_languages(test_set: _TestSet, src_lang: str, tgt_lang: str) -> None:
         say(f"note: {note}")
 
 
-def _with_comet(request: EvalRequest, model: Any, evaluation: Evaluation) -> Evaluation:
-    """`evaluation` with the score of a COMET model beside the others."""
-    if request.comet is None:
-        return evaluation
-    device = resolve_device(request.device or "auto")
-    found = comet_score(
-        model,
-        comet_name(request.comet),
-        evaluation.hyp_texts,
-        evaluation.compared.examples,
-        request.scoring.n_bootstrap,
-        device.index if device.type == "cuda" else None,
-    )
-    return replace(evaluation, scores={**evaluation.scores, "comet": found})
-
-
 def _scoring(request: EvalRequest, tgt_lang: str, run_tokenize: str | None) -> Scoring:
     """The request's Scoring for a language; ConfigError if it cannot be computed."""
     tokenize = request.scoring.tokenize or run_tokenize
     scoring = replace(request.scoring, tgt_lang=tgt_lang, tokenize=tokenize)
-    if "bleu" in scoring.metrics:
-        check_tokenisation(scoring.tokenisation, "--tokenize")
-    if not tgt_lang and "multi30k" in scoring.metrics:
-        raise ConfigError("--multi30k-style: the target language is not known; give --lang")
+    if scoring.comet is not None:
+        device = resolve_device(request.device or "auto")
+        scoring = replace(scoring, gpu=device.index if device.type == "cuda" else None)
+    check_metrics(scoring, "--tokenize")
     return scoring
 
 
