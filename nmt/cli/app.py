@@ -17,7 +17,6 @@ from nmt.cli.commands import (
     align,
     attention,
     average,
-    bench,
     card,
     compare,
     config,
@@ -177,7 +176,6 @@ app.command()(export.export)
 app.command()(serve.serve)
 app.command()(card.card)
 app.command()(lab.lab)
-app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(tune.app, name="tune")

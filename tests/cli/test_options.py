@@ -32,10 +32,8 @@ from nmt.cli.shared.usage import is_usage_error
 from nmt.errors import ConfigError
 
 OF_THEIR_OWN = {
-    ("--set", "nmt bench"): "sizes of what is measured",
     ("--set", "nmt lab"): "options of an experiment",
     ("--seed", "nmt lab"): "of an experiment, not of drawn translations",
-    ("--precision", "nmt bench"): "says what is measured beside it",
     ("--name", "nmt init"): "of a run, not of a checkpoint",
     ("--force", "nmt corpus fetch"): "fetches again, where others replace a file",
     ("--out", "nmt init"): "a config; its path is what stdout gets",

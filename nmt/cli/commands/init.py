@@ -68,7 +68,6 @@ def init(
     if out is not None or name is not None or is_order_known:  # else the text decides
         check_output(_out(name, out, data))
     # Imported here because they bring torch and sentencepiece along.
-    from nmt.bench.estimate import epoch_seconds
     from nmt.cli.shared.process import configure_process
     from nmt.config import config_of
     from nmt.data.proposal import examine, is_messy, proposed_config, warnings
@@ -76,6 +75,7 @@ def init(
     from nmt.settings.yaml_text import commented_yaml
     from nmt.storage.output import write_lines
     from nmt.storage.terminal import one_line
+    from nmt.training.estimate import epoch_seconds
     from nmt.training.report import duration
 
     configure_process()  # as `nmt train` does, so that its updates take as long

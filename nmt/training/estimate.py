@@ -1,12 +1,11 @@
 """The time of an epoch on this device, from some updates of a model that is then thrown away."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.bench.material import spread_batches
-from nmt.bench.timing import in_turn
 from nmt.config import RunConfig
-from nmt.data.batching import Batcher, encode_pairs
+from nmt.data.batching import Batch, Batcher, encode_pairs
 from nmt.device import resolve_device
 from nmt.errors import DataError
 from nmt.models.catalog import build_model
@@ -24,7 +23,7 @@ _N_UPDATES = 8
 def epoch_seconds(
     config: RunConfig, pairs: Sequence[SentencePair], tokenizers: Tokenizers, n_pairs: int
 ) -> float:
-    """The seconds of an epoch of `n_pairs` by `config`, of whose corpus `pairs` are a sample.
+    """Return the seconds of an epoch of `n_pairs`, of which `pairs` are a sample.
 
     Validation is not in it. Raises DataError where none of the sample is fit for training.
     """
@@ -41,10 +40,26 @@ def epoch_seconds(
     model = build_model(config.model, *sizes).to(device).train()
     state = TrainingState.new(model, train, batcher, device)
     settings = StepSettings(precision, train.loss.build(), train.clip_norm, state.scaler)
-
-    def updates() -> None:
+    for _ in range(2):
+        started = time.perf_counter()
         for batch in batches:
-            train_step(model, state.optimizer, [batch], settings)
-
-    seconds, _, _ = in_turn({"updates": updates}, 1, device)["updates"].figures()
+            result = train_step(model, state.optimizer, [batch], settings)
+        float(result.loss)  # waits for the device
+        seconds = time.perf_counter() - started
     return seconds / len(batches) * batcher.plan(0).about * n_pairs / len(pairs)
+
+
+def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
+    """Return at most `n_batches` full batches of the first epoch, evenly spaced by their pieces.
+
+    A corpus of less than a batch gives its only one.
+    """
+    corpus = batcher.corpus
+
+    def n_pieces(rows: list[int]) -> int:
+        return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)
+
+    plan = list(batcher.plan(0))
+    full = sorted((rows for rows in plan if len(rows) == batcher.size), key=n_pieces) or plan
+    n = min(n_batches, len(full))
+    return tuple(corpus.batch(full[(2 * i + 1) * len(full) // (2 * n)]) for i in range(n))
