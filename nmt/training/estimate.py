@@ -46,7 +46,7 @@ def epoch_seconds(
             result = train_step(model, state.optimizer, [batch], settings)
         float(result.loss)  # waits for the device
         seconds = time.perf_counter() - started
-    return seconds / len(batches) * batcher.plan(0).about * n_pairs / len(pairs)
+    return seconds / len(batches) * len(batcher.plan(0)) * n_pairs / len(pairs)
 
 
 def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:

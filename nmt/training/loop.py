@@ -10,8 +10,8 @@ from typing import cast
 import torch
 
 from nmt.config import RunConfig
+from nmt.data.checksums import file_digest
 from nmt.data.corpora import resolve_split, split_files
-from nmt.data.file_digests import FileDigests
 from nmt.device import Precision, autocast, describe_device
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring
@@ -116,7 +116,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
                 hardware["processes"] = str(ranks.world)
             changes: Sequence[Change] = ()
             if ranks.is_first:
-                checksums = _checksums(data_files, config.data.cache)
+                checksums = {path: file_digest(path) for path in data_files}
                 opened = open_run(folder, config, command, checksums, hardware, allow_change)
                 run, changes = opened.run, opened.changes
             chosen = config.train.model_copy(update={"precision": precision})
@@ -256,14 +256,6 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
     with autocast(device, precision):
         dtype = compute_dtype(torch.empty(0, device=device))
     return why(backend, device, dtype)
-
-
-def _checksums(files: Sequence[Path], cache: Path | None) -> dict[Path, str]:
-    """The sha256 of each file; those of files that stayed as they were are kept in `cache`."""
-    digests = FileDigests(cache)
-    found = {path: digests.of(path) for path in files}
-    digests.save()
-    return found
 
 
 def _data_files(config: RunConfig) -> list[Path]:

@@ -109,23 +109,23 @@ class Trainer:
         """Updates until this epoch or the run ends."""
         progress, batcher = self.state.progress, self.data.batcher
         plan = epoch_plan(batcher, progress)
-        if not plan.has(progress.batch):
+        if progress.batch >= len(plan):
             raise CheckpointError(
                 f"{self.run.path}: step {progress.step}: training state is at batch "
                 f"{progress.batch} of an epoch that has {len(plan)}"
             )
         name = epoch_name(self.config.train, progress)
-        self.log.open_bar(name, plan.about, progress.batch)
+        self.log.open_bar(name, len(plan), progress.batch)
         while group := plan[progress.batch : progress.batch + self._group_size]:
             mine = self._ranks.share([batcher.n_positions(rows, progress.epoch) for rows in group])
             batches = [batcher.corpus.batch(group[i], progress.epoch) for i in mine]
-            is_last = not plan.has(progress.batch + len(group))
+            is_last = progress.batch + len(group) >= len(plan)
             self._go_back_if_due()
             self.checkpointer.begin_update()
             result = self._update(batches, interrupted)
             progress.count_update(len(group), is_last)
             self.checkpointer.end_update()
-            self._reporter.after_update(result, len(group), plan.about)
+            self._reporter.after_update(result, len(group), len(plan))
             self._validate_or_save_if_due(interrupted)
             if is_last or self.end_reason() is not None or interrupted():
                 return

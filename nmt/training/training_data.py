@@ -10,13 +10,13 @@ from nmt.attention_maps.heads import source_heads
 from nmt.config import RunConfig
 from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.data.corpora import read_examples, resolve_split, split_files, split_part, stream_split
-from nmt.data.encoded_cache import DataSet, cached_corpus
 from nmt.data.guided_alignment import encode_aligned_pairs
 from nmt.data.language_check import language_notes
 from nmt.data.languages import code_notes
 from nmt.data.mixture import Mixture, mixture_of
 from nmt.data.resampling import Resampling
 from nmt.data.sources import DataConfig, PairsConfig, pairs_of
+from nmt.data.store import DataSet, cached_corpus
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import validation_scoring
 from nmt.models.base import Seq2Seq
