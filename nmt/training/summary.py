@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from nmt.config import RunConfig
 from nmt.data.batching import EncodedCorpus
+from nmt.evaluation.evaluate import comparable
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.training_data import TrainingData, vocabulary_notes
@@ -69,7 +70,7 @@ def _reference_lines(validator: Validator | None) -> list[str]:
     if validator is None:
         return []
     no_hyps = ["" for _ in validator.examples]
-    notes = validator.scoring.comparable(no_hyps, validator.examples).notes()
+    notes = comparable(no_hyps, validator.examples, validator.scoring).notes()
     return [f"references    {note}" for note in notes]
 
 

@@ -18,6 +18,7 @@ from nmt.data.resampling import Resampling
 from nmt.data.sources import DataConfig, PairsConfig, pairs_of
 from nmt.data.store import DataSet, cached_corpus
 from nmt.errors import ConfigError, DataError
+from nmt.evaluation.metrics import validation_scoring
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import (
@@ -83,16 +84,18 @@ def _tokenizers_and_corpus(
     if data.cache is None:
         texts = [list(each.pairs()) for each in sets]
         tokenizers = run_tokenizers(config, run, lambda: chain.from_iterable(texts))
-        guided = config.train.guided_alignment
+        guided = config.train.guided
         if guided is None:
             corpus = _joined([encode_pairs(pairs, tokenizers, data.max_pieces) for pairs in texts])
         else:
             if len(texts) > 1:
-                raise ConfigError("train.guided_alignment: does not go with data.train.mix")
+                raise ConfigError(
+                    "train.loss: guided_alignment reads one corpus: leave out data.train.mix"
+                )
             split = resolve_split(data, "train")
             is_cut = split is not None and split.first is not None
             corpus = encode_aligned_pairs(
-                texts[0], guided.train, tokenizers, data.max_pieces, is_cut
+                texts[0], guided.links, tokenizers, data.max_pieces, is_cut
             )
     else:
         tokenizers = run_tokenizers(config, run)
@@ -149,6 +152,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         examples,
         tokenizers,
         config.valid,
+        validation_scoring(config),
         config.search,
         has_attention=has_attention,
         aligned=_aligned(config, split, tokenizers),
@@ -157,12 +161,12 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
 
 def _aligned(config: RunConfig, split: PairsConfig, tokenizers: Tokenizers) -> EncodedCorpus | None:
     """The validation pairs with their links, if they are given."""
-    guided = config.train.guided_alignment
-    if guided is None or guided.valid is None:
+    guided = config.train.guided
+    if guided is None or guided.valid_links is None:
         return None
     pairs = list(stream_split(split, config.data))
     is_cut = split.first is not None
-    return encode_aligned_pairs(pairs, guided.valid, tokenizers, _NO_LIMIT, is_cut)
+    return encode_aligned_pairs(pairs, guided.valid_links, tokenizers, _NO_LIMIT, is_cut)
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
@@ -170,13 +174,13 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
 
     Raises ConfigError for a head that the model lacks.
     """
-    guided = config.train.guided_alignment
+    guided = config.train.guided
     if guided is None:
         return None
     try:
         return source_heads(guided.heads, model.names_by_attention)
     except ConfigError as error:
-        text = str(error).replace("`heads`", "train.guided_alignment.heads")
+        text = str(error).replace("`heads`", "train.loss.heads")
         raise ConfigError(text) from None
 
 

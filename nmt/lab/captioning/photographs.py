@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.metrics import MetricResult, corpus_bleu, score
+from nmt.evaluation.metric import MetricResult
+from nmt.evaluation.metrics import corpus_bleu, score
 from nmt.lab.captioner import CaptionBatch, caption_loss, train
 from nmt.lab.captioning.caption_file import CaptionedImage, read_captions
 from nmt.lab.captioning.cnn import load_cnn, read_picture
