@@ -1,11 +1,13 @@
 """The cadence of a training: update, report, validate, save, stop."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nmt.config import RunConfig
 from nmt.data.batching import Batch
+from nmt.data.loader import Loader
 from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
 from nmt.optim.schedules import PlateauConfig
@@ -116,19 +118,19 @@ class Trainer:
             )
         name = epoch_name(self.config.train, progress)
         self.log.open_bar(name, len(plan), progress.batch)
-        while group := plan[progress.batch : progress.batch + self._group_size]:
-            mine = self._ranks.share([batcher.n_positions(rows, progress.epoch) for rows in group])
-            batches = [batcher.corpus.batch(group[i], progress.epoch) for i in mine]
-            is_last = progress.batch + len(group) >= len(plan)
-            self._go_back_if_due()
-            self.checkpointer.begin_update()
-            result = self._update(batches, interrupted)
-            progress.count_update(len(group), is_last)
-            self.checkpointer.end_update()
-            self._reporter.after_update(result, len(group), len(plan))
-            self._validate_or_save_if_due(interrupted)
-            if is_last or self.end_reason() is not None or interrupted():
-                return
+        share, pin = self._ranks.share, self.state.device.type == "cuda"
+        loader = Loader(batcher, plan, progress.epoch, self._group_size, share, pin)
+        with contextlib.closing(loader.groups(progress.batch)) as groups:
+            for group in groups:
+                self._go_back_if_due()
+                self.checkpointer.begin_update()
+                result = self._update(group.batches, interrupted)
+                progress.count_update(group.n_batches, group.is_last)
+                self.checkpointer.end_update()
+                self._reporter.after_update(result, group.n_batches, len(plan))
+                self._validate_or_save_if_due(interrupted)
+                if self.end_reason() is not None or interrupted():
+                    return
 
     def _update(self, group: Sequence[Batch], interrupted: AgreedStop) -> StepResult:
         """One update, to which this rank contributes `group`; the state is inconsistent afterwards.
