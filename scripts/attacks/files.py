@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import random
+import shutil
 import struct
 import zipfile
 from collections.abc import Callable
@@ -146,37 +147,26 @@ def _data_set() -> Path:
 
 def _shard_count(name: str) -> None:
     folder = _data_set()
-    (folder / "manifest.json").unlink()
-    for path in folder.glob("*.ids"):
-        path.rename(folder / name)
+    (folder / "00001-of-00001").rename(folder / name)
 
 
-def _manifest_count() -> None:
-    path = _data_set() / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "shards": 99_999}))
-
-
-def _sparse_shard() -> None:
-    (path,) = _data_set().glob("*.ids")
-    trailer = bytearray(path.read_bytes()[-28:])
-    trailer[:8] = (20 << 30).to_bytes(8, "little")
-    with path.open("r+b") as file:
-        file.truncate((20 << 30) + MIB)
-        file.seek(0, os.SEEK_END)
-        file.write(trailer)
+def _sparse_shard(name: str) -> None:
+    with (_data_set() / "00001-of-00001" / name).open("r+b") as file:
+        file.truncate(20 << 30)
 
 
 def _leftover() -> None:
-    (path,) = _data_set().glob("*.ids")
-    path.unlink()
-    Path("cache", f".tmp-x-{os.uname().nodename}-{'9' * 20}").touch()
+    folder = _data_set()
+    shutil.rmtree(folder / "00001-of-00001")
+    (folder / f".tmp-00001-of-00001-{os.uname().nodename}-{'9' * 20}").touch()
 
 
 _CACHED: dict[str, Callable[[], object]] = {
-    "50,000,000 shards": partial(_shard_count, "00001-of-50000000.ids"),
-    "10^30 shards": partial(_shard_count, f"00001-of-{10**30}.ids"),
-    "99,999 shards": _manifest_count,
-    "a sparse shard": _sparse_shard,
+    "50,000,000 shards": partial(_shard_count, "00001-of-50000000"),
+    "10^30 shards": partial(_shard_count, f"00001-of-{10**30}"),
+    "99,999 shards": partial(_shard_count, "00001-of-99999"),
+    "a sparse shard": partial(_sparse_shard, "src.ids"),
+    "sparse offsets": partial(_sparse_shard, "tgt.offsets"),
     "a leftover of no process": _leftover,
 }
 
@@ -293,13 +283,13 @@ def _drawn_pattern(how: str, chance: random.Random) -> Case:
             at = chance.choice(folders) / f"x{number}"
             at.symlink_to(chance.choice((".", "..", "../..", "/proc/self", str(at.absolute()))))
 
-    command = (*NEW, "--set", f"data.train={json.dumps({'tsv': pattern})}")
+    command = (*NEW, "--set", f"data.train={json.dumps({'file': pattern})}")
     return Case(f"{how} {pattern}", command, make)
 
 
 def _drawn_cache(how: str, chance: random.Random) -> Case:
     def make() -> None:
-        path = chance.choice(sorted(_data_set().iterdir()))
+        path = chance.choice(sorted(_data_set().glob("*/*")))
         _damaged(path, chance, chance.choice((None, (-300, 1 << 40))))
 
     return Case(f"{how} damaged", CACHED, make)
