@@ -40,8 +40,8 @@ class _GoneError(Exception):
 class Guard:
     """Middleware that checks the origin and reads the body within its limits.
 
-    The application behind it never waits for a slow client. After the body the application receives what
-    comes from the server: that the client has left.
+    The application behind it never waits for a slow client. After the body the application
+    receives only that the client has left.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, origins: Origins) -> None:
