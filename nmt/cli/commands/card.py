@@ -35,9 +35,9 @@ def card(
     import torch
 
     from nmt.evaluation.model_card import CardFacts, model_card, read_reports
-    from nmt.runs.history import read_card
+    from nmt.runs.card import read_card
+    from nmt.runs.run_list import run_row
     from nmt.storage.output import write_lines
-    from nmt.training.run_list import run_row
 
     chosen = one_run(run_argument, run)
     if chosen is not None and chosen.is_file():

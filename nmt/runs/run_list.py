@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.errors import CheckpointError, NMTError
-from nmt.runs.card import CARD
+from nmt.runs.card import CARD, Training, read_card, trainings
 from nmt.runs.directory import RunDirectory
-from nmt.runs.history import Training, read_card, trainings
 from nmt.runs.lock import is_locked
+from nmt.runs.metrics import METRICS, best_of, read_metrics
 from nmt.storage.bounded import stay_inside
-from nmt.training.log import ranks_of, read_metrics
 from nmt.types import MetricName
 
 RunState = Literal["training", "finished", "stopped", "failed", "killed", "not begun"]
@@ -55,19 +54,15 @@ def run_row(run: RunDirectory) -> RunRow:
     """The row of a run. Raises CheckpointError or ConfigError if it is damaged, OSError."""
     history = tuple(trainings(read_card(run), run))
     metric = run.load_config().valid.metric
-    path = run.path / "metrics.jsonl"
+    path = run.path / METRICS
     stay_inside(path, run.path, CheckpointError)
     lines = list(read_metrics(path)) if path.is_file() else []
-    ranks = ranks_of(lines, metric)
-    best = None
-    if ranks:
-        best_step = max(ranks, key=ranks.__getitem__)
-        best = abs(ranks[best_step][0]), best_step
     ends = (training.step or 0 for training in history)
     step = max([0, *(line.step for line in lines), *ends, *run.checkpoint_folder.steps()])
     written = [file for file in (run.path / CARD, path) if file.is_file()]
     changed = max(file.stat().st_mtime for file in written)
-    return RunRow(run.path, _state(run, history), step, metric, best, changed, _size(run), history)
+    best, n_bytes = best_of(lines, metric), _size(run)
+    return RunRow(run.path, _state(run, history), step, metric, best, changed, n_bytes, history)
 
 
 def _state(run: RunDirectory, history: tuple[Training, ...]) -> RunState:
