@@ -1,4 +1,4 @@
-"""The attention over sentence pairs that are given, read by pieces or by words."""
+"""The attention over sentence pairs that are given, read by pieces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ from nmt.decoding.read_weights import read_weights
 from nmt.inference.search_batches import search_batches
 from nmt.inference.translator import Translator
 from nmt.text.vocabulary import EOS_ID
-from nmt.text.word_pieces import WordPieces
 from nmt.types import Encoded
 
 
@@ -63,18 +62,3 @@ def piece_weights(
         for i, matrix in zip(batch, weights, strict=True):
             found[i] = matrix
     return found
-
-
-def word_weights(
-    weights: Float32[np.ndarray, "T S_and_eos"], source: WordPieces, target: WordPieces
-) -> Float32[np.ndarray, "TW SW_and_eos"]:
-    """The weights between words: summed over a source word's pieces, averaged over a target word's.
-
-    A piece that several words share counts by its share in each. Rows sum to 1 where words have
-    pieces.
-    """
-    sums = target.shares.sum(axis=1, keepdims=True)
-    rows = target.shares / np.where(sums > 0, sums, 1)
-    by_word = np.concatenate([weights[:, :-1] @ source.shares.T, weights[:, -1:]], axis=1)
-    merged: Float32[np.ndarray, "TW SW_and_eos"] = (rows @ by_word).astype(np.float32)
-    return merged
