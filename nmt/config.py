@@ -10,7 +10,6 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt.data.guided_alignment import GuidedAlignmentConfig
 from nmt.data.sources import DataConfig
 from nmt.decoding.search_config import SearchConfig
 from nmt.device import Precision
@@ -18,6 +17,7 @@ from nmt.errors import pip_install
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.averages import EMAConfig
+from nmt.optim.losses import CrossEntropyConfig, GuidedAlignmentConfig, LossConfig
 from nmt.optim.optimizers import MAX_LR, AdamConfig, OptimizerConfig
 from nmt.optim.schedules import ConstantConfig, ScheduleConfig
 from nmt.settings.base import Config, Conflict, UserPath, conflict_error
@@ -90,14 +90,8 @@ class TrainConfig(Config):
     clip_norm: float | None = Field(
         default=1.0, gt=0, description="largest norm of the gradient of an update; null: any"
     )
-    label_smoothing: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="probability spread evenly over all pieces in the training target",
-    )
-    guided_alignment: GuidedAlignmentConfig | None = Field(
-        default=None, description="a loss that teaches attention given word links; null: none"
+    loss: LossConfig = Field(
+        default=CrossEntropyConfig(), description="what an update makes smaller"
     )
     precision: Precision | Literal["auto"] = Field(
         default="fp32",
@@ -130,6 +124,11 @@ class TrainConfig(Config):
     tensorboard: bool = Field(
         default=False, description=f"write TensorBoard events too ({pip_install('tensorboard')})"
     )
+
+    @property
+    def guided(self) -> GuidedAlignmentConfig | None:
+        """The loss that teaches attention word links, if it is the one."""
+        return self.loss if isinstance(self.loss, GuidedAlignmentConfig) else None
 
 
 BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab"]
@@ -296,20 +295,21 @@ def _resampling(config: RunConfig) -> Iterator[Conflict]:
 
 
 def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
-    key, data, model = "train.guided_alignment", config.data, config.model
-    if config.train.guided_alignment is None:
+    key, data, model = "train.loss.kind", config.data, config.model
+    if config.train.guided is None:
         return
     if data.cache is not None:
-        yield key, "reads the links with the pairs in memory: leave out data.cache"
+        yield key, "'guided_alignment' reads pairs in memory: leave out data.cache"
     if data.noise.is_on or data.sampling.src or data.sampling.tgt:
-        yield key, "has links for the pieces of the plain text: leave out data.noise, data.sampling"
+        problem = "'guided_alignment' has links for plain text: leave out data.noise, data.sampling"
+        yield key, problem
     if model.kind == "rnn":
         attention = model.attention
         if attention.kind == "none":
-            yield key, "needs attention: got model.attention.kind 'none'"
+            yield key, "'guided_alignment' needs attention: got model.attention.kind 'none'"
         elif attention.weights.kind != "soft":
-            problem = "needs weights that are all above 0 and have a gradient: take 'soft'"
-            yield "model.attention.weights.kind", f"got '{attention.weights.kind}'; {key} {problem}"
+            problem = "guided_alignment needs weights above 0 that have a gradient: take 'soft'"
+            yield "model.attention.weights.kind", f"got '{attention.weights.kind}'; {problem}"
 
 
 def _model(config: RunConfig) -> Iterator[Conflict]:

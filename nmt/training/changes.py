@@ -26,7 +26,8 @@ _SAFE = (
         for split in ("train", "valid")
         for side in ("tsv", "src", "tgt", "parquet")
     ),
-    *(f"train.guided_alignment.{split}" for split in ("train", "valid")),
+    "train.loss.links",
+    "train.loss.valid_links",
     "train.epochs",
     "train.steps",
     "train.max_minutes",
@@ -67,8 +68,7 @@ _ASK = (
     "train.batch_size",
     "train.accumulate",
     "train.clip_norm",
-    "train.label_smoothing",
-    "train.guided_alignment",
+    "train.loss",
     "train.precision",
     "valid.every",
     "valid.beam",

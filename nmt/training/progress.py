@@ -8,9 +8,8 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, Strict
 
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.batch_plan import Unit
 from nmt.data.batching import Batcher
-from nmt.data.epoch_plan import EpochPlan, Undone
+from nmt.data.plan import EpochPlan, Rows, Unit
 from nmt.errors import counted
 from nmt.evaluation.metrics import METRICS
 from nmt.types import rank_of
@@ -135,22 +134,19 @@ def epoch_plan(batcher: Batcher, progress: Progress) -> EpochPlan:
     Rows of batches that were done under an earlier batching are left out: an epoch has each row
     once.
     """
-    undone: Undone | None = None
+    undone: Rows | None = None
     for batching, n_batches in progress.earlier:
         earlier = Batcher(batcher.corpus, *batching, batcher.seed)
-        undone = earlier.plan(progress.epoch, undone).undone_after(n_batches)
+        undone = earlier.plan(progress.epoch, undone).rows_from(n_batches)
     return batcher.plan(progress.epoch, undone)
 
 
 def total_steps(train: TrainConfig, batcher: Batcher, world: int = 1) -> int | None:
-    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set.
-
-    That of train.epochs is an estimate where batches have so many tokens.
-    """
+    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set."""
     limits = [] if train.steps is None else [train.steps]
     group_size = train.accumulate * world
     if train.epochs is not None:
-        limits.append(train.epochs * math.ceil(batcher.plan(0).about / group_size))
+        limits.append(train.epochs * math.ceil(len(batcher.plan(0)) / group_size))
     return min(limits, default=None)
 
 

@@ -16,10 +16,10 @@ from nmt.evaluation.evaluate import comparable, scores_of
 from nmt.evaluation.metric import MetricResult, Scoring
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
+from nmt.optim.losses import GuidedAlignment, Loss
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.training.step import Guidance
 from nmt.training.validation_loss import (
     InterruptedValidationError,
     mean_alignment_loss,
@@ -112,11 +112,11 @@ class Validator:
         device: torch.device,
         interrupted: Callable[[], bool] = lambda: False,
         ranks: Ranks = ALONE,
-        guidance: Guidance | None = None,
+        training_loss: Loss | None = None,
     ) -> ValidationResult | None:
         """Measure `model`.
 
-        `guidance` says which heads learn the links.
+        `training_loss` says which heads learn the links.
 
         The ranks share the batches, and each returns the same result. Returns None if
         `interrupted()` is True between two batches of any rank.
@@ -128,9 +128,9 @@ class Validator:
         try:
             loss = mean_loss(model, self.corpus, device, interrupted, ranks)
             alignment_loss = None
-            if self.aligned is not None and guidance is not None:
+            if self.aligned is not None and isinstance(training_loss, GuidedAlignment):
                 alignment_loss = mean_alignment_loss(
-                    model, self.aligned, device, guidance, interrupted, ranks
+                    model, self.aligned, device, training_loss, interrupted, ranks
                 )
             search = self.search.plain_beam(self.config.beam)
             translator = Translator(model, self.tokenizers, device, search)

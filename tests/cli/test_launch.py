@@ -14,7 +14,7 @@ from training.ranks import free_port
 from training.test_distributed import assert_same_checkpoint, records
 from training.toy import toy_config, write_reversal
 
-from nmt.cli.launch import _SIGNALS, check_processes, launch
+from nmt.cli.shared.launch import _SIGNALS, check_processes, launch
 from nmt.config import dump_config
 from nmt.errors import ConfigError
 from nmt.training.distributed import Ranks

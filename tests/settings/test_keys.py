@@ -18,7 +18,7 @@ KEYS = list(all_keys(RunConfig))
     [
         ("learning_rate", "train", "train.lr"),
         ("bs", "train", "train.batch_size"),
-        ("label_smooting", "train", "train.label_smoothing"),
+        ("clip_nrm", "train", "train.clip_norm"),
         ("epochs", "", "train.epochs"),
         ("vocab_size", "model", "tokenizer.vocab_size"),
         ("modle", "", "model"),

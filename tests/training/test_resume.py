@@ -19,6 +19,7 @@ from nmt.training.checkpointing import Checkpointer
 from nmt.training.loop import Outcome, train
 from nmt.types import SentencePair
 
+SMOOTHED = {"kind": "cross_entropy", "smoothing": 0.3}
 WALL_CLOCK = {"seconds", "tokens_per_second"}
 """What of metrics.jsonl a run and its resumed twin do not share."""
 
@@ -167,7 +168,12 @@ CHANGES: list[dict[str, Any]] = [
     {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "inverse_sqrt", "warmup": 3}},
     {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "cosine", "floor": 0.5}},
     {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "plateau", "patience": 0}},
-    {"lr": 0.5, "optimizer": {"kind": "sgd"}, "clip_norm": None, "label_smoothing": 0.3},
+    {
+        "lr": 0.5,
+        "optimizer": {"kind": "sgd"},
+        "clip_norm": None,
+        "loss": SMOOTHED,
+    },
 ]
 
 
