@@ -24,9 +24,8 @@ from nmt.settings.base import Config, Conflict, UserPath, conflict_error
 from nmt.settings.config_file import Overrides, load_file, load_values
 from nmt.settings.recipes import config_path
 from nmt.settings.yaml_text import dump_yaml
-from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import TokenizerConfig
-from nmt.text.vocabulary import RESERVED
 from nmt.types import FilePath, MetricName
 
 
@@ -260,38 +259,25 @@ def _data(config: RunConfig) -> Iterator[Conflict]:
             yield "train.schedule.kind", f"'plateau' {needs}"
 
 
-_BYTE_PIECES = len(RESERVED) + 256
-"""The pieces that byte_fallback adds to a vocabulary before any is learned from text."""
-
-
 def _vocabulary_size(config: RunConfig) -> Iterator[Conflict]:
-    tokenizer = config.tokenizer
-    if tokenizer.given is not None:
+    yield from ((f"tokenizer.{key}", problem) for key, problem in config.tokenizer.conflicts())
+    if config.tokenizer.size_limit is None:
         return
-    if isinstance(tokenizer, SentencePieceConfig):
-        key, size = "tokenizer.vocab_size", tokenizer.vocab_size or DEFAULT_SIZE
-        if tokenizer.byte_fallback and size <= _BYTE_PIECES:
-            allowed = f"> {_BYTE_PIECES} where tokenizer.byte_fallback is true"
-            yield key, f"got {size}, allowed: {allowed}"
-    elif tokenizer.max_size is None:
-        return
-    else:
-        key, size = "tokenizer.max_size", tokenizer.max_size
+    key, size = config.tokenizer.size_limit
     for section, beam in (("search", config.search.beam), ("valid", config.valid.beam)):
         if beam > size:
-            allowed = f"at most the vocabulary's size, {key} ({size})"
+            allowed = f"at most the vocabulary's size, tokenizer.{key} ({size})"
             yield f"{section}.beam", f"got {beam}, allowed: {allowed}"
 
 
 def _resampling(config: RunConfig) -> Iterator[Conflict]:
-    if isinstance(config.tokenizer, SentencePieceConfig):
-        return
-    for key, is_on in (
-        ("data.noise", config.data.noise.is_on),
-        ("data.sampling", bool(config.data.sampling.src or config.data.sampling.tgt)),
+    data, tokenizer = config.data, config.tokenizer
+    for key, is_on, can in (
+        ("data.noise", data.noise.is_on, tokenizer.is_lossless),
+        ("data.sampling", bool(data.sampling.src or data.sampling.tgt), tokenizer.can_sample),
     ):
-        if is_on:
-            yield key, f"needs tokenizer.kind: sentencepiece, got {config.tokenizer.kind}"
+        if is_on and not can:
+            yield key, f"needs tokenizer.kind: sentencepiece, got {tokenizer.kind}"
 
 
 def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:

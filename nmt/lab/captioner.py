@@ -103,7 +103,7 @@ class Captioner(nn.Module):
     """An encoder of anything, and the recurrent decoder over the annotations that it makes.
 
     `encoder` is a module from its input to a Memory with M = `memory_size`. The input is
-    Features for FeatureEncoder, and a tensor of pictures for the encoder of captioning/model.py.
+    Features for FeatureEncoder, and a tensor of pictures for the Eye of captioning/model.py.
     """
 
     def __init__(

@@ -21,11 +21,7 @@ _SAFE = (
     "data.cache",
     "data.test",
     # The same files may lie elsewhere: their content is checked.
-    *(
-        f"data.{split}.{side}"
-        for split in ("train", "valid")
-        for side in ("tsv", "src", "tgt", "parquet")
-    ),
+    *(f"data.{split}.{side}" for split in ("train", "valid") for side in ("file", "src", "tgt")),
     "train.loss.links",
     "train.loss.valid_links",
     "train.epochs",

@@ -30,7 +30,6 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
-from nmt.text.word_tokenizer import WordConfig
 from nmt.training.changes import differences
 from nmt.training.first_weights import run_named
 from nmt.training.validation import Validator
@@ -214,11 +213,9 @@ def vocabulary_notes(
         texts.append([side.decode(row) for row in rows])
         share = sum(row.count(UNK_ID) for row in rows) / sum(map(len, rows))
         if share > _MANY_UNKNOWN:
-            cure = "tokenizer.character_coverage is low"
+            cure = side.config.unknown_cure
             if config.given is not None:
                 cure = f"the file of tokenizer.{config.given[0][0]} may be made from other text"
-            elif isinstance(side.config, WordConfig):
-                cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
             notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
     langs = tokenizers.src.lang, tokenizers.tgt.lang
     src_texts, tgt_texts = texts

@@ -86,7 +86,7 @@ def test_what_cannot_be_had_says_how_to_get_it() -> None:
     assert "nmt corpus fetch small --from PATH" in error
     assert "nmt corpus fetch small [--from PATH]" in refusal("corpus", "check", "run.yaml")
     Path("data/catalog.yaml").write_text(
-        "whole: {src_lang: en, tgt_lang: fr, splits: {all: {tsv: a.tsv}}}\n"
+        "whole: {src_lang: en, tgt_lang: fr, splits: {all: {file: a.tsv}}}\n"
     )
     Path("run.yaml").write_text("name: x\ntrain: {epochs: 1}\ndata: {corpus: whole}\n")
     error = refusal("corpus", "check", "run.yaml")

@@ -37,7 +37,6 @@ OF_THEIR_OWN = {
     ("--name", "nmt init"): "of a run, not of a checkpoint",
     ("--force", "nmt corpus fetch"): "fetches again, where others replace a file",
     ("--out", "nmt init"): "a config; its path is what stdout gets",
-    ("--weights", "nmt lab"): "of a CNN, not of an ensemble",
     ("--format", "nmt attention"): "formats of its own",
     ("--format", "nmt export"): "formats of its own",
     ("--heads", "nmt attention"): "shows self-attention too",

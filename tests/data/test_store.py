@@ -248,7 +248,7 @@ def test_power_that_fails_leaves_whole_shards_or_none(cache: Cache, tmp_path: Pa
             cache.encode(number, 2)
     chance = random.Random(1)
     for n_calls in range(len(recorder.calls) + 1):
-        for keep in ("nothing", "some", "all"):
+        for keep in {"some", ("nothing", "some", "all")[n_calls % 3]}:
             cache.folder = tmp_path / f"{n_calls}-{keep}"
             recorder.cut(n_calls, chance, keep, cache.folder)
             opened = [cache.set().open(number, 2) for number in (1, 2)]

@@ -17,7 +17,7 @@ from nmt.attention_maps.heatmap import write_heatmap
 from nmt.attention_maps.record import records
 from nmt.cli.shared.eval_request import EvalRequest, perform
 from nmt.config import dump_config, load_config
-from nmt.data.sources import read_tsv
+from nmt.data.readers.tsv import read_tsv
 from nmt.device import process_bytes
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.evaluation.evaluate import Scoring
@@ -311,7 +311,7 @@ def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> 
 def test_references_that_bleu_alters_are_told(corpus: Path) -> None:
     (corpus / "nfd.tsv").write_text("a b\tb a\na c\te\u0301 a\n", encoding="utf-8")
     data = toy_config(corpus).data.model_dump(mode="json")
-    data["valid"] = {"tsv": str(corpus / "nfd.tsv")}
+    data["valid"] = {"file": str(corpus / "nfd.tsv")}
     _train(corpus, data=data)
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     assert "references    1 of 2 references are not in Unicode's NFC; both sides are" in log

@@ -67,7 +67,7 @@ def test_pairs_of_which_none_is_fit_for_training(tmp_path: Path, cache: str | No
 
 def test_a_mixture_from_the_cache_is_the_mixture_from_memory(tmp_path: Path) -> None:
     write_reversal(tmp_path, n_train=30, n_test=10)
-    parts = [{"tsv": str(tmp_path / f"{name}.tsv")} for name in ("train", "test")]
+    parts = [{"file": str(tmp_path / f"{name}.tsv")} for name in ("train", "test")]
 
     def run(name: str, cache: str | None) -> Path:
         data = {"train": {"mix": parts, "temperature": 5.0}, "cache": cache}

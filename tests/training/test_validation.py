@@ -47,7 +47,7 @@ def _trained(folder: Path, **sections: Any) -> tuple[Seq2Seq, Validator]:
     config = toy_config(folder, train={"steps": 1}, **sections)
     train(config, folder / "run", ["nmt"], quiet=True)
     loaded = TrainedRun.open(folder / "run").load_model("last", CPU)
-    examples = read_examples(SplitConfig(tsv=folder / "valid.tsv"), config.data)
+    examples = read_examples(SplitConfig(file=folder / "valid.tsv"), config.data)
     corpus = encode_pairs(pairs_of(examples), loaded.tokenizers, 99)
     scoring = validation_scoring(config)
     validator = Validator(corpus, examples, loaded.tokenizers, config.valid, scoring, config.search)

@@ -101,7 +101,7 @@ def init(
     say(_shown(found))
     for line in warnings(found):
         say(f"note: {line}")
-    if is_messy(found) and data.train is not None and data.train.parquet is None:
+    if is_messy(found):
         say(f"note: this writes the pairs that pass: {_cleaning(files, found)}")
     if not no_timing:
         say(f"training: {comments['train', 'epochs']}")
@@ -163,9 +163,7 @@ def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
         return {"src": files[0], "tgt": files[1]}
     if len(files) != 1:
         raise ConfigError(f"{what}: got {len(files)} files, allowed: one of both sides, or two")
-    if files[0].suffix == ".parquet":
-        return {"parquet": files[0]}
-    return {"tsv": files[0]}
+    return {"file": files[0]}
 
 
 def _name(data: "DataConfig") -> str:

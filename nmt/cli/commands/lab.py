@@ -18,22 +18,6 @@ Options = Annotated[
     bool, Option("--options", help="List the experiment's options, with their defaults.")
 ]
 List = Annotated[bool, Option("--list", help="List the experiments.")]
-Images = Annotated[Path | None, Option(help="captions: a folder of your image files, to train on.")]
-Captions = Annotated[
-    Path | None,
-    Option(help="captions: a TSV or CSV of images and captions."),
-]
-Weights = Annotated[
-    str | None,
-    Option(help="captions: a file of the CNN's weights (safetensors), or random."),
-]
-Model = Annotated[
-    Path | None,
-    Option(
-        writable=True, file_okay=False, help="captions: the folder where the trained model is kept."
-    ),
-]
-Image = Annotated[Path | None, Option(help="captions: an image for the kept model.")]
 
 
 def lab(
@@ -45,11 +29,6 @@ def lab(
     options: Options = False,
     list_: List = False,
     json_: Json = False,
-    images: Images = None,
-    captions: Captions = None,
-    weights: Weights = None,
-    model: Model = None,
-    image: Image = None,
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
@@ -73,9 +52,7 @@ def lab(
         return
     if threads is not None:
         torch.set_num_threads(threads)
-    keys = {"seed": seed, "images": images, "captions": captions, "weights": weights}
-    flags = overrides_of("", {**keys, "model": model, "image": image})
-    report = perform(name, [*(set_ or ()), *flags], out)
+    report = perform(name, [*(set_ or ()), *overrides_of("", {"seed": seed})], out)
     if json_:
         typer.echo(report.json)
     else:

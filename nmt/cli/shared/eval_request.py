@@ -202,7 +202,7 @@ def _from_files(src: Path | None, refs: Sequence[Path]) -> _TestSet:
 
 def _from_split(name: str, data: DataConfig) -> _TestSet:
     split = split_named(data, name)
-    corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.tsv or split.src)
+    corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.file or split.src)
     entry = split.model_dump(mode="json", exclude_none=True)
     about: dict[str, object] = {"corpus": corpus, "split": name, "data": entry}
     return _TestSet(read_examples(split, data), corpus, name, about)

@@ -1,4 +1,4 @@
-"""Keys of a tokenizer's config that name files of the user, in place of learning from text."""
+"""What the config of every tokenizer answers, and its keys that name files of the user."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +12,44 @@ MAX_FILE_BYTES = 100 << 20
 
 GivenFile = tuple[str, Path]
 """The key that names a file, and its path."""
+
+
+class TokenizerAnswers(Config):
+    """The questions that a tokenizer's config is asked, with the answers of the plainest one."""
+
+    @property
+    def lowers(self) -> bool:
+        """Whether the letters of its pieces are in lower case."""
+        return False
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether ids give the normalised text back, which data.noise requires."""
+        return False
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether a word has several segmentations, which data.sampling requires."""
+        return False
+
+    @property
+    def size_limit(self) -> tuple[str, int] | None:
+        """The key that limits the pieces of a side and its value; None without a limit."""
+        return None
+
+    @property
+    def default_size(self) -> int | None:
+        """The pieces of a side if no key says how many and the text allows them."""
+        return None
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Contradictions of its keys that are reported together with those of other sections."""
+        return iter(())
+
+    @property
+    def unknown_cure(self) -> str:
+        """What helps where much of the text is unknown."""
+        return "take tokenizer.kind: sentencepiece"
 
 
 def given_conflicts(

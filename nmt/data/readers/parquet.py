@@ -7,11 +7,12 @@ of a file are therefore limited as those of other compressed files are.
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from nmt.data.parquet_pages import Page, pages
+from nmt.data.readers.base import PairFile
 from nmt.data.text_files import MAX_LINE_BYTES, check_unpacked, text_limit
 from nmt.errors import DataError, pip_install
+from nmt.text.sentencepiece_model import varint
 from nmt.types import SentencePair
 
 _BATCH_ROWS = 10_000
@@ -24,19 +25,94 @@ _BATCH_BYTES = 64 << 20
 """The most text of one column in a batch, where each row repeats all of a page."""
 
 
-def stream_parquet(
+# Headers of pages: structs in Thrift's compact protocol (parquet.apache.org/docs/file-format/). The
+# sizes in the metadata of a file bind nobody: a reader allocates what the header of a page says.
+
+_TYPE, _UNPACKED, _PACKED, _DATA, _DATA_V2 = 1, 2, 3, 5, 8
+"""Fields of a page's header."""
+
+_ENCODING = {_DATA: 2, _DATA_V2: 4}
+"""The field of the encoding in the headers of data pages."""
+
+_DICTIONARY, _DELTA_BYTE_ARRAY = 2, 7
+"""A type of page, and an encoding, of whose text a few bytes may repeat any part."""
+
+_MAX_DEPTH = 4
+Struct = dict[int, Any]
+Content = bytes | mmap.mmap
+
+
+class Page(NamedTuple):
+    """The size of a page once it is unpacked, and whether values may repeat its text."""
+
+    n_bytes: int
+    is_repeated: bool
+
+
+def pages(content: Content, start: int, end: int) -> Iterator[Page]:
+    """The pages between two places of a file. Raises ValueError or IndexError for bad headers."""
+    while start < end:
+        header, start = _struct(content, start, _MAX_DEPTH)
+        unpacked, packed = header.get(_UNPACKED), header.get(_PACKED)
+        if not (isinstance(unpacked, int) and isinstance(packed, int) and unpacked >= 0 <= packed):
+            raise ValueError("a page without a size")
+        data = ((header.get(kind), field) for kind, field in _ENCODING.items())
+        encodings = [inner.get(field) for inner, field in data if isinstance(inner, dict)]
+        is_repeated = header.get(_TYPE) == _DICTIONARY or _DELTA_BYTE_ARRAY in encodings
+        yield Page(unpacked, is_repeated)
+        start += packed
+
+
+def _struct(content: Content, at: int, depth: int) -> tuple[Struct, int]:
+    """The numbers and structs of a struct, by field, and the place after it."""
+    values: Struct = {}
+    field = 0
+    while head := content[at]:
+        at += 1
+        if head >> 4:
+            field += head >> 4
+        else:
+            field, at = _signed(content, at)
+        match head & 15:
+            case 1 | 2:  # a truth value
+                pass
+            case 4 | 5 | 6:
+                values[field], at = _signed(content, at)
+            case 8:  # text
+                size, at = varint(content, at)
+                at += size
+            case 12 if depth:
+                values[field], at = _struct(content, at, depth - 1)
+            case kind:
+                raise ValueError(f"a page's header with a field of type {kind}")
+    return values, at + 1
+
+
+def _signed(content: Content, at: int) -> tuple[int, int]:
+    number, at = varint(content, at)
+    return number >> 1 ^ -(number & 1), at
+
+
+class ParquetReader:
+    """Two text columns; `translation.en` is the field `en` of a column.
+
+    Without `columns` they are called as the languages, or are fields of a column `translation`, as
+    in data sets of Hugging Face.
+    """
+
+    suffixes = (".parquet",)
+    has_lines = False
+
+    def stream(self, file: PairFile) -> Iterator[SentencePair]:
+        return _stream(file.path, file.columns, file.languages, file.max_bytes)
+
+
+def _stream(
     path: Path,
     columns: tuple[str, str] | None,
     languages: tuple[str, str],
-    max_bytes: int | None = None,
+    max_bytes: int | None,
 ) -> Iterator[SentencePair]:
-    """The pairs of two text columns, in order; `translation.en` is the field `en` of a column.
-
-    Without `columns` they are called as the languages, or are fields of a column `translation`, as
-    in data sets of Hugging Face. `max_bytes` is the known upper bound of its text. Raises DataError
-    for a file that is missing, damaged or beyond its limits, a column that is missing, and a row
-    (counted from 1) that holds no text; and if the package pyarrow is not installed.
-    """
     try:
         import pyarrow
         from pyarrow import parquet
@@ -120,11 +196,11 @@ def _chosen(
 ) -> tuple[str, str]:
     src, tgt = languages
     wanted = [columns] if columns else [(src, tgt), (f"translation.{src}", f"translation.{tgt}")]
-    for found in wanted:
-        if any(names.count(name) > 1 for name in found):
-            raise DataError(f"{path}: two columns of one name: {' or '.join(found)}; rename one")
-        if set(found) <= set(names):
-            return found
+    for pair in wanted:
+        if any(names.count(name) > 1 for name in pair):
+            raise DataError(f"{path}: two columns of one name: {' or '.join(pair)}; rename one")
+        if set(pair) <= set(names):
+            return pair
     shown = ", ".join(wanted[0])
     raise DataError(
         f"{path}: no columns {shown}; it has {', '.join(names[:12])}; name two with columns"
