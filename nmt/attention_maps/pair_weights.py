@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Float32
 
 from nmt.attention_maps.heads import MEAN, source_heads
-from nmt.data.batching import pad_ids
 from nmt.decoding.read_weights import read_weights
-from nmt.inference.search_batches import search_batches
+from nmt.inference.batched import Padded
 from nmt.inference.translator import Translator
-from nmt.text.vocabulary import EOS_ID
 from nmt.types import Encoded
 
 
@@ -45,20 +42,17 @@ def piece_weights(
     """
     reading = reading or Reading()
     heads = reading.indices(translator)
-    found = [
+
+    def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Float32[np.ndarray, "_ _"]]:
+        return read_weights(translator.model, *inputs, ids, reading.shift, heads, reading.by_norm)
+
+    weights = [
         np.zeros((len(target.ids), len(source.ids) + 1), np.float32)
         for source, target in zip(sources, targets, strict=True)
     ]
-    both = zip(sources, targets, strict=True)
-    sizes = [max(len(s.ids), len(t.ids)) if s.ids and t.ids else 0 for s, t in both]
-    for batch in search_batches(sizes, translator.search.batch_size, by_area=True):
-        rows = [(*sources[i].ids, EOS_ID) for i in batch]
-        lengths = torch.tensor([len(row) for row in rows], device=translator.device)
-        src_ids = pad_ids(rows).to(translator.device)
-        tgt_ids = [targets[i].ids for i in batch]
-        weights = read_weights(
-            translator.model, src_ids, lengths, tgt_ids, reading.shift, heads, reading.by_norm
-        )
-        for i, matrix in zip(batch, weights, strict=True):
-            found[i] = matrix
-    return found
+    places = [i for i, target in enumerate(targets) if target.ids]
+    pairs = [sources[i] for i in places], [targets[i].ids for i in places]
+    batch_size = translator.search.batch_size
+    for k, matrix in translator.batched.read_pairs(*pairs, batch_size, read):
+        weights[places[k]] = matrix
+    return weights

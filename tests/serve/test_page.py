@@ -76,9 +76,8 @@ def shown(translator: Translator, **given: Any) -> list[str]:
     if not given:
         [found] = translator.translate([TEXT], n_best=4)
     else:
-        [found] = translator.translate_prefixes(
-            [TEXT], [given["prefix"]], [given.get("attention", {})], n_best=4
-        )
+        prefixes, rows = [given["prefix"]], [given.get("attention", {})]
+        [found] = translator.translate([TEXT], n_best=4, prefixes=prefixes, attention=rows)
     return [each.text or "(nothing)" for each in found.hypotheses]
 
 
@@ -102,7 +101,7 @@ def test_a_prefix_is_forced_by_text_and_by_a_piece(page: Any, translator: Transl
     page.find_element("css selector", ".prefix").send_keys("Il est")
     wait_for(page, shown(translator, prefix="Il est"))
     page.execute_script("document.querySelectorAll('.pieces button')[2].click()")
-    [found] = translator.translate_prefixes([TEXT], ["Il est"])
+    [found] = translator.translate([TEXT], prefixes=["Il est"])
     ids = found.hypotheses[0].hypothesis.ids[:2]
     wait_for(page, ["2 pieces given"], lambda _: texts(page, ".changes span"))
     wait_for(page, shown(translator, prefix=ids))
