@@ -18,10 +18,10 @@ from nmt.cli.shared.sentences import file_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from nmt.attention_maps.aligner import Aligner
+    from nmt.attention_maps.alignment import AlignmentScore
+    from nmt.attention_maps.pair_weights import Reading
     from nmt.data.alignments import Links
-    from nmt.evaluation.aligner import Aligner
-    from nmt.evaluation.alignment_error import AlignmentScore
-    from nmt.inference.pair_weights import Reading
     from nmt.runs.trained_run import TrainedRun
 
 _CHUNK = 256
@@ -111,8 +111,8 @@ def align(
         else search_flags.with_search(search_flags.open_run(reverse), {"batch_size": batch_size})
     )
 
+    from nmt.attention_maps.pair_weights import Reading
     from nmt.cli.shared.process import configure_process
-    from nmt.inference.pair_weights import Reading
 
     configure_process(threads)
     reading = Reading(shift, norm, heads)
@@ -147,7 +147,7 @@ def load_aligner(
     reading: "Reading",
 ) -> "Aligner":
     """The aligner by an open run, and by the run `reverse` of the other direction."""
-    from nmt.evaluation.aligner import Aligner
+    from nmt.attention_maps.aligner import Aligner
     from nmt.inference.translator import Translator
 
     chosen = device or "auto", checkpoint or "best"
@@ -174,7 +174,7 @@ def score_alignment(
 
         print_score(score_links(list(stream_links(hyp)), gold, 0), as_json)
         return
-    from nmt.inference.pair_weights import Reading
+    from nmt.attention_maps.pair_weights import Reading
 
     assert src is not None
     trained = search_flags.open_run(runs[0] if runs else None)
@@ -185,8 +185,8 @@ def score_alignment(
 
 def score_links(found: "list[Links]", gold: Path, first: int) -> "AlignmentScore":
     """The score of the links of all pairs. Raises DataError unless the files fit together."""
+    from nmt.attention_maps.alignment import alignment_score
     from nmt.data.alignments import stream_gold
-    from nmt.evaluation.alignment_error import alignment_score
 
     true = list(stream_gold(gold, first))
     if len(true) != len(found):
@@ -207,7 +207,7 @@ def _check_flags(
     translations: Path | None,
 ) -> None:
     """Raise ConfigError for flags that contradict each other or would have no effect."""
-    from nmt.evaluation.symmetrisation import SYMMETRISATIONS
+    from nmt.attention_maps.alignment import SYMMETRISATIONS
 
     if symmetrise is not None and symmetrise not in SYMMETRISATIONS:
         allowed = ", ".join(SYMMETRISATIONS)

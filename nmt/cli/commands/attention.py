@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nmt.inference.translator import Translator
     from nmt.types import Translation
 
-_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "csv", "html")} | {".txt": "text"}
+_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html")} | {".txt": "text"}
 _SUFFIXES |= {f".{name}": name for name in PICTURES}
 _CHUNK = 256  # sentences translated before they are written; fewer if there are many heads
 
@@ -61,8 +61,7 @@ def attention(
     format: Annotated[
         str | None,
         typer.Option(
-            help="jsonl, npz, csv, png, svg, pdf, html, text, pharaoh (word alignments), nematus "
-            "or bertviz.",
+            help="jsonl, npz, png, svg, pdf, html, text or pharaoh (word alignments).",
             show_default="by the suffix of --out, else jsonl; on a terminal, text",
         ),
     ] = None,
@@ -113,7 +112,7 @@ def attention(
         typer.Option(
             min=1,
             help="Translations per sentence.",
-            show_default="jsonl, npz, csv: the whole beam; else 1",
+            show_default="jsonl, npz: the whole beam; else 1",
         ),
     ] = None,
     length_penalty: LengthPenalty = None,
@@ -247,7 +246,7 @@ def _search_config(search: "SearchConfig", n_best: int | None, format: str) -> "
         raise ConfigError(
             f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
         )
-    whole_beam = format in ("jsonl", "npz", "csv") and search.sampling is None
+    whole_beam = format in ("jsonl", "npz") and search.sampling is None
     n_best = n_best or (search.beam if whole_beam else 1)
     return search.model_copy(update={"n_best": n_best})
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.cli.shared.command import Json, say
+from nmt.cli.shared.command import Json
 from nmt.cli.shared.config_option import SetKeys
 from nmt.cli.shared.options import Language, Quiet, References, Source, Threads, split_option
 from nmt.cli.shared.search_flags import (
@@ -19,12 +19,10 @@ from nmt.cli.shared.search_flags import (
     check_search_keys,
     run_at,
 )
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.cli.shared.eval_request import EvalRequest
-    from nmt.evaluation.comparison import Frequencies
-    from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.score_report import EvalReport
 
 
@@ -59,11 +57,10 @@ def compare(
 ) -> None:
     """Compare runs, or translations of others, side by side.
 
-    All are compared with the first: scores with intervals, two paired tests, BLEU by length and by
-    word frequency, the sentences that changed most.
+    All are compared with the first: scores with intervals, two paired tests, BLEU by length, the
+    sentences that changed most.
 
-    A run translates the test set of the first run as `nmt eval` does. Frequencies are those of its
-    training data.
+    A run translates the test set of the first run as `nmt eval` does.
     """
     from nmt.cli.commands.comparison_lines import comparison_lines
     from nmt.cli.shared.eval_request import EvalRequest
@@ -111,7 +108,6 @@ def compare(
     found = compare_systems(
         {name: report.evaluation for name, report in reports.items()},
         scoring,
-        _frequencies(runs[0][0], scoring) if runs else None,
         changes,
     )
     if as_json:
@@ -140,19 +136,3 @@ def _reports(
         reports[str(system)] = report = perform(request)
         given = replace(given, scoring=report.scoring, lang=report.scoring.tgt_lang)
     return reports
-
-
-def _frequencies(folder: Path, scoring: "Scoring") -> "Frequencies | None":
-    """The word frequencies in a run's training data; None, with a note, if it cannot be read."""
-    from nmt.data.corpora import stream_split
-    from nmt.evaluation.comparison import word_frequencies, words_of
-    from nmt.evaluation.examples import split_named
-    from nmt.runs.trained_run import TrainedRun
-
-    data = TrainedRun.open(folder).config.data
-    try:
-        pairs = stream_split(split_named(data, "train"), data)
-        return word_frequencies(pairs, words_of(scoring))
-    except DataError as error:
-        say(f"no frequencies of words: {error}")
-        return None

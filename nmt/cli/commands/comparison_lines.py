@@ -3,42 +3,25 @@
 from collections.abc import Iterator, Sequence
 
 from nmt.evaluation.comparison import Change, System
-from nmt.evaluation.evaluate import Bucket
 from nmt.lab.numbers import columns
 
 
 def comparison_lines(systems: Sequence[System]) -> Iterator[str]:
     """All tables, a row for each system, and then the sentences that changed most."""
     yield from _score_lines(systems)
-    lengths = [_cells(system.evaluation.by_length) for system in systems]
-    rarest = [_cells(system.by_rarest_word) for system in systems]
-    words = [[(b.label, b.n_words, b.f1) for b in system.f1_by_frequency] for system in systems]
-    for title, found in (
-        ("BLEU by words of the source (sentences)", lengths),
-        ("BLEU by the training frequency of the rarest source word (sentences)", rarest),
-        ("F1 of target words by their training frequency (words of the reference)", words),
-    ):
-        if len(found[0]) > 1:
-            yield from ("", title, *columns(list(_rows(systems, found))))
+    if len(systems[0].evaluation.by_length) > 1:
+        yield from ("", "BLEU by words of the source (sentences)", *columns(_length_rows(systems)))
     for system in systems[1:]:
         for change in system.changes:
             yield from _change_lines(systems[0].name, system.name, change)
 
 
-Cells = list[tuple[str, int, float]]
-
-
-def _cells(buckets: Sequence[Bucket]) -> Cells:
-    return [(bucket.label, bucket.n_sentences, bucket.bleu) for bucket in buckets]
-
-
-def _rows(systems: Sequence[System], found: Sequence[Cells]) -> Iterator[list[str]]:
-    """A title row with a cell for each range that any system has, then a row for each system."""
-    heads = {label: number for cells in found for label, number, _ in cells}
-    yield ["", *(f"{label} ({number:,})" for label, number in heads.items())]
-    for system, cells in zip(systems, found, strict=True):
-        values = {label: f"{value:.1f}" for label, _, value in cells}
-        yield [system.name, *(values.get(label, "-") for label in heads)]
+def _length_rows(systems: Sequence[System]) -> list[list[str]]:
+    """A title row with a cell for each bucket, then a row for each system."""
+    rows = [["", *(f"{b.label} ({b.n_sentences:,})" for b in systems[0].evaluation.by_length)]]
+    for system in systems:
+        rows.append([system.name, *(f"{b.bleu:.1f}" for b in system.evaluation.by_length)])
+    return rows
 
 
 def _score_lines(systems: Sequence[System]) -> Iterator[str]:

@@ -58,11 +58,11 @@ def lexicon(
     trained = with_search(chosen, {"batch_size": batch_size})
     check_not_read(out, trained, split)
 
+    from nmt.attention_maps.lexicon import lexicon as entries_of
+    from nmt.attention_maps.pair_weights import Reading
     from nmt.cli.shared.process import configure_process
     from nmt.data.corpora import stream_split
     from nmt.evaluation.examples import split_named
-    from nmt.evaluation.lexicon import lexicon as entries_of
-    from nmt.inference.pair_weights import Reading
     from nmt.inference.translator import Translator
     from nmt.storage.output import STDIN_OR_STDOUT, write_lines
 

@@ -20,8 +20,7 @@ from nmt.types import MetricName
 if TYPE_CHECKING:
     from nmt.decoding.search_config import SearchConfig
     from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.rerank_grid import RerankGrid
-    from nmt.evaluation.search_grid import SearchGrid, SearchSetting
+    from nmt.evaluation.tuning import RerankGrid, SearchGrid, SearchSetting
     from nmt.inference.translator import Translator
     from nmt.runs.trained_run import TrainedRun
     from nmt.settings.config_file import Override
@@ -58,7 +57,7 @@ def search(
     search each.
     """
     from nmt.decoding.search_config import SearchConfig
-    from nmt.evaluation.search_grid import BEAMS, PENALTIES, search_grid
+    from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
     from nmt.settings.config_file import Override, load_overrides
 
     chosen_beams = _numbers("--beams", beams, int) or BEAMS
@@ -120,7 +119,7 @@ def rerank(
     The test set is never read. The beam is searched once, and scored once by each run. Weights of
     0, the search's own order, are always tried.
     """
-    from nmt.evaluation.rerank_grid import WEIGHTS, rerank_grid
+    from nmt.evaluation.tuning import WEIGHTS, rerank_grid
     from nmt.inference.reranking import check_weights
 
     if not rerank:

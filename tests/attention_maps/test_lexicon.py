@@ -7,9 +7,9 @@ import pytest
 import torch
 from training.toy import toy_config
 
+from nmt.attention_maps import lexicon as lexicon_file
+from nmt.attention_maps.lexicon import Entry, lexicon
 from nmt.errors import DataError
-from nmt.evaluation import lexicon as lexicon_file
-from nmt.evaluation.lexicon import Entry, lexicon
 from nmt.inference.translator import Translator
 from nmt.inference.unknown_words import read_lexicon
 from nmt.models.catalog import build_model

@@ -7,7 +7,7 @@ from inference.test_translator import PAIRS, translator_of
 
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
-from nmt.evaluation.search_grid import SearchGrid, search_grid
+from nmt.evaluation.tuning import SearchGrid, search_grid
 from nmt.inference.translator import Translator
 from nmt.text.tokenizer import SentencePieceConfig
 from nmt.types import EvalExample

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt.evaluation.alignment import strongest_links
-from nmt.inference.pair_weights import Reading, piece_weights, word_weights
+from nmt.attention_maps.alignment import strongest_links
+from nmt.attention_maps.pair_weights import Reading, piece_weights
+from nmt.attention_maps.words import merge_words, with_eos
 from nmt.inference.translator import Translator
 from nmt.text.word_pieces import own_words
 from nmt.text.word_tokenizer import core
@@ -70,7 +71,8 @@ def _linked_words(
     targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]
     weights = piece_weights(translator, sources, targets, reading)
     for source, target, matrix in zip(sources, targets, weights, strict=True):
-        for i, j in strongest_links(word_weights(matrix, own_words(source), own_words(target))):
+        shares = own_words(target).shares, own_words(with_eos(source)).shares
+        for i, j in strongest_links(merge_words(matrix, *shares)):
             words = core(source.words[i]), core(target.words[j])
             if all(any(map(str.isalnum, word)) for word in words):
                 yield words

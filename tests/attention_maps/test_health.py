@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.evaluation.attention_health import AttentionHealth, attention_health, health_of
+from nmt.attention_maps.health import AttentionHealth, attention_health, health_of
 
 
 def f32(rows: object) -> np.ndarray:
