@@ -38,7 +38,7 @@ from pydantic import Field
 from textbook import textbook_loss, textbook_of
 from torch import Tensor, nn
 
-from nmt.cli.process import configure_process
+from nmt.cli.shared.process import configure_process
 from nmt.config import TrainConfig
 from nmt.data.batching import Batch, Batcher, encode_pairs, make_batch
 from nmt.data.corpora import read_split, readable_splits
@@ -53,13 +53,13 @@ from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.products import product
+from nmt.optim.losses import LossSum
 from nmt.settings.base import Config
 from nmt.settings.config_file import Override, Overrides, load_overrides
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.vocabulary import RESERVED
 from nmt.training.estimate import spread_batches
-from nmt.training.loss import LossSum
 from nmt.training.step import StepSettings, train_step, translation_loss
 
 Form = Literal["nmt", "plain", "textbook"]

@@ -14,8 +14,8 @@ from nmt.data.batching import Batch
 from nmt.models.base import Seq2Seq
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.masks import keep_from_lengths, softmax_where
+from nmt.optim.losses import LossSum
 from nmt.text.vocabulary import PAD_ID
-from nmt.training.loss import LossSum
 from nmt.training.step import StepSettings
 
 

@@ -26,11 +26,11 @@ from nmt.models.initialisation import initialise
 from nmt.models.recurrent.decoder import RNNDecoder, RNNState
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.ops.masks import keep_from_lengths
+from nmt.optim.losses import LossSum, cross_entropy
 from nmt.optim.optimizers import AdamConfig
 from nmt.optim.schedules import CosineConfig, Schedule
 from nmt.settings.base import conflict_error
 from nmt.text.vocabulary import EOS_ID, PAD_ID
-from nmt.training.loss import LossSum, cross_entropy
 from nmt.training.step import StepSettings, train_step
 from nmt.types import Hypothesis
 

@@ -39,14 +39,14 @@ def epoch_seconds(
     sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
     model = build_model(config.model, *sizes).to(device).train()
     state = TrainingState.new(model, train, batcher, device)
-    settings = StepSettings(precision, train.label_smoothing, train.clip_norm, state.scaler)
+    settings = StepSettings(precision, train.loss.build(), train.clip_norm, state.scaler)
     for _ in range(2):
         started = time.perf_counter()
         for batch in batches:
             result = train_step(model, state.optimizer, [batch], settings)
         float(result.loss)  # waits for the device
         seconds = time.perf_counter() - started
-    return seconds / len(batches) * batcher.plan(0).about * n_pairs / len(pairs)
+    return seconds / len(batches) * len(batcher.plan(0)) * n_pairs / len(pairs)
 
 
 def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:

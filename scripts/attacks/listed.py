@@ -190,7 +190,7 @@ def _vocabulary(evil: str) -> None:
 
 
 def _catalog(evil: str) -> None:
-    splits = {split: {"tsv": "a.tsv"} for split in ("train", "valid", "test")}
+    splits = {split: {"file": "a.tsv"} for split in ("train", "valid", "test")}
     files = {"a.tsv": {"sources": [{"sha256": "0" * 64}]}}
     entry = {"src_lang": "en", "tgt_lang": "de", "splits": splits, "files": files}
     text = json.dumps({evil: {**entry, "description": evil}})

@@ -51,8 +51,8 @@ class Case:
 
 CONFIG = """
 name: attacked
-data: {{src_lang: en, tgt_lang: de, train: {{tsv: train.tsv}}, valid: {{tsv: valid.tsv}},
-  test: {{tsv: valid.tsv}}}}
+data: {{src_lang: en, tgt_lang: de, train: {{file: train.tsv}}, valid: {{file: valid.tsv}},
+  test: {{file: valid.tsv}}}}
 tokenizer: {tokenizer}
 model: {{embedding: 8, hidden: 8, dropout: 0.3}}
 train: {{steps: 4, batch_size: 8, accumulate: 2, lr: 0.003, save_every: 2, log_every: 1,
@@ -66,7 +66,7 @@ CHANGEABLE = frozenset({"run", "data"})
 
 TEXT = "a b c\nd\n\nh g f e\nz\n"
 _LATE_IMPORTS = """
-sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator nmt.ops.native.search
+sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator
 """
 
 

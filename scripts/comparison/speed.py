@@ -150,8 +150,7 @@ class _Model:
     def update(self) -> None:
         """An update on each batch."""
         self.model.train()
-        smoothing = self.config.train.label_smoothing
-        settings = StepSettings(label_smoothing=smoothing, clip_norm=1.0)
+        settings = StepSettings(loss=self.config.train.loss.build(), clip_norm=1.0)
         for batch in self.material.batches:
             train_step(self.model, self.optimizer, [batch], settings)
 

@@ -39,7 +39,7 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.recurrent.rnn_config import EncoderConfig
 from nmt.ops.masks import keep_from_lengths
-from nmt.training.loss import cross_entropy
+from nmt.optim.losses import cross_entropy
 from nmt.training.step import StepSettings
 
 SIZES = Sizes(batch=3, src=5, tgt=7, embedding=11, hidden=13, vocabulary=129)

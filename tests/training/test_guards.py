@@ -10,7 +10,7 @@ import pytest
 import torch
 from training.toy import last_checkpoint, toy_config, write_reversal
 
-from nmt.cli.process import deterministic
+from nmt.cli.shared.process import deterministic
 from nmt.config import TrainConfig
 from nmt.device import is_out_of_memory
 from nmt.errors import CheckpointError, ConfigError, NMTError
