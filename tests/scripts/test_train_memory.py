@@ -1,14 +1,10 @@
-"""Scripts that measure costs: their tables of known figures, and a short run of each."""
+"""train_memory.py: a short run."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from corpus_cost import UNITS
-from corpus_cost import table as cost_table
-from distribution_cost import Speed
-from distribution_cost import table as speed_table
 from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
@@ -20,25 +16,6 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 def lines_of(script: str, *words: str) -> list[str]:
     command = [sys.executable, str(SCRIPTS / script), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-def test_a_cost_that_is_a_line_is_extrapolated_exactly() -> None:
-    sizes = [1000, 2000, 4000]
-    costs = [dict.fromkeys(UNITS, 3.6 * n + 7200) for n in sizes]
-    text = cost_table(sizes, costs, 10**9)
-    assert "| text | 3.6 bytes | 7.2e-06 GB | 3.6 GB |" in text
-    assert "| encoding by one process | 3.6e+06 µs | 2 hours | 1e+06 hours |" in text
-    costs = [dict.fromkeys(UNITS, value) for value in (3e9, 2e9)]  # falls: no slope
-    assert "| text | 0 bytes | 2.5 GB | 2.5 GB |" in cost_table([1000, 2000], costs, 10**9)
-
-
-def test_the_price_of_sharing_is_that_of_a_round_taken_in_turn() -> None:
-    rounds = [
-        [Speed(1.0, 1.0), Speed(150.0 * f, 12.0 * f), Speed(200.0 * f, 10.0 * f)] for f in (1, 3)
-    ]
-    text = speed_table(rounds)
-    assert "| 2 processes | 300 | 24.0 |" in text
-    assert "adds 4.0 ms to an update (2.0 to 6.0); 75% of the tokens of two alone." in text
 
 
 @pytest.fixture
