@@ -70,8 +70,7 @@ def test_the_same_corpus_may_lie_elsewhere(corpus: Path) -> None:
             }
         },
         {"attention": {"kind": "additive", "weights": {"kind": "hard"}}},
-        {"state_dropout": 0.2, "variational_dropout": True, "src_word_dropout": 0.3},
-        {"tgt_word_dropout": 0.3, "layer_norm": True, "readout_dropout": 0.4},
+        {"dropout": 0.3, "layers": 2, "encoder": {"cell": "lstm"}},
     ],
 )
 def test_what_a_model_draws_goes_on_bit_for_bit(corpus: Path, options: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
 from nmt.models.recurrent.cells import CELLS
-from nmt.models.recurrent.decoder import RNNDecoder, RNNState
+from nmt.models.recurrent.decoder import RNNState, build_decoder
 from nmt.models.recurrent.encoder import RNNEncoder
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.settings.base import Conflict, conflict_error
@@ -55,8 +55,6 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
             f"'copy' for a decoder of cell '{decoder.cell}' needs an encoder of the same cell: got "
             f"'{config.encoder.cell}', which has no cell state to copy",
         )
-    if config.residual and config.layers == 1:
-        yield "residual", "got true with layers 1, allowed: at least 2 layers"
     width = decoder.readout.width(config.hidden)
     if config.tie_embeddings != "none" and width != config.embedding:
         yield (
@@ -72,7 +70,7 @@ class RNNSeq2Seq(Seq2Seq):
     def __init__(self, config: RNNConfig, src_vocab: int, tgt_vocab: int) -> None:
         super().__init__()
         self.encoder = RNNEncoder(config.encoder, config, src_vocab)
-        self.decoder = RNNDecoder(config, config.memory_size, tgt_vocab)
+        self.decoder = build_decoder(config, config.memory_size, tgt_vocab)
         if config.tie_embeddings == "all":
             self.encoder.embedding.weight = self.decoder.embedding.weight
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, mean_annotation
 from nmt.models.beams import Beams, only, select_sentences
-from nmt.models.dropout import WordDropout
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
 from nmt.models.transformer.self_attention import decoder_places, encoder_places
@@ -39,8 +38,6 @@ class TransformerConfig(LayerConfig):
         description="share the vocabulary layer's weight with the target embedding (arXiv "
         "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)",
     )
-    src_word_dropout: WordDropout = 0.0
-    tgt_word_dropout: WordDropout = 0.0
     attention_layer: int | Literal["all"] | None = Field(
         default=None,
         description="decoder layer, from 1, whose attention over the source is shown in maps as "
@@ -105,9 +102,9 @@ class TransformerState(State):
 class Pieces(nn.Module):
     """The vectors of pieces: sqrt(D) E[id] and, where positions are added to it, the position."""
 
-    def __init__(self, config: TransformerConfig, vocab_size: int, word_dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
-        self.embedding = PieceEmbedding(vocab_size, config.size, word_dropout)
+        self.embedding = PieceEmbedding(vocab_size, config.size)
         self.positions = config.positions.build(config.size)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -137,7 +134,7 @@ class TransformerEncoder(nn.Module):
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        self.pieces = Pieces(config, vocab_size, config.src_word_dropout)
+        self.pieces = Pieces(config, vocab_size)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = _last_norm(config)
 
@@ -174,7 +171,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        self.pieces = Pieces(config, vocab_size, config.tgt_word_dropout)
+        self.pieces = Pieces(config, vocab_size)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_depth))
         self.norm = _last_norm(config)
         tied = self.pieces.embedding if config.tie_embeddings != "none" else None
