@@ -12,11 +12,10 @@ from torch import Tensor
 
 from nmt.data.batching import pad_ids
 from nmt.decoding.constraints import Constraint
-from nmt.decoding.forced import force_decode
+from nmt.decoding.forced import force_decode, self_attention
 from nmt.decoding.sampling import sample
 from nmt.decoding.search import search, search_penalties
 from nmt.decoding.search_config import SearchConfig
-from nmt.decoding.self_attention import self_attention
 from nmt.device import autocast
 from nmt.inference.minimum_risk import expected_utilities, minimum_risk
 from nmt.inference.parallel import CheckCancelled, n_workers, never_cancelled, parallel_map
