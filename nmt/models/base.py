@@ -107,8 +107,7 @@ class StepOutput:
     @property
     def logits(self) -> Float[Tensor, "B V"]:
         """Unnormalised scores over the vocabulary, computed at each call."""
-        scores: Tensor = self.vocabulary(self.features)
-        return scores
+        return self.vocabulary(self.features)
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,7 @@ class DecoderOutput:
     @property
     def logits(self) -> Float[Tensor, "B T V"]:
         """Unnormalised scores over the vocabulary, computed at each call."""
-        scores: Tensor = self.vocabulary(self.features)
-        return scores
+        return self.vocabulary(self.features)
 
 
 class Seq2Seq(nn.Module, abc.ABC):

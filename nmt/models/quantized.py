@@ -90,14 +90,11 @@ class Int8Vocabulary(Vocabulary):
         self.linear = Int8Linear(*exact.affine(), exact.backend)
 
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
-        """See Vocabulary."""
-        logits: Tensor = self.linear(features)
-        return logits
+        return self.linear(features)
 
     def in_parts(
         self, features: Float[Tensor, "B R"], n_numbers: int
     ) -> Iterator[Float[Tensor, "_ P"]]:
-        """See Vocabulary."""
         return self.linear.in_parts(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
@@ -122,7 +119,6 @@ class Int8Layers(nn.Module):
         )
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
-        """See RecurrentLayers.read."""
         finals: list[Sequence[Tensor]] = []
         for layer in self.layers:
             assert isinstance(layer, nn.ModuleList)

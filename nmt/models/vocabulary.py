@@ -134,7 +134,6 @@ class VocabLinear(Vocabulary):
             nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5 / self.rms)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
-        """See Vocabulary."""
         n_padding = len(self.bias) - self.n_pieces
         impossible = self.bias.new_full((n_padding,), _IMPOSSIBLE_LOGIT)
         return self.weight, torch.cat([self.bias[: self.n_pieces], impossible])

@@ -105,7 +105,6 @@ class SoftWeighting(Weighting):
     is_softmax = True
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         return Weighted(softmax_where(scores, keep))
 
 
@@ -123,7 +122,6 @@ class SparsemaxWeighting(Weighting):
     """weights = argmin_p ||p - scores||^2 over the simplex (arXiv 1602.02068, algorithm 1)."""
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         return Weighted(sparsemax_where(scores, keep_like(keep, scores)))
 
 
@@ -274,7 +272,6 @@ class DoublyStochastic(AuxiliaryLoss):
     def loss_sum(
         self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
     ) -> Float[Tensor, ""]:
-        """See AuxiliaryLoss."""
         sums = (self.weights * keep.unsqueeze(2)).sum(dim=1)
         return self.strength * ((1 - sums).square() * self.keep).sum()
 
@@ -303,7 +300,6 @@ class HardGumbelWeighting(Weighting):
         self.temperature = temperature
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         kept = keep_like(keep, scores)
         if not self.training:
             return Weighted(one_hot_where(scores, kept))

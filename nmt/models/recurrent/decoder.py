@@ -143,8 +143,7 @@ class RNNDecoder(nn.Module, abc.ABC):
         return replace(state, hidden=hidden, cell=cell, attention=attention)
 
     def _attend(self, query: Float[Tensor, "B H"], state: RNNState) -> AttentionOutput:
-        attended: AttentionOutput = self.attention(query.unsqueeze(1), state.attention)
-        return attended
+        return self.attention(query.unsqueeze(1), state.attention)
 
     def _features(
         self,
@@ -153,8 +152,7 @@ class RNNDecoder(nn.Module, abc.ABC):
         context: Float[Tensor, "*L M"],
     ) -> Float[Tensor, "*L R"]:
         """The input of the vocabulary layer, for one step or for all."""
-        features: Tensor = self.dropout(self.readout(hidden, embedded, context))
-        return features
+        return self.dropout(self.readout(hidden, embedded, context))
 
 
 @dataclass(frozen=True)
@@ -207,8 +205,7 @@ class BahdanauDecoder(RNNDecoder):
         context = attended.context.squeeze(1)
         if isinstance(state, SearchState):
             return context
-        gates: Tensor = self._context_layer(context)
-        return gates
+        return self._context_layer(context)
 
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False

@@ -75,27 +75,21 @@ class RNNSeq2Seq(Seq2Seq):
             self.encoder.embedding.weight = self.decoder.embedding.weight
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """See Seq2Seq.encode."""
-        memory: Memory = self.encoder(src_ids, src_keep)
-        return memory
+        return self.encoder(src_ids, src_keep)
 
     def init_state(self, memory: Memory) -> RNNState:
-        """See Seq2Seq.init_state."""
         return self.decoder.init_state(memory)
 
     def init_search_state(self, memory: Memory) -> RNNState:
-        """See Seq2Seq.init_search_state."""
         return self.decoder.init_search_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """See Seq2Seq.step."""
         assert isinstance(state, RNNState)
         return self.decoder.step(last_ids, state)
 
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """See Seq2Seq.teacher_forced."""
         assert isinstance(state, RNNState)
         return self.decoder.teacher_forced(tgt_in, state, with_weights)
 

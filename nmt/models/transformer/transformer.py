@@ -111,8 +111,7 @@ class Pieces(nn.Module):
     def forward(self, ids: Int[Tensor, "B T"], first: int = 0) -> Float[Tensor, "B T D"]:
         """The vectors of T pieces, of which the first stands at position `first`."""
         embedded: Tensor = self.embedding(ids)
-        x: Tensor = self.dropout(self.positions(embedded * embedded.shape[-1] ** 0.5, first))
-        return x
+        return self.dropout(self.positions(embedded * embedded.shape[-1] ** 0.5, first))
 
 
 def _last_norm(config: TransformerConfig) -> nn.Module:
@@ -247,16 +246,12 @@ class TransformerSeq2Seq(Seq2Seq):
             self.encoder.pieces.embedding.weight = self.decoder.pieces.embedding.weight
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """See Seq2Seq.encode."""
-        memory: Memory = self.encoder(src_ids, src_keep)[0]
-        return memory
+        return self.encoder(src_ids, src_keep)[0]
 
     def init_state(self, memory: Memory) -> TransformerState:
-        """See Seq2Seq.init_state."""
         return self.decoder.init_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """See Seq2Seq.step."""
         assert isinstance(state, TransformerState)
         found: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, self._shown_layers)
         assert found.heads is not None
@@ -277,7 +272,6 @@ class TransformerSeq2Seq(Seq2Seq):
     def attention_weights(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
-        """See Seq2Seq.attention_weights."""
         memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
         every = range(len(self.decoder.layers))
         found: DecoderPass = self.decoder(tgt_in, self.init_state(memory), every, with_own=True)
@@ -297,7 +291,6 @@ class TransformerSeq2Seq(Seq2Seq):
 
     @property
     def shown_heads(self) -> tuple[int, ...]:
-        """See Seq2Seq.shown_heads."""
         return self._shown_heads
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
