@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
+from nmt.decoding.forced import self_attention
 from nmt.decoding.search_config import SearchConfig
-from nmt.decoding.self_attention import self_attention
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
 from nmt.inference.arguments import checked, merged_search, several, str_by_str
