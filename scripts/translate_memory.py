@@ -4,13 +4,12 @@
 
 writes a file of that many short sentences, translates it in a process of its own, and prints that
 process' resident memory at every tenth of the lines. It checks that each line has the translation
-of its own sentence, and that Ctrl-C half-way and --resume give the same file.
+of its own sentence.
 """
 
 import argparse
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.device import process_bytes
-from nmt.inference.job import count_lines
-from nmt.storage.output import part_of
 
 SUBJECTS = ("I", "We", "They", "You", "My sister", "The cat", "Our neighbours", "A child")
 VERBS = ("see", "like", "buy", "want", "have", "know", "sold", "found")
@@ -35,14 +32,18 @@ def sentences(count: int) -> Iterator[str]:
         yield f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}."
 
 
-def start(
-    run: Path, batch_size: int, source: Path, out: Path, *more: str
-) -> subprocess.Popen[bytes]:
+def start(run: Path, batch_size: int, source: Path, out: Path) -> subprocess.Popen[bytes]:
     """`nmt translate` of a file, greedy."""
     command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), "--beam", "1"]
-    command += ["--batch-size", str(batch_size), "--file", str(source), "--out", str(out)]
-    command += ["--force", *more]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command += ["--batch-size", str(batch_size), "--file", str(source)]
+    with out.open("wb") as stdout:
+        return subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL)
+
+
+def count_lines(path: Path) -> int:
+    """Return the number of line ends in a file."""
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -> None:
@@ -53,7 +54,7 @@ def measure(run: Path, batch_size: int, source: Path, out: Path, n_lines: int) -
     print("| lines | resident MiB | seconds |\n|---:|---:|---:|")
     while process.poll() is None:
         time.sleep(0.5)
-        done = count_lines(part_of(out))
+        done = count_lines(out)
         resident = process_bytes("VmRSS", process.pid)
         if done * 10 // n_lines > tenth and resident is not None:
             tenth = done * 10 // n_lines
@@ -77,45 +78,22 @@ def out_of_place(source: Path, out: Path) -> tuple[int, int]:
     return len(answers), sum(rare)
 
 
-def interrupt(
-    run: Path, batch_size: int, source: Path, whole: Path, out: Path, n_lines: int
-) -> None:
-    """Stop half-way, go on, and compare with the file that was written in one go."""
-    process = start(run, batch_size, source, out)
-    while count_lines(part_of(out)) < n_lines // 2 and process.poll() is None:
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    code = process.wait()
-    stopped = part_of(out).read_bytes()
-    is_prefix = whole.read_bytes().startswith(stopped) and stopped.endswith(b"\n")
-    n_stopped = stopped.count(b"\n")
-    print(f"Ctrl-C: exit code {code}, {n_stopped:,} whole lines, a prefix of all: {is_prefix}")
-    code = start(run, batch_size, source, out, "--resume").wait()
-    same = out.read_bytes() == whole.read_bytes()
-    print(f"--resume: exit code {code}, {count_lines(out):,} lines, the same file: {same}")
-
-
 def main() -> None:
     """Parse the arguments, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", type=Path, required=True, help="a run with a checkpoint")
     parser.add_argument("--lines", type=int, default=200_000)
     parser.add_argument("--batch-size", type=int, default=64, help="sentences at a time")
-    parser.add_argument("--resumed", type=int, default=20_000, help="lines of the second part")
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for label, count in (("long", given.lines), ("short", given.resumed)):
-            text = "".join(f"{sentence}\n" for sentence in sentences(count))
-            (folder / f"{label}.en").write_text(text, encoding="utf-8")
-        size, long, short = given.batch_size, folder / "long.en", folder / "short.en"
-        measure(given.run, size, long, folder / "long.fr", given.lines)
+        long = folder / "long.en"
+        text = "".join(f"{sentence}\n" for sentence in sentences(given.lines))
+        long.write_text(text, encoding="utf-8")
+        measure(given.run, given.batch_size, long, folder / "long.fr", given.lines)
         n_sentences, n_odd = out_of_place(long, folder / "long.fr")
         print(f"{n_sentences:,} different sentences, {n_odd:,} lines with another one's answer")
-        whole = folder / "whole.fr"
-        start(given.run, size, short, whole).wait()
-        interrupt(given.run, size, short, whole, folder / "short.fr", given.resumed)
 
 
 if __name__ == "__main__":

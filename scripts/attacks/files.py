@@ -26,7 +26,7 @@ MIB = 1 << 20
 PACKED = ("translate", "--run", "packed.zip", "--file", "some.txt")
 CACHED = (*TRAIN, "--set", "data.cache=cache")
 _LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")
-INIT = ("init", "b.parquet", *_LANGUAGES, "--no-timing", "--out", "data/x.yaml")
+INIT = ("init", "b.parquet", *_LANGUAGES, "--out", "data/x.yaml")
 NEW = ("train", "--config", "attack.yaml", "--run", "data/new", "--steps", "2")
 FROM_RUN = (*NEW, "--set", "train.init_from=run@last", "--set", "train.init_tokenizers=false")
 OTHER_PIECES = (*FROM_RUN, "--set", "tokenizer.max_size=8")
@@ -66,7 +66,7 @@ def cases() -> list[Case]:
     ]
     others = [
         Case("run.lock deleted", TRAIN, _delete_lock, Expected.REFUSED),
-        Case("a home that is none", ("init", "~.en", "~.fr", "--no-timing"), _home_names),
+        Case("a home that is none", ("init", "~.en", "~.fr"), _home_names),
         Case(
             "LRU_CACHE_CAPACITY", TRANSLATE, lambda: None, environment={"LRU_CACHE_CAPACITY": "x"}
         ),

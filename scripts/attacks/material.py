@@ -28,10 +28,10 @@ CHANGEABLE = frozenset({"run", "data", "cache"})
 
 TEXT = "a b c\nd\n\nh g f e\nz\n"
 _LATE_IMPORTS = """
-sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator nmt.inference.job
-nmt.cli.shared.eval_request nmt.data.fetch nmt.data.corpus_report nmt.data.corpus_report_text
+sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator nmt.data.fetch
+nmt.data.corpus_report nmt.data.corpus_report_text
 nmt.attention_maps.heatmap nmt.attention_maps.dump nmt.attention_maps.terminal
-nmt.settings.documents nmt.ops.native.search
+nmt.ops.native.search
 """
 
 

@@ -15,16 +15,12 @@ WRITERS = {
     ("score", "out"): ("score", *RUN, TEXT, TEXT, "--out", OUT),
     ("attention", "out"): ("attention", *RUN, "--file", TEXT, "--format", "text", "--out", OUT),
     ("align", "out"): ("align", *RUN, TEXT, TEXT, "--out", OUT),
-    ("align", "translations"): (
-        *("align", *RUN, TEXT),
-        *("--out", "/dev/null", "--translations", OUT),
-    ),
     ("lexicon", "out"): ("lexicon", *RUN, "--split", "valid", "--out", OUT),
     ("curve", "out"): ("curve", *RUN, "--out", OUT),
     ("report", "out"): ("report", *RUN, "--out", OUT),
     ("card", "out"): ("card", *RUN, "--out", OUT),
     ("runs pack", "out"): ("runs", "pack", *RUN, "--out", OUT),
-    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--no-timing", "--out", OUT),
+    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--out", OUT),
     ("corpus clean", "out"): ("corpus", "clean", PAIRS, *LANGUAGES, "--out", OUT),
     ("corpus clean", "rejected"): (
         *("corpus", "clean", PAIRS, *LANGUAGES),
@@ -58,7 +54,7 @@ def cases() -> list[Case]:
         "curve.png": ("curve", *RUN),
         "report.html": ("report", *RUN),
         "run.zip": ("runs", "pack", *RUN),
-        "en-de.yaml": ("init", "train.tsv", *LANGUAGES, "--no-timing"),
+        "en-de.yaml": ("init", "train.tsv", *LANGUAGES),
         "attention.png": ("attention", *RUN, "a", "--format", "png"),
         "attention/attention_000001_1.png": ("attention", *RUN, "a", "b", "--format", "png"),
         "lab/masks.png": ("lab", "masks"),
@@ -66,7 +62,6 @@ def cases() -> list[Case]:
         "v/tokenizer.json": ("vocab", "build", "attack.yaml", "--out", "v"),
         "v/src.vocab.txt": ("vocab", "build", "attack.yaml", "--out", "v"),
         "model/manifest.json": ("export", *RUN, "--out", "model"),
-        "some.fr.nmt-part": ("translate", *RUN, "--file", TEXT, "--out", "some.fr"),
     }
     for name, command in defaults.items():
         made.append(_case(command, name, False, "a default name"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import typer.main
-from attacks.outputs import LANGUAGES, OUT, RUN, WRITERS
+from attacks.outputs import LANGUAGES, OUT, WRITERS
 from cli.helpers import nmt, refusal
 
 from nmt.attention_maps.dump import write_jsonl, write_npz
@@ -16,11 +16,10 @@ from nmt.attention_maps.page import write_page
 from nmt.cli.app import app
 from nmt.cli.shared.outputs import path_parameters
 from nmt.errors import ConfigError, NMTError
-from nmt.inference.job import job_output
 from nmt.lab.perform import perform
 from nmt.runs.pack import pack
 from nmt.runs.trained_run import TrainedRun
-from nmt.storage.output import command_files
+from nmt.storage.output import atomic_output, command_files
 from nmt.training.curve import draw_curve, write_table
 from nmt.training.report_page import write_report
 
@@ -117,7 +116,6 @@ def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     clean = ("corpus", "clean", "test.tsv", *LANGUAGES, "--force")
     for other in ("a", "./a", "b"):
         refusal(*clean, "--out", "a", "--rejected", other)
-    refusal("align", *RUN, "some.txt", "--out", "a", "--translations", "b")
     assert not (folder / "a").exists()
 
 
@@ -161,14 +159,13 @@ def test_a_file_that_appears_meanwhile_is_not_lost(folder: Path) -> None:
     out = folder / "x"
 
     def appearing() -> None:
-        with job_output(out, None) as (write, _):
-            write(b"line\n")
+        with atomic_output(out) as stream:
+            stream.write(b"line\n")
             out.write_text("precious")
 
     with pytest.raises(NMTError):
         appearing()
     assert out.read_text() == "precious"
-    assert (folder / "x.nmt-part").read_bytes() == b"line\n"
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,11 @@ from training.toy import last_checkpoint, toy_config, write_reversal
 from nmt.attention_maps.dump import read_jsonl, read_npz, write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap
 from nmt.attention_maps.record import records
-from nmt.cli.shared.eval_request import EvalRequest, perform
+from nmt.cli.app import app
 from nmt.config import dump_config, load_config
 from nmt.data.sources import read_tsv
 from nmt.device import process_bytes
 from nmt.errors import ConfigError, DataError, NMTError
-from nmt.evaluation.evaluate import Scoring
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
 from nmt.training import report, step
@@ -295,9 +294,11 @@ def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> 
     outcome = train(toy_config(corpus, train={"steps": 2}), run, ["nmt", str(folder)], quiet=True)
     assert outcome.step == 2
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))
-    request = EvalRequest(Scoring(""), runs=(run,), src=folder / "x.en", refs=(folder / "x.de",))
-    kept = perform(request).keep(run)
-    assert json.loads(kept.path.read_text(encoding="utf-8"))["refs"] == [str(folder / "x.de")]
+    files = ["--src", str(folder / "x.en"), "--ref", str(folder / "x.de")]
+    result = CliRunner().invoke(app, ["eval", "--run", str(run), *files])
+    assert result.exit_code == 0, result.output
+    report = json.loads((run / "eval" / "x.en.json").read_text(encoding="utf-8"))
+    assert report["refs"] == [str(folder / "x.de")]
 
 
 def test_references_that_bleu_alters_are_told(corpus: Path) -> None:

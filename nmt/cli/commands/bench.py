@@ -8,9 +8,8 @@ import typer
 from typer import Argument, Option
 
 from nmt.bench.parts import PARTS, chosen_parts
-from nmt.cli.shared.command import Json, say
-from nmt.cli.shared.config_option import set_option
-from nmt.cli.shared.options import Data, Quiet, Threads
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import Data, Json, Threads, set_option
 
 Parts = Annotated[
     list[str] | None, Argument(metavar="PART", help=f"What to measure: {', '.join(PARTS)}.")
@@ -55,7 +54,6 @@ def bench(
     quick: Quick = False,
     json_: Json = False,
     strict: Strict = False,
-    quiet: Quiet = False,
 ) -> None:
     """Measure the speed of training and decoding.
 
