@@ -14,7 +14,6 @@ from nmt.cli.commands import (
     align,
     attention,
     average,
-    bench,
     card,
     compare,
     config,
@@ -82,7 +81,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve.serve,
     "card": card.card,
     "lab": lab.lab,
-    "bench": bench.bench,
     "doctor": doctor.doctor,
 }
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from nmt.data.corpora import read_examples, resolve_split
 from nmt.data.entries import RUN_SPLITS
-from nmt.data.sources import DataConfig, SplitConfig, read_references
+from nmt.data.readers.aligned import read_references
+from nmt.data.sources import DataConfig, SplitConfig
 from nmt.data.text_files import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample
@@ -39,7 +40,7 @@ def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
 def split_as_test_set(name: str, data: DataConfig) -> TestSet:
     """Return a split of a run's data as a test set. Raises ConfigError, DataError."""
     split = split_named(data, name)
-    corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.tsv or split.src)
+    corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.file or split.src)
     entry = split.model_dump(mode="json", exclude_none=True)
     about: dict[str, object] = {"corpus": corpus, "split": name, "data": entry}
     return TestSet(read_examples(split, data), name, corpus, about)

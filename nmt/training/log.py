@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError, ConfigError, pip_install
 from nmt.storage.atomic import appending, flush, named_errors, write_text
 from nmt.storage.bounded import read_bytes, stay_inside
 from nmt.storage.terminal import escape_controls, give_up
-from nmt.types import ValidMetric
+from nmt.types import rank_of
 
 _MAX_METRICS_BYTES = 256 << 20
 """Enough for more than a million records."""
@@ -248,21 +248,21 @@ def metrics_of(run: Path) -> list[MetricsLine]:
         raise CheckpointError(f"{path}: no such file") from None
 
 
-def validation_ranks(run: Path, metric: ValidMetric) -> dict[int, tuple[float, float]]:
+def validation_ranks(run: Path, metric: str) -> dict[int, tuple[float, float]]:
     """`ranks_of` the run's metrics.jsonl; CheckpointError if it is missing or cannot be read."""
     return ranks_of(metrics_of(run), metric)
 
 
-def ranks_of(lines: Iterable[MetricsLine], metric: ValidMetric) -> dict[int, tuple[float, float]]:
+def ranks_of(lines: Iterable[MetricsLine], metric: str) -> dict[int, tuple[float, float]]:
     """The rank of each validated step by `metric`: the higher, the better.
 
-    It is the score, or minus the loss; the lower loss decides between equal scores.
+    The lower loss decides between equal scores.
     """
     ranks = {}
     for line in lines:
         score, loss = line.record.get(metric), line.record.get("loss")
         if line.kind == "valid" and isinstance(score, float) and isinstance(loss, float):
-            ranks[line.step] = (-loss if metric == "loss" else score, -loss)
+            ranks[line.step] = (rank_of(metric, score), -loss)
     return ranks
 
 

@@ -8,11 +8,11 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, Strict
 
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.batch_plan import Unit
 from nmt.data.batching import Batcher
-from nmt.data.epoch_plan import EpochPlan, Undone
+from nmt.data.plan import EpochPlan, Rows, Unit
 from nmt.errors import counted
-from nmt.types import ValidMetric
+from nmt.evaluation.metrics import METRICS
+from nmt.types import rank_of
 
 Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]
 Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
@@ -22,15 +22,8 @@ Batching = tuple[Annotated[Count, Field(gt=0)], Unit]
 """The size of a batch and its unit."""
 
 
-SCORE_NAMES: dict[ValidMetric, str] = {
-    "bleu": "BLEU",
-    "chrf": "chrF2",
-    "loss": "validation loss",
-}
-
-
 class Validated(NamedTuple):
-    """A validated step. The higher `score` is better: where valid.metric is the loss, minus it."""
+    """A validated step. `score` is its rank by valid.metric (nmt.types.rank_of)."""
 
     step: Count
     score: Annotated[float, Strict(), Field(le=101)]
@@ -40,10 +33,10 @@ class Validated(NamedTuple):
         """By score; by loss between equal scores (a BLEU of 0 in the first minutes)."""
         return (self.score, -self.loss) > (other.score, -other.loss)
 
-    def describe(self, metric: ValidMetric) -> str:
+    def describe(self, metric: str) -> str:
         """The metric's name and its value, as it is measured."""
-        value = f"{-self.score:.3f}" if metric == "loss" else f"{self.score:.2f}"
-        return f"{SCORE_NAMES[metric]} {value}"
+        value, digits = rank_of(metric, self.score), 3 if metric == "loss" else 2
+        return f"{METRICS[metric].title} {value:.{digits}f}"
 
 
 @dataclass
@@ -121,15 +114,14 @@ class Progress:
             self.epoch, self.batch, self.earlier = self.epoch + 1, 0, []
 
     def count_validation(
-        self, measured: Mapping[str, float], metric: ValidMetric, keep_best: int = 1
+        self, measured: Mapping[str, float], metric: str, keep_best: int = 1
     ) -> bool:
         """Count a validation of this step. Returns whether it is the best so far by `metric`.
 
         The `keep_best` best validations are remembered.
         """
         self.validated_step = self.step
-        score = -measured["loss"] if metric == "loss" else measured[metric]
-        new = Validated(self.step, score, measured["loss"])
+        new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
         place = sum(not new.is_better(old) for old in self.best)
         self.best = [*self.best[:place], new, *self.best[place:]][:keep_best]
         self.bad_validations = self.bad_validations + 1 if place else 0
@@ -142,22 +134,19 @@ def epoch_plan(batcher: Batcher, progress: Progress) -> EpochPlan:
     Rows of batches that were done under an earlier batching are left out: an epoch has each row
     once.
     """
-    undone: Undone | None = None
+    undone: Rows | None = None
     for batching, n_batches in progress.earlier:
         earlier = Batcher(batcher.corpus, *batching, batcher.seed)
-        undone = earlier.plan(progress.epoch, undone).undone_after(n_batches)
+        undone = earlier.plan(progress.epoch, undone).rows_from(n_batches)
     return batcher.plan(progress.epoch, undone)
 
 
 def total_steps(train: TrainConfig, batcher: Batcher, world: int = 1) -> int | None:
-    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set.
-
-    That of train.epochs is an estimate where batches have so many tokens.
-    """
+    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set."""
     limits = [] if train.steps is None else [train.steps]
     group_size = train.accumulate * world
     if train.epochs is not None:
-        limits.append(train.epochs * math.ceil(batcher.plan(0).about / group_size))
+        limits.append(train.epochs * math.ceil(len(batcher.plan(0)) / group_size))
     return min(limits, default=None)
 
 
@@ -197,5 +186,5 @@ def end_reason(config: RunConfig, progress: Progress) -> str | None:
         are = "is" if train.max_minutes == 1 else "are"
         return f"{counted(train.max_minutes, 'minute')} {are} over"
     if valid.patience is not None and progress.bad_validations >= valid.patience:
-        return f"no better {SCORE_NAMES[valid.metric]} in {counted(valid.patience, 'validation')}"
+        return f"no better {METRICS[valid.metric].title} in {counted(valid.patience, 'validation')}"
     return None

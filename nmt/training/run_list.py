@@ -13,7 +13,7 @@ from nmt.runs.history import Training, read_card, trainings
 from nmt.runs.lock import is_locked
 from nmt.storage.bounded import stay_inside
 from nmt.training.log import ranks_of, read_metrics
-from nmt.types import ValidMetric
+from nmt.types import MetricName
 
 RunState = Literal["training", "finished", "stopped", "failed", "killed", "not begun"]
 
@@ -28,7 +28,7 @@ class RunRow:
     path: Path
     state: RunState
     step: int
-    metric: ValidMetric
+    metric: MetricName
     best: tuple[float, int] | None
     changed: float
     n_bytes: int

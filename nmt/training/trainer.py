@@ -25,7 +25,7 @@ from nmt.training.progress import end_reason, epoch_name, epoch_plan
 from nmt.training.report import Reporter
 from nmt.training.samples import sample_file, samples_text
 from nmt.training.state import TrainingState
-from nmt.training.step import DivergedError, Guidance, StepResult, StepSettings, train_step
+from nmt.training.step import DivergedError, StepResult, StepSettings, train_step
 from nmt.training.training_data import TrainingData, guided_heads
 from nmt.training.validation import ValidationResult
 
@@ -58,12 +58,10 @@ class Trainer:
         plateau = train.schedule if isinstance(train.schedule, PlateauConfig) else None
         self._restores_best = plateau is not None and plateau.restore_best
         self._attention_watch = AttentionWatch()
-        self._needs_chrf = "chrf" in (config.valid.metric, plateau and plateau.metric)
         self._watch = DivergenceWatch(data.tgt_vocab_size, is_new=saved_step is None)
-        self._guided_heads = guided_heads(config, state.model)
+        self._loss = train.loss.build(guided_heads(config, state.model))
         self._settings = StepSettings(
             precision=train.precision,
-            label_smoothing=train.label_smoothing,
             clip_norm=train.clip_norm,
             scaler=state.scaler,
             ranks=state.ranks,
@@ -111,23 +109,23 @@ class Trainer:
         """Updates until this epoch or the run ends."""
         progress, batcher = self.state.progress, self.data.batcher
         plan = epoch_plan(batcher, progress)
-        if not plan.has(progress.batch):
+        if progress.batch >= len(plan):
             raise CheckpointError(
                 f"{self.run.path}: step {progress.step}: training state is at batch "
                 f"{progress.batch} of an epoch that has {len(plan)}"
             )
         name = epoch_name(self.config.train, progress)
-        self.log.open_bar(name, plan.about, progress.batch)
+        self.log.open_bar(name, len(plan), progress.batch)
         while group := plan[progress.batch : progress.batch + self._group_size]:
             mine = self._ranks.share([batcher.n_positions(rows, progress.epoch) for rows in group])
             batches = [batcher.corpus.batch(group[i], progress.epoch) for i in mine]
-            is_last = not plan.has(progress.batch + len(group))
+            is_last = progress.batch + len(group) >= len(plan)
             self._go_back_if_due()
             self.checkpointer.begin_update()
             result = self._update(batches, interrupted)
             progress.count_update(len(group), is_last)
             self.checkpointer.end_update()
-            self._reporter.after_update(result, len(group), plan.about)
+            self._reporter.after_update(result, len(group), len(plan))
             self._validate_or_save_if_due(interrupted)
             if is_last or self.end_reason() is not None or interrupted():
                 return
@@ -139,7 +137,7 @@ class Trainer:
         """
         state, train = self.state, self.config.train
         saved = self.checkpointer
-        settings = replace(self._settings, guidance=self._guidance())
+        settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
         with explain_update_errors(
             group, state.progress.step + 1, train, saved.saved_step, lambda: saved.step_after_error
         ):
@@ -154,13 +152,6 @@ class Trainer:
         interrupted.agree(n_interrupted)
         self._reporter.count_update(group, result, int(n_src_tokens))
         return result
-
-    def _guidance(self) -> Guidance | None:
-        """The guidance of this epoch, whose factor decays from one to the next."""
-        guided = self.config.train.guided_alignment
-        if guided is None:
-            return None
-        return Guidance(guided.factor * guided.decay**self.state.progress.epoch, self._guided_heads)
 
     def _go_back_if_due(self) -> None:
         """Take the best checkpoint's weights and optimiser state, if the rate has just fallen.
@@ -239,9 +230,8 @@ class Trainer:
                 model,
                 device,
                 interrupted.interrupted,
-                self._needs_chrf,
                 self._ranks,
-                self._guidance(),
+                self._loss,
             )
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self._ranks.world > 1:  # the others cannot save

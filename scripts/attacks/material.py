@@ -13,8 +13,8 @@ from attacks.process import Outcome, run
 
 CONFIG = """
 name: attacked
-data: {{src_lang: en, tgt_lang: de, train: {{tsv: train.tsv}}, valid: {{tsv: valid.tsv}},
-  test: {{tsv: valid.tsv}}}}
+data: {{src_lang: en, tgt_lang: de, train: {{file: train.tsv}}, valid: {{file: valid.tsv}},
+  test: {{file: valid.tsv}}}}
 tokenizer: {tokenizer}
 model: {{embedding: 8, hidden: 8, dropout: 0.3}}
 train: {{steps: 4, batch_size: 8, accumulate: 2, lr: 0.003, save_every: 2, log_every: 1,

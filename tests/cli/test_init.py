@@ -11,7 +11,7 @@ import pytest
 from cli.helpers import nmt, refusal, write_lines
 
 from nmt.config import load_config
-from nmt.data.sources import read_aligned
+from nmt.data.readers.aligned import read_aligned
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "data" / "starter"
@@ -25,7 +25,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder to work in, whose name is not a plain one; no updates are timed."""
     (tmp_path / "mon café 1").mkdir()
     monkeypatch.chdir(tmp_path / "mon café 1")
-    monkeypatch.setattr("nmt.bench.estimate.epoch_seconds", lambda *_: 60.0)
+    monkeypatch.setattr("nmt.training.estimate.epoch_seconds", lambda *_: 60.0)
 
 
 def init(*arguments: str) -> list[str]:
@@ -122,7 +122,7 @@ def test_given_sets_are_taken_and_nothing_is_held_out_for_them() -> None:
     data = load_config("mine.yaml").data
     assert data.held_out is None
     assert data.valid is not None
-    assert data.valid.tsv == Path("dev.tsv")
+    assert data.valid.file == Path("dev.tsv")
     nmt("config", "check", "mine.yaml")
     error = refusal("init", *files, *["--valid", "dev.tsv"] * 3, "--force")
     assert "--valid: got 3 files" in error

@@ -118,7 +118,7 @@ def test_a_killed_rank_is_started_again_and_a_stopped_run_goes_on(
 
 
 def test_an_error_of_all_is_said_once(folder: Path) -> None:
-    command = ("nmt", "train", "toy.yaml", "--processes", "2", "--set", "data.train.tsv=none.tsv")
+    command = ("nmt", "train", "toy.yaml", "--processes", "2", "--set", "data.train.file=none.tsv")
     code, out, err = ended(start(folder, *command))
     assert (code, out) == (2, "")
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]

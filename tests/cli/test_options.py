@@ -23,14 +23,11 @@ from nmt.cli.shared.options import OutFile, OutFolder, RunOption, check_cores, w
 from nmt.errors import ConfigError
 
 OF_THEIR_OWN = {
-    ("--set", "nmt bench"): "sizes of what is measured",
     ("--set", "nmt lab"): "options of an experiment",
     ("--seed", "nmt lab"): "of an experiment, not of drawn translations",
-    ("--precision", "nmt bench"): "says what is measured beside it",
     ("--name", "nmt init"): "of a run, not of a checkpoint",
     ("--force", "nmt corpus fetch"): "fetches again, where others replace a file",
     ("--out", "nmt init"): "a config; its path is what stdout gets",
-    ("--weights", "nmt lab"): "of a CNN, not of an ensemble",
     ("--format", "nmt attention"): "formats of its own",
     ("--format", "nmt export"): "formats of its own",
     ("--heads", "nmt attention"): "shows self-attention too",

@@ -17,7 +17,7 @@ from nmt.training.changes import Verdict, config_changes
         ({"train": {"save_every": 3, "log_every": 7}}, dict.fromkeys(("log", "save"), "")),
         ({"search": {"beam": 7}}, {"search.beam": Verdict.SAFE}),
         ({"search": {"min_length": 7}}, {"search.min_length": Verdict.ASK}),
-        ({"data": {"train": {"tsv": "moved.tsv"}}}, {"data.train.tsv": Verdict.SAFE}),
+        ({"data": {"train": {"file": "moved.tsv"}}}, {"data.train.file": Verdict.SAFE}),
         ({"data": {"test": None}}, {"data.test": Verdict.SAFE}),
         ({"train": {"lr": 1.0}}, {"train.lr": Verdict.ASK}),
         ({"train": {"batch_size": 3}}, {"train.batch_size": Verdict.ASK}),
@@ -50,7 +50,7 @@ def test_the_verdict_on_a_key(
 
 
 def test_the_pairs_taken_from_a_file_cannot_change(tmp_path: Path) -> None:
-    train = {"tsv": str(tmp_path / "train.tsv"), "first": 7}
+    train = {"file": str(tmp_path / "train.tsv"), "first": 7}
     (change,) = config_changes(toy_config(tmp_path), toy_config(tmp_path, data={"train": train}))
     assert (change.key, change.verdict) == ("data.train.first", Verdict.NEVER)
 

@@ -46,7 +46,7 @@ def losses_of(
         state = toy_state()
         state.model.to(dtype).train()
         optimizer = torch.optim.Adam(state.model.parameters(), 0.01, fused=True)
-        settings = StepSettings(clip_norm=1.0, label_smoothing=0.1, ranks=ranks)
+        settings = StepSettings(clip_norm=1.0, loss=CrossEntropy(0.1), ranks=ranks)
         found = []
         for update in range(n_updates):
             group = micro_batches(6 if update < n_updates - 1 else 2, update % 10)

@@ -17,14 +17,16 @@ from nmt.attention_maps.heatmap import write_heatmap
 from nmt.attention_maps.record import records
 from nmt.cli.app import app
 from nmt.config import dump_config, load_config
-from nmt.data.sources import read_tsv
+from nmt.data.readers.tsv import read_tsv
 from nmt.device import process_bytes
 from nmt.errors import ConfigError, DataError, NMTError
 from nmt.inference.translator import Translator
+from nmt.optim import losses
 from nmt.runs.directory import RunDirectory
-from nmt.training import report, step
+from nmt.training import report
 from nmt.training.loop import Outcome, train
 
+SMOOTHED = {"kind": "cross_entropy", "smoothing": 0.3}
 COMMAND = ["nmt", "train"]
 LSTM = {"encoder": {"cell": "lstm"}, "decoder": {"kind": "luong", "cell": "lstm"}}
 
@@ -208,7 +210,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
 ) -> None:
     _train(corpus, train={"epochs": 1})
     before = last_checkpoint(corpus / "run")
-    real = step.cross_entropy
+    real = losses.cross_entropy
 
     def poisoned(*args: Any) -> Any:
         loss = real(*args)
@@ -216,7 +218,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_checkpoint_intact(
             loss_sum=loss.loss_sum * float("nan"), nll_sum=loss.nll_sum * torch.nan
         )
 
-    monkeypatch.setattr(step, "cross_entropy", poisoned)
+    monkeypatch.setattr(losses, "cross_entropy", poisoned)
     with pytest.raises(NMTError, match=r"loss is nan at step 8; earlier checkpoints are intact"):
         _train(corpus, train={"epochs": 2})
     after = last_checkpoint(corpus / "run")
@@ -243,7 +245,13 @@ def test_a_corpus_without_a_fit_pair_is_an_error(corpus: Path) -> None:
     "options",
     [
         {"train": {"epochs": 1, "batch_by": "tokens", "batch_size": 300}},
-        {"train": {"epochs": 1, "precision": "bf16", "label_smoothing": 0.1}},
+        {
+            "train": {
+                "epochs": 1,
+                "precision": "bf16",
+                "loss": SMOOTHED,
+            }
+        },
         {"train": {"epochs": 1, "precision": "bf16"}, "model": LSTM},
         {"train": {"epochs": 1, "optimizer": {"kind": "adadelta"}, "lr": 1.0}},
         {"train": {"epochs": 1, "schedule": {"kind": "plateau"}}, "valid": {"every": 2}},
@@ -304,7 +312,7 @@ def test_a_folder_whose_name_is_not_utf8_is_one_like_any_other(corpus: Path) -> 
 def test_references_that_bleu_alters_are_told(corpus: Path) -> None:
     (corpus / "nfd.tsv").write_text("a b\tb a\na c\te\u0301 a\n", encoding="utf-8")
     data = toy_config(corpus).data.model_dump(mode="json")
-    data["valid"] = {"tsv": str(corpus / "nfd.tsv")}
+    data["valid"] = {"file": str(corpus / "nfd.tsv")}
     _train(corpus, data=data)
     log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
     assert "references    1 of 2 references are not in Unicode's NFC; both sides are" in log

@@ -19,6 +19,7 @@ from nmt.training.checkpointing import Checkpointer
 from nmt.training.loop import Outcome, train
 from nmt.types import SentencePair
 
+SMOOTHED = {"kind": "cross_entropy", "smoothing": 0.3}
 WALL_CLOCK = {"seconds", "tokens_per_second"}
 """What of metrics.jsonl a run and its resumed twin do not share."""
 
@@ -143,10 +144,10 @@ def test_a_damaged_card_is_said(corpus: Path, text: str) -> None:
 def test_the_corpus_of_the_config_may_move(corpus: Path) -> None:
     _train(corpus, stop_after=3)
     (corpus / "train.tsv").rename(corpus / "moved.tsv")
-    assert _train(corpus, data={"train": {"tsv": str(corpus / "moved.tsv")}}).step == 8
+    assert _train(corpus, data={"train": {"file": str(corpus / "moved.tsv")}}).step == 8
     config = RunDirectory(corpus / "run").load_config()
     assert config.data.train is not None
-    assert config.data.train.tsv == corpus / "moved.tsv"
+    assert config.data.train.file == corpus / "moved.tsv"
 
 
 def test_every_change_is_shown_with_what_it_means(corpus: Path) -> None:
@@ -167,7 +168,12 @@ CHANGES: list[dict[str, Any]] = [
     {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "inverse_sqrt", "warmup": 3}},
     {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "cosine", "floor": 0.5}},
     {"lr": 0.5, "optimizer": {"kind": "sgd"}, "schedule": {"kind": "plateau", "patience": 0}},
-    {"lr": 0.5, "optimizer": {"kind": "sgd"}, "clip_norm": None, "label_smoothing": 0.3},
+    {
+        "lr": 0.5,
+        "optimizer": {"kind": "sgd"},
+        "clip_norm": None,
+        "loss": SMOOTHED,
+    },
 ]
 
 
@@ -344,7 +350,7 @@ def test_validation_takes_several_references(corpus: Path) -> None:
 def test_what_waits_for_validations_needs_a_set(
     corpus: Path, sections: dict[str, Any], what: str
 ) -> None:
-    entry = "mine: {src_lang: en, tgt_lang: de, splits: {train: {tsv: train.tsv}}}\n"
+    entry = "mine: {src_lang: en, tgt_lang: de, splits: {train: {file: train.tsv}}}\n"
     (corpus / "catalog.yaml").write_text(entry, encoding="utf-8")
     (corpus / "mine").mkdir()
     (corpus / "train.tsv").rename(corpus / "mine" / "train.tsv")

@@ -16,7 +16,8 @@ from nmt.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from nmt.data.sources import DataConfig
     from nmt.evaluation.comparison import Change, Frequencies, System
-    from nmt.evaluation.evaluate import Bucket, Evaluation, Scoring
+    from nmt.evaluation.evaluate import Bucket, Evaluation
+    from nmt.evaluation.metric import Scoring
     from nmt.runs.trained_run import TrainedRun
 
 
@@ -44,7 +45,7 @@ def compare(
     training data.
     """
     from nmt.evaluation.comparison import compare_systems
-    from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
+    from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
 
     if len(systems) < 2 or len(set(systems)) < len(systems):
         got = ", ".join(map(str, systems))
@@ -52,8 +53,7 @@ def compare(
     check_search_keys(compute.set_ or ())
     runs = _open_runs(systems, options, compute)
     config = next((run.config for run, _ in runs.values()), None)
-    metrics = options.metrics() or ("bleu", "chrf")
-    scoring = options.scoring(config, metrics, DEFAULT_BOOTSTRAP)
+    scoring = options.scoring(config, ("bleu", "chrf"), DEFAULT_BOOTSTRAP, compute.device)
     test_set = options.test_set(config, has_hypotheses=not runs)
     evaluations: dict[str, Evaluation] = {}
     for system in systems:

@@ -36,7 +36,7 @@ def check(
     """
     from nmt.config import load_config
     from nmt.data.corpora_check import check_corpora
-    from nmt.evaluation.tokenisation import check_scoring
+    from nmt.evaluation.metrics import check_scoring
 
     faults = []
     for file in files:

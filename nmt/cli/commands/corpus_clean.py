@@ -83,10 +83,10 @@ def clean(
     from nmt.data.languages import language_of
     from nmt.data.sources import SplitConfig
 
-    is_tsv = len(files) == 1
-    split = SplitConfig(tsv=files[0]) if is_tsv else SplitConfig(src=files[0], tgt=files[1])
+    is_pair = len(files) == 1
+    split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
     writes = [*(out or ()), *([] if rejected is None else [rejected])]
-    langs = ["", ""] if is_tsv else [language_of(file) for file in files]
+    langs = ["", ""] if is_pair else [language_of(file) for file in files]
     rules = CleaningRules(
         src_lang=src_lang or langs[0],
         tgt_lang=tgt_lang or langs[1],

@@ -12,7 +12,7 @@ from nmt.cli.shared.options import ConfigOptions
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.data.encoded_cache import EncodedSet
+    from nmt.data.store import EncodedSet
 
 
 def encode(
@@ -38,7 +38,7 @@ def encode(
     one whose job was killed is missing, and the same command writes it. The vocabularies must exist
     before several shards are written: `nmt vocab build` learns them.
     """
-    from nmt.data.encoded_cache import EncodedSet
+    from nmt.data.store import EncodedSet
     from nmt.runs.directory import RunDirectory
     from nmt.runs.tree import check_tree
     from nmt.text.tokenizer import MANIFEST_NAME
@@ -78,11 +78,8 @@ def _show(encoded: "EncodedSet") -> None:
     if n_shards is None:
         typer.echo(f"{encoded.folder}: not begun")
         return
-    faults = {
-        number: fault
-        for number in range(1, n_shards + 1)
-        if (fault := encoded.fault(number, n_shards, is_thorough=True)) is not None
-    }
+    opened = {number: encoded.open(number, n_shards) for number in range(1, n_shards + 1)}
+    faults = {number: fault for number, fault in opened.items() if isinstance(fault, str)}
     typer.echo(f"{encoded.folder}: {n_shards - len(faults)} of {n_shards} shards are there")
     for number, fault in faults.items():
         typer.echo(f"  {number}/{n_shards}: {fault}")
@@ -90,7 +87,7 @@ def _show(encoded: "EncodedSet") -> None:
 
 def _parsed(shard: str | None) -> tuple[int, int]:
     """The number of a shard and how many there are. Raises ConfigError."""
-    from nmt.data.encoded_cache import MAX_SHARDS
+    from nmt.data.store import MAX_SHARDS
 
     found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard or "1/1")
     number, n_shards = (int(found[1]), int(found[2])) if found else (0, 0)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
@@ -26,8 +26,9 @@ from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nmt.decoding.search_config import SearchConfig
-    from nmt.evaluation.evaluate import Evaluation, Scoring
+    from nmt.evaluation.evaluate import Evaluation
     from nmt.evaluation.examples import TestSet
+    from nmt.evaluation.metric import Scoring
     from nmt.evaluation.score_report import EvalReport
     from nmt.evaluation.significance import Comparison
     from nmt.inference.translator import Translator
@@ -37,13 +38,6 @@ if TYPE_CHECKING:
 def evaluate(
     *,
     options: ScoreOptions,
-    comet: Annotated[
-        Path | None,
-        Option(
-            help="COMET by this checkpoint (model.ckpt), read by the package unbabel-comet.",
-            show_default=False,
-        ),
-    ] = None,
     hyp: Annotated[
         Path | None, Option(help="Score this translation; nothing is translated.")
     ] = None,
@@ -69,28 +63,24 @@ def evaluate(
     The run keeps them in eval/NAME.json, with its translations beside them. --out writes the
     translations to a file too; with --out - they are on stdout, and the scores on stderr.
     """
-    metrics = options.metrics() or (() if comet else ("bleu",))
-    if fail_under is not None and not {"bleu", "multi30k"} & set(metrics):
+    if fail_under is not None and not {"bleu", "multi30k"} & {*(options.metrics() or ("bleu",))}:
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
     if baseline and no_bootstrap:
         raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
-    if comet and options.ref and not options.src:
-        raise ConfigError("--comet: it reads the source of each sentence: give --src")
     _check_out(out, hyp, as_json)
     check_search_keys(compute.set_ or ())
     rerank.shares()
     if hyp:
         _check_nothing_translates(models, rerank, search, compute, bool(options.ref))
 
-    from nmt.evaluation.comet import load_comet
-    from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP
+    from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
     from nmt.evaluation.score_report import report_name
 
-    neural = None if comet is None else load_comet(comet)  # before hours of translating
     keys = search.keys()
     runs = [] if hyp and options.ref else models.open(compute, {**keys, "n_best": 1})
     config = runs[0].config if runs else None
-    scoring = options.scoring(config, metrics, 0 if no_bootstrap else DEFAULT_BOOTSTRAP)
+    n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
+    scoring = options.scoring(config, ("bleu",), n_bootstrap, compute.device)
     test_set = options.test_set(config, hyp is not None)
     choices = [f"hyp-{hyp.name}"] if hyp else []
     if config is not None:
@@ -107,8 +97,6 @@ def evaluate(
         rerank.apply(translator, rerankers)
         evaluation = translate_test_set(translator, test_set, scoring)
         test_set.about.update(_about(translator, runs, models, rerank))
-    if comet is not None:
-        evaluation = _with_comet(evaluation, neural, comet, scoring, compute.device)
     report = _report(name, scoring, evaluation, test_set, hyp, baseline)
     _write(report, out)
     _show(report, as_json, on_stderr=str(out) == "-")
@@ -214,25 +202,6 @@ def _about(
         weights = [reranker.weight for reranker in translator.rerankers]
         about.update(rerank=[str(path) for path in rerank.rerank], rerank_weights=weights)
     return about
-
-
-def _with_comet(
-    evaluation: "Evaluation", model: Any, path: Path, scoring: "Scoring", device: str | None
-) -> "Evaluation":
-    """Return `evaluation` with the score of a COMET model beside the others."""
-    from nmt.device import resolve_device
-    from nmt.evaluation.comet import comet_name, comet_score
-
-    where = resolve_device(device or "auto")
-    result = comet_score(
-        model,
-        comet_name(path),
-        evaluation.hyp_texts,
-        evaluation.compared.examples,
-        scoring.n_bootstrap,
-        where.index if where.type == "cuda" else None,
-    )
-    return replace(evaluation, scores={**evaluation.scores, "comet": result})
 
 
 def _report(

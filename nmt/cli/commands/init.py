@@ -81,7 +81,7 @@ def init(
     say(_shown(found))
     for line in warnings(found):
         say(f"note: {line}")
-    if is_messy(found) and data.train is not None and data.train.parquet is None:
+    if is_messy(found):
         say(f"note: this writes the pairs that pass: {_cleaning(files, found)}")
     say(f"training: {comments['train', 'epochs']}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
@@ -90,8 +90,8 @@ def init(
 
 def _duration(config: "RunConfig", found: "Found") -> str:
     """How long the training will take here, from some updates."""
-    from nmt.bench.estimate import epoch_seconds
     from nmt.device import describe_device, resolve_device
+    from nmt.training.estimate import epoch_seconds
     from nmt.training.report import duration
 
     epoch = epoch_seconds(config, found.sample, found.tokenizers, found.n_pairs)
@@ -168,9 +168,7 @@ def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
         return {"src": files[0], "tgt": files[1]}
     if len(files) != 1:
         raise ConfigError(f"{what}: got {len(files)} files, allowed: one of both sides, or two")
-    if files[0].suffix == ".parquet":
-        return {"parquet": files[0]}
-    return {"tsv": files[0]}
+    return {"file": files[0]}
 
 
 def _name(data: "DataConfig") -> str:

@@ -9,23 +9,6 @@ from typer import Argument, Option
 from nmt.cli.shared.flags import overrides_of
 from nmt.cli.shared.options import Force, Json, OutFolder, Threads, set_option
 
-Images = Annotated[Path | None, Option(help="captions: a folder of your image files, to train on.")]
-Captions = Annotated[
-    Path | None,
-    Option(help="captions: a TSV or CSV of images and captions."),
-]
-Weights = Annotated[
-    str | None,
-    Option(help="captions: a file of the CNN's weights (safetensors), or random."),
-]
-Model = Annotated[
-    Path | None,
-    Option(
-        writable=True, file_okay=False, help="captions: the folder where the trained model is kept."
-    ),
-]
-Image = Annotated[Path | None, Option(help="captions: an image for the kept model.")]
-
 
 def lab(
     name: Annotated[str | None, Argument(help="The experiment.", show_default="list them")] = None,
@@ -38,11 +21,6 @@ def lab(
         bool, Option("--options", help="List the experiment's options, with their defaults.")
     ] = False,
     as_json: Json = False,
-    images: Images = None,
-    captions: Captions = None,
-    weights: Weights = None,
-    model: Model = None,
-    image: Image = None,
     threads: Threads = None,
 ) -> None:
     """Run a small experiment on attention: its numbers and a picture.
@@ -68,9 +46,7 @@ def lab(
         return
     if threads is not None:
         torch.set_num_threads(threads)
-    keys = {"seed": seed, "images": images, "captions": captions, "weights": weights}
-    flags = overrides_of("", {**keys, "model": model, "image": image})
-    report = perform(name, [*(set_ or ()), *flags], out)
+    report = perform(name, [*(set_ or ()), *overrides_of("", {"seed": seed})], out)
     if as_json:
         typer.echo(report.json)
     else:

@@ -78,7 +78,7 @@ def serve(
         run_server(app, listener)
 
 
-_PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client")
+_PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 """The packages of the extra."""
 
 

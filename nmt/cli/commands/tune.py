@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer import Option
@@ -20,6 +20,7 @@ from nmt.cli.shared.models import (
 )
 from nmt.cli.shared.options import Json
 from nmt.errors import ConfigError
+from nmt.types import MetricName
 
 if TYPE_CHECKING:
     from nmt.decoding.search_config import SearchConfig
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from nmt.types import EvalExample
 
 _Number = TypeVar("_Number", int, float)
-Metric = Annotated[Literal["bleu", "chrf"], Option(help="The best setting is best in it.")]
+Metric = Annotated[MetricName, Option(help="The best setting is best in it.")]
 
 
 def search(
@@ -63,7 +64,7 @@ def search(
         for number in numbers:
             load_overrides([Override(key, number, f"{flag} {number}")], SearchConfig)
     runs = models.open(compute)
-    examples, scoring = _validation_set(runs[0])
+    examples, scoring = _validation_set(runs[0], metric)
     translator = models.load(runs, compute)
     say(f"translating {len(examples):,} sentences of the validation set with each beam")
     grid = search_grid(
@@ -103,7 +104,7 @@ def rerank(
     if not rerank:
         raise ConfigError("--rerank: got none, allowed: at least one run")
     runs = models.open(compute, search.keys())
-    examples, scoring = _validation_set(runs[0])
+    examples, scoring = _validation_set(runs[0], metric)
     config, options = runs[0].config.search, RerankOptions(rerank)
     rerankers = options.open(config)
     translator = models.load(runs, compute)
@@ -119,18 +120,19 @@ def rerank(
         typer.echo(line)
 
 
-def _validation_set(run: "TrainedRun") -> "tuple[list[EvalExample], Scoring]":
-    """The validation set of a run, to be scored by BLEU and chrF. Raises ConfigError for none."""
+def _validation_set(run: "TrainedRun", metric: MetricName) -> "tuple[list[EvalExample], Scoring]":
+    """The validation set of a run, to be scored by BLEU, chrF and `metric`."""
     from nmt.data.corpora import read_examples, resolve_split
     from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.tokenisation import check_tokenisation
+    from nmt.evaluation.metrics import check_metrics
 
     config = run.config
     split = resolve_split(config.data, "valid")
     if split is None:
         raise ConfigError(f"{run.path}: data.valid: the run has no validation set to tune on")
-    scoring = Scoring(config.data.tgt_lang, ("bleu", "chrf"), 0, config.valid.bleu_tokenize)
-    check_tokenisation(scoring.tokenisation, "valid.bleu_tokenize")
+    valid, names = config.valid, tuple(dict.fromkeys(("bleu", "chrf", metric)))
+    scoring = Scoring(config.data.tgt_lang, names, 0, valid.bleu_tokenize, comet=valid.comet)
+    check_metrics(scoring, "valid.bleu_tokenize")
     return read_examples(split, config.data), scoring
 
 
@@ -139,7 +141,7 @@ def _about(
     models: ModelOptions,
     compute: ComputeOptions,
     n_sentences: int,
-    metric: str,
+    metric: MetricName,
 ) -> dict[str, object]:
     return {
         "run": [str(run.path) for run in runs],
@@ -177,16 +179,16 @@ def _numbers(flag: str, text: str | None, kind: Callable[[str], _Number]) -> lis
 
 
 def _rerank_lines(
-    grid: "RerankGrid", metric: str, rerank: Sequence[Path], search: "SearchConfig"
+    grid: "RerankGrid", metric: MetricName, rerank: Sequence[Path], search: "SearchConfig"
 ) -> Iterator[str]:
     """A row for each combination of weights, a * at the best, and how to use it."""
     from nmt.lab.numbers import columns
 
     best, plain = grid.best(metric), grid.settings[0]
-    results = [best.scores["bleu"], best.scores["chrf"]]
+    results = list(best.scores.values())
     rows = [[*(path.name for path in rerank), *(result.name for result in results), ""]]
     for setting in grid.settings:
-        scores = (f"{setting.scores[key].score:.2f}" for key in ("bleu", "chrf"))
+        scores = (f"{result.score:.2f}" for result in setting.scores.values())
         mark = "*" if setting is best else ""
         rows.append([*(f"{w:g}" for w in setting.weights), *scores, mark])
     yield from columns(rows)
@@ -204,10 +206,10 @@ def _rerank_lines(
 
 
 def _search_lines(
-    grid: "SearchGrid", metric: str, own: "SearchConfig", n_sentences: int
+    grid: "SearchGrid", metric: MetricName, own: "SearchConfig", n_sentences: int
 ) -> Iterator[str]:
     """A table for each metric, then the best setting and how to use it."""
-    for name in ("bleu", "chrf"):
+    for name in grid.settings[0].scores:
         yield from _table(grid, name, n_sentences)
         yield ""
     best = grid.best(metric)

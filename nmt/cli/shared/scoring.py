@@ -1,6 +1,5 @@
 """Test sets and scores of `nmt eval` and `nmt compare`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,12 +9,14 @@ from typer import Option
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import language, split_option
 from nmt.errors import ConfigError
+from nmt.types import MetricName
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
     from nmt.data.sources import DataConfig
-    from nmt.evaluation.evaluate import Evaluation, Scoring
+    from nmt.evaluation.evaluate import Evaluation
     from nmt.evaluation.examples import TestSet
+    from nmt.evaluation.metric import Scoring
     from nmt.evaluation.typography import Comparable
     from nmt.inference.translator import Translator
 
@@ -32,6 +33,13 @@ class ScoreOptions:
     multi30k_style: Annotated[
         bool, Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
     ] = False
+    comet: Annotated[
+        Path | None,
+        Option(
+            help="COMET by this checkpoint (model.ckpt), read by the package unbabel-comet.",
+            show_default=False,
+        ),
+    ] = None
     split: Annotated[str | None, split_option("test")] = None
     src: Annotated[Path | None, Option(help="Source text, one sentence a line.")] = None
     ref: Annotated[
@@ -57,25 +65,32 @@ class ScoreOptions:
         bool, Option("--as-is", help="Leave typography and Unicode form of both sides unaltered.")
     ] = False
 
-    def metrics(self) -> tuple[str, ...]:
-        """Return the keys of METRICS that were asked for."""
-        flags = {
+    def metrics(self) -> tuple[MetricName, ...]:
+        """Return the metrics that were asked for."""
+        flags: dict[MetricName, bool] = {
             "bleu": self.bleu,
             "bleu-lc": self.bleu_lc,
             "chrf": self.chrf,
             "chrf++": self.chrf_words,
             "ter": self.ter,
             "multi30k": self.multi30k_style,
+            "comet": self.comet is not None,
         }
         return tuple(name for name, is_wanted in flags.items() if is_wanted)
 
     def scoring(
-        self, config: "RunConfig | None", metrics: Sequence[str], n_bootstrap: int
+        self,
+        config: "RunConfig | None",
+        default: tuple[MetricName, ...],
+        n_bootstrap: int,
+        device: str | None,
     ) -> "Scoring":
         """Return how to score a run of this config, or files. Raises ConfigError."""
         from nmt.data.languages import language_of
-        from nmt.evaluation.evaluate import Scoring
-        from nmt.evaluation.tokenisation import TOKENISATIONS, check_tokenisation
+        from nmt.device import resolve_device
+        from nmt.evaluation.metric import Scoring
+        from nmt.evaluation.metrics import check_metrics
+        from nmt.evaluation.tokenisation import TOKENISATIONS
 
         if self.tokenize is not None and self.tokenize not in TOKENISATIONS:
             allowed = ", ".join(TOKENISATIONS)
@@ -86,11 +101,20 @@ class ScoreOptions:
             tokenize = tokenize or config.valid.bleu_tokenize
         elif self.ref:
             lang = lang or language_of(self.ref[0])
-        scoring = Scoring(lang, tuple(metrics), n_bootstrap, tokenize, self.as_is)
-        if "bleu" in scoring.metrics:
-            check_tokenisation(scoring.tokenisation, "--tokenize")
-        if not lang and "multi30k" in scoring.metrics:
-            raise ConfigError("--multi30k-style: the target language is not known; give --lang")
+        gpu = None
+        if self.comet is not None:
+            where = resolve_device(device or "auto")
+            gpu = where.index if where.type == "cuda" else None
+        scoring = Scoring(
+            lang,
+            self.metrics() or default,
+            n_bootstrap,
+            tokenize,
+            self.as_is,
+            comet=self.comet,
+            gpu=gpu,
+        )
+        check_metrics(scoring, "--tokenize")
         return scoring
 
     def test_set(self, config: "RunConfig | None", has_hypotheses: bool) -> "TestSet":
@@ -102,6 +126,8 @@ class ScoreOptions:
             raise ConfigError("--src: its translation is scored against --ref, which is missing")
         if self.ref and not (self.src or has_hypotheses):
             raise ConfigError("--ref: give --src to translate, or --hyp to score, with it")
+        if self.comet and self.ref and not self.src:
+            raise ConfigError("--comet: it reads the source of each sentence: give --src")
         if self.split and self.ref:
             raise ConfigError("--split: the texts come from --ref, so --split does not apply")
         if self.ref:
