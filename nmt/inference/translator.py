@@ -74,6 +74,7 @@ class Translator:
         self.precision = precision
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
+        self.step: int | None = None
         self.rerankers: tuple[Reranker, ...] = ()
         self._check_cancelled: CheckCancelled = never_cancelled
 
@@ -103,6 +104,7 @@ class Translator:
         search_config = merged_search(loaded.config.search, search)
         translator = cls(loaded.model, loaded.tokenizers, chosen, search_config, int8, precision)
         names = " + ".join(str(each.path) for each in runs)
+        translator.step = loaded.step
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 from cli.helpers import nmt, refusal
+from nmt.inference.job import job_output
 
 from nmt.attention_maps.dump import write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap, write_map, write_pages
@@ -15,7 +16,6 @@ from nmt.attention_maps.page import write_page
 from nmt.cli.app import app
 from nmt.cli.shared.outputs import path_parameters
 from nmt.errors import ConfigError, NMTError
-from nmt.inference.job import job_output
 from nmt.lab.perform import perform
 from nmt.runs.pack import pack
 from nmt.runs.trained_run import TrainedRun

@@ -1,7 +1,14 @@
-"""Documents made from the config classes: a JSON Schema, and docs/configuration.md."""
+"""Print the reference of all configuration keys, in Markdown, or with --schema the JSON Schema.
+
+    python scripts/config_reference.py > docs/configuration.md
+    python scripts/config_reference.py --schema > docs/config.schema.json
+
+`make docs` runs it, and a test compares.
+"""
 
 import inspect
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import NoneType
@@ -9,13 +16,14 @@ from typing import Annotated, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from nmt.config import RunConfig
 from nmt.settings.base import Config
 from nmt.settings.keys import config_classes, kind_of
 
 _HEAD = """\
 # Configuration
 
-<!-- Written by `nmt config docs`; a test keeps it true. The words are in the config classes. -->
+<!-- Written by `make docs`; a test keeps it true. The words are in the config classes. -->
 
 A run is one YAML file: `nmt train --config FILE`. It says only what differs from the defaults
 below; a section left out, or left empty, has all its defaults, and one of which only the kind
@@ -146,3 +154,8 @@ def _default(field: FieldInfo) -> str:
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
     return f"`{default}`"
+
+
+if __name__ == "__main__":
+    text = json_schema(RunConfig) if "--schema" in sys.argv else reference(RunConfig)
+    sys.stdout.write(text)

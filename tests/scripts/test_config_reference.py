@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from config_reference import json_schema, reference
 from pydantic.fields import FieldInfo
 
 from nmt.config import RunConfig
 from nmt.settings.base import Config
-from nmt.settings.documents import json_schema, reference
 from nmt.settings.keys import config_classes
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -1,10 +1,65 @@
-"""Messages for a malformed command line: one line, with the nearest name."""
+"""Errors that the user can mend as lines on stderr, and the exit codes of commands."""
 
+import contextlib
+import errno
+import os
 import re
-from collections.abc import Iterable
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from nmt.errors import most_similar
+import typer
+
+from nmt.cli.shared.messages import complain
+from nmt.errors import ConfigError, NMTError, most_similar
+from nmt.storage.terminal import give_up, one_line
+
+BROKEN_PIPE = 128 + 13
+"""The exit code of a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""
+
+
+@contextlib.contextmanager
+def errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
+    """Print an error that the user can mend as lines on stderr, and exit with 2."""
+    try:
+        yield
+    except BrokenPipeError:
+        give_up(sys.stdout)
+        raise typer.Exit(BROKEN_PIPE) from None
+    except Exception as error:
+        lines = _error_lines(error)
+        if not lines:
+            raise
+        if with_traceback:
+            traceback.print_exc()
+        for line in lines:
+            complain(f"error: {one_line(line)}")
+        if isinstance(error, OSError) and error.filename is None:
+            give_up(sys.stdout)  # its disk is full: Python would fail a second time at exit
+        raise typer.Exit(2) from error
+
+
+def _error_lines(error: Exception) -> list[str]:
+    """Return the lines that tell users what to mend; none for an error that they cannot mend."""
+    if is_usage_error(error):
+        return [usage_line(error)]
+    if isinstance(error, NMTError):
+        # Only a configuration has several faults at once; other texts may come from any file.
+        return str(error).split("\n") if isinstance(error, ConfigError) else [str(error)]
+    if isinstance(error, UnicodeEncodeError):  # raised by a library that takes UTF-8 names only
+        return [f"{error.object}: a name that is not UTF-8 cannot be used here"]
+    if isinstance(error, OSError):
+        if error.strerror and error.filename is not None:
+            return [f"{os.fsdecode(error.filename)}: {error.strerror}"]
+        return [os.strerror(errno.ENOSPC)] if error.errno == errno.ENOSPC else []
+    if "torch" in sys.modules:  # else nothing large was allocated; `--help` ends here too
+        from nmt.device import is_out_of_memory
+
+        if is_out_of_memory(error):
+            reason = str(error).partition("\n")[0]
+            return [f"out of memory; a smaller beam, batch or model needs less: {reason}"]
+    return []
 
 
 def is_usage_error(error: Exception) -> bool:
