@@ -80,8 +80,8 @@ train: $(VENV)/.installed              ## nmt train; CONFIG=configs/multi30k.yam
 eval: $(VENV)/.installed               ## nmt eval --bleu on the newest run
 	$(NMT) eval --bleu
 
-bench: $(VENV)/.installed              ## nmt bench: speed here, beside the textbook's loop and the ceiling
-	$(NMT) bench $(BENCH_FLAGS)
+bench: $(VENV)/.installed              ## speed here, beside the textbook's loop and the ceiling
+	$(PY) scripts/bench.py $(BENCH_FLAGS)
 
 kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothing may differ (10 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/kill_test.py --kills 100

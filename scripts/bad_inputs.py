@@ -133,7 +133,7 @@ def config_cases() -> Iterator[Case]:
         "search:\n  beam: 10\n  n_best: 11\n",
         "tied embeddings of two sizes": f"{MINIMAL}model: {{tie_embeddings: target, "
         "embedding: 3, hidden: 5}\n",
-        "patience without validation": "name: x\ndata: {train: {tsv: a.tsv}}\n"
+        "patience without validation": "name: x\ndata: {train: {file: a.tsv}}\n"
         "train: {epochs: 1}\nvalid: {patience: 2}\n",
     }
     check = ("config", "check", "x.yaml")
@@ -182,8 +182,8 @@ def text_cases() -> Iterator[Case]:
 
 def corpus_cases() -> Iterator[Case]:
     """Files of sentence pairs."""
-    tsv = f"{MINIMAL}data: {{train: {{tsv: a.tsv}}}}\n".replace("data: {corpus: starter}\n", "")
-    aligned = tsv.replace("tsv: a.tsv", "src: a.en, tgt: a.fr")
+    tsv = f"{MINIMAL}data: {{train: {{file: a.tsv}}}}\n".replace("data: {corpus: starter}\n", "")
+    aligned = tsv.replace("file: a.tsv", "src: a.en, tgt: a.fr")
 
     def case(what: str, config: str, **files: str | bytes) -> Case:
         def prepare() -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from large_corpus import memory
 from train_memory import processor_seconds
 
-from nmt.data.sources import stream_tsv
+from nmt.data.readers.tsv import stream_tsv
 
 CONFIG = """\
 name: cost

@@ -13,11 +13,10 @@ from typer import Option
 from typer.core import TyperGroup
 
 import nmt
-from nmt.cli import (
+from nmt.cli.commands import (
     align,
     attention,
     average,
-    bench,
     card,
     compare,
     config,
@@ -38,9 +37,9 @@ from nmt.cli import (
     tune,
     vocab,
 )
-from nmt.cli.command import Command, complain
-from nmt.cli.process import configure_garbage_collector, configure_signals
-from nmt.cli.usage import is_usage_error, usage_line
+from nmt.cli.shared.command import Command, complain
+from nmt.cli.shared.process import configure_garbage_collector, configure_signals
+from nmt.cli.shared.usage import is_usage_error, usage_line
 from nmt.errors import ConfigError, NMTError
 from nmt.storage.terminal import give_up, one_line, terminal_stream
 
@@ -177,7 +176,6 @@ app.command()(export.export)
 app.command()(serve.serve)
 app.command()(card.card)
 app.command()(lab.lab)
-app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(tune.app, name="tune")

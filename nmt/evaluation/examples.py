@@ -6,7 +6,8 @@ from pathlib import Path
 
 from nmt.data.corpora import resolve_split
 from nmt.data.entries import RUN_SPLITS
-from nmt.data.sources import DataConfig, SplitConfig, read_references
+from nmt.data.readers.aligned import read_references
+from nmt.data.sources import DataConfig, SplitConfig
 from nmt.data.text_files import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample

@@ -6,10 +6,10 @@ from itertools import product
 
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
-from nmt.evaluation.metrics import MetricResult
+from nmt.evaluation.metric import MetricResult
 from nmt.inference.reranking import check_rerankable, check_weights, reordered
 from nmt.inference.translator import Translator
-from nmt.types import EvalExample
+from nmt.types import EvalExample, rank_of
 
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
 MAX_SETTINGS = 2000
@@ -30,8 +30,12 @@ class RerankGrid:
     settings: tuple[RerankSetting, ...]
 
     def best(self, metric: str) -> RerankSetting:
-        """The highest score by `metric`; of equal ones that with the smallest weights."""
-        return max(self.settings, key=lambda each: (each.scores[metric].score, -sum(each.weights)))
+        """The best score by `metric`; of equal ones that with the smallest weights."""
+
+        def rank(setting: RerankSetting) -> tuple[float, float]:
+            return rank_of(metric, setting.scores[metric].score), -sum(setting.weights)
+
+        return max(self.settings, key=rank)
 
 
 def rerank_grid(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation, Scoring
-from nmt.evaluation.metrics import MetricResult
+from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
 from nmt.runs.tree import check_tree
 from nmt.storage.atomic import utf8

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
-from nmt.evaluation.metrics import MetricResult
+from nmt.evaluation.metric import MetricResult
 from nmt.inference.translator import Translator
 from nmt.settings.config_file import load_values
-from nmt.types import EvalExample
+from nmt.types import EvalExample, rank_of
 
 BEAMS = (1, 2, 4, 5, 8, 12)
 PENALTIES = (0.0, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
@@ -33,8 +33,8 @@ class SearchGrid:
     seconds: dict[int, float]
 
     def best(self, metric: str) -> SearchSetting:
-        """The highest score by `metric`; of equal ones the first, so the smallest beam."""
-        return max(self.settings, key=lambda setting: setting.scores[metric].score)
+        """The best score by `metric`; of equal ones the first, so the smallest beam."""
+        return max(self.settings, key=lambda each: rank_of(metric, each.scores[metric].score))
 
 
 def search_grid(

@@ -1,11 +1,9 @@
 """From words as users write them to the Words of a search."""
 
 import functools
-from collections.abc import Iterable
 
-from nmt.decoding.words import SPACE, Word, Words
+from nmt.decoding.words import Word, Words
 from nmt.errors import DataError
-from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabulary import RESERVED, UNK_ID
 
@@ -38,17 +36,6 @@ def words_of(tokenizer: Tokenizer, must: tuple[str, ...], must_not: tuple[str, .
 @functools.lru_cache(maxsize=4)
 def _piece_texts(tokenizer: Tokenizer) -> tuple[str, ...]:
     """The characters of each id, ▁ for a space; none for reserved ids and parts of characters."""
-    pieces = tokenizer.vocab.pieces[len(RESERVED) :]
-    if isinstance(tokenizer.config, SentencePieceConfig):
-        texts: Iterable[str] = map(_text, pieces)
-    else:
-        texts = (SPACE + piece for piece in pieces)
-    return ("",) * len(RESERVED) + tuple(texts)
-
-
-def _text(piece: str) -> str:
-    """A piece, or the character of a byte such as <0x41>."""
-    if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
-        byte = int(piece[3:5], 16)
-        return chr(byte) if byte < 128 else ""
-    return piece
+    contents = map(tokenizer.piece_bytes, tokenizer.vocab.pieces[len(RESERVED) :])
+    # A byte beyond ASCII is a part of a character, and decodes to nothing.
+    return ("",) * len(RESERVED) + tuple(content.decode(errors="ignore") for content in contents)

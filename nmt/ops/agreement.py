@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from nmt.ops.contract import Operations, Transition
-from nmt.ops.reference import ReferenceOperations
+from nmt.ops.reference import AdditiveMemory, DecoderWeights, Operations
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 _HALF_TOLERANCE = 0.05
@@ -24,7 +23,7 @@ def disagreement(operations: Operations, device: torch.device, dtype: torch.dtyp
     are exact, also in a process that allows TF32 on a GPU. The state of torch's generators and the
     caller's gradient mode stay as they are.
     """
-    reference = ReferenceOperations()
+    reference = Operations()
     is_half = torch.finfo(dtype).bits < 32
     with torch.inference_mode(False), torch.enable_grad(), _exact_products():
         for name, arguments in _cases(device, torch.float32 if is_half else dtype):
@@ -70,13 +69,14 @@ def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[tuple[str, Mapp
         return torch.tensor(values, device=device)
 
     keep = (torch.arange(S) < torch.tensor([[S], [2], [0]])).to(device)
-    memory = {"keys": draw(B, S, K), "values": draw(B, S, M), "keep": keep}
-    weights = {"W_c": draw(3 * H, M), "W_h": draw(3 * H, H), "b_h": draw(3 * H), "W_q": draw(K, H)}
-    decoder = {"gates": draw(T, B, 3 * H), "hidden": draw(B, H), **memory, **weights, "v": draw(K)}
-    yield "attentional_gru", decoder
-    yield "attentional_gru", {**decoder, "transition": Transition(draw(3 * H, H), draw(3 * H))}
+    memory = AdditiveMemory(draw(B, S, K), draw(B, S, M), keep, draw(K))
+    weights = DecoderWeights(draw(3 * H, M), draw(3 * H, H), draw(3 * H), draw(K, H))
+    decoder = {"gates": draw(T, B, 3 * H), "hidden": draw(B, H), "memory": memory}
+    yield "attentional_gru", {**decoder, "weights": weights}
+    transition = {"W_t": draw(3 * H, H), "b_t": draw(3 * H)}
+    yield "attentional_gru", {**decoder, "weights": weights._replace(**transition)}
     query = {"query": draw(4, K), "sentences": ids(2, 0, 0, 1)}
-    yield "additive_attention_step", {**query, **memory, "v": draw(K)}
+    yield "additive_attention_step", {**query, "memory": memory}
     layer: dict[str, object] = {"x": draw(B, H), "weight": draw(V, H), "bias": draw(V)}
     yield "linear", layer
     targets = {"targets": ids(0, 7, V - 2), "n_real": V - 1, "smoothing": 0.1}

@@ -16,14 +16,12 @@ from torch import Tensor
 
 from nmt.errors import ConfigError
 from nmt.ops.agreement import disagreement
-from nmt.ops.contract import Operations
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native import library
 from nmt.ops.native.operations import NativeOperations
-from nmt.ops.native.search import native_search
 from nmt.ops.native.sequence import native_steps
 from nmt.ops.precision import compute_dtype, dtypes_of
-from nmt.ops.reference import ReferenceOperations
+from nmt.ops.reference import Operations
 from nmt.ops.triton import launch
 from nmt.settings.keys import nearest
 
@@ -147,7 +145,7 @@ def _candidates(device: torch.device, dtype: torch.dtype) -> list[Candidate]:
     def build_native() -> Operations:
         steps = native_steps(dtypes)
         assert steps is not None
-        return NativeOperations(dtypes, steps, native_search())
+        return NativeOperations(dtypes, steps)
 
     def why_not_native() -> str:
         if not library.available():
@@ -175,5 +173,5 @@ def _candidates(device: torch.device, dtype: torch.dtype) -> list[Candidate]:
         Candidate("triton", "cuda", "agrees with the reference", why_not_triton, build_triton),
         Candidate("native", "cpu", f"compiled for {processor}", why_not_native, build_native),
         Candidate("fused", None, f"the fastest on {device.type}", lambda: "", build_fused),
-        Candidate("reference", None, "runs everywhere", lambda: "", ReferenceOperations),
+        Candidate("reference", None, "runs everywhere", lambda: "", Operations),
     ]

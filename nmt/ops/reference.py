@@ -1,19 +1,201 @@
-"""The definition of every operation: plain torch, gradients by autograd.
+"""The operations: what each computes, and its definition in plain torch with autograd's gradients.
 
-Tests hold every other implementation to these, values and gradients.
+Tests hold every other implementation to these, values and gradients. Shapes: B sentences, S source
+positions, T target steps, H hidden units, G = 3 H gates in the order [r; z; n], K key size, M
+annotation size, V vocabulary, R rows of a search, N rows of a matrix. All operations but those of
+the search are differentiable in every floating-point argument.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Int8, Int32
 from torch import Tensor, nn
 
-from nmt.ops.contract import Operations, Transition
 from nmt.ops.directions import in_directions
 from nmt.ops.masks import softmax_where
 from nmt.ops.precision import compute_dtype
+
+
+class AdditiveMemory(NamedTuple):
+    """What additive attention reads: the projected keys, the values, the mask and the vector v."""
+
+    keys: Float[Tensor, "B S K"]
+    values: Float[Tensor, "B S M"]
+    keep: Bool[Tensor, "B S"]
+    v: Float[Tensor, " K"]
+
+
+class DecoderWeights(NamedTuple):
+    """The weights of `attentional_gru`; W_t and b_t are those of a transition, if there is one."""
+
+    W_c: Float[Tensor, "G M"]
+    W_h: Float[Tensor, "G H"]
+    b_h: Float[Tensor, " G"]
+    W_q: Float[Tensor, "K H"]
+    W_t: Float[Tensor, "G H"] | None = None
+    b_t: Float[Tensor, " G"] | None = None
+
+
+class Operations:
+    """The operations of one backend, for one device type and one dtype.
+
+    This class is the reference backend. Subclasses replace methods; their signatures are those
+    here.
+    """
+
+    has_gru_layer = False
+    """Whether a model should call `gru_layer` rather than torch.nn.GRU."""
+
+    has_attentional_gru = False
+    """Whether a model should call `attentional_gru` rather than its decoder step by step."""
+
+    has_additive_attention_step = False
+    """Whether attention should call `additive_attention_step` rather than score, softmax, sum."""
+
+    def linear(
+        self,
+        x: Float[Tensor, "*L I"],
+        weight: Float[Tensor, "O I"],
+        bias: Float[Tensor, " O"] | None,
+    ) -> Float[Tensor, "*L O"]:
+        """W x + b."""
+        return nn.functional.linear(x, weight, bias)
+
+    def gru_layer(
+        self,
+        x: Float[Tensor, "B S I"],
+        lengths: Int[Tensor, " B"],
+        weights: Sequence[tuple[Tensor, ...]],
+    ) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
+        """A layer of torch.nn.GRU over packed sequences, from a state of 0.
+
+        `weights` are weight_ih, weight_hh, bias_ih and bias_hh of each of 1 or 2 directions.
+        Returns the states at every position, 0 at padding, and each direction's state after its
+        last word; directions lie side by side, forward first. Under autocast both are in its dtype.
+        """
+        return in_directions(x, lengths, [partial(_read_gru, direction) for direction in weights])
+
+    def attentional_gru(
+        self,
+        gates: Float[Tensor, "T B G"],
+        hidden: Float[Tensor, "B H"],
+        memory: AdditiveMemory,
+        weights: DecoderWeights,
+    ) -> tuple[Float[Tensor, "T B H"], Float[Tensor, "T B M"], Float[Tensor, "T B S"]]:
+        """A GRU decoder with additive attention over all its steps (arXiv 1409.0473, A.1.2, A.2.2).
+
+            context = additive attention of the query W_q h
+            h' = GRU(gates_t + W_c context, W_h h + b_h)
+
+        With a transition, the conditional GRU (arXiv 1703.04357, section 2):
+
+            s = GRU(gates_t, W_t h + b_t)
+            context = additive attention of the query W_q s
+            h' = GRU(W_c context, W_h s + b_h)
+
+        `gates` are the embeddings' part of the input's gates. Returns the states after each step,
+        the contexts and the attention weights. Under autocast the states are in its dtype.
+        """
+        linear, has_transition = nn.functional.linear, weights.W_t is not None
+        sentences = torch.arange(len(hidden), device=hidden.device)
+        steps: list[tuple[Tensor, Tensor, Tensor]] = []
+        for x in gates.to(compute_dtype(gates)):
+            if weights.W_t is not None:
+                hidden = gru_cell(x, linear(hidden, weights.W_t, weights.b_t), hidden)
+            query = linear(hidden, weights.W_q)
+            context, shares = self.additive_attention_step(query, sentences, memory)
+            read = linear(context, weights.W_c)
+            x = read if has_transition else x + read
+            hidden = gru_cell(x, linear(hidden, weights.W_h, weights.b_h), hidden)
+            steps.append((hidden, context, shares))
+        states, contexts, all_shares = (torch.stack(parts) for parts in zip(*steps, strict=True))
+        return states, contexts.to(memory.values.dtype), all_shares.to(memory.keys.dtype)
+
+    def additive_attention_step(
+        self,
+        query: Float[Tensor, "R K"],
+        sentences: Int[Tensor, " R"],
+        memory: AdditiveMemory,
+    ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
+        """Context and weights of one projected query per row; row r reads sentence `sentences[r]`.
+
+            weights = softmax over the kept s of v . tanh(query + keys_s)
+            context = sum_s weights_s values_s
+
+        A row that may attend to no position has weights and a context of 0.
+        """
+        keys, values, keep, v = memory
+        scores = additive_scores(query.unsqueeze(1), keys[sentences], v)
+        weights = softmax_where(scores.squeeze(1), keep[sentences])
+        return torch.bmm(weights.unsqueeze(1), values[sentences]).squeeze(1), weights
+
+    def linear_cross_entropy(
+        self,
+        x: Float[Tensor, "N D"],
+        weight: Float[Tensor, "V D"],
+        bias: Float[Tensor, " V"],
+        targets: Int[Tensor, " N"],
+        n_real: int,
+        smoothing: float = 0.0,
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
+        """The training loss summed over rows, and each row's -log p(target), detached; in nats.
+
+        The logits are weight x + bias. With smoothing e the loss is against (1 - e) one-hot +
+        e uniform over the first `n_real` rows of the vocabulary (arXiv 1512.00567, section 7).
+        Under autocast the logits are in its dtype, the sums in fp32.
+        """
+        logits = nn.functional.linear(x, weight, bias)
+        accumulate = torch.promote_types(logits.dtype, torch.float32)
+        log_probs = logits.to(accumulate).log_softmax(dim=1)
+        nlls = -log_probs.gather(1, targets.unsqueeze(1)).squeeze(1)
+        loss = nlls.sum()
+        if smoothing:
+            uniform = -log_probs[:, :n_real].mean(dim=1).sum()
+            loss = (1 - smoothing) * loss + smoothing * uniform
+        return loss, nlls.detach()
+
+    def top_k_log_probs(
+        self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int
+    ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+        """The k greatest log-probabilities of each row and their ids, greatest first.
+
+        Equal log-probabilities come in the order of their ids. Ids in `banned_ids` and from
+        `n_real` on are excluded; where fewer than k <= V remain, the last values are -infinity.
+        `logits` may be overwritten. A row's result does not depend on the other rows.
+        """
+        log_probs = allowed_log_probs(logits, banned_ids, n_real)
+        best = log_probs.sort(dim=1, descending=True, stable=True)
+        return best.values[:, :k], best.indices[:, :k]
+
+    def quantize_rows(
+        self, x: Float[Tensor, "N I"]
+    ) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
+        """Integers from -127 to 127 and one scale per row, so that x is about integers * scale.
+
+        The scale is the row's greatest magnitude / 127.
+        """
+        scales = x.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny) / 127
+        return (x / scales).round().to(torch.int8), scales
+
+    def int8_matmul(
+        self, left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]
+    ) -> Int32[Tensor, "N O"]:
+        """The exact product of two integer matrices; here fp64 holds every sum exactly."""
+        return (left.double() @ right.double()).to(torch.int32)
+
+    def dequantize(
+        self,
+        products: Int32[Tensor, "N O"],
+        row_scales: Float[Tensor, "N 1"],
+        column_scales: Float[Tensor, " O"],
+        bias: Float[Tensor, " O"] | None,
+    ) -> Float[Tensor, "N O"]:
+        """products * row_scales * column_scales + bias; `products` may be overwritten."""
+        y = products.float() * column_scales * row_scales
+        return y if bias is None else y + bias
 
 
 def gru_cell(
@@ -58,124 +240,6 @@ def additive_scores(
     return nn.functional.linear(sigmoid, 2 * v.unsqueeze(0)).squeeze(-1) - v.sum()
 
 
-class ReferenceOperations(Operations):
-    """See Operations."""
-
-    def linear(
-        self,
-        x: Float[Tensor, "*L I"],
-        weight: Float[Tensor, "O I"],
-        bias: Float[Tensor, " O"] | None,
-    ) -> Float[Tensor, "*L O"]:
-        """See Operations."""
-        return nn.functional.linear(x, weight, bias)
-
-    def gru_layer(
-        self,
-        x: Float[Tensor, "B S I"],
-        lengths: Int[Tensor, " B"],
-        weights: Sequence[tuple[Tensor, ...]],
-    ) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
-        """See Operations."""
-        return in_directions(x, lengths, [partial(_read_gru, own) for own in weights])
-
-    def attentional_gru(
-        self,
-        gates: Float[Tensor, "T B G"],
-        hidden: Float[Tensor, "B H"],
-        keys: Float[Tensor, "B S K"],
-        values: Float[Tensor, "B S M"],
-        keep: Bool[Tensor, "B S"],
-        W_c: Float[Tensor, "G M"],
-        W_h: Float[Tensor, "G H"],
-        b_h: Float[Tensor, " G"],
-        W_q: Float[Tensor, "K H"],
-        v: Float[Tensor, " K"],
-        transition: Transition | None = None,
-    ) -> tuple[Float[Tensor, "T B H"], Float[Tensor, "T B M"], Float[Tensor, "T B S"]]:
-        """See Operations."""
-        sentences = torch.arange(len(hidden), device=hidden.device)
-        steps: list[tuple[Tensor, Tensor, Tensor]] = []
-        for x in gates.to(compute_dtype(gates)):
-            if transition is not None:
-                hidden = gru_cell(x, nn.functional.linear(hidden, *transition), hidden)
-            query = nn.functional.linear(hidden, W_q)
-            context, weights = self.additive_attention_step(query, sentences, keys, values, keep, v)
-            read = nn.functional.linear(context, W_c)
-            x = x + read if transition is None else read
-            hidden = gru_cell(x, nn.functional.linear(hidden, W_h, b_h), hidden)
-            steps.append((hidden, context, weights))
-        states, contexts, weights_of_steps = (torch.stack(own) for own in zip(*steps, strict=True))
-        return states, contexts.to(values.dtype), weights_of_steps.to(keys.dtype)
-
-    def additive_attention_step(
-        self,
-        query: Float[Tensor, "R K"],
-        sentences: Int[Tensor, " R"],
-        keys: Float[Tensor, "B S K"],
-        values: Float[Tensor, "B S M"],
-        keep: Bool[Tensor, "B S"],
-        v: Float[Tensor, " K"],
-    ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-        """See Operations."""
-        scores = additive_scores(query.unsqueeze(1), keys[sentences], v)
-        weights = softmax_where(scores.squeeze(1), keep[sentences])
-        return torch.bmm(weights.unsqueeze(1), values[sentences]).squeeze(1), weights
-
-    def linear_cross_entropy(
-        self,
-        x: Float[Tensor, "N D"],
-        weight: Float[Tensor, "V D"],
-        bias: Float[Tensor, " V"],
-        targets: Int[Tensor, " N"],
-        n_real: int,
-        smoothing: float = 0.0,
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
-        """See Operations."""
-        logits = nn.functional.linear(x, weight, bias)
-        accumulate = torch.promote_types(logits.dtype, torch.float32)
-        log_probs = logits.to(accumulate).log_softmax(dim=1)
-        nlls = -log_probs.gather(1, targets.unsqueeze(1)).squeeze(1)
-        loss = nlls.sum()
-        if smoothing:
-            uniform = -log_probs[:, :n_real].mean(dim=1).sum()
-            loss = (1 - smoothing) * loss + smoothing * uniform
-        return loss, nlls.detach()
-
-    def top_k_log_probs(
-        self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int
-    ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-        """See Operations."""
-        best = allowed_log_probs(logits, banned_ids, n_real).sort(
-            dim=1, descending=True, stable=True
-        )
-        return best.values[:, :k], best.indices[:, :k]
-
-    def quantize_rows(
-        self, x: Float[Tensor, "N I"]
-    ) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
-        """See Operations; the scale is the row's greatest magnitude / 127."""
-        scales = x.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny) / 127
-        return (x / scales).round().to(torch.int8), scales
-
-    def int8_matmul(
-        self, left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]
-    ) -> Int32[Tensor, "N O"]:
-        """See Operations; fp64 holds every sum exactly."""
-        return (left.double() @ right.double()).to(torch.int32)
-
-    def dequantize(
-        self,
-        products: Int32[Tensor, "N O"],
-        row_scales: Float[Tensor, "N 1"],
-        column_scales: Float[Tensor, " O"],
-        bias: Float[Tensor, " O"] | None,
-    ) -> Float[Tensor, "N O"]:
-        """See Operations."""
-        y = products.float() * column_scales * row_scales
-        return y if bias is None else y + bias
-
-
 def allowed_log_probs(
     logits: Float[Tensor, "R V"], banned_ids: Int[Tensor, " N"], n_real: int
 ) -> Float[Tensor, "R V"]:
@@ -189,19 +253,11 @@ def allowed_log_probs(
 def _read_gru(
     weights: tuple[Tensor, ...], n_steps: int, x: Float[Tensor, "N I"]
 ) -> Float[Tensor, "N H"]:
-    """Every state of one direction, steps first, from a state of 0."""
+    """Every state of one direction, N = S B, steps first, from a state of 0."""
     w_ih, w_hh, b_ih, b_hh = weights
-    return unroll_gru(
-        nn.functional.linear(x, w_ih, b_ih).unflatten(0, (n_steps, -1)),
-        lambda hidden: nn.functional.linear(hidden, w_hh, b_hh),
-    )
-
-
-def unroll_gru(
-    gates: Float[Tensor, "S B G"], hidden_gates: Callable[[Tensor], Tensor]
-) -> Float[Tensor, "N H"]:
-    """Every state of a GRU, N = S B, from the input's gates and a map from a state to its gates."""
-    states = [gates.new_zeros(gates.shape[1], gates.shape[2] // 3)]
-    for x in gates:
-        states.append(gru_cell(x, hidden_gates(states[-1]), states[-1]))
+    gates = nn.functional.linear(x, w_ih, b_ih).unflatten(0, (n_steps, -1))
+    states = [gates.new_zeros(gates.shape[1], w_hh.shape[1])]
+    for x_gates in gates:
+        h_gates = nn.functional.linear(states[-1], w_hh, b_hh)
+        states.append(gru_cell(x_gates, h_gates, states[-1]))
     return torch.cat(states[1:])

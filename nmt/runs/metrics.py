@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from nmt.errors import CheckpointError
 from nmt.storage.bounded import read_bytes, stay_inside
-from nmt.types import ValidMetric
+from nmt.types import rank_of
 
 METRICS = "metrics.jsonl"
 
@@ -76,23 +76,23 @@ def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np
     return np.array(pairs, dtype=np.float64).reshape(-1, 2)
 
 
-def ranks_of(lines: Iterable[MetricsLine], metric: ValidMetric) -> dict[int, tuple[float, float]]:
+def ranks_of(lines: Iterable[MetricsLine], metric: str) -> dict[int, tuple[float, float]]:
     """The rank of each validated step by `metric`: the higher, the better.
 
-    It is the score, or minus the loss; the lower loss decides between equal scores.
+    The lower loss decides between equal scores.
     """
     ranks = {}
     for line in lines:
         score, loss = line.record.get(metric), line.record.get("loss")
         if line.kind == "valid" and isinstance(score, float) and isinstance(loss, float):
-            ranks[line.step] = (-loss if metric == "loss" else score, -loss)
+            ranks[line.step] = (rank_of(metric, score), -loss)
     return ranks
 
 
-def best_of(lines: Iterable[MetricsLine], metric: ValidMetric) -> tuple[float, int] | None:
+def best_of(lines: Iterable[MetricsLine], metric: str) -> tuple[float, int] | None:
     """The best validation by `metric`: its value and its step; None without any."""
     ranks = ranks_of(lines, metric)
     if not ranks:
         return None
     step = max(ranks, key=ranks.__getitem__)
-    return abs(ranks[step][0]), step
+    return rank_of(metric, ranks[step][0]), step

@@ -12,7 +12,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import is_locked
 from nmt.runs.metrics import METRICS, best_of, read_metrics
 from nmt.storage.bounded import stay_inside
-from nmt.types import ValidMetric
+from nmt.types import MetricName
 
 RunState = Literal["training", "finished", "stopped", "failed", "killed", "not begun"]
 
@@ -27,7 +27,7 @@ class RunRow:
     path: Path
     state: RunState
     step: int
-    metric: ValidMetric
+    metric: MetricName
     best: tuple[float, int] | None
     changed: float
     n_bytes: int

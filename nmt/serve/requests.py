@@ -1,4 +1,8 @@
-"""From a request's bytes to checked values, and from futures to results, within the limits."""
+"""From a request's bytes to checked values, and from futures to results, within the limits.
+
+FastAPI would parse a body on the event loop, before the key is checked; so the routes read theirs
+here, and `describe` tells the OpenAPI document of it.
+"""
 
 import asyncio
 import time
@@ -7,13 +11,13 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
+from fastapi import HTTPException, Request
+from fastapi.security import HTTPBearer
 from pydantic import ValidationError
 from pydantic_core import from_json
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
-from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import Request
 
 from nmt.errors import ConfigError, DataError, counted
 from nmt.serve.limits import Limits
@@ -24,6 +28,7 @@ from nmt.settings.messages import ALLOWED, MAX_FAULTS, value_problem
 
 _Model = TypeVar("_Model", bound=TextRequest)
 _Result = TypeVar("_Result")
+BEARER = HTTPBearer(auto_error=False, scheme_name="key", description="where keys are required")
 _MAX_FIELDS = 50
 _LARGE_BODY = 1 << 16
 _ALLOWED = {
@@ -46,10 +51,9 @@ async def read_request(
     Raises HTTPException: 403 without a right key, 415 for another type of body, and 400 with at
     most MAX_FAULTS faults, or for more characters than a request may have.
     """
-    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    has_header = scheme.lower() == "bearer"
-    if has_header:
-        service.check_key(credentials.strip())
+    bearer = await BEARER(request)
+    if bearer is not None:
+        service.check_key(bearer.credentials.strip())
     kind, parameters = parse_options_header(request.headers.get("content-type", ""))
     parse = _PARSERS.get(kind.decode("latin-1"))
     charset = parameters.get(b"charset", b"utf-8").lower()
@@ -60,7 +64,7 @@ async def read_request(
 
     def read() -> tuple[_Model, list[str]]:
         fields = parse(body, request)
-        if not has_header:
+        if bearer is None:
             service.check_key(fields.get("api_key") if isinstance(fields, dict) else None)
         asked = _validated(fields, model)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
@@ -135,6 +139,12 @@ _PARSERS: Mapping[str, Callable[[bytes, Request], object]] = {
     "multipart/form-data": _multipart,
 }
 _KINDS = ", ".join(_PARSERS)
+
+
+def describe(model: type[TextRequest]) -> dict[str, Any]:
+    """Return what FastAPI's `openapi_extra` adds for a route that reads `model` itself."""
+    content = {kind: {"schema": model.model_json_schema()} for kind in _PARSERS}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def _validated(fields: object, model: type[_Model]) -> _Model:

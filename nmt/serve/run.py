@@ -6,7 +6,7 @@ import socket
 import sys
 
 import uvicorn
-from starlette.applications import Starlette
+from fastapi import FastAPI
 
 from nmt.errors import ConfigError
 from nmt.serve.connections import ACCEPTED_AT_ONCE, Connection, OnceAMinute, max_connections
@@ -49,7 +49,7 @@ class _Server(uvicorn.Server):
             listener.listen(_BACKLOG)
 
 
-def run(app: Starlette, listener: socket.socket) -> None:
+def run(app: FastAPI, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT: then no connection is accepted.
 
     What runs has some seconds to finish. A second signal ends at once. uvicorn raises the signals

@@ -24,7 +24,7 @@ matters may be given as its name: `optimizer: sgd` means `optimizer: {kind: sgd}
 what is wrong in one, and docs/config.schema.json is the JSON Schema for your editor.
 
 On the command line, `--set KEY=VALUE` sets any key over the file: `--set train.lr=3e-4`,
-`--set data.train.tsv=pairs.tsv`, `--set valid.patience=null`. VALUE is YAML. Setting a `kind`
+`--set data.train.file=pairs.tsv`, `--set valid.patience=null`. VALUE is YAML. Setting a `kind`
 keeps the keys of that section which the new kind has too, and drops the others.
 
 YAML is read by the rules of YAML 1.2: `3e-4` is a number, `no` is a language. Unknown keys, keys

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from nmt.evaluation.metrics import METRICS
 from nmt.runs.metrics import metrics_of, points
 from nmt.storage.output import csv_line, write_lines
-from nmt.training.progress import SCORE_NAMES
-from nmt.types import ValidMetric
+from nmt.types import LOWER_IS_BETTER
 
 _TRAINING, _VALIDATION = "#2a6fbb", "#d9772b"
 _PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000)
@@ -20,17 +20,17 @@ _TICK_GAP = 0.06  # of the height, between two perplexities
 _HEIGHT_INCHES, _PANEL_INCHES = 3.4, 4.6
 
 
-def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
+def draw_curve(run: Path, metric: str = "bleu") -> Figure:
     """Training and validation loss in nats per target token, and the BLEU of the validations.
 
-    Where `metric`, which chooses the best checkpoint, is chrF2, it is drawn instead of BLEU; where
-    it is the loss, the lowest one is marked.
+    Another `metric`, which chooses the best checkpoint, is drawn instead of BLEU; where it is the
+    loss, the lowest one is marked.
     Perplexity is the right-hand scale of the loss. Without validations there is no second panel.
     Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
     """
     lines = metrics_of(run, trained=True)
     training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
-    shown: ValidMetric = "bleu" if metric == "loss" else metric
+    shown: str = "bleu" if metric == "loss" else metric
     scores = points(lines, "valid", shown)
     n_panels = 2 if len(scores) else 1
     figure = Figure(figsize=(_PANEL_INCHES * n_panels, _HEIGHT_INCHES), layout="constrained")
@@ -45,10 +45,11 @@ def draw_curve(run: Path, metric: ValidMetric = "bleu") -> Figure:
     first.legend(frameon=False)
     _add_perplexity(first)
     for axes in others:
-        best = scores[scores[:, 1].argmax()]
+        values = scores[:, 1]
+        best = scores[values.argmin() if shown in LOWER_IS_BETTER else values.argmax()]
         axes.plot(*scores.T, ".-", color=_VALIDATION, linewidth=1.3)
         axes.plot(*best, "o", color=_VALIDATION)
-        axes.set(title=f"{SCORE_NAMES[shown]} of validations, best {best[1]:.2f}", ylim=(0, None))
+        axes.set(title=f"{METRICS[shown].title} of validations, best {best[1]:.2f}", ylim=(0, None))
     for axes in (first, *others):
         axes.set(xlabel="updates", xlim=(0, None))
         axes.spines["top"].set_visible(False)

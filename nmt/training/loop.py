@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 
 from nmt.config import RunConfig
+from nmt.data.checksums import file_digest
 from nmt.data.corpora import resolve_split, split_files
-from nmt.data.file_digests import FileDigests
 from nmt.device import Precision, autocast, describe_device
 from nmt.errors import CheckpointError, ConfigError, NMTError
-from nmt.evaluation.tokenisation import check_scoring
+from nmt.evaluation.metrics import check_scoring
 from nmt.models.attention.weighting import HardConfig, SparsemaxConfig
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName, why
@@ -35,7 +35,7 @@ from nmt.training.state import TrainingState
 from nmt.training.summary import summary
 from nmt.training.trainer import Trainer
 from nmt.training.training_data import TrainingData
-from nmt.types import FilePath, ValidMetric
+from nmt.types import FilePath, MetricName
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Outcome:
     run: Path
     step: int
     reason: str | None
-    metric: ValidMetric
+    metric: MetricName
     best: Validated | None
     last: tuple[float, float] | None = None
 
@@ -115,7 +115,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
                 hardware["processes"] = str(ranks.world)
             changes: Sequence[Change] = ()
             if ranks.is_first:
-                checksums = _checksums(data_files, config.data.cache)
+                checksums = {path: file_digest(path) for path in data_files}
                 opened = open_run(folder, config, command, checksums, hardware, allow_change)
                 run, changes = opened.run, opened.changes
             chosen = config.train.model_copy(update={"precision": precision})
@@ -247,18 +247,10 @@ def _backend(backend: BackendName, precision: Precision, device: torch.device) -
     return why(backend, device, dtype)
 
 
-def _checksums(files: Sequence[Path], cache: Path | None) -> dict[Path, str]:
-    """The sha256 of each file; those of files that stayed as they were are kept in `cache`."""
-    digests = FileDigests(cache)
-    found = {path: digests.of(path) for path in files}
-    digests.save()
-    return found
-
-
 def _data_files(config: RunConfig) -> list[Path]:
     """Every file that training reads, for the run card."""
     splits = [resolve_split(config.data, name) for name in ("train", "valid")]
     files = [file for split in splits if split for file in split_files(split, config.data)]
-    if (guided := config.train.guided_alignment) is not None:
-        files += [path for path in (guided.train, guided.valid) if path is not None]
+    if (guided := config.train.guided) is not None:
+        files += [path for path in (guided.links, guided.valid_links) if path is not None]
     return list(dict.fromkeys(files))

@@ -6,20 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.batch_plan import Unit
 from nmt.data.batching import Batcher
+from nmt.data.plan import Unit
 from nmt.errors import counted
-from nmt.types import ValidMetric
-
-SCORE_NAMES: dict[ValidMetric, str] = {
-    "bleu": "BLEU",
-    "chrf": "chrF2",
-    "loss": "validation loss",
-}
+from nmt.evaluation.metrics import METRICS
+from nmt.types import rank_of
 
 
 class Validated(NamedTuple):
-    """A validated step. The higher `score` is better: where valid.metric is the loss, minus it."""
+    """A validated step. `score` is its rank by valid.metric (nmt.types.rank_of)."""
 
     step: int
     score: float
@@ -29,10 +24,10 @@ class Validated(NamedTuple):
         """Compare by score; by loss between equal scores (a BLEU of 0 in the first minutes)."""
         return (self.score, -self.loss) > (other.score, -other.loss)
 
-    def describe(self, metric: ValidMetric) -> str:
+    def describe(self, metric: str) -> str:
         """The metric's name and its value, as it is measured."""
-        value = f"{-self.score:.3f}" if metric == "loss" else f"{self.score:.2f}"
-        return f"{SCORE_NAMES[metric]} {value}"
+        value, digits = rank_of(metric, self.score), 3 if metric == "loss" else 2
+        return f"{METRICS[metric].title} {value:.{digits}f}"
 
 
 @dataclass(frozen=True)
@@ -116,11 +111,10 @@ class Progress:
         )
 
     def after_validation(
-        self, measured: Mapping[str, float], metric: ValidMetric, keep_best: int = 1
+        self, measured: Mapping[str, float], metric: str, keep_best: int = 1
     ) -> "Progress":
         """Count a validation of this step; the `keep_best` best by `metric` are remembered."""
-        score = -measured["loss"] if metric == "loss" else measured[metric]
-        new = Validated(self.step, score, measured["loss"])
+        new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
         place = sum(not new.is_better(old) for old in self.best)
         return replace(
             self,
@@ -131,14 +125,11 @@ class Progress:
 
 
 def total_steps(train: TrainConfig, batcher: Batcher, world: int = 1) -> int | None:
-    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set.
-
-    That of train.epochs is an estimate where batches have so many tokens.
-    """
+    """The number of updates of `world` ranks until train.steps or train.epochs, if one is set."""
     limits = [] if train.steps is None else [train.steps]
     group_size = train.accumulate * world
     if train.epochs is not None:
-        limits.append(train.epochs * math.ceil(batcher.plan(0).about / group_size))
+        limits.append(train.epochs * math.ceil(len(batcher.plan(0)) / group_size))
     return min(limits, default=None)
 
 
@@ -178,5 +169,5 @@ def end_reason(config: RunConfig, progress: Progress) -> str | None:
         are = "is" if train.max_minutes == 1 else "are"
         return f"{counted(train.max_minutes, 'minute')} {are} over"
     if valid.patience is not None and progress.bad_validations >= valid.patience:
-        return f"no better {SCORE_NAMES[valid.metric]} in {counted(valid.patience, 'validation')}"
+        return f"no better {METRICS[valid.metric].title} in {counted(valid.patience, 'validation')}"
     return None

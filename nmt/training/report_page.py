@@ -15,6 +15,7 @@ from nmt.attention_maps.web import map_style, web_file
 from nmt.attention_maps.words import AttentionTable
 from nmt.config import dump_config
 from nmt.errors import counted
+from nmt.evaluation.metrics import METRICS
 from nmt.runs.card import CARD
 from nmt.runs.metrics import MetricsLine, best_of, metrics_of, points
 from nmt.runs.trained_run import TrainedRun
@@ -22,14 +23,13 @@ from nmt.storage.atomic import utf8
 from nmt.storage.output import atomic_output
 from nmt.storage.terminal import escape_controls
 from nmt.training.curve_svg import Series, curve_svg
-from nmt.training.progress import SCORE_NAMES
 from nmt.training.samples import KeptSample, read_samples
 from nmt.training.validation import evenly
 from nmt.types import FilePath
 
 _MOST_STEPS = 6  # validations whose samples are shown
 _MOST_CURVES = 24
-_NO_HEALTH = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *SCORE_NAMES}
+_NO_HEALTH = {"type", "step", "epoch", "seconds", "lr", "loss", "perplexity", *METRICS}
 
 
 def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
@@ -60,7 +60,7 @@ def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     last = max(line.step for line in lines)
     facts = [f"{counted(last, 'update')}, {counted(len(validation), 'validation')}"]
     if best is not None:
-        name = SCORE_NAMES[run.config.valid.metric]
+        name = METRICS[run.config.valid.metric].title
         facts.append(f"best {name} {best[0]:.2f} at update {best[1]:,}")
     if len(validation):
         perplexity = math.exp(min(validation[:, 1].min(), 700))
@@ -70,7 +70,9 @@ def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     at = None if best is None else float(best[1])
     series = [Series("training", "train", training), Series("validation", "valid", validation)]
     yield curve_svg("Loss in nats per target token", series, at)
-    shown: dict[str, str] = {"bleu": "BLEU of validations", "chrf": "chrF2 of validations"}
+    shown: dict[str, str] = {
+        name: f"{metric.title} of validations" for name, metric in METRICS.items() if name != "loss"
+    }
     shown |= {key: key.replace("_", " ")[:60] for key in _health(lines)}
     for key, title in list(shown.items())[:_MOST_CURVES]:
         found = points(lines, "valid", key)

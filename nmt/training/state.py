@@ -21,7 +21,6 @@ from nmt.training.distributed import ALONE, Ranks
 from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
 from nmt.training.step import StepResult
-from nmt.types import ValidMetric
 
 Json = dict[str, Any]
 
@@ -86,7 +85,7 @@ class TrainingState:
         )
 
     def after_validation(
-        self, measured: Mapping[str, float], metric: ValidMetric, train: TrainConfig
+        self, measured: Mapping[str, float], metric: str, train: TrainConfig
     ) -> bool:
         """Count a validation of this step. Returns whether it is the best so far by `metric`."""
         self.progress = self.progress.after_validation(measured, metric, train.keep_best)

@@ -8,7 +8,6 @@ from nmt.config import RunConfig
 from nmt.data.batching import Batch
 from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
-from nmt.optim.schedules import PlateauConfig
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import RunLock
 from nmt.training.checkpointing import Checkpointer
@@ -24,7 +23,7 @@ from nmt.training.progress import end_reason, epoch_name
 from nmt.training.report import Reporter
 from nmt.training.samples import sample_file, samples_text
 from nmt.training.state import TrainingState
-from nmt.training.step import Guidance, StepResult, StepSettings, train_step
+from nmt.training.step import StepResult, StepSettings, train_step
 from nmt.training.training_data import TrainingData, guided_heads
 from nmt.training.validation import ValidationResult, Validator
 
@@ -56,14 +55,11 @@ class Trainer:
         self._group_size = train.accumulate * self._ranks.world
         self._reporter = Reporter(state, log, train, data.batcher)
         assert train.precision != "auto"  # train() has chosen
-        plateau = train.schedule if isinstance(train.schedule, PlateauConfig) else None
-        self._needs_chrf = "chrf" in (config.valid.metric, plateau and plateau.metric)
         self._watch = DivergenceWatch(data.tgt_vocab_size, is_new=saved_step is None)
         self._attention_watch = AttentionWatch()
-        self._guided_heads = guided_heads(config, state.model)
+        self._loss = train.loss.build(guided_heads(config, state.model))
         self._settings = StepSettings(
             precision=train.precision,
-            label_smoothing=train.label_smoothing,
             clip_norm=train.clip_norm,
             scaler=state.scaler,
             ranks=state.ranks,
@@ -111,42 +107,35 @@ class Trainer:
         """Update until this epoch or the run ends, or a stop is agreed."""
         state, batcher = self.state, self.data.batcher
         plan = batcher.plan(state.progress.epoch)
-        if not plan.has(state.progress.batch):
+        if state.progress.batch >= len(plan):
             raise CheckpointError(
                 f"{self.run.path}: step {state.step}: training state is at batch "
                 f"{state.progress.batch} of an epoch that has {len(plan)}"
             )
         name = epoch_name(self.config.train, state.progress)
-        self.log.open_bar(name, plan.about, state.progress.batch)
+        self.log.open_bar(name, len(plan), state.progress.batch)
         is_last = False
         while not (is_last or self._is_stopped or self.end_reason()):
             first, epoch = state.progress.batch, state.progress.epoch
             group = plan[first : first + self._group_size]
-            is_last = not plan.has(first + len(group))
+            is_last = first + len(group) >= len(plan)
             mine = self._ranks.share([batcher.n_positions(rows, epoch) for rows in group])
             batches = [batcher.corpus.batch(group[i], epoch) for i in mine]
             self._go_back_if_due()
             result = self._update(batches)
             state.after_update(len(group), is_last, result)
             n_src_tokens = self._agree(sum(batch.n_src_tokens for batch in batches))
-            self._reporter.after_update(batches, result, n_src_tokens, len(group), plan.about)
+            self._reporter.after_update(batches, result, n_src_tokens, len(group), len(plan))
             self._validate_or_save_if_due()
 
     def _update(self, group: Sequence[Batch]) -> StepResult:
         """Change the weights once; `group` is this rank's share of the update."""
         state, train = self.state, self.config.train
-        settings = replace(self._settings, guidance=self._guidance())
+        settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
         with explain_update_errors(group, state.step + 1, train, self.checkpointer.saved_step):
             result = train_step(state.model, state.optimizer, group, settings)
         self._watch.update(result.loss)
         return result
-
-    def _guidance(self) -> Guidance | None:
-        """The guidance of this epoch, whose factor decays from one to the next."""
-        guided = self.config.train.guided_alignment
-        if guided is None:
-            return None
-        return Guidance(guided.factor * guided.decay**self.state.progress.epoch, self._guided_heads)
 
     def _go_back_if_due(self) -> None:
         """Take the best checkpoint's weights and optimiser state, if the rate has just fallen.
@@ -214,9 +203,8 @@ class Trainer:
                 state.final_model,
                 state.device,
                 self._interrupted,
-                self._needs_chrf,
                 state.ranks,
-                self._guidance(),
+                self._loss,
             )
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self._ranks.world > 1:  # the others cannot save

@@ -20,7 +20,7 @@ RUN = Path("run")
 CATALOG = {
     "src_lang": "en",
     "tgt_lang": "de",
-    "splits": {split: {"tsv": "a.tsv"} for split in ("train", "valid", "test")},
+    "splits": {split: {"file": "a.tsv"} for split in ("train", "valid", "test")},
     "files": {"a.tsv": {"sources": [{"sha256": hashlib.sha256(RAW).hexdigest()}]}},
 }
 Make = Callable[[str], Case]

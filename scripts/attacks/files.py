@@ -51,7 +51,7 @@ def cases() -> list[Case]:
     ]
     cached = [Case(f"data.cache: {what}", CACHED, make) for what, make in _CACHED.items()]
     named = [
-        Case(f"pattern: {pattern}", (*NEW, "--set", f"data.train.tsv={pattern}"), _circle)
+        Case(f"pattern: {pattern}", (*NEW, "--set", f"data.train.file={pattern}"), _circle)
         for pattern in ("lp/**/*.tsv", "/".join(["lp", *"*" * 40, "*.tsv"]), "/proc/self/[m]em")
     ]
     shapes = [

@@ -46,7 +46,7 @@ def _plant_data(name: str, how: str) -> None:
     Path("shelf/small.tsv").write_bytes(raw)
     Path("data/small").mkdir(parents=True)
     source = {"sha256": hashlib.sha256(raw).hexdigest()}
-    splits = {split: {"tsv": "small.tsv"} for split in ("train", "valid", "test")}
+    splits = {split: {"file": "small.tsv"} for split in ("train", "valid", "test")}
     entry = {"src_lang": "en", "tgt_lang": "de", "splits": splits}
     entry["files"] = {"small.tsv": {"sources": [source]}}
     Path("data/catalog.yaml").write_text(json.dumps({"small": entry}))

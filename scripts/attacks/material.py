@@ -13,8 +13,8 @@ from attacks.process import Outcome, run
 
 CONFIG = """
 name: attacked
-data: {{src_lang: en, tgt_lang: de, train: {{tsv: train.tsv}}, valid: {{tsv: valid.tsv}},
-  test: {{tsv: valid.tsv}}}}
+data: {{src_lang: en, tgt_lang: de, train: {{file: train.tsv}}, valid: {{file: valid.tsv}},
+  test: {{file: valid.tsv}}}}
 tokenizer: {tokenizer}
 model: {{embedding: 8, hidden: 8, dropout: 0.3}}
 train: {{steps: 4, batch_size: 8, accumulate: 2, lr: 0.003, save_every: 2, log_every: 1,
@@ -29,7 +29,7 @@ CHANGEABLE = frozenset({"run", "data", "cache"})
 TEXT = "a b c\nd\n\nh g f e\nz\n"
 _LATE_IMPORTS = """
 sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator nmt.inference.job
-nmt.cli.eval_request nmt.data.fetch nmt.data.corpus_report nmt.data.corpus_report_text
+nmt.cli.shared.eval_request nmt.data.fetch nmt.data.corpus_report nmt.data.corpus_report_text
 nmt.attention_maps.heatmap nmt.attention_maps.dump nmt.attention_maps.terminal
 nmt.settings.documents nmt.ops.native.search
 """

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from nmt.bench.load import Watch
+from measuring import Watch
+
 from nmt.errors import NMTError
 from nmt.storage.output import write_lines
 from peers.data import Exported, bleu_of, text_of

@@ -1,9 +1,10 @@
 """The results as Markdown."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from nmt.bench.load import describe_load, is_clean
+from measuring import describe_load, is_clean, markdown_table
+
 from peers.rounds import Measured
 
 
@@ -21,7 +22,7 @@ def training_table(measured: Mapping[str, Measured], both_by_target: float) -> s
         for name, own in measured.items()
     ]
     titles = ["toolkit", "target tokens/s", "rounds", "source + target tokens/s"]
-    return _rows([*titles, "the first by it", "load"], rows)
+    return markdown_table([*titles, "the first by it", "load"], rows)
 
 
 def decoding_table(measured: Mapping[tuple[str, int], Measured]) -> str:
@@ -30,7 +31,7 @@ def decoding_table(measured: Mapping[tuple[str, int], Measured]) -> str:
         [name, str(size), *_figure(own), "" if own.bleu is None else f"{own.bleu:.2f}", _mark(own)]
         for (name, size), own in measured.items()
     ]
-    return _rows(["toolkit", "batch", "sentences/s", "rounds", "BLEU", "load"], rows)
+    return markdown_table(["toolkit", "batch", "sentences/s", "rounds", "BLEU", "load"], rows)
 
 
 def _ratio(first: Measured, own: Measured) -> float:
@@ -49,8 +50,3 @@ def _mark(own: Measured) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [list(titles), ["---", *["---:"] * (len(titles) - 1)], *map(list, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

@@ -279,7 +279,7 @@ def test_a_scale_may_be_shared_and_a_ground_transparent(
 
 def test_a_terminal_gets_text_and_a_pipe_data(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("the cat").stdout.startswith("{")
-    monkeypatch.setattr(sys.modules["nmt.cli.attention"], "_is_terminal", lambda: True)
+    monkeypatch.setattr(sys.modules["nmt.cli.commands.attention"], "_is_terminal", lambda: True)
     assert run("the cat").stdout == run("the cat", "--format", "text").stdout
     assert run("the cat", "--out", "-").stdout.startswith("{")
 

@@ -215,7 +215,7 @@ def test_fail_under_exits_with_one_when_bleu_is_lower() -> None:
         ("--baseline fr --no-bootstrap", "--baseline: "),
         ("--chrf --fail-under 20", "--fail-under: "),
         ("--tokenize 13", "--tokenize: got '13', allowed: 13a, intl, char, none, zh"),
-        ("--hyp three --ref three --multi30k-style", "--multi30k-style: "),
+        ("--hyp three --ref three --multi30k-style", "multi30k: "),
         ("--out - --json", "--out: got -"),
         ("--hyp fr --out x", "--out: "),
         ("--split test_2017_flickr", "--split: got 'test_2017_flickr', allowed: train, valid,"),

@@ -11,7 +11,7 @@ import pytest
 from cli.helpers import nmt, refusal, write_lines
 
 from nmt.config import load_config
-from nmt.data.sources import read_aligned
+from nmt.data.readers.aligned import read_aligned
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "data" / "starter"
@@ -122,7 +122,7 @@ def test_given_sets_are_taken_and_nothing_is_held_out_for_them() -> None:
     data = load_config("mine.yaml").data
     assert data.held_out is None
     assert data.valid is not None
-    assert data.valid.tsv == Path("dev.tsv")
+    assert data.valid.file == Path("dev.tsv")
     nmt("config", "check", "mine.yaml")
     error = refusal("init", *files, *["--valid", "dev.tsv"] * 3, "--force")
     assert "--valid: got 3 files" in error

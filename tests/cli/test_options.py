@@ -14,11 +14,11 @@ import typer.main
 from cli.helpers import refusal
 from typer.testing import CliRunner
 
-from nmt.cli import command
 from nmt.cli.app import app
-from nmt.cli.command import Command, complain, say
-from nmt.cli.flags import flags_of, with_flags
-from nmt.cli.options import (
+from nmt.cli.shared import command
+from nmt.cli.shared.command import Command, complain, say
+from nmt.cli.shared.flags import flags_of, with_flags
+from nmt.cli.shared.options import (
     OutFile,
     OutFolder,
     Quiet,
@@ -27,19 +27,16 @@ from nmt.cli.options import (
     check_cores,
     one_run,
 )
-from nmt.cli.search_flags import Run
-from nmt.cli.usage import is_usage_error
+from nmt.cli.shared.search_flags import Run
+from nmt.cli.shared.usage import is_usage_error
 from nmt.errors import ConfigError
 
 OF_THEIR_OWN = {
-    ("--set", "nmt bench"): "sizes of what is measured",
     ("--set", "nmt lab"): "options of an experiment",
     ("--seed", "nmt lab"): "of an experiment, not of drawn translations",
-    ("--precision", "nmt bench"): "says what is measured beside it",
     ("--name", "nmt init"): "of a run, not of a checkpoint",
     ("--force", "nmt corpus fetch"): "fetches again, where others replace a file",
     ("--out", "nmt init"): "a config; its path is what stdout gets",
-    ("--weights", "nmt lab"): "of a CNN, not of an ensemble",
     ("--format", "nmt attention"): "formats of its own",
     ("--format", "nmt export"): "formats of its own",
     ("--heads", "nmt attention"): "shows self-attention too",
@@ -100,7 +97,7 @@ def test_far_more_threads_than_cores_are_refused(
     typed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """torch ends the process where the system gives it no more threads."""
-    monkeypatch.setattr("nmt.cli.options.usable_cores", lambda: 2)
+    monkeypatch.setattr("nmt.cli.shared.options.usable_cores", lambda: 2)
     assert f"{typed.split()[-1]}: got 9, allowed: 1 to 8" in refusal(*typed.split(), "9")
     assert check_cores(8) == 8
 

@@ -14,7 +14,7 @@ from nmt.attention_maps.dump import write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap, write_map, write_pages
 from nmt.attention_maps.page import write_page
 from nmt.cli.app import app
-from nmt.cli.outputs import path_parameters
+from nmt.cli.shared.outputs import path_parameters
 from nmt.errors import ConfigError, NMTError
 from nmt.inference.job import job_output
 from nmt.lab.perform import perform

@@ -198,7 +198,7 @@ def test_limits_of_names_and_of_the_table_of_contents(
 UNPACKS = """
 import sys, time
 from pathlib import Path
-from nmt.cli.process import configure_signals
+from nmt.cli.shared.process import configure_signals
 from nmt.runs import pack
 configure_signals()
 pack._SECONDS_TO_LOCK = 0

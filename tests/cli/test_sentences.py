@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.cli.sentences import with_progress
+from nmt.cli.shared.sentences import with_progress
 
 
 @pytest.mark.parametrize("stderr", [False, True])

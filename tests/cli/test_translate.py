@@ -333,7 +333,7 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
 
 
 _PROGRAM = (
-    "import sys, typer; from nmt.cli.translate import translate; "
+    "import sys, typer; from nmt.cli.commands.translate import translate; "
     "assert 'torch' not in sys.modules; "
     "app = typer.Typer(); app.command()(translate); app(standalone_mode=False); "
     "heavy = {'sacrebleu', 'matplotlib', 'nmt.attention_maps.terminal'} | "

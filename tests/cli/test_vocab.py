@@ -10,7 +10,7 @@ from nmt.text.tokenizer import Tokenizers
 
 CONFIG = """
 name: small
-data: {train: {tsv: pairs.tsv}}
+data: {train: {file: pairs.tsv}}
 tokenizer: {kind: word, min_freq: 1}
 train: {epochs: 1}
 """
@@ -61,9 +61,9 @@ def test_build_takes_a_given_file_and_reads_no_pairs_for_it() -> None:
 def test_build_needs_training_pairs() -> None:
     Path("data").mkdir()
     Path("data/catalog.yaml").write_text(
-        "tests-only: {src_lang: en, tgt_lang: fr, embedded: true, splits: {test: {tsv: a.tsv}}}"
+        "tests-only: {src_lang: en, tgt_lang: fr, embedded: true, splits: {test: {file: a.tsv}}}"
     )
-    Path("run.yaml").write_text(CONFIG.replace("train: {tsv: pairs.tsv}", "corpus: tests-only"))
+    Path("run.yaml").write_text(CONFIG.replace("train: {file: pairs.tsv}", "corpus: tests-only"))
     assert refusal(*BUILD).startswith("data.train: missing")
     assert not Path("v").exists()
 

@@ -28,7 +28,7 @@ village:
   src_lang: en
   tgt_lang: de
   splits:
-    train: {tsv: train.tsv}
+    train: {file: train.tsv}
     test: {src: test.en, tgt: [test.1.de, test.2.de]}
 """
 
@@ -47,7 +47,7 @@ def data(tmp_path: Path) -> DataConfig:
 
 
 def hashed(folder: Path, lines: list[str]) -> DataConfig:
-    entry = "big: {src_lang: en, tgt_lang: fr, splits: {all: {tsv: a.tsv}}, hash_split: "
+    entry = "big: {src_lang: en, tgt_lang: fr, splits: {all: {file: a.tsv}}, hash_split: "
     (folder / "catalog.yaml").write_text(entry + "{valid: 0.1, test: 0.2}}")
     (folder / "big").mkdir(exist_ok=True)
     (folder / "big" / "a.tsv").write_text("".join(line + "\n" for line in lines))
@@ -127,7 +127,7 @@ def test_a_users_entry_is_read_and_may_replace_a_builtin_one(data: DataConfig) -
     ("text", "message"),
     [
         ("x: {src_lang: en, tgt_lang: fr}", r":1: x\.splits: missing, and it has no default"),
-        ("\nx:\n  src_lang: en\n  tgt_lag: fr\n  splits: {all: {tsv: a}}", r":2: x\.tgt_lang: "),
+        ("\nx:\n  src_lang: en\n  tgt_lag: fr\n  splits: {all: {file: a}}", r":2: x\.tgt_lang: "),
         (
             OWN + "  licens: MIT\n",
             r":9: village\.licens: unknown key; did you mean 'v.*licence'",
@@ -144,7 +144,10 @@ def test_a_users_entry_is_read_and_may_replace_a_builtin_one(data: DataConfig) -
             OWN + "  joined: {valid: [train]}\n  hash_split: {of: train}",
             r"hash_split: would make test, train, valid, which splits has already",
         ),
-        ("x: {src_lang: en, tgt_lang: fr, splits: {a: {corpus: y}}}", r"allowed keys: tsv, src"),
+        (
+            "x: {src_lang: en, tgt_lang: fr, splits: {a: {corpus: y}}}",
+            r"allowed keys: file, col",
+        ),
         ("../x: {}", r"'\.\./x' is not a plain file name"),
         ("a: [1\nb: 2", r":2: "),
         ("- a", r":1: "),
@@ -177,7 +180,7 @@ def test_all_faults_of_a_catalogue_are_told_and_each_once(data: DataConfig) -> N
 def test_yaml_words_and_numbers_stay_the_text_they_are(data: DataConfig) -> None:
     sha1 = "1234567890" * 4
     (data.folder / "catalog.yaml").write_text(
-        "x: {src_lang: no, tgt_lang: en, splits: {train: {tsv: 2017}},\n"
+        "x: {src_lang: no, tgt_lang: en, splits: {train: {file: 2017}},\n"
         f"    files: {{2017: {{max_bytes: 10_000, sources: [{{sha1: {sha1}}}]}}}}}}"
     )
     entry = load_catalog(data.folder)["x"]
@@ -194,7 +197,7 @@ def test_an_empty_catalogue_adds_nothing(data: DataConfig) -> None:
 def test_resolve_takes_the_corpus_unless_a_split_is_given(data: DataConfig) -> None:
     assert resolve_split(data, "train") == SplitConfig(corpus="village", split="train")
     assert resolve_split(data, "valid") is None
-    given = SplitConfig(tsv=Path("dev.tsv"))
+    given = SplitConfig(file=Path("dev.tsv"))
     assert resolve_split(data.model_copy(update={"valid": given}), "valid") == given
     short = data.model_copy(update={"test": SplitConfig(corpus="village", first=2)})
     assert resolve_split(short, "test") == SplitConfig(corpus="village", split="test", first=2)
@@ -266,14 +269,14 @@ def test_plain_files_need_no_catalogue(tmp_path: Path) -> None:
 
 def test_a_split_without_pairs_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("")
-    split = SplitConfig(tsv=tmp_path / "a.tsv")
+    split = SplitConfig(file=tmp_path / "a.tsv")
     for read in (read_split, read_examples):
         with pytest.raises(DataError, match=r"a\.tsv: no sentence pairs$"):
             read(split, DataConfig())
 
 
 def test_a_folder_is_no_corpus_file(tmp_path: Path) -> None:
-    data = DataConfig(train=SplitConfig(tsv=tmp_path))
+    data = DataConfig(train=SplitConfig(file=tmp_path))
     split = resolve_split(data, "train")
     assert split is not None
     with pytest.raises(DataError, match=rf"^{tmp_path}: not a plain file$"):
@@ -289,7 +292,7 @@ def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(
     split = SplitConfig(src=pipe, tgt=(pipe,) * n_references) if n_references else None
     read = read_split if n_references < 2 else read_examples
     with pytest.raises(DataError, match=rf"^{pipe}: not a plain file$"):
-        read(split or SplitConfig(tsv=pipe), DataConfig())
+        read(split or SplitConfig(file=pipe), DataConfig())
 
 
 def test_a_corpus_not_on_disk_says_how_to_get_it(data: DataConfig) -> None:
@@ -403,7 +406,7 @@ def test_an_embedded_corpus_that_is_missing_says_so(
     data: DataConfig,
 ) -> None:
     (data.folder / "catalog.yaml").write_text(
-        "gone: {src_lang: en, tgt_lang: fr, embedded: true, splits: {train: {tsv: a.tsv}}}"
+        "gone: {src_lang: en, tgt_lang: fr, embedded: true, splits: {train: {file: a.tsv}}}"
     )
     gone = DataConfig(corpus="gone", folder=data.folder)
     with pytest.raises(DataError, match=r"'gone' comes with the package, but .*gone/a\.tsv is not"):

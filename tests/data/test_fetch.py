@@ -259,7 +259,7 @@ def fetch_zip(tmp_path: Path, said: list[str]) -> Fetch:
     entry = {
         "src_lang": "en",
         "tgt_lang": "fr",
-        "splits": {"all": {"tsv": "x.zip"}},
+        "splits": {"all": {"file": "x.zip"}},
         "hash_split": {"valid": 0.1, "test": 0.1},
         "files": {"x.zip": {"sources": [source]}},
     }
@@ -341,7 +341,7 @@ def test_a_folder_in_the_way_is_an_error_in_a_line(fetch_zip: Fetch, tmp_path: P
 
 
 def test_a_corpus_without_files_has_nothing_to_fetch(tmp_path: Path) -> None:
-    entry = {"src_lang": "en", "tgt_lang": "fr", "splits": {"train": {"tsv": "a.tsv"}}}
+    entry = {"src_lang": "en", "tgt_lang": "fr", "splits": {"train": {"file": "a.tsv"}}}
     write_catalog(tmp_path, {"mine": entry})
     with pytest.raises(DataError, match="'mine': its entry lists no files"):
         fetch_corpus("mine", tmp_path / "data", print)

@@ -22,7 +22,7 @@ def write(path: Path, pairs: list[SentencePair]) -> DataConfig:
     lines = "".join(f"{pair.src_text}\t{pair.tgt_text}\n" for pair in pairs)
     path.write_text(lines, encoding="utf-8")
     return DataConfig(
-        train=SplitConfig(tsv=path), held_out=HeldOutConfig(valid=20, test=30, seed=3)
+        train=SplitConfig(file=path), held_out=HeldOutConfig(valid=20, test=30, seed=3)
     )
 
 
@@ -67,7 +67,7 @@ def test_the_references_of_a_sentence_are_examples_together(tmp_path: Path) -> N
 
 def test_only_the_first_pairs_are_meant_where_train_is_cut(tmp_path: Path) -> None:
     data = write(tmp_path / "a.tsv", PAIRS)
-    cut = SplitConfig(tsv=tmp_path / "a.tsv", first=100)
+    cut = SplitConfig(file=tmp_path / "a.tsv", first=100)
     found = parts(data.model_copy(update={"train": cut}))
     assert found["train"] | found["valid"] | found["test"] == set(PAIRS[:100])
     assert len(found["valid"]) == 20
@@ -89,7 +89,7 @@ def test_too_many_sentences_are_refused(tmp_path: Path) -> None:
 
 def test_a_second_validation_set_is_a_contradiction(tmp_path: Path) -> None:
     data = write(tmp_path / "a.tsv", PAIRS)
-    own = data.model_copy(update={"valid": SplitConfig(tsv=tmp_path / "a.tsv")})
+    own = data.model_copy(update={"valid": SplitConfig(file=tmp_path / "a.tsv")})
     with pytest.raises(ConfigError, match=r"data\.held_out\.valid: got 20, but there is a split"):
         resolve_split(own, "valid")
     named = DataConfig(corpus="starter", held_out=HeldOutConfig(valid=20))

@@ -11,8 +11,8 @@ from torch.profiler import ProfilerActivity, profile
 from nmt.models.attention.scores import AdditiveAttention
 from nmt.models.base import Memory
 from nmt.models.recurrent.cells import GRUCell
-from nmt.ops.contract import Operations, Transition
 from nmt.ops.precision import compute_dtype, dtypes_of
+from nmt.ops.reference import AdditiveMemory, DecoderWeights, Operations
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
 T, B, S, K, M, H = 4, 4, 5, 6, 7, 2
@@ -25,8 +25,9 @@ BOTH = pytest.mark.parametrize("conditional", [False, True], ids=["bahdanau", "c
 
 
 def _apply(operations: Operations, *args: Tensor) -> Outputs:
-    transition = Transition(*args[10:]) if args[10:] else None
-    return operations.attentional_gru(*args[:10], transition)
+    gates, state, *rest = args
+    weights = DecoderWeights(*rest[4:])
+    return operations.attentional_gru(gates, state, AdditiveMemory(*rest[:4]), weights)
 
 
 def _by_reference(*args: Tensor) -> Outputs:
@@ -63,8 +64,8 @@ def _inputs(dtype: torch.dtype, conditional: bool = False) -> dict[str, Tensor]:
     torch.manual_seed(0)
     sizes = {
         **{"gates": (T, B, 3 * H), "state": (B, H), "keys": (B, S, K), "values": (B, S, M)},
-        **{"keep": (), "W_c": (3 * H, M), "W_h": (3 * H, H), "b_h": (3 * H,)},
-        **{"W_q": (K, H), "v": (K,)},
+        **{"keep": (), "v": (K,), "W_c": (3 * H, M), "W_h": (3 * H, H), "b_h": (3 * H,)},
+        **{"W_q": (K, H)},
     }
     if conditional:
         sizes |= {"W_t": (3 * H, H), "b_t": (3 * H,)}
@@ -76,7 +77,7 @@ def _loop(
     gates: Tensor, state: Tensor, keys: Tensor, values: Tensor, keep: Tensor, *weights: Tensor
 ) -> Outputs:
     """The same by the plain modules, step by step."""
-    W_c, W_h, b_h, W_q, v, *transition = weights
+    v, W_c, W_h, b_h, W_q, *transition = weights
     cell, first = GRUCell(1, H, backend="reference"), GRUCell(1, H, backend="reference")
     attention = AdditiveAttention(H, M, K, "reference")
     memory = attention.begin(Memory(values.detach().float(), keep, torch.zeros(B, 1, M)))
@@ -150,7 +151,7 @@ def test_energies_of_all_steps_are_never_in_memory(operation: Operation) -> None
     torch.manual_seed(0)
     n_steps, n_rows, n_places, size = 40, 3, 30, 50
     shapes = [(n_steps, n_rows, 6), (n_rows, 2), (n_rows, n_places, size), (n_rows, n_places, 2)]
-    shapes += [(6, 2), (6, 2), (6,), (size, 2), (size,)]
+    shapes += [(size,), (6, 2), (6, 2), (6,), (size, 2)]
     drawn = [torch.randn(shape).requires_grad_() for shape in shapes]
     keep = torch.ones(n_rows, n_places, dtype=torch.bool)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:

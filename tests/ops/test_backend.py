@@ -24,8 +24,7 @@ from nmt.ops.backend import (
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native import library
 from nmt.ops.precision import dtypes_of
-from nmt.ops.reference import ReferenceOperations
-from nmt.training.loss import cross_entropy
+from nmt.optim.losses import cross_entropy
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
 CPU = torch.device("cpu")
@@ -214,7 +213,7 @@ def test_the_reference_is_plain_torch_throughout(monkeypatch: pytest.MonkeyPatch
             state = model.init_search_state(model.encode(ids, keep))
             step = model.step(ids[:, 0], state)
         step_operations = operations(step.vocabulary.backend, step.features)
-        assert type(step_operations) is ReferenceOperations
+        assert type(step_operations) is Operations
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 

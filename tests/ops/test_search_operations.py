@@ -12,6 +12,7 @@ from nmt.ops import Operations
 from nmt.ops.backend import BackendName
 from nmt.ops.fused.top_k import top_k
 from nmt.ops.masks import keep_from_lengths
+from nmt.ops.reference import AdditiveMemory
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
 R, V, REAL = 7, 203, 197
@@ -199,8 +200,11 @@ def test_native_code_reads_fp32_only() -> None:
     quantized, scales = native.quantize_rows(x)
     assert torch.equal(quantized, (x / scales).round().to(torch.int8))
     keys, values = torch.randn(R, 5, 3).double(), torch.randn(R, 5, 2).double()
-    step = torch.randn(R, 3).double(), torch.arange(R), keys, values, torch.ones(R, 5).bool()
-    v = torch.randn(3).double()
-    looks = [by.additive_attention_step(*step, v) for by in (native, operations_of("reference"))]
+    query, keep = torch.randn(R, 3).double(), torch.ones(R, 5).bool()
+    memory = AdditiveMemory(keys, values, keep, torch.randn(3).double())
+    looks = [
+        by.additive_attention_step(query, torch.arange(R), memory)
+        for by in (native, operations_of("reference"))
+    ]
     for result, reference in zip(*looks, strict=True):
         assert torch.equal(result, reference)

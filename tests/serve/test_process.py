@@ -18,8 +18,8 @@ from serve.conftest import PAIRS, TEXTS
 from serve_load import load
 from typer.testing import CliRunner
 
-from nmt.cli import serve as serve_command
 from nmt.cli.app import app
+from nmt.cli.commands import serve as serve_command
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.decoding.search_config import SearchConfig

@@ -22,6 +22,7 @@ from training.toy import (
 
 from nmt.data.batching import Batch, make_batch
 from nmt.errors import ConfigError
+from nmt.optim.losses import CrossEntropy
 from nmt.training.distributed import ALONE, LostRankError, Ranks, _lost_ranks
 from nmt.training.loop import Outcome, train
 from nmt.training.step import StepSettings, train_step
@@ -53,7 +54,7 @@ def losses_of(
         state = toy_state()
         state.model.to(dtype).train()
         optimizer = torch.optim.Adam(state.model.parameters(), 0.01, fused=True)
-        settings = StepSettings(clip_norm=1.0, label_smoothing=0.1, ranks=ranks)
+        settings = StepSettings(clip_norm=1.0, loss=CrossEntropy(0.1), ranks=ranks)
         found = []
         for update in range(n_updates):
             group = micro_batches(6 if update < n_updates - 1 else 2, update % 10)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from training.toy import assert_same_run, last_checkpoint, log_of, records, train_tiny
 
-from nmt.cli.process import deterministic
+from nmt.cli.shared.process import deterministic
 from nmt.config import TrainConfig
 from nmt.device import is_out_of_memory
 from nmt.errors import ConfigError, NMTError

@@ -11,12 +11,15 @@ import torch
 from training.toy import log_of, records, tiny_config, toy_config, train_tiny, write_reversal
 
 from nmt.config import dump_config, load_config
-from nmt.data.sources import read_tsv
+from nmt.data.readers.tsv import read_tsv
 from nmt.errors import ConfigError, NMTError
 from nmt.inference.translator import Translator
+from nmt.optim import losses
 from nmt.runs.directory import RunDirectory
-from nmt.training import step
 from nmt.training.loop import train
+
+SMOOTHED = {"kind": "cross_entropy", "smoothing": 0.1}
+TRANSFORMER = {"kind": "transformer", "size": 8, "heads": 2, "layers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +99,12 @@ def test_best_and_last_checkpoints_are_kept(corpus: Path) -> None:
 @pytest.mark.parametrize(
     "sections",
     [
-        {"train": {"precision": "bf16", "label_smoothing": 0.1, "clip_norm": None}},
+        {"train": {"precision": "bf16", "loss": SMOOTHED, "clip_norm": None}},
         {"train": {"optimizer": {"kind": "adadelta"}, "lr": 1.0}, "data": {"valid": None}},
-        {"train": {"schedule": {"kind": "cosine"}}, "model": {"kind": "transformer", "size": 8,
-                                                              "heads": 2, "layers": 1}},
+        {"train": {"schedule": {"kind": "cosine"}}, "model": TRANSFORMER},
         {"valid": {"every": 2, "metric": "chrf"}, "train": {"schedule": {"kind": "plateau"}}},
     ],
-)  # fmt: skip
+)
 def test_options_train(corpus: Path, sections: dict[str, Any]) -> None:
     sections["train"]["epochs"] = 1
     assert train_tiny(corpus, **sections).reason == "1 epoch done"
@@ -113,13 +115,13 @@ def test_a_loss_that_is_no_number_leaves_the_checkpoints(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train_tiny(corpus, train={"epochs": 1})
-    genuine = step.cross_entropy
+    genuine = losses.cross_entropy
 
     def poisoned(*arguments: Any) -> Any:
         loss = genuine(*arguments)
         return loss._replace(loss_sum=loss.loss_sum * torch.nan, nll_sum=loss.nll_sum * torch.nan)
 
-    monkeypatch.setattr(step, "cross_entropy", poisoned)
+    monkeypatch.setattr(losses, "cross_entropy", poisoned)
     with pytest.raises(NMTError, match=r"loss is nan at step 5; earlier checkpoints are intact"):
         train_tiny(corpus)
     assert RunDirectory(corpus / "run").checkpoint_folder.steps() == [4]

@@ -338,11 +338,11 @@ def test_another_corpus_is_refused(corpus: Path) -> None:
 def test_the_corpus_may_move(corpus: Path) -> None:
     train_tiny(corpus, stop_after=3)
     (corpus / "train.tsv").rename(corpus / "moved.tsv")
-    data = {"train": {"tsv": str(corpus / "moved.tsv")}}
+    data = {"train": {"file": str(corpus / "moved.tsv")}}
     assert train_tiny(corpus, data=data).step == 8
     config = RunDirectory(corpus / "run").load_config()
     assert config.data.train is not None
-    assert config.data.train.tsv == corpus / "moved.tsv"
+    assert config.data.train.file == corpus / "moved.tsv"
 
 
 def test_a_folder_whose_name_is_not_utf8_goes_on(corpus: Path) -> None:

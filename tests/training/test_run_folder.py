@@ -26,8 +26,8 @@ SAFE, ASK, NEVER = Verdict.SAFE, Verdict.ASK, Verdict.NEVER
         ({"train": {"device": "cuda", "epochs": 13}}, {"device": SAFE, "epochs": SAFE}),
         ({"train": {"save_every": 3, "log_every": 7}}, {"save_every": SAFE, "log_every": SAFE}),
         ({"search": {"beam": 7, "min_length": 7}}, {"beam": SAFE, "min_length": ASK}),
-        ({"data": {"train": {"tsv": "moved.tsv"}, "test": None}}, {"tsv": SAFE, "test": SAFE}),
-        ({"data": {"train": {"tsv": "train.tsv", "first": 7}}}, {"tsv": SAFE, "first": NEVER}),
+        ({"data": {"train": {"file": "moved.tsv"}, "test": None}}, {"file": SAFE, "test": SAFE}),
+        ({"data": {"train": {"file": "train.tsv", "first": 7}}}, {"file": SAFE, "first": NEVER}),
         ({"data": {"max_pieces": 7}}, {"max_pieces": NEVER}),
         ({"train": {"lr": 1.0, "batch_size": 3}}, {"lr": ASK, "batch_size": ASK}),
         ({"model": {"dropout": 0.5, "hidden": 33}}, {"dropout": ASK, "hidden": NEVER}),
@@ -150,7 +150,7 @@ def test_vocabularies_must_be_those_of_the_config(corpus: Path) -> None:
 def test_what_waits_for_validations_needs_a_set(
     corpus: Path, sections: dict[str, Any], key: str
 ) -> None:
-    entry = "mine: {src_lang: en, tgt_lang: de, splits: {train: {tsv: train.tsv}}}\n"
+    entry = "mine: {src_lang: en, tgt_lang: de, splits: {train: {file: train.tsv}}}\n"
     (corpus / "catalog.yaml").write_text(entry, encoding="utf-8")
     (corpus / "mine").mkdir()
     (corpus / "train.tsv").rename(corpus / "mine" / "train.tsv")

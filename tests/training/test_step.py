@@ -11,9 +11,9 @@ from training.toy import toy_state
 
 from nmt.data.batching import Batch, make_batch
 from nmt.device import Precision
+from nmt.optim.losses import CrossEntropy, LossSum
 from nmt.training import step
 from nmt.training.distributed import Ranks
-from nmt.training.loss import LossSum
 from nmt.training.state import TrainingState
 from nmt.training.step import DivergedError, StepSettings, train_step, translation_loss
 
@@ -94,7 +94,7 @@ def test_the_change_is_no_longer_than_clip_norm() -> None:
 def test_smoothing_changes_the_update_and_not_what_is_reported() -> None:
     plain, smooth = sgd_state(), sgd_state()
     one = train_step(plain.model, plain.optimizer, [batch()], settings())
-    two = train_step(smooth.model, smooth.optimizer, [batch()], settings(label_smoothing=0.3))
+    two = train_step(smooth.model, smooth.optimizer, [batch()], settings(loss=CrossEntropy(0.3)))
     assert one.nll_sum == two.nll_sum
     assert one.grad_norm != two.grad_norm
 

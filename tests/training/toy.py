@@ -67,7 +67,7 @@ def toy_config(folder: Path, **sections: Any) -> RunConfig:
         "data": {
             "src_lang": "en",
             "tgt_lang": "de",
-            **{name: {"tsv": str(folder / f"{name}.tsv")} for name in ("train", "valid", "test")},
+            **{name: {"file": str(folder / f"{name}.tsv")} for name in ("train", "valid", "test")},
         },
         "tokenizer": {"kind": "word", "min_freq": 1},
         "model": {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.0},

@@ -21,6 +21,7 @@ from nmt.models.base import AuxiliaryLoss, BatchFirst, Memory
 from nmt.models.beams import Beams, only, select_sentences
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, operations
+from nmt.ops.reference import AdditiveMemory
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ class Attention(nn.Module, abc.ABC):
         additive = self.as_additive() if query.shape[1] == 1 else None
         if additive is not None:
             own = operations(self.backend, query)
-            if own.serves_additive_attention_step:
+            if own.has_additive_attention_step:
                 return _additive_step(own, additive, query, state)
         beams = state.beams
         if beams is None:
@@ -359,10 +360,7 @@ def _additive_step(
     context, weights = own.additive_attention_step(
         score.project_query(query).squeeze(1),
         rows if state.beams is None else state.beams.sentences,
-        state.keys,
-        state.values,
-        state.keep,
-        score.score_vector,
+        AdditiveMemory(state.keys, state.values, state.keep, score.score_vector),
     )
     after = replace(state, queries=state.queries + 1)
     return AttentionOutput(context.unsqueeze(1), weights[:, None, None], after, None)

@@ -102,7 +102,7 @@ def _read_layer(
     """The hidden states, and the last hidden states and, of LSTMs, cell states."""
     own, weights = operations(backend, x), [each.weights for each in layer if each.weights]
     drops = options is not None and options.training and options.state_dropout.p > 0
-    if own.serves_gru_layer and len(weights) == len(layer) and not drops:
+    if own.has_gru_layer and len(weights) == len(layer) and not drops:
         states, final = own.gru_layer(x, lengths, weights)
         return states, [final]
     states, final = in_directions(

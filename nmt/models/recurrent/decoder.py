@@ -16,7 +16,7 @@ from nmt.models.recurrent.rnn_config import ConditionalConfig, LuongConfig, Recu
 from nmt.models.vocabulary import PieceEmbedding, VocabLinear
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, operations
-from nmt.ops.contract import Transition
+from nmt.ops.reference import AdditiveMemory, DecoderWeights
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class RNNDecoder(nn.Module):
         is_one_gru = type(self.cell) is GRUCell and not self.feeds and len(self.upper) == 0
         is_plain = not self.layer_norm and not (self.training and self.state_dropout.p > 0)
         score = self.attention.as_additive() if is_one_gru and is_plain else None
-        if score is None or not own.serves_attentional_gru:
+        if score is None or not own.has_attentional_gru:
             return self._loop(tgt_in, state, with_weights)
         return self._fused(own, score, tgt_in, state, with_weights)
 
@@ -159,18 +159,15 @@ class RNNDecoder(nn.Module):
         before = None if self.transition is None else self.transition.hidden_gates
         W_c = self._context_layer.weight
         assert isinstance(W_c, Tensor)
+        hidden_gates = cell.hidden_gates
+        transition = () if before is None else (before.weight, before.bias)
         hidden, contexts, weights = own.attentional_gru(
             self._input_gates(embedded),
             state.hidden[:, 0],
-            memory.keys,
-            memory.values,
-            memory.keep,
-            W_c,
-            cell.hidden_gates.weight,
-            cell.hidden_gates.bias,
-            score.query_weight,
-            score.score_vector,
-            None if before is None else Transition(before.weight, before.bias),
+            AdditiveMemory(memory.keys, memory.values, memory.keep, score.score_vector),
+            DecoderWeights(
+                W_c, hidden_gates.weight, hidden_gates.bias, score.query_weight, *transition
+            ),
         )
         features = self._features(hidden, embedded, contexts, 0).transpose(0, 1)
         heads = weights.transpose(0, 1).unsqueeze(1)

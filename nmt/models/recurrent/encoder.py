@@ -70,7 +70,7 @@ class PaddedLayers(nn.RNNBase):
             ]
             return read_layers(layers, x, lengths, self.options, self.backend)
         own = operations(self.backend, x)
-        if CELLS[self.kind] is GRUCell and own.serves_gru_layer:
+        if CELLS[self.kind] is GRUCell and own.has_gru_layer:
             finals = []
             for i in range(self.num_layers):
                 if i > 0:

@@ -11,62 +11,61 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.ops.fused.gates import n_first, n_last
 from nmt.ops.precision import without_autocast
 from nmt.ops.products import product, transpose
-from nmt.ops.steps import Steps
+from nmt.ops.reference import AdditiveMemory
+from nmt.ops.steps import Steps, n_first, n_last
 
 
 class AttentionalGRU(torch.autograd.Function):
     """See Operations.attentional_gru; the first argument computes the steps.
 
-    The tensors of a transition, if there is one, are the last two. `query_states` are the states
-    after it, from which the queries are computed.
+    The other inputs are the state, the fields of the memory and those of the weights. The queries
+    are computed from `query_states`, the states after the transition where there is one.
     """
 
     @staticmethod
-    def forward(ctx: Any, steps: Steps, *inputs: Tensor) -> Any:
-        gates, hidden, keys, values, keep, W_c, W_h, b_h, W_q, v, *transition = inputs
+    def forward(ctx: Any, steps: Steps, *inputs: Any) -> Any:
+        gates, hidden, keys, values, keep, v, W_c, W_h, b_h, W_q, W_t, b_t = inputs
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         (n_steps, n_rows), size, n_keys = gates.shape[:2], hidden.shape[1], len(W_q)
         with torch.autocast(gates.device.type, enabled=False):
             x, W_c_factor = gates.to(compute), W_c.to(compute)
             W_s = torch.cat([W_q, n_first(W_h)]).to(compute)
             bias = _bias(b_h, accumulate)
-            attention = steps.additive_attention(keys, values, keep, v)
+            attention = steps.additive_attention(AdditiveMemory(keys, values, keep, v))
             states = x.new_empty(n_steps + 1, n_rows, size)
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
             saved_queries = weights.new_empty(n_steps, n_rows, n_keys)
             saved = weights.new_empty(n_steps, 4 * size, n_rows)
-            W_t, query_states, saved_inner = None, states[:-1], saved
-            if transition:
-                W_t, bias_t = n_first(transition[0]).to(compute), _bias(transition[1], accumulate)
+            W_transition, query_states, saved_inner = None, states[:-1], saved
+            if W_t is not None:
+                W_transition, bias_t = n_first(W_t).to(compute), _bias(b_t, accumulate)
                 query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
             states[0] = hidden
             current = transpose(hidden.to(accumulate))
             factor = current.to(compute)
             for t in range(n_steps):
                 x_t = x[t].t()
-                if W_t is not None:
-                    h = steps.product(W_t, factor)
+                if W_transition is not None:
+                    h = steps.product(W_transition, factor)
                     current, factor = steps.gru_gates(
                         x_t, None, h, bias_t, current, saved_inner[t], query_states[t]
                     )
                 query_and_h = steps.product(W_s, factor)
                 attention.attend(query_and_h[:n_keys], saved_queries[t], weights[t], contexts[t])
                 read = steps.product(W_c_factor, contexts[t].t())
-                x_t, context = (x_t, read) if W_t is None else (read, None)
+                x_t, context = (x_t, read) if W_transition is None else (read, None)
                 current, factor = steps.gru_gates(
                     x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
                 )
         memory = keys, values, keep, W_c_factor, W_s, v
         decoded = states, contexts, weights, saved_queries, saved
         # No tensor on ctx itself, which outlives the backward pass.
-        ctx.save_for_backward(*memory, *decoded, W_t, query_states, saved_inner)
+        ctx.save_for_backward(*memory, *decoded, W_transition, query_states, saved_inner)
         ctx.steps = steps
-        learned = gates, hidden, W_c, W_h, b_h, W_q, *transition
-        ctx.dtypes = tuple(tensor.dtype for tensor in learned)
+        ctx.dtypes = tuple(x.dtype for x in inputs if x is not None)
         ctx.set_materialize_grads(False)
         return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
@@ -86,7 +85,7 @@ class AttentionalGRU(torch.autograd.Function):
             n_steps * [None] if grad is None else grad.to(dtype).contiguous()
             for grad, dtype in zip(grads, (compute, compute, accumulate), strict=True)
         )
-        attention = steps.additive_attention(keys, values, keep, v)
+        attention = steps.additive_attention(AdditiveMemory(keys, values, keep, v))
         W_s_transposed, W_c_transposed = steps.transpose(W_s), steps.transpose(W_c)
         grad_step = states.new_empty(n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
         grad_steps = states.new_empty(n_s + size, n_steps, n_rows)
@@ -126,20 +125,18 @@ class AttentionalGRU(torch.autograd.Function):
         gradients = (
             grad_x.permute(1, 2, 0),
             (grad_direct + grad_product).t(),
+            attention.grad_keys(),
+            torch.bmm(weights.permute(1, 2, 0), grad_context_sums.transpose(0, 1)),
+            keep,  # in the place of its gradient, which is None
+            attention.grad_v(),
             product(grad_read.flatten(1), contexts.flatten(0, 1)),
             n_last(grad_W_s[n_keys:]),
             n_last(grad_bias[: 3 * size]),
             grad_W_s[:n_keys],
             *grad_transition,
         )
-        grad_gates, grad_hidden, *grad_parameters = (
-            gradient.to(dtype) for gradient, dtype in zip(gradients, ctx.dtypes, strict=True)
-        )
-        grad_values = torch.bmm(weights.permute(1, 2, 0), grad_context_sums.transpose(0, 1))
-        grad_memory = attention.grad_keys().to(keys.dtype), grad_values.to(values.dtype), None
-        grad_v = attention.grad_v().to(v.dtype)
-        grad_parameters.insert(4, grad_v)  # in the order of the inputs
-        return None, grad_gates, grad_hidden, *grad_memory, *grad_parameters
+        typed = [x.to(dtype) for x, dtype in zip(gradients, ctx.dtypes, strict=True)]
+        return None, *typed[:4], None, *typed[5:], *[None] * (12 - len(typed))
 
 
 def _bias(b_h: Tensor, dtype: torch.dtype) -> Tensor:

@@ -14,10 +14,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.ops.directions import in_directions
-from nmt.ops.fused.gates import n_first, n_last
 from nmt.ops.precision import without_autocast
 from nmt.ops.products import product
-from nmt.ops.steps import Steps
+from nmt.ops.steps import Steps, n_first, n_last
 
 
 def gru_layer(

@@ -1,32 +1,59 @@
 """The fused operations with compiled steps, loss and search, on a CPU."""
 
-from typing import Any, cast
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import torch
-from jaxtyping import Bool, Float, Int, Int8, Int32
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.ops.fused.linear_cross_entropy import LossChunks
 from nmt.ops.fused.operations import FusedOperations
-from nmt.ops.native.search import NativeSearch
+from nmt.ops.native import library
+from nmt.ops.native.library import address
 from nmt.ops.native.sequence import NativeSteps
 from nmt.ops.precision import Dtypes
 from nmt.ops.products import product
-from nmt.ops.reference import ReferenceOperations
+from nmt.ops.reference import AdditiveMemory, Operations
 
 _MOST_INSERTED = 256
 """The compiled top-k inserts each logit among the best so far; beyond this torch's is faster."""
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _for_fp32(compiled: _Method) -> _Method:
+    """A method of compiled code, which reads addresses: of other dtypes FusedOperations computes.
+
+    Tensors that are not contiguous are copied first by the methods themselves.
+    """
+    name = compiled.__name__
+
+    @functools.wraps(compiled)
+    def dispatch(self: "NativeOperations", *inputs: Any) -> Any:
+        tensors = [x for value in inputs for x in (value if isinstance(value, tuple) else [value])]
+        if any(isinstance(x, Tensor) and x.dtype in _OTHER_FLOATS for x in tensors):
+            return getattr(super(NativeOperations, self), name)(*inputs)
+        return compiled(self, *inputs)
+
+    return cast(_Method, dispatch)
+
+
+_OTHER_FLOATS = (torch.float64, torch.bfloat16, torch.float16)
+
 
 class NativeOperations(FusedOperations):
-    """See Operations. `search` computes in fp32; other dtypes take the fused operations' code."""
+    """See Operations. The functions of a search, in search.cpp, are for fp32 alone.
 
-    def __init__(self, dtypes: Dtypes, steps: NativeSteps, search: NativeSearch | None) -> None:
+    The result of a row depends on no other row.
+    """
+
+    def __init__(self, dtypes: Dtypes, steps: NativeSteps) -> None:
         super().__init__(dtypes, "cpu", steps)
-        self.search = search
         self.native_steps = steps
-        self.serves_additive_attention_step = dtypes.compute == torch.float32 and bool(search)
+        self.has_additive_attention_step = dtypes.compute == torch.float32
 
     def make_chunks(
         self, rows: Tensor, table: Tensor, bias: Tensor, accumulate_dtype: torch.dtype
@@ -34,79 +61,86 @@ class NativeOperations(FusedOperations):
         """The compiled loss, a chunk of rows at a time."""
         return _NativeLossChunks(self.native_steps, rows, table, bias)
 
+    @_for_fp32
     def additive_attention_step(
-        self,
-        query: Float[Tensor, "R K"],
-        sentences: Int[Tensor, " R"],
-        keys: Float[Tensor, "B S K"],
-        values: Float[Tensor, "B S M"],
-        keep: Bool[Tensor, "B S"],
-        v: Float[Tensor, " K"],
-    ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-        """See Operations."""
-        inputs = query, sentences, keys, values, keep, v
-        if self.search is None or not _are_fp32(query, keys, values, v):
-            return super().additive_attention_step(*inputs)
+        self, query: Tensor, sentences: Tensor, memory: AdditiveMemory
+    ) -> tuple[Tensor, Tensor]:
         if not torch.is_grad_enabled():
-            return self.search.additive_attention_step(*inputs)  # without the overhead of apply
-        return cast(tuple[Tensor, Tensor], _AdditiveAttentionStep.apply(self.search, *inputs))
+            return _attend(query, sentences, memory)  # without the overhead of apply
+        outputs = _AdditiveAttentionStep.apply(query, sentences, *memory)
+        return cast(tuple[Tensor, Tensor], outputs)
 
+    @_for_fp32
     def top_k_log_probs(
-        self, logits: Float[Tensor, "R V"], k: int, banned_ids: Int[Tensor, " N"], n_real: int
-    ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-        """See Operations."""
-        if self.search is None or k > _MOST_INSERTED or not _are_fp32(logits):
+        self, logits: Tensor, k: int, banned_ids: Tensor, n_real: int
+    ) -> tuple[Tensor, Tensor]:
+        if k > _MOST_INSERTED:
             return super().top_k_log_probs(logits, k, banned_ids, n_real)
-        return self.search.top_k_log_probs(logits, k, banned_ids, n_real)
+        logits = logits.contiguous()
+        log_probs = logits.new_empty(len(logits), k)
+        ids = torch.empty_like(log_probs, dtype=torch.long)
+        library.function("top_k_log_probs")(
+            *logits.shape, k, address(logits), address(banned_ids), len(banned_ids), n_real,
+            address(log_probs), address(ids),
+        )  # fmt: skip
+        return log_probs, ids
 
-    def quantize_rows(
-        self, x: Float[Tensor, "N I"]
-    ) -> tuple[Int8[Tensor, "N I"], Float[Tensor, "N 1"]]:
-        """See Operations."""
-        if self.search is None or not _are_fp32(x):
-            return super().quantize_rows(x)
-        return self.search.quantize_rows(x)
+    @_for_fp32
+    def quantize_rows(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.contiguous()
+        quantized, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(len(x), 1)
+        library.function("quantize_rows")(*x.shape, *map(address, (x, quantized, scales)))
+        return quantized, scales
 
+    @_for_fp32
     def dequantize(
-        self,
-        products: Int32[Tensor, "N O"],
-        row_scales: Float[Tensor, "N 1"],
-        column_scales: Float[Tensor, " O"],
-        bias: Float[Tensor, " O"] | None,
-    ) -> Float[Tensor, "N O"]:
-        """See Operations."""
-        if self.search is None or not _are_fp32(row_scales, column_scales):
-            return super().dequantize(products, row_scales, column_scales, bias)
-        return self.search.dequantize(products, row_scales, column_scales, bias)
+        self, products: Tensor, row_scales: Tensor, column_scales: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        inputs = products, row_scales, column_scales, bias
+        library.function("dequantize")(*products.shape, *map(address, inputs))
+        return products.view(torch.float32)  # the results have overwritten them
 
 
-def _are_fp32(*tensors: Tensor) -> bool:
-    """Compiled code reads addresses: another dtype there would be read as fp32."""
-    return all(x.dtype == torch.float32 for x in tensors)
+def _attend(
+    query: Float[Tensor, "R K"], sentences: Int[Tensor, " R"], memory: AdditiveMemory
+) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
+    """Operations.additive_attention_step in C++."""
+    keys, values, _, _ = memory
+    contexts = values.new_empty(len(query), values.shape[2])
+    weights = values.new_empty(len(query), keys.shape[1])
+    inputs = [x.contiguous() for x in (query, sentences, *memory)]
+    library.function("additive_attention_step")(
+        len(query), *keys.shape[1:], values.shape[2], *map(address, inputs),
+        address(weights), address(contexts),
+    )  # fmt: skip
+    return contexts, weights
 
 
 class _AdditiveAttentionStep(torch.autograd.Function):
     """Compiled forward; the backward pass differentiates the reference."""
 
     @staticmethod
-    def forward(ctx: Any, search: NativeSearch, *inputs: Tensor) -> Any:
-        ctx.save_for_backward(*inputs)
-        return search.additive_attention_step(*inputs)
+    def forward(ctx: Any, query: Tensor, sentences: Tensor, *memory: Tensor) -> Any:
+        ctx.save_for_backward(query, sentences, *memory)
+        return _attend(query, sentences, AdditiveMemory(*memory))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Any:
         inputs = [tensor.detach() for tensor in ctx.saved_tensors]
-        learned = [i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
+        learned = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]
         for i in learned:
             inputs[i].requires_grad_()
         with torch.enable_grad():
-            outputs = ReferenceOperations().additive_attention_step(*inputs)
-        found = torch.autograd.grad(outputs, [inputs[i] for i in learned], grads)
+            query, sentences, *memory = inputs
+            outputs = Operations().additive_attention_step(
+                query, sentences, AdditiveMemory(*memory)
+            )
         gradients: list[Tensor | None] = [None] * len(inputs)
-        for i, gradient in zip(learned, found, strict=True):
+        computed = torch.autograd.grad(outputs, [inputs[i] for i in learned], grads)
+        for i, gradient in zip(learned, computed, strict=True):
             gradients[i] = gradient
-        return None, *gradients
+        return tuple(gradients)
 
 
 class _NativeLossChunks(LossChunks):
@@ -124,14 +158,8 @@ class _NativeLossChunks(LossChunks):
         self.table_transposed = steps.transpose(table)
 
     def add(
-        self,
-        chunk: slice,
-        targets: Int[Tensor, " R"],
-        n_real: int,
-        smoothing: float,
-        with_grad: bool,
-    ) -> tuple[Float[Tensor, " R"], Float[Tensor, ""]]:
-        """See LossChunks."""
+        self, chunk: slice, targets: Tensor, n_real: int, smoothing: float, with_grad: bool
+    ) -> tuple[Tensor, Tensor]:
         rows = self.rows[chunk]
         logits = product(self.table, rows.t())
         nlls, means = self.steps.loss(

@@ -7,13 +7,14 @@ import functools
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from nmt.ops.native import library
 from nmt.ops.native.library import address
 from nmt.ops.precision import Dtypes
 from nmt.ops.products import product
+from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
 
 _NAMES = {
@@ -49,9 +50,7 @@ class NativeSteps(Steps):
         self.attention_step = function("attention_step")
         self.attention_step_backward = function("attention_step_backward")
 
-    def product(
-        self, weight: Float[Tensor, "M K"], x: Float[Tensor, "K N"]
-    ) -> Float[Tensor, "M N"]:
+    def product(self, weight: Tensor, x: Tensor) -> Tensor:
         """See Steps. With few columns a library's product reads the weight much slower."""
         (n_rows, inner), n_columns = weight.shape, x.shape[1]
         if not 0 < n_columns <= _MAX_COLUMNS:
@@ -64,15 +63,14 @@ class NativeSteps(Steps):
 
     def gru_gates(
         self,
-        x: Float[Tensor, "G B"],
-        context: Float[Tensor, "G B"] | None,
-        h: Float[Tensor, "G B"],
-        bias: Float[Tensor, " F"],
-        hidden: Float[Tensor, "H B"],
-        saved: Float[Tensor, "F B"],
-        out: Float[Tensor, "B H"],
-    ) -> tuple[Float[Tensor, "H B"], Float[Tensor, "H B"]]:
-        """See Steps."""
+        x: Tensor,
+        context: Tensor | None,
+        h: Tensor,
+        bias: Tensor,
+        hidden: Tensor,
+        saved: Tensor,
+        out: Tensor,
+    ) -> tuple[Tensor, Tensor]:
         following = torch.empty_like(hidden)
         rounded = None
         if self.compute_dtype != self.accumulate_dtype:
@@ -86,16 +84,15 @@ class NativeSteps(Steps):
 
     def gru_gates_backward(
         self,
-        grad_direct: Float[Tensor, "H B"],
-        grad_product: Float[Tensor, "H B"] | None,
-        grad_out: Float[Tensor, "B H"] | None,
-        saved: Float[Tensor, "F B"],
-        previous: Float[Tensor, "B H"],
-        grad_gates: Float[Tensor, "F B"],
-        grad_gates_copy: Float[Tensor, "F B"],
-        grad_bias: Float[Tensor, " F"],
-    ) -> Float[Tensor, "H B"]:
-        """See Steps."""
+        grad_direct: Tensor,
+        grad_product: Tensor | None,
+        grad_out: Tensor | None,
+        saved: Tensor,
+        previous: Tensor,
+        grad_gates: Tensor,
+        grad_gates_copy: Tensor,
+        grad_bias: Tensor,
+    ) -> Tensor:
         grad_previous = torch.empty_like(grad_direct)
         strides = (0, 0) if grad_out is None else grad_out.t().stride()
         grad_out_address = None if grad_out is None else grad_out.data_ptr()
@@ -107,17 +104,11 @@ class NativeSteps(Steps):
         )  # fmt: skip
         return grad_previous
 
-    def additive_attention(
-        self,
-        keys: Float[Tensor, "B S K"],
-        values: Float[Tensor, "B S M"],
-        keep: Bool[Tensor, "B S"],
-        v: Float[Tensor, " K"],
-    ) -> AdditiveSteps:
-        """See Steps."""
+    def additive_attention(self, memory: AdditiveMemory) -> AdditiveSteps:
+        keys, values, keep, v = memory
         keys, values = (x.to(self.compute_dtype).contiguous() for x in (keys, values))
         v = v.to(self.accumulate_dtype).contiguous()
-        return _NativeAttention(self, keys, values, keep.contiguous(), v)
+        return _NativeAttention(self, AdditiveMemory(keys, values, keep.contiguous(), v))
 
     def loss(
         self,
@@ -144,26 +135,24 @@ class NativeSteps(Steps):
         )  # fmt: skip
         return nlls, means
 
-    def transpose(self, weight: Float[Tensor, "M K"]) -> Float[Tensor, "K M"]:
-        """See Steps."""
+    def transpose(self, weight: Tensor) -> Tensor:
         out = weight.new_empty(weight.shape[1], weight.shape[0])
         self._transpose(*weight.shape, address(weight), address(out))
         return out
 
 
 class _NativeAttention(AdditiveSteps):
-    """See AdditiveSteps."""
+    """AdditiveSteps in C++; `memory` is contiguous."""
 
-    def __init__(
-        self, steps: NativeSteps, keys: Tensor, values: Tensor, keep: Tensor, v: Tensor
-    ) -> None:
+    def __init__(self, steps: NativeSteps, memory: AdditiveMemory) -> None:
         self.steps = steps
+        keys, values, keep, self.v = memory
         exp_keys = torch.empty_like(keys, dtype=steps.accumulate_dtype)
         large_keys = torch.empty_like(keep)
         steps.attention_keys(
             *(keep.numel(), keys.shape[2], address(keys)), address(exp_keys), address(large_keys)
         )
-        self.memory = keys, exp_keys, large_keys, values, keep, v  # keeps the addresses valid
+        self.memory = keys, exp_keys, large_keys, *memory[1:]  # keeps the addresses valid
         self.sizes = *keys.shape, values.shape[2]
         self.addresses = tuple(map(address, self.memory))
 
@@ -174,44 +163,31 @@ class _NativeAttention(AdditiveSteps):
         rows = keys.new_zeros(len(keys), keys.shape[2], dtype=dtype)
         return torch.zeros_like(keys, dtype=dtype), rows, torch.empty_like(rows)
 
-    def attend(
-        self,
-        query: Float[Tensor, "K B"],
-        saved_query: Float[Tensor, "B K"],
-        weights: Float[Tensor, "B S"],
-        context: Float[Tensor, "B M"],
-    ) -> None:
-        """See AdditiveSteps."""
-        self.steps.attention_step(
-            *self.sizes, address(query), *self.addresses, address(saved_query), address(weights),
-            address(context),
-        )  # fmt: skip
+    def attend(self, query: Tensor, saved_query: Tensor, weights: Tensor, context: Tensor) -> None:
+        outputs = map(address, (saved_query, weights, context))
+        self.steps.attention_step(*self.sizes, address(query), *self.addresses, *outputs)
 
     def attend_backward(
         self,
-        grad_read: Float[Tensor, "M B"],
-        grad_context: Float[Tensor, "B M"] | None,
-        grad_weights: Float[Tensor, "B S"] | None,
-        saved_query: Float[Tensor, "B K"],
-        weights: Float[Tensor, "B S"],
-        grad_context_sum: Float[Tensor, "B M"],
-        grad_query: Float[Tensor, "K B"],
-        grad_query_copy: Float[Tensor, "K B"],
+        grad_read: Tensor,
+        grad_context: Tensor | None,
+        grad_weights: Tensor | None,
+        saved_query: Tensor,
+        weights: Tensor,
+        grad_context_sum: Tensor,
+        grad_query: Tensor,
+        grad_query_copy: Tensor,
     ) -> None:
-        """See AdditiveSteps."""
         slopes, grad_v, workspace = self.gradients
+        inputs = grad_read, grad_context, grad_weights, saved_query, weights
+        outputs = grad_context_sum, workspace, slopes, grad_v, grad_query
         self.steps.attention_step_backward(
-            *self.sizes, address(grad_read), address(grad_context),
-            address(grad_weights), address(saved_query), address(weights), *self.addresses,
-            address(grad_context_sum), address(workspace), address(slopes), address(grad_v),
-            address(grad_query), grad_query_copy.data_ptr(),
-            grad_query_copy.stride(0),
+            *self.sizes, *map(address, inputs), *self.addresses, *map(address, outputs),
+            grad_query_copy.data_ptr(), grad_query_copy.stride(0),
         )  # fmt: skip
 
-    def grad_keys(self) -> Float[Tensor, "B S K"]:
-        """See AdditiveSteps."""
-        return self.gradients[0] * (4 * self.memory[-1])
+    def grad_keys(self) -> Tensor:
+        return self.gradients[0] * (4 * self.v)
 
-    def grad_v(self) -> Float[Tensor, " K"]:
-        """See AdditiveSteps."""
+    def grad_v(self) -> Tensor:
         return 2 * self.gradients[1].sum(0)

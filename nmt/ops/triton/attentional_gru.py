@@ -18,11 +18,11 @@ from nmt.ops.triton.gru import gates_backward, gates_forward
 
 
 class AttentionalGRU(torch.autograd.Function):
-    """See Operations.attentional_gru; the tensors of a transition are the last two."""
+    """See Operations.attentional_gru and fused.attentional_gru, whose inputs these are."""
 
     @staticmethod
-    def forward(ctx: Any, dtypes: Dtypes, *inputs: Tensor) -> Any:
-        gates, state, keys, values, keep, W_c, W_h, b_h, W_q, v, *transition = inputs
+    def forward(ctx: Any, dtypes: Dtypes, *inputs: Any) -> Any:
+        gates, state, keys, values, keep, v, W_c, W_h, b_h, W_q, W_transition, b_t = inputs
         compute, accumulate = dtypes
         with torch.autocast(gates.device.type, enabled=False):
             W_s = torch.cat([W_h, W_q]).to(compute)
@@ -38,8 +38,8 @@ class AttentionalGRU(torch.autograd.Function):
             weights = states.new_empty(n_steps, n_rows, keys.shape[1])
             saved = x.new_empty(n_steps, n_rows, 4 * state.shape[1])
             W_t, query_states, saved_inner = None, states[:-1], saved
-            if transition:
-                W_t, b_t = (tensor.to(compute) for tensor in transition)
+            if W_transition is not None:
+                W_t, b_t = W_transition.to(compute), b_t.to(compute)
                 query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
             for t in range(n_steps):
                 if W_t is not None:
@@ -58,8 +58,7 @@ class AttentionalGRU(torch.autograd.Function):
         memory = (low_keys, low_values, low_v, W_c_low, W_s, W_t)
         steps = (states, query_states, queries, contexts, weights, saved, saved_inner)
         ctx.save_for_backward(*memory, *steps)
-        learned = (gates, state, keys, values, W_c, W_h, b_h, W_q, v, *transition)
-        ctx.dtypes = compute, accumulate, tuple(tensor.dtype for tensor in learned)
+        ctx.dtypes = compute, accumulate, tuple(x.dtype for x in inputs if x is not None)
         ctx.set_materialize_grads(False)
         outputs = states[1:].to(compute, copy=True)
         return outputs, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
@@ -131,12 +130,13 @@ class AttentionalGRU(torch.autograd.Function):
             current,
             grad_keys,
             grad_values,
+            grad_scores,  # in the place of the mask's gradient, which is None
+            grad_v,
             grad_W_c,
             grad_W_h,
             grad_b_h,
             grad_W_q,
-            grad_v,
             *grad_transition,
         )
-        cast = [grad.to(dtype) for grad, dtype in zip(gradients, dtypes, strict=True)]
-        return None, *cast[:4], None, *cast[4:]
+        typed = [grad.to(dtype) for grad, dtype in zip(gradients, dtypes, strict=True)]
+        return None, *typed[:4], None, *typed[5:], *[None] * (12 - len(typed))

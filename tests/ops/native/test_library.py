@@ -13,7 +13,6 @@ import torch
 
 from nmt.ops.native import manifest
 from nmt.ops.native.library import load
-from nmt.ops.native.search import native_search
 from nmt.ops.native.sequence import native_steps
 from nmt.ops.precision import Dtypes
 from tests.ops.conftest import NEEDS_NATIVE
@@ -70,7 +69,6 @@ def test_every_call_gives_the_same_operations_whatever_was_done_before() -> None
     with torch.inference_mode():
         assert native_steps(fp32) is not None
     assert native_steps(fp32) is native_steps(fp32)
-    assert native_search() is native_search()
     assert native_steps(Dtypes(torch.float16, torch.float32)) is None
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.ops.fused.torch_steps import TorchSteps
 from nmt.ops.native.sequence import NativeSteps, native_steps
 from nmt.ops.precision import Dtypes
+from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import Steps
 from tests.ops.conftest import NEEDS_NATIVE
 
@@ -64,7 +64,7 @@ def _gate_inputs(dtypes: Dtypes, rows: int = B) -> dict[str, Tensor]:
 def test_gates(dtypes: Dtypes, rows: int) -> None:
     inputs = _gate_inputs(dtypes, rows)
     for has_more in (False, True):
-        expected = _gates(TorchSteps(FP64), inputs, has_more)
+        expected = _gates(Steps(FP64), inputs, has_more)
         _assert_near(_gates(_native(dtypes), inputs, has_more), expected, TOLERANCES[dtypes])
 
 
@@ -76,7 +76,7 @@ def _look(
         inputs[name].to(**low)
         for name in ("keys", "values", "v", "queries", "of_read", "of_context")
     )
-    looks = by.additive_attention(keys, values, keep, v)
+    looks = by.additive_attention(AdditiveMemory(keys, values, keep, v))
     asked, weights = torch.empty(B, K, **work), torch.empty(B, S, **work)
     context, of_values = torch.empty(B, M, **low), torch.empty(B, M, **work)
     of_query, every = torch.empty(K, B, **low), torch.empty(K, 2, B, **low)
@@ -113,7 +113,7 @@ def test_looks(dtypes: Dtypes, is_huge: bool) -> None:
             inputs["keys"][rows] -= far
         inputs["keys"][50:60, 2] += 60
     for has_more in (False, True):
-        expected = _look(TorchSteps(FP64), inputs, _keep(), has_more)
+        expected = _look(Steps(FP64), inputs, _keep(), has_more)
         results = _look(_native(dtypes), inputs, _keep(), has_more)
         _assert_near(results, expected, 5 * TOLERANCES[dtypes])
 
