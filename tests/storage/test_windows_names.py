@@ -72,9 +72,3 @@ def test_a_long_output_appears_at_the_end_and_can_be_resumed(tmp_path: Path) -> 
         write(b"2\n")
     assert out.read_bytes() == b"1\n2\n"
     assert list(tmp_path.iterdir()) == [out]
-
-
-def test_the_simulation_refuses_what_windows_refuses(tmp_path: Path) -> None:
-    path = tmp_path / "open"
-    with path.open("w"), pytest.raises(PermissionError):
-        os.replace(path, tmp_path / "other")
