@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from nmt.attention_maps.heads import MEAN, source_heads
-from nmt.decoding.read_weights import read_weights
+from nmt.decoding.forced import read_weights
 from nmt.inference.batched import Padded
 from nmt.inference.translator import Translator
 from nmt.types import Encoded
@@ -18,7 +18,7 @@ class Reading:
     """How weights are read: so many steps later, by norms, and the mean of which heads.
 
     `heads` is as `choose_heads` takes it, of the attention over the source. See
-    decoding/read_weights.py.
+    decoding/forced.py.
     """
 
     shift: int = 0

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
+from nmt.decoding.forced import self_attention
 from nmt.decoding.search_config import SearchConfig
-from nmt.decoding.self_attention import self_attention
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
 from nmt.inference.arguments import checked, merged_search, several, str_by_str
@@ -74,6 +74,7 @@ class Translator:
         self.precision = precision
         self.search = search or SearchConfig()
         self.origin = "a model without a run"
+        self.step: int | None = None
         self.rerankers: tuple[Reranker, ...] = ()
         self._check_cancelled: CheckCancelled = never_cancelled
 
@@ -103,6 +104,7 @@ class Translator:
         search_config = merged_search(loaded.config.search, search)
         translator = cls(loaded.model, loaded.tokenizers, chosen, search_config, int8, precision)
         names = " + ".join(str(each.path) for each in runs)
+        translator.step = loaded.step
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
 

@@ -146,7 +146,7 @@ class Validator:
             return None
         finally:
             model.train()
-            unpack_rng(*generators, device)
+            unpack_rng(generators, device)
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text, translation)
             for example, hyp_text, translation in evenly(
