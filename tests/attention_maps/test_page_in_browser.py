@@ -156,20 +156,3 @@ def test_a_narrow_page_does_not_scroll_sideways(show, several, driver) -> None:
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 400
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-<<<<<<< HEAD
-
-
-def test_a_thousand_sentences_open_and_switch_at_once(show, make_translation) -> None:
-    """A bound that a loaded machine keeps."""
-    [record] = records(make_translation(" ".join(["wo|rd"] * 12), [" ".join(["mo|t"] * 12)]))
-    many = [AttentionRecord(**{**vars(record), "sentence": i}) for i in range(1000)]
-    driver = show(many)
-    assert len(texts(driver, "#list li")) == 1000
-    started = time.monotonic()
-    driver.execute_script(
-        "for (let i = 0; i < 20; i++) document.querySelectorAll('#list li')[i * 7].click()"
-    )
-    assert time.monotonic() - started < 20
-    assert driver.execute_script("return document.querySelectorAll('#heat svg').length") == 1
-=======
->>>>>>> slim/f
