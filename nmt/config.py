@@ -10,7 +10,6 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt.data.guided_alignment import GuidedAlignmentConfig
 from nmt.data.sources import DataConfig
 from nmt.decoding.search_config import SearchConfig
 from nmt.device import Precision
@@ -18,16 +17,16 @@ from nmt.errors import pip_install
 from nmt.models.catalog import ModelConfig
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.averages import EMAConfig
+from nmt.optim.losses import CrossEntropyConfig, GuidedAlignmentConfig, LossConfig
 from nmt.optim.optimizers import MAX_LR, AdamConfig, OptimizerConfig
 from nmt.optim.schedules import ConstantConfig, ScheduleConfig
 from nmt.settings.base import Config, Conflict, UserPath, conflict_error
 from nmt.settings.config_file import Overrides, load_file, load_values
 from nmt.settings.recipes import config_path
 from nmt.settings.yaml_text import dump_yaml
-from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import TokenizerConfig
-from nmt.text.vocabulary import RESERVED
-from nmt.types import FilePath, ValidMetric
+from nmt.types import FilePath, MetricName
 
 
 class TrainConfig(Config):
@@ -90,14 +89,8 @@ class TrainConfig(Config):
     clip_norm: float | None = Field(
         default=1.0, gt=0, description="largest norm of the gradient of an update; null: any"
     )
-    label_smoothing: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="probability spread evenly over all pieces in the training target",
-    )
-    guided_alignment: GuidedAlignmentConfig | None = Field(
-        default=None, description="a loss that teaches attention given word links; null: none"
+    loss: LossConfig = Field(
+        default=CrossEntropyConfig(), description="what an update makes smaller"
     )
     precision: Precision | Literal["auto"] = Field(
         default="fp32",
@@ -131,6 +124,11 @@ class TrainConfig(Config):
         default=False, description=f"write TensorBoard events too ({pip_install('tensorboard')})"
     )
 
+    @property
+    def guided(self) -> GuidedAlignmentConfig | None:
+        """The loss that teaches attention word links, if it is the one."""
+        return self.loss if isinstance(self.loss, GuidedAlignmentConfig) else None
+
 
 BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab"]
 """sacreBLEU's tokenisations, except those that download a model at their first use."""
@@ -139,10 +137,13 @@ BleuTokenisation = Literal["13a", "intl", "char", "none", "zh", "ja-mecab", "ko-
 class ValidConfig(Config):
     """Validation during training, whose `metric` chooses the best checkpoint."""
 
-    metric: ValidMetric = Field(
+    metric: MetricName = Field(
         default="bleu",
-        description="what the best checkpoint is best in: BLEU, chrF2 (both by sacreBLEU), or the "
-        "loss; among equals the one with the lower loss",
+        description="what the best checkpoint is best in: the loss, or a metric of `nmt eval`; "
+        "among equals the one with the lower loss",
+    )
+    comet: UserPath | None = Field(
+        default=None, description="with metric `comet`: the checkpoint of its model"
     )
     every: int | None = Field(
         default=None, gt=0, description="updates between validations; null: once an epoch"
@@ -151,8 +152,7 @@ class ValidConfig(Config):
     max_examples: int | None = Field(
         default=None,
         gt=0,
-        description="decode only so many sentences for BLEU and chrF2, evenly spaced; null: all, "
-        "as for the loss",
+        description="decode only so many sentences, evenly spaced; null: all, as for the loss",
     )
     bleu_tokenize: BleuTokenisation | None = Field(
         default=None,
@@ -259,55 +259,43 @@ def _data(config: RunConfig) -> Iterator[Conflict]:
             yield "train.schedule.kind", f"'plateau' {needs}"
 
 
-_BYTE_PIECES = len(RESERVED) + 256
-"""The pieces that byte_fallback adds to a vocabulary before any is learned from text."""
-
-
 def _vocabulary_size(config: RunConfig) -> Iterator[Conflict]:
-    tokenizer = config.tokenizer
-    if tokenizer.given is not None:
+    yield from ((f"tokenizer.{key}", problem) for key, problem in config.tokenizer.conflicts())
+    if config.tokenizer.size_limit is None:
         return
-    if isinstance(tokenizer, SentencePieceConfig):
-        key, size = "tokenizer.vocab_size", tokenizer.vocab_size or DEFAULT_SIZE
-        if tokenizer.byte_fallback and size <= _BYTE_PIECES:
-            allowed = f"> {_BYTE_PIECES} where tokenizer.byte_fallback is true"
-            yield key, f"got {size}, allowed: {allowed}"
-    elif tokenizer.max_size is None:
-        return
-    else:
-        key, size = "tokenizer.max_size", tokenizer.max_size
+    key, size = config.tokenizer.size_limit
     for section, beam in (("search", config.search.beam), ("valid", config.valid.beam)):
         if beam > size:
-            allowed = f"at most the vocabulary's size, {key} ({size})"
+            allowed = f"at most the vocabulary's size, tokenizer.{key} ({size})"
             yield f"{section}.beam", f"got {beam}, allowed: {allowed}"
 
 
 def _resampling(config: RunConfig) -> Iterator[Conflict]:
-    if isinstance(config.tokenizer, SentencePieceConfig):
-        return
-    for key, is_on in (
-        ("data.noise", config.data.noise.is_on),
-        ("data.sampling", bool(config.data.sampling.src or config.data.sampling.tgt)),
+    data, tokenizer = config.data, config.tokenizer
+    for key, is_on, can in (
+        ("data.noise", data.noise.is_on, tokenizer.is_lossless),
+        ("data.sampling", bool(data.sampling.src or data.sampling.tgt), tokenizer.can_sample),
     ):
-        if is_on:
-            yield key, f"needs tokenizer.kind: sentencepiece, got {config.tokenizer.kind}"
+        if is_on and not can:
+            yield key, f"needs tokenizer.kind: sentencepiece, got {tokenizer.kind}"
 
 
 def _guided_alignment(config: RunConfig) -> Iterator[Conflict]:
-    key, data, model = "train.guided_alignment", config.data, config.model
-    if config.train.guided_alignment is None:
+    key, data, model = "train.loss.kind", config.data, config.model
+    if config.train.guided is None:
         return
     if data.cache is not None:
-        yield key, "reads the links with the pairs in memory: leave out data.cache"
+        yield key, "'guided_alignment' reads pairs in memory: leave out data.cache"
     if data.noise.is_on or data.sampling.src or data.sampling.tgt:
-        yield key, "has links for the pieces of the plain text: leave out data.noise, data.sampling"
+        problem = "'guided_alignment' has links for plain text: leave out data.noise, data.sampling"
+        yield key, problem
     if model.kind == "rnn":
         attention = model.attention
         if attention.kind == "none":
-            yield key, "needs attention: got model.attention.kind 'none'"
+            yield key, "'guided_alignment' needs attention: got model.attention.kind 'none'"
         elif attention.weights.kind != "soft":
-            problem = "needs weights that are all above 0 and have a gradient: take 'soft'"
-            yield "model.attention.weights.kind", f"got '{attention.weights.kind}'; {key} {problem}"
+            problem = "guided_alignment needs weights above 0 that have a gradient: take 'soft'"
+            yield "model.attention.weights.kind", f"got '{attention.weights.kind}'; {problem}"
 
 
 def _model(config: RunConfig) -> Iterator[Conflict]:

@@ -26,8 +26,15 @@ AttentionKind = Literal["encoder", "decoder", "cross"]
 SplitName = Literal["train", "valid", "test"]
 """A split of a corpus that a run uses."""
 
-ValidMetric = Literal["bleu", "chrf", "loss"]
-"""A measurement of a validation that chooses between checkpoints."""
+MetricName = Literal["bleu", "bleu-lc", "chrf", "chrf++", "ter", "multi30k", "comet", "loss"]
+"""The name of a metric (nmt/evaluation/metrics.py)."""
+
+LOWER_IS_BETTER = frozenset({"ter", "loss"})
+
+
+def rank_of(metric: str, value: float) -> float:
+    """Return the value, or minus it where less is better, so that the best has the highest rank."""
+    return -value if metric in LOWER_IS_BETTER else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,14 @@ from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 
+from nmt.attention_maps.aligner import Aligner
+from nmt.attention_maps.alignment import SYMMETRISATIONS, AlignmentScore, alignment_score
+from nmt.attention_maps.pair_weights import Reading
 from nmt.data.alignments import Gold, Links, stream_gold, stream_links
 from nmt.data.corpora import stream_split
 from nmt.data.text_files import stream_lines
 from nmt.errors import DataError, NMTError
-from nmt.evaluation.aligner import Aligner
-from nmt.evaluation.alignment_error import AlignmentScore, alignment_score
 from nmt.evaluation.examples import split_named
-from nmt.evaluation.symmetrisation import SYMMETRISATIONS
-from nmt.inference.pair_weights import Reading
 from nmt.inference.translator import Translator
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.normalisation import normalise

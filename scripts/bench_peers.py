@@ -20,18 +20,19 @@ from pathlib import Path
 from types import FrameType
 
 import torch
+from measuring import machine_card
 from peers.data import Exported, export
 from peers.environments import set_up
-from peers.joeynmt import JoeyNMT
-from peers.marian import Marian
-from peers.opennmt import OpenNMT
-from peers.own import Form, Own
-from peers.rounds import Place, train_in_turn, translate_in_turn
-from peers.settings import Settings
-from peers.table import decoding_table, training_table
-from peers.toolkit import Toolkit
+from peers.rounds import (
+    Place,
+    decoding_table,
+    train_in_turn,
+    training_table,
+    translate_in_turn,
+)
+from peers.toolkit import Settings, Toolkit
+from peers.toolkits import Form, JoeyNMT, Marian, OpenNMT, Own
 
-from nmt.bench.speed_report import machine_card
 from nmt.errors import ConfigError, NMTError
 from nmt.settings.config_file import load_overrides
 from nmt.storage.atomic import write_json
@@ -98,8 +99,8 @@ def _chosen(names: Sequence[str], threads: int) -> list[Toolkit]:
 
 def _setup(options: argparse.Namespace) -> None:
     for toolkit in _chosen(options.only, options.threads):
-        for line in set_up(toolkit, options.envs):
-            print(line)
+        if toolkit.environment is not None:
+            print(set_up(toolkit.environment, options.envs))
 
 
 def _prepared(options: argparse.Namespace) -> tuple[Place, Exported, Settings]:
@@ -115,7 +116,7 @@ def _train(options: argparse.Namespace) -> None:
     chosen = _chosen(options.only, options.threads)
     place, data, settings = _prepared(options)
     measured = train_in_turn(chosen, place, data, settings, options.rounds)
-    print(training_table(measured, data.counts.both_by_target), end="")
+    print(training_table(measured, data.counts.both_by_target))
     _write(options, chosen, settings, {name: asdict(own) for name, own in measured.items()})
 
 
@@ -133,7 +134,7 @@ def _decode(options: argparse.Namespace) -> None:
         toolkit.write(place.folder(toolkit), data, settings)
     models = dict(zip(chosen, paths, strict=True))
     measured = translate_in_turn(models, place, data, settings, options.batch_sizes, options.rounds)
-    print(decoding_table(measured), end="")
+    print(decoding_table(measured))
     by_name = {f"{name} {size}": asdict(own) for (name, size), own in measured.items()}
     _write(options, chosen, settings, by_name)
 

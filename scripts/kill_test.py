@@ -41,7 +41,7 @@ WALL_CLOCK = ("seconds", "tokens_per_second")
 
 CONFIG = """
 name: killed
-data: {{src_lang: en, tgt_lang: de, train: {{tsv: train.tsv}}, valid: {{tsv: valid.tsv}}}}
+data: {{src_lang: en, tgt_lang: de, train: {{file: train.tsv}}, valid: {{file: valid.tsv}}}}
 tokenizer: {{kind: sentencepiece, vocab_size: 20}}
 model: {{embedding: 32, hidden: 64, dropout: 0.3}}
 train:

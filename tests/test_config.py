@@ -64,7 +64,7 @@ def test_each_check_says_what_is_wrong(tmp_path: Path, override: str, line: str)
 def test_a_conflict_is_reported_at_its_key(tmp_path: Path) -> None:
     text = (
         "name: x\n"
-        "data:\n  train: {tsv: a.tsv}\n"
+        "data:\n  train: {file: a.tsv}\n"
         "train:\n  epochs: 1\n  schedule:\n    kind: plateau\n"
         "valid:\n  patience: 3\n"
     )

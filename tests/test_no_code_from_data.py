@@ -34,13 +34,12 @@ KEYWORDS = {
 
 
 ALLOWED = {
-    "nmt/bench/trained.py": ["subprocess"],
     "nmt/ops/native/library.py": ["ctypes.CDLL"],
     "nmt/device.py": ["ctypes.CDLL"],
 }
-"""The benchmark starts `nmt` anew, by a list of its own words, to time its start; mallopt
-and malloc_trim are asked of the C library that this process runs on already; and the library that
-was compiled when nmt was installed is loaded from the package, if its checksum is right."""
+"""mallopt and malloc_trim are asked of the C library that this process runs on already; and the
+library that was compiled when nmt was installed is loaded from the package, if its checksum is
+right."""
 
 
 def dangers(source: str) -> Iterator[str]:

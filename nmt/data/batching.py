@@ -3,54 +3,20 @@
 import functools
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Int32
 from torch import Tensor
 
-from nmt.data.batch_plan import Lengths, Rows, Unit
-from nmt.data.epoch_plan import EpochPlan, Undone
 from nmt.data.mixture import Mixture
+from nmt.data.plan import EpochPlan, Lengths, Rows, Unit
 from nmt.data.resampling import Resampling
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from nmt.types import Ids, SentencePair
-
-
-@runtime_checkable
-class LengthTable(Protocol):
-    """The lengths of all rows of a corpus, eos included, as (source, target)."""
-
-    longest: tuple[int, int]
-    total_longer: int
-    """The sum, over all rows, of the length of the longer side."""
-    fingerprint: int
-
-    def at(self, rows: Rows) -> tuple[Lengths, Lengths]:
-        """The lengths of these rows."""
-
-
-class LengthArrays:
-    """The lengths of rows that are in memory."""
-
-    def __init__(self, src_ids: Sequence[Ids], tgt_ids: Sequence[Ids]) -> None:
-        src, tgt = self._sides = tuple(
-            np.fromiter((len(ids) + 1 for ids in side), dtype=np.int32, count=len(side))
-            for side in (src_ids, tgt_ids)
-        )
-        self.longest = int(src.max(initial=0)), int(tgt.max(initial=0))
-        self.total_longer = int(np.maximum(src, tgt).sum(dtype=np.int64))
-        self.fingerprint = zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
-
-    def at(self, rows: Rows) -> tuple[Lengths, Lengths]:
-        """See LengthTable."""
-        src, tgt = self._sides
-        return src[rows], tgt[rows]
-
 
 PieceLinks = Int32[np.ndarray, "_ 2"]
 """The links of a pair, each a source piece and a target piece, from 0."""
@@ -60,33 +26,40 @@ PieceLinks = Int32[np.ndarray, "_ 2"]
 class EncodedCorpus:
     """Parallel ids, without bos and eos; `dropped` counts pairs left out, by reason.
 
-    With `resampling`, the batches of an epoch have ids of their own. `stored` are the lengths of
-    rows on the disk. `sizes` are the rows of each corpus that it was put together from. With
-    `mixture`, the rows of an epoch are draws from these. `links` are those of each pair, which
-    attention is to learn; None: of none.
+    With `resampling`, the batches of an epoch have ids of their own. `stored_lengths` are those of
+    a corpus on the disk, eos included. `sizes` are the rows of each corpus that it was put together
+    from. With `mixture`, the rows of an epoch are draws from these. `links` are the links of each
+    pair that attention is to learn.
     """
 
     src_ids: Sequence[Ids]
     tgt_ids: Sequence[Ids]
     dropped: dict[str, int] = field(default_factory=dict)
     resampling: Resampling | None = None
-    stored: LengthTable | None = None
+    stored_lengths: tuple[Lengths, Lengths] | None = None
     sizes: tuple[int, ...] = ()
     mixture: Mixture | None = None
     links: Sequence[PieceLinks] | None = None
 
     @functools.cached_property
-    def lengths(self) -> LengthTable:
-        """The lengths of all rows."""
-        return self.stored or LengthArrays(self.src_ids, self.tgt_ids)
+    def lengths(self) -> tuple[Lengths, Lengths]:
+        """The lengths of all rows, eos included, as (source, target)."""
+        if self.stored_lengths is not None:
+            return self.stored_lengths
+        src, tgt = (
+            np.fromiter((len(ids) + 1 for ids in side), dtype=np.int32, count=len(side))
+            for side in (self.src_ids, self.tgt_ids)
+        )
+        return src, tgt
 
     def __len__(self) -> int:
         return len(self.src_ids)
 
     def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
         """The lengths of these rows of an epoch, eos included, as (source, target)."""
-        own = rows if self.mixture is None else self.mixture.rows(rows, epoch)
-        return self.lengths.at(own)
+        drawn = rows if self.mixture is None else self.mixture.rows(rows, epoch)
+        src, tgt = self.lengths
+        return src[drawn], tgt[drawn]
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
         """The batch of these rows, as they are in this epoch; plain without one."""
@@ -132,16 +105,22 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on `device`."""
-        tensors = (self.src_ids, self.src_lengths, self.tgt_in, self.tgt_out)
-        src_ids, src_lengths, tgt_in, tgt_out = (t.to(device, non_blocking=True) for t in tensors)
+        return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> "Batch":
+        """The same batch in page-locked memory, from which `to` does not block."""
+        return self._changed(Tensor.pin_memory)
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         links = self.links
-        if links is not None:
-            links = BatchLinks(
-                links.places.to(device, non_blocking=True),
-                links.shares.to(device, non_blocking=True),
-            )
-        counts = self.n_src_tokens, self.n_tokens
-        return Batch(src_ids, src_lengths, tgt_in, tgt_out, *counts, links)
+        return replace(
+            self,
+            src_ids=change(self.src_ids),
+            src_lengths=change(self.src_lengths),
+            tgt_in=change(self.tgt_in),
+            tgt_out=change(self.tgt_out),
+            links=links and BatchLinks(change(links.places), change(links.shares)),
+        )
 
 
 def encode_pairs(
@@ -221,36 +200,38 @@ class Batcher:
         self.size = size
         self.unit = unit
         self.seed = seed
-        self._lengths = corpus.lengths
         self._last: tuple[int, EpochPlan] | None = None
 
     @property
     def max_positions(self) -> int:
         """An upper bound of `n_positions` of its batches, but for those with sampled pieces."""
-        longest = sum(self._lengths.longest)
+        longest = sum(int(side.max(initial=0)) for side in self.corpus.lengths)
         if self.unit == "sentences":
             return min(self.size, len(self.corpus)) * longest
         return max(2 * self.size, longest)
 
     @property
     def fingerprint(self) -> int:
-        """A checksum of the corpus; equal corpora that are stored alike have equal ones."""
-        return self._lengths.fingerprint
+        """A checksum of the lengths of all rows."""
+        src, tgt = self.corpus.lengths
+        return zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
 
     def n_positions(self, rows: Sequence[int], epoch: int = 0) -> int:
         """The positions of the batch of these rows, padding included, before pieces are sampled."""
         longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
         return len(rows) * sum(map(int, longest))
 
-    def plan(self, epoch: int, undone: Undone | None = None) -> EpochPlan:
+    def plan(self, epoch: int, undone: Rows | None = None) -> EpochPlan:
         """The rows of every batch of `epoch`, each row of the corpus, or of `undone`, once."""
         if undone is None and self._last is not None and self._last[0] == epoch:
             return self._last[1]
+        src, tgt = self.corpus.lengths
         n_rows = len(self.corpus)
-        mean_longer = self._lengths.total_longer / n_rows if n_rows else 1.0
-        seed, batching = f"{self.seed}/{epoch}", (self.size, self.unit)
+        mean_longer = int(np.maximum(src, tgt).sum(dtype=np.int64)) / n_rows if n_rows else 1.0
+        rows = np.arange(n_rows, dtype=np.uint32) if undone is None else undone
         lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
-        plan = EpochPlan(lengths_at, n_rows, mean_longer, batching, seed, undone)
+        batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
+        plan = EpochPlan(lengths_at, rows, mean_longer, batching, seed)
         if undone is None:
             self._last = epoch, plan
         return plan

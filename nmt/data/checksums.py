@@ -1,5 +1,6 @@
-"""Check a file against the checksums of the catalogue."""
+"""Checksums of corpus files, and those of the catalogue."""
 
+import functools
 import gzip
 import tarfile
 import zipfile
@@ -8,6 +9,23 @@ from pathlib import Path
 from nmt.data.entries import Source
 from nmt.errors import DataError
 from nmt.storage.atomic import digest
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a regular file, in hexadecimal. Raises DataError if it is not readable.
+
+    A process reads a file again only if its size or one of its times is another.
+    """
+    try:
+        status = path.stat()
+        return _digest(path.absolute(), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+@functools.lru_cache
+def _digest(path: Path, *_: int) -> str:
+    return digest(path)
 
 
 def verify(path: Path, sources: tuple[Source, ...], shown: str | None = None) -> Source:

@@ -22,16 +22,14 @@ from nmt.data.entries import (
 )
 from nmt.data.file_patterns import paired_files
 from nmt.data.held_out import HeldOut
-from nmt.data.parquet_files import stream_parquet
+from nmt.data.readers import PairFile, reader_of
+from nmt.data.readers.aligned import read_references, stream_aligned
 from nmt.data.sources import (
     DataConfig,
     HeldOutSplit,
     PairsConfig,
     SplitConfig,
     group_by_source,
-    read_references,
-    stream_aligned,
-    stream_tsv,
 )
 from nmt.data.text_files import archive_of, missing
 from nmt.errors import ConfigError, DataError
@@ -131,8 +129,8 @@ def split_part(split: PairsConfig, data: DataConfig) -> str:
 def read_examples(split: PairsConfig, data: DataConfig) -> list[EvalExample]:
     """The source sentences of a split with their references, for evaluation; nothing is dropped.
 
-    Aligned files give one example per line. A TSV gives one per distinct source text, in order
-    of first appearance, with all its targets. Raises DataError as `read_split` does.
+    Aligned files give one example per line. A file of pairs gives one per distinct source text, in
+    order of first appearance, with all its targets. Raises DataError as `read_split` does.
     """
     located = _locate(split, data)
     examples = located.examples()[: split.first]
@@ -160,14 +158,16 @@ def readable_splits(corpus: str, folder: Path) -> list[str]:
 
 
 def text_paths(split: PairsConfig, data: DataConfig) -> dict[Path, bool]:
-    """The texts of a split, as paths for `stream_lines`, and whether each is a TSV.
+    """The texts of a split, as paths for `stream_lines`, and whether each is of both sides.
 
     Raises as `split_files` does.
     """
     texts: dict[Path, bool] = {}
     for located in (_locate(part, data) for part in _parts(split)):
-        if located.files.parquet is None:
-            texts.update(dict.fromkeys(located.texts, located.files.tsv is not None))
+        of_pairs = located.files.file is not None
+        texts.update(
+            (path, of_pairs) for path in located.texts if not of_pairs or reader_of(path).has_lines
+        )
     return texts
 
 
@@ -251,7 +251,7 @@ class _Located:
                 yield pair
 
     def groups(self) -> list[tuple[Path, ...]]:
-        """Its files: a TSV or a parquet file, or those that stand side by side, of each group."""
+        """Its files: one of both sides, or those that stand side by side, of each group."""
         return paired_files(self.files.texts)
 
     def _all_pairs(self) -> Iterator[SentencePair]:
@@ -265,14 +265,13 @@ class _Located:
 
     def _pairs_of(self, group: tuple[Path, ...]) -> Iterator[SentencePair]:
         limits = [self.max_bytes.get(archive_of(path)) for path in group]
-        if self.files.parquet is not None:
-            return stream_parquet(group[0], self.files.columns, self.languages, limits[0])
-        if self.files.tsv is not None:
-            return stream_tsv(group[0], limits[0])
+        if self.files.file is not None:
+            file = PairFile(group[0], self.languages, self.files.columns, limits[0])
+            return reader_of(group[0]).stream(file)
         return stream_aligned(group[0], group[1], (limits[0], limits[1]))
 
     def examples(self) -> list[EvalExample]:
-        if self.files.tsv is not None or self.held_out is not None:
+        if self.files.file is not None or self.held_out is not None:
             return group_by_source(list(self.stream()))
         if self.is_aligned_with_several:
             self.check_files()
@@ -318,10 +317,9 @@ def _locate_named(
     shown = f"corpus '{corpus}', split '{name}'"
     limits = {home / file: spec.max_text_bytes for file, spec in entry.files.items()}
     paths = {
-        "tsv": files.tsv and home / files.tsv,
+        "file": files.file and home / files.file,
         "src": files.src and home / files.src,
         "tgt": tuple(home / tgt for tgt in files.tgts) or None,
-        "parquet": files.parquet and home / files.parquet,
     }
     own = entry.src_lang, entry.tgt_lang
     located = _Located(files.model_copy(update=paths), shown, own, limits, cut, swapped)

@@ -99,7 +99,7 @@ class CorpusEntry(Config):
     @model_validator(mode="after")
     def _splits_fit(self) -> "CorpusEntry":
         conflicts: list[Conflict] = [
-            (f"splits.{name}", "allowed keys: tsv, src, tgt, parquet, columns")
+            (f"splits.{name}", "allowed keys: file, columns, src, tgt")
             for name, split in self.splits.items()
             if split.corpus is not None or split.first is not None
         ]

@@ -38,12 +38,10 @@ class FileReport:
 
 def file_report(path: Path, is_tsv: bool = False) -> FileReport:
     """Read `path`; a line of a TSV counts as empty if one side is. Raises DataError."""
-    with opened(path) as text:
-        has_mark = next(text.chunks(), b"").startswith(b"\xef\xbb\xbf")
     crlf, empty, not_nfc = Lines(), Lines(), Lines()
     number, longest, longest_chars = 0, 0, -1
     with opened(path) as text:
-        for number, line in enumerate(text.lines(), start=1):
+        for number, line in enumerate(text.lines(keep_cr=True), start=1):
             fields = line.split("\t")[:2] if is_tsv else [line]
             if line.endswith("\r"):
                 crlf += number
@@ -54,7 +52,7 @@ def file_report(path: Path, is_tsv: bool = False) -> FileReport:
             if (n_chars := len(line.removesuffix("\r"))) > longest_chars:
                 longest, longest_chars = number, n_chars
     shown = max(0, longest_chars)
-    return FileReport(str(path), number, has_mark, crlf, empty, not_nfc, longest, shown)
+    return FileReport(str(path), number, text.has_mark, crlf, empty, not_nfc, longest, shown)
 
 
 def file_lines(report: FileReport) -> Iterator[str]:
@@ -71,8 +69,10 @@ def irregularities(report: FileReport) -> Iterator[str]:
     ]
     if report.has_byte_order_mark:
         yield f"{report.path}: begins with a byte order mark, which is left out when it is read"
-    if 0 < report.crlf.count < report.lines:
-        found.append((report.crlf, "end in CRLF, and the others do not: the CR stays in them"))
+    if 0 < report.crlf.count < report.lines and report.crlf.first[0] > 1:
+        found.append((report.crlf, "end in CRLF, and the first does not: the CR stays in them"))
+    elif 0 < report.crlf.count < report.lines:
+        found.append((report.crlf, "end in CRLF, as the first does: it is read as a line's end"))
     elif report.crlf.count:
         yield f"{report.path}: every line ends in CRLF, which is read as a line's end"
     for lines, what in found:

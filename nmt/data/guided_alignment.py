@@ -6,43 +6,13 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from pydantic import Field
 
 from nmt.data.alignments import Link, check_links, stream_links
 from nmt.data.batching import EncodedCorpus, PieceLinks, reason_to_drop
 from nmt.errors import DataError, counted
-from nmt.settings.base import Config, UserPath
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
 from nmt.types import Encoded, Ids, SentencePair
-
-
-class GuidedAlignmentConfig(Config):
-    """A loss that teaches attention word links made elsewhere (Chen et al. 2016, arXiv 1607.01628;
-    for a Transformer's layer Garg et al. 2019, arXiv 1909.02074): the cross-entropy of each linked
-    target piece's weights against an even share for each source piece that it is linked with.
-    """
-
-    train: UserPath = Field(
-        description="the links of the training pairs, a line a pair in their order, in the Pharaoh "
-        "format (docs/alignment.md)"
-    )
-    valid: UserPath | None = Field(
-        default=None,
-        description="the links of the validation pairs, on which the same loss is measured; null: "
-        "it is not",
-    )
-    factor: float = Field(
-        default=0.5, gt=0, description="weight of this loss beside the translation's"
-    )
-    decay: float = Field(
-        default=1.0, gt=0, le=1, description="what `factor` is multiplied by after each epoch"
-    )
-    heads: str = Field(
-        default="mean",
-        description="the heads whose mean is taught, by the names that `nmt attention` takes; "
-        "mean: what maps show, of a Transformer the heads of model.attention_layer",
-    )
 
 
 def encode_aligned_pairs(

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from nmt.data.compressed_files import PACKED
+from nmt.data.readers import READERS
 
 _LANGUAGES = """
 ar:ara:Arabic bg:bul:Bulgarian ca:cat:Catalan cs:ces,cze:Czech da:dan:Danish de:deu,ger:German
@@ -37,7 +38,7 @@ rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th
 ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
 """
 
-_TEXT = (".txt", ".tsv", ".sgm", ".zip", ".parquet")
+_TEXT = (".txt", ".sgm", ".zip", *(suffix for reader in READERS for suffix in reader.suffixes))
 
 
 def language_code(lang: str) -> str:

@@ -1,12 +1,12 @@
 """Several corpora in chosen proportions: which row each draw of an epoch is."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.data.batch_plan import Rows
-from nmt.data.permutation import IndexPermutation
+from nmt.data.plan import Rows, permutation
 
 
 @dataclass(frozen=True)
@@ -23,35 +23,23 @@ class Mixture:
     seed: int
 
     def rows(self, draws: Rows, epoch: int) -> Rows:
-        """The rows that these draws of an epoch are, corpus after corpus."""
-        places = draws.astype(np.int64)
-        found = np.empty_like(places)
-        ends = np.cumsum(self.quotas)
-        corpora = np.searchsorted(ends, places, side="right")
-        first_row = 0
-        for corpus, (size, quota) in enumerate(zip(self.sizes, self.quotas, strict=True)):
-            is_here = np.flatnonzero(corpora == corpus)
-            if is_here.size:
-                drawn = places[is_here] - (int(ends[corpus]) - quota) + epoch * quota
-                found[is_here] = first_row + self._in_passes(drawn, corpus, epoch)
-            first_row += size
-        return found
+        """Return the rows that these draws of an epoch are, corpus after corpus."""
+        return _table(self, epoch)[draws]
 
-    def _in_passes(self, drawn: Rows, corpus: int, epoch: int) -> Rows:
-        """The rows of a corpus that are its draws of these numbers, counted from the first epoch.
 
-        A pass that two epochs share is in the order of a cipher. In a whole pass the order does not
-        matter, because the plan shuffles the draws.
-        """
-        size, quota = self.sizes[corpus], self.quotas[corpus]
-        passes, rows = np.divmod(drawn, size)
+@functools.lru_cache(maxsize=2)
+def _table(mixture: Mixture, epoch: int) -> Rows:
+    """Return the row of each draw of an epoch."""
+    parts = []
+    first_row = 0
+    for corpus, (size, quota) in enumerate(zip(mixture.sizes, mixture.quotas, strict=True)):
         start, end = epoch * quota, (epoch + 1) * quota
-        for number in {start // size, (end - 1) // size}:
-            if number * size < start or (number + 1) * size > end:
-                is_here = np.flatnonzero(passes == number)
-                permutation = IndexPermutation(size, f"{self.seed}/{corpus}/{number}")
-                rows[is_here] = permutation(rows[is_here])
-        return rows
+        for number in range(start // size, -(-end // size)):
+            order = permutation(size, f"{mixture.seed}/{corpus}/{number}")
+            drawn = order[max(0, start - number * size) : end - number * size]
+            parts.append(first_row + drawn.astype(np.int64))
+        first_row += size
+    return np.concatenate(parts).astype(np.uint32)
 
 
 def mixture_of(

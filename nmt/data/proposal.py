@@ -183,7 +183,7 @@ def proposed_config(name: str, found: Found) -> tuple[Values, Comments]:
             "epochs": sizes.epochs,
             "batch_size": sizes.batch_size,
             "lr": sizes.lr,
-            "label_smoothing": 0.1,
+            "loss": {"kind": "cross_entropy", "smoothing": 0.1},
             "precision": "auto",
             "schedule": {"kind": "cosine", "warmup": max(1, min(400, n_updates // 20))},
         },

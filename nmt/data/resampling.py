@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from nmt.data.sources import DataConfig
 from nmt.text.noise import NoiseConfig, disturb
-from nmt.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from nmt.text.subword_sampling import Sampler, build_sampler
+from nmt.text.subword_sampling import Sampler
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.vocabulary import UNK_ID
 from nmt.types import Ids
@@ -30,15 +29,9 @@ class Resampling:
     def of(cls, config: DataConfig, tokenizers: Tokenizers, seed: int) -> "Resampling | None":
         """Build the noise and the samplers of `config`; None where both are off."""
         sides = (tokenizers.src, config.sampling.src), (tokenizers.tgt, config.sampling.tgt)
-        samplers = [
-            build_sampler(config.sampling, side, rate)
-            if rate and isinstance(side, SentencePieceTokenizer)
-            else None
-            for side, rate in sides
-        ]
-        if not config.noise.is_on and not any(samplers):
+        src, tgt = (side.sampler(config.sampling, rate) for side, rate in sides)
+        if not config.noise.is_on and src is None and tgt is None:
             return None
-        src, tgt = samplers
         return cls(config.noise, tokenizers.src, (src, tgt), config.max_pieces, seed)
 
     def pair(self, src: Ids, tgt: Ids, epoch: int, row: int) -> tuple[Ids, Ids]:

@@ -1,15 +1,12 @@
-"""Sentence pairs from text files: a TSV, or two aligned files."""
+"""The config of a run's corpora: where the sentence pairs of each split come from."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
 from nmt.data.held_out import HeldOutConfig
 from nmt.data.languages import check_language
-from nmt.data.text_files import shown_name, stream_lines
-from nmt.errors import DataError
 from nmt.settings.base import Config, Conflict, UserPath, conflict_error
 from nmt.text.noise import NoiseConfig
 from nmt.text.subword_sampling import SubwordSamplingConfig
@@ -31,11 +28,18 @@ class PairsConfig(Config):
         description="form 1: the corpus' split to take; "
         "without it the one of the same name (train, valid or test)",
     )
-    tsv: UserPath | None = Field(
+    file: UserPath | None = Field(
         default=None,
-        description="form 2: a file of lines `source<TAB>target[<TAB>ignored]`, "
-        "plain, .gz, .bz2, .xz, .zst or the only .txt/.tsv in a .zip "
-        "(or named: `x.zip/inside.tsv`)",
+        description="form 2: a file of both sides, whose format its name tells: `.parquet`, a file "
+        "with a column for each language (pip install 'attention-nmt[parquet]'); any other name, "
+        "lines `source<TAB>target[<TAB>ignored]`, plain, .gz, .bz2, .xz, .zst or the only "
+        ".txt/.tsv in a .zip (or named: `x.zip/inside.tsv`)",
+    )
+    columns: tuple[str, str] | None = Field(
+        default=None,
+        description="form 2: the columns of source and target of a file whose columns have names, "
+        "`column.field` for a field of one; null: those called as the languages, or such fields of "
+        "`translation`",
     )
     src: UserPath | None = Field(
         default=None, description="form 3: the source text, one sentence a line"
@@ -44,16 +48,6 @@ class PairsConfig(Config):
         default=None,
         description="form 3: the target text, line n translating line n of `src`; "
         "a list of files gives several references (evaluation only)",
-    )
-    parquet: UserPath | None = Field(
-        default=None,
-        description="form 4: a parquet file with a column for each language "
-        "(pip install 'attention-nmt[parquet]')",
-    )
-    columns: tuple[str, str] | None = Field(
-        default=None,
-        description="form 4: the columns of source and target, `column.field` for a field of one; "
-        "null: those called as the languages, or such fields of `translation`",
     )
     first: int | None = Field(
         default=None,
@@ -67,20 +61,19 @@ class PairsConfig(Config):
         if sum(self._forms().values()) != 1:
             raise ValueError(f"give exactly one of: {', '.join(self._forms())}")
         if (self.src is None) != (self.tgt is None) or self.tgt == ():
-            raise ValueError("src and tgt go together, each naming a file")
+            raise ValueError("src requires tgt and tgt requires src")
         if self.split is not None and self.corpus is None:
             raise ValueError("split needs corpus: it names a split of a named corpus")
-        if self.columns is not None and self.parquet is None:
-            raise ValueError("columns needs parquet: it names two columns of such a file")
+        if self.columns is not None and self.file is None:
+            raise ValueError("columns needs file: it names two columns of a file of both sides")
         return self
 
     def _forms(self) -> dict[str, bool]:
         """The forms in words, and which of them are given."""
         return {
             "corpus (with split)": self.corpus is not None,
-            "tsv": self.tsv is not None,
+            "file": self.file is not None,
             "src with tgt": self.src is not None,
-            "parquet": self.parquet is not None,
         }
 
     @property
@@ -91,7 +84,7 @@ class PairsConfig(Config):
     @property
     def texts(self) -> list[Path]:
         """The texts that it names, each a file, files, or a member of an archive."""
-        named = (self.tsv, self.src, *self.tgts, self.parquet)
+        named = (self.file, self.src, *self.tgts)
         return [path for path in named if path is not None]
 
 
@@ -113,7 +106,7 @@ class SplitConfig(PairsConfig):
     mix: tuple[MixedConfig, ...] | None = Field(
         default=None,
         min_length=1,
-        description="form 5 (only data.train): several corpora, each by one of the other forms, "
+        description="form 4 (only data.train): several corpora, each by one of the other forms, "
         "with a `weight` each or none; without weights each pair comes once an epoch, unless "
         "`temperature` says otherwise",
     )
@@ -121,7 +114,7 @@ class SplitConfig(PairsConfig):
         default=None,
         ge=1,
         allow_inf_nan=False,
-        description="form 5: the share of a corpus of n pairs is proportional to n^(1/temperature)",
+        description="form 4: the share of a corpus of n pairs is proportional to n^(1/temperature)",
     )
 
     @property
@@ -228,48 +221,6 @@ class DataConfig(Config):
         return self
 
 
-def stream_tsv(path: Path, max_bytes: int | None = None) -> Iterator[SentencePair]:
-    """The first two tab-separated fields of each line, in order; further fields are ignored.
-
-    Raises DataError (file:line) for a line with one field, and as `stream_lines` does.
-    """
-    for number, line in enumerate(stream_lines(path, max_bytes), start=1):
-        fields = line.split("\t", maxsplit=2)
-        if len(fields) < 2:
-            raise DataError(
-                f"{shown_name(path)}:{number}: expected source<TAB>target, got one field: "
-                f"{_excerpt(line)}"
-            )
-        yield SentencePair(fields[0], fields[1])
-
-
-def stream_aligned(
-    src: Path, tgt: Path, max_bytes: tuple[int | None, int | None] = (None, None)
-) -> Iterator[SentencePair]:
-    """Line n of `src` with line n of `tgt`, in order, empty lines included.
-
-    Raises DataError (file:line) if one file ends before the other, and as `stream_lines` does.
-    """
-    for src_text, tgt_text in _stream_rows((src, tgt), max_bytes):
-        yield SentencePair(src_text, tgt_text)
-
-
-def read_tsv(path: Path) -> list[SentencePair]:
-    """The pairs of `stream_tsv` as a list."""
-    return list(stream_tsv(path))
-
-
-def read_aligned(src: Path, tgt: Path) -> list[SentencePair]:
-    """The pairs of `stream_aligned` as a list."""
-    return list(stream_aligned(src, tgt))
-
-
-def read_references(src: Path, tgts: Sequence[Path]) -> list[EvalExample]:
-    """Line n of `src` with line n of each of `tgts`. Raises DataError as `read_aligned` does."""
-    rows = _stream_rows((src, *tgts), (None,) * (1 + len(tgts)))
-    return [EvalExample(src_text, tuple(refs)) for src_text, *refs in rows]
-
-
 def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
     """Distinct source texts in order of first appearance, each with all its targets in order."""
     refs: dict[str, list[str]] = {}
@@ -281,23 +232,3 @@ def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:
 def pairs_of(examples: Sequence[EvalExample]) -> list[SentencePair]:
     """Each sentence with each of its references: the inverse of `group_by_source`."""
     return [SentencePair(e.src_text, ref_text) for e in examples for ref_text in e.ref_texts]
-
-
-def _stream_rows(
-    paths: Sequence[Path], max_bytes: Iterable[int | None]
-) -> Iterator[tuple[str, ...]]:
-    """Line n of each file. Raises DataError (file:line) where the files differ in length."""
-    columns = [stream_lines(path, limit) for path, limit in zip(paths, max_bytes, strict=True)]
-    for n_rows, row in enumerate(zip_longest(*columns)):
-        if None in row:
-            long = next(i for i, text in enumerate(row) if text is not None)
-            n_long = n_rows + 1 + sum(1 for _ in columns[long])
-            raise DataError(
-                f"{paths[row.index(None)]}:{n_rows + 1}: no such line, but {paths[long]} has "
-                f"{n_long} lines; aligned files need the same number of lines"
-            )
-        yield row
-
-
-def _excerpt(line: str) -> str:
-    return repr(line if len(line) <= 40 else line[:39] + "…")

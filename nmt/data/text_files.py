@@ -1,8 +1,9 @@
 """Lines of text files, one after another in constant memory: plain, packed or in an archive.
 
 Text is UTF-8 (a byte order mark is tolerated) and a line ends at `\\n` only: U+2028, U+0085 and
-a `\\r` within a line are characters. The one exception is a file whose every line ends in
-`\\r\\n`: there the `\\r` belongs to the line end. Nothing else is altered and no line is left out.
+a `\\r` within a line are characters. The one exception is a file whose first line ends in
+`\\r\\n`: there a `\\r` before `\\n` belongs to the line end. Nothing else is altered and no line is
+left out.
 """
 
 import contextlib
@@ -57,16 +58,9 @@ def stream_lines(path: Path, max_bytes: int | None = None) -> Iterator[str]:
     such as `x.tgz/member`; of a `.sgm` the lines are its segments. `max_bytes` is the known upper
     bound of its text. Raises DataError, which names file and line, once it reaches the fault.
     """
-    ending = "\r\n" if _ends_in_crlf(path, max_bytes) else "\n"
     with opened(path, max_bytes) as text:
-        lines = text.lines(ending)
+        lines = text.lines()
         yield from segments(lines, text.shown) if path.suffix.lower() == SGM else lines
-
-
-def shown_name(path: Path) -> str:
-    """`path` as errors name it: for an archive of one text, with the name of its member."""
-    with opened(path) as text:
-        return text.shown
 
 
 def archive_of(path: Path) -> Path:
@@ -78,6 +72,7 @@ class Text:
     """An opened text: its bytes in order, within the limit of its decompressed size.
 
     `read(n)` gives at most n bytes, and none only at the end. `shown` is its name in errors.
+    `has_mark` says, once lines were read, whether it begins with a byte order mark.
     """
 
     def __init__(self, read: Callable[[int], bytes], shown: str, limit: int | None = None) -> None:
@@ -85,13 +80,20 @@ class Text:
         self._read = read
         self._limit = limit
         self._n_read = 0
+        self.has_mark = False
 
-    def lines(self, ending: str = "\n") -> Iterator[str]:
-        """The lines without their `ending`, as they are read, up to one that is not text."""
+    def lines(self, keep_cr: bool = False) -> Iterator[str]:
+        """The lines without their ends, as they are read, up to one that is not text.
+
+        With `keep_cr` the `\\r` of an end stays.
+        """
         n_lines = 0
+        is_crlf = False
         for block in self.blocks():
             sound, fault = _decoded(block, self.shown, n_lines)
-            lines = sound.split(ending)
+            if n_lines == 0 and not keep_cr:
+                is_crlf = sound.partition("\n")[0].endswith("\r") and "\n" in sound
+            lines = (sound.replace("\r\n", "\n") if is_crlf else sound).split("\n")
             if not lines[-1]:
                 lines.pop()
             yield from lines
@@ -122,15 +124,19 @@ class Text:
             if newline:
                 block = b"".join((*rest, head, newline))
                 n_lines += block.count(b"\n")
-                yield block.removeprefix(_BOM) if is_first else block
+                yield self._without_mark(block) if is_first else block
                 rest, n_rest, is_first = [], 0, False
             rest.append(tail)
             n_rest += len(tail)
         block = b"".join(rest)
         if is_first:
-            block = block.removeprefix(_BOM)
+            block = self._without_mark(block)
         if block:
             yield block
+
+    def _without_mark(self, block: bytes) -> bytes:
+        self.has_mark = block.startswith(_BOM)
+        return block.removeprefix(_BOM)
 
 
 @contextlib.contextmanager
@@ -189,24 +195,6 @@ def missing(path: Path) -> str:
     """The message for a missing file, with the folder in which a relative path starts."""
     where = "" if path.is_absolute() else f"; relative paths start in {Path.cwd()}"
     return f"{path}: no such file{where}"
-
-
-def _ends_in_crlf(path: Path, max_bytes: int | None) -> bool:
-    """Whether every line of `path` ends in `\\r\\n`; read as far as the first that does not.
-
-    Not for a pipe, which can be read only once.
-    """
-    archive = archive_of(path)
-    if archive.exists() and not archive.is_file():
-        return False
-    with opened(path, max_bytes) as text:
-        n_lines = 0
-        for block in text.blocks():
-            found = block.count(b"\n")
-            if found != block.count(b"\r\n"):
-                return False
-            n_lines += found
-        return n_lines > 0
 
 
 def _decoded(block: bytes, shown: str, n_before: int) -> tuple[str, DataError | None]:

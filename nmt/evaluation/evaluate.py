@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, MetricResult, corpus_bleu, score
+from nmt.evaluation.metric import MetricResult
+from nmt.evaluation.metric import Scoring as Scoring
+from nmt.evaluation.metrics import METRICS, corpus_bleu
+from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
 from nmt.evaluation.significance import Comparison, compare
-from nmt.evaluation.tokenisation import DEFAULT_TOKENISATION, bleu_tokenisation
 from nmt.evaluation.typography import Comparable, comparable_texts
 from nmt.types import EvalExample, Translation
 
@@ -24,46 +26,24 @@ class Translates(Protocol):
         """One translation for each text, in the same order."""
 
 
-Limits = tuple[int, int | None]
-"""The lowest and the highest number of a range; None is no upper limit."""
-
-
 @dataclass(frozen=True, slots=True)
-class Range:
-    """The whole numbers `lowest` to `highest`; None is no upper limit."""
+class Bucket:
+    """BLEU of the sentences of `lowest` to `highest` source words; None is no upper limit."""
 
     lowest: int
     highest: int | None
-
-    @staticmethod
-    def limits(value: int, edges: Sequence[int]) -> Limits:
-        """`lowest` and `highest` of the range that has `value`.
-
-        `edges` are the highest values of all ranges but the last.
-        """
-        place = bisect_left(edges, value)
-        lowest = edges[place - 1] + 1 if place else 0
-        return lowest, edges[place] if place < len(edges) else None
+    n_sentences: int
+    bleu: float
 
     @property
     def label(self) -> str:
-        """`6-10`, `41+`, or `0` for a single number."""
-        if self.highest is None:
-            return f"{self.lowest}+"
-        return str(self.lowest) + (f"-{self.highest}" if self.highest > self.lowest else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket(Range):
-    """BLEU of the sentences whose value, such as their length, is in a range."""
-
-    n_sentences: int
-    bleu: float
+        """`6-10`, or `41+`."""
+        return f"{self.lowest}+" if self.highest is None else f"{self.lowest}-{self.highest}"
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The compared texts, the scores by key of METRICS, and the seconds of translating, if any."""
+    """The compared texts, the scores by name, and the seconds of translating, if any."""
 
     compared: Comparable
     scores: dict[str, MetricResult]
@@ -81,31 +61,13 @@ class Evaluation:
         return len(self.hyp_texts) / self.seconds if self.seconds else None
 
 
-@dataclass(frozen=True, slots=True)
-class Scoring:
-    """How to score: the target language, keys of METRICS, and the number of bootstrap resamples.
-
-    `tgt_lang` is "" where the language is not known. `tokenize` is sacreBLEU's tokenisation for
-    BLEU (None: that of the language). With `as_is`, typography and Unicode form of both sides are
-    compared as they are (see typography.py).
-    """
-
-    tgt_lang: str
-    metrics: tuple[str, ...] = ("bleu",)
-    n_bootstrap: int = DEFAULT_BOOTSTRAP
-    tokenize: str | None = None
-    as_is: bool = False
-
-    @property
-    def tokenisation(self) -> str:
-        """The tokenisation that BLEU counts in."""
-        return bleu_tokenisation(self.tgt_lang, self.tokenize)
-
-    def comparable(self, hyp_texts: Sequence[str], examples: Sequence[EvalExample]) -> Comparable:
-        """Both sides as they are to be scored."""
-        if self.as_is:
-            return Comparable(tuple(hyp_texts), tuple(examples))
-        return comparable_texts(hyp_texts, examples, self.tgt_lang)
+def comparable(
+    hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
+) -> Comparable:
+    """Return both sides as they are to be scored."""
+    if scoring.as_is:
+        return Comparable(tuple(hyp_texts), tuple(examples))
+    return comparable_texts(hyp_texts, examples, scoring.tgt_lang)
 
 
 def evaluate(
@@ -116,6 +78,8 @@ def evaluate(
     The translations get the references' typography first (typography.py). Raises DataError if
     there is no example, or one without a reference.
     """
+    for name in scoring.metrics:
+        METRICS[name].load(scoring)
     start = time.perf_counter()
     texts = [t.text for t in translator.translate([e.src_text for e in examples])]
     seconds = time.perf_counter() - start
@@ -126,85 +90,74 @@ def score_translations(
     hyp_texts: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
 ) -> Evaluation:
     """Score given translations of the examples, in their order; raises as `evaluate` does."""
-    compared = scoring.comparable(hyp_texts, examples)
-    hyps, tokenize = compared.hyp_texts, scoring.tokenisation
-    scores = {
-        name: score(name, hyps, compared.refs, scoring.tgt_lang, scoring.n_bootstrap, tokenize)
-        for name in scoring.metrics
-    }
-    if compared.n_not_nfc or compared.n_refs_not_nfc:
-        for name, own in scores.items():
-            scores[name] = replace(own, signature=f"{own.signature}|unicode:nfc")
+    compared = comparable(hyp_texts, examples, scoring)
+    scores = scores_of(compared, scoring)
     by_length: tuple[Bucket, ...] = ()
     if "bleu" in scoring.metrics:
-        by_length = bleu_by_length(hyps, compared.examples, tokenize=tokenize)
+        by_length = bleu_by_length(
+            compared.hyp_texts, compared.examples, tokenize=scoring.tokenisation
+        )
     return Evaluation(compared, scores, by_length)
+
+
+def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]:
+    """Score comparable texts by each metric; the signature notes a changed Unicode form."""
+    hyps, examples = compared.hyp_texts, compared.examples
+    scores = {name: METRICS[name].score(hyps, examples, scoring) for name in scoring.metrics}
+    if compared.n_not_nfc or compared.n_refs_not_nfc:
+        for name, result in scores.items():
+            scores[name] = replace(result, signature=f"{result.signature}|unicode:nfc")
+    return scores
 
 
 def compare_with_baseline(
     baseline_texts: Sequence[str], evaluation: Evaluation, scoring: Scoring
 ) -> tuple[dict[str, Comparison], list[str]]:
-    """A paired bootstrap test of `evaluation` against other translations of its examples.
+    """Compare `evaluation` with other translations of its examples; see compare_evaluations.
 
-    Returns a Comparison for each metric of `scoring`, and notes on what was altered in the
-    baseline for scoring. Raises DataError where the numbers of translations differ.
+    Returns also notes on what was altered in the baseline for scoring. Raises DataError where the
+    numbers of translations differ.
     """
-    baseline = scoring.comparable(baseline_texts, evaluation.compared.examples)
-    texts = baseline.hyp_texts, evaluation.hyp_texts, baseline.refs
-    comparisons = {
+    baseline = comparable(baseline_texts, evaluation.compared.examples, scoring)
+    return compare_evaluations(baseline, evaluation.compared, scoring), baseline.notes()
+
+
+def compare_evaluations(
+    baseline: Comparable, system: Comparable, scoring: Scoring
+) -> dict[str, Comparison]:
+    """Run a paired bootstrap test by each metric of sacreBLEU."""
+    texts = baseline.hyp_texts, system.hyp_texts, baseline.refs
+    return {
         metric: compare(metric, *texts, scoring.tgt_lang, scoring.tokenisation)
         for metric in scoring.metrics
+        if isinstance(METRICS[metric], SacreBleuMetric)
     }
-    return comparisons, baseline.notes()
-
-
-def bleu_of(
-    translator: Translates, examples: Sequence[EvalExample], scoring: Scoring
-) -> tuple[float, tuple[str, ...]]:
-    """BLEU (0..100) of the translator's own search, and the translations as they were scored."""
-    texts = [t.text for t in translator.translate([e.src_text for e in examples])]
-    compared = scoring.comparable(texts, examples)
-    bleu = corpus_bleu(compared.hyp_texts, compared.refs, scoring.tokenisation)
-    return bleu, compared.hyp_texts
 
 
 def bleu_by_length(
     hyp_texts: Sequence[str],
     examples: Sequence[EvalExample],
     edges: Sequence[int] = BUCKET_WORDS,
-    tokenize: str = DEFAULT_TOKENISATION,
+    tokenize: str | None = None,
 ) -> tuple[Bucket, ...]:
-    """BLEU by source length, as in Bahdanau et al. 2015 (figure 2), without empty buckets.
+    """Return BLEU by source length, as in Bahdanau et al. 2015 (figure 2), without empty buckets.
 
     `edges` are as BUCKET_WORDS. Returns () if the sources are unknown (all empty).
     """
     if not any(example.src_text for example in examples):
         return ()
-    lengths = [len(example.src_text.split()) for example in examples]
-    return bleu_by(lengths, hyp_texts, examples, edges, tokenize)
-
-
-def bleu_by(
-    values: Sequence[int],
-    hyp_texts: Sequence[str],
-    examples: Sequence[EvalExample],
-    edges: Sequence[int],
-    tokenize: str = DEFAULT_TOKENISATION,
-) -> tuple[Bucket, ...]:
-    """BLEU of the sentences in each bucket of `values`, one value a sentence.
-
-    `edges` are the highest values of all buckets but the last. Empty buckets are left out.
-    """
-    members_of: dict[Limits, list[int]] = {}
-    for index, value in enumerate(values):
-        members_of.setdefault(Range.limits(value, edges), []).append(index)
+    members_of: dict[int, list[int]] = {}
+    for index, example in enumerate(examples):
+        bucket = bisect_left(edges, len(example.src_text.split()))
+        members_of.setdefault(bucket, []).append(index)
     return tuple(
         Bucket(
-            *limits,
+            lowest=edges[bucket - 1] + 1 if bucket else 0,
+            highest=edges[bucket] if bucket < len(edges) else None,
             n_sentences=len(members),
             bleu=corpus_bleu(
                 [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members], tokenize
             ),
         )
-        for limits, members in sorted(members_of.items(), key=lambda item: item[0][0])
+        for bucket, members in sorted(members_of.items())
     )

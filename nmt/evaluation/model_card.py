@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nmt.data.entries import data_folder, find_entry
 from nmt.errors import CheckpointError, ConfigError, NMTError
-from nmt.evaluation.metrics import MetricResult
+from nmt.evaluation.metric import MetricResult
 from nmt.runs.trained_run import LoadedModel
 from nmt.settings.messages import first_fault
 from nmt.storage.bounded import read_json, stay_inside

@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from nmt.errors import DataError
-from nmt.evaluation.metrics import DEFAULT_BOOTSTRAP, METRICS, comparable, within
-from nmt.evaluation.tokenisation import bleu_tokenisation
+from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Scoring
+from nmt.evaluation.metrics import paired_metric
+from nmt.evaluation.sacrebleu_metrics import Streams
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -64,15 +65,12 @@ def compare(
             f"compare: got {len(baseline_hyps)} translations of the baseline and {len(hyps)} "
             "of the other, they must be equal"
         )
-    spec = METRICS[metric]
-    baseline_lines, streams = comparable(spec, baseline_hyps, refs, tgt_lang)
-    lines, _ = comparable(spec, hyps, refs, tgt_lang)
+    paired, scoring = paired_metric(metric), Scoring(tgt_lang, (metric,), tokenize=tokenize)
+    baseline_lines, streams = paired.comparable(baseline_hyps, refs, scoring)
+    lines, _ = paired.comparable(hyps, refs, scoring)
     named = [("baseline", baseline_lines), ("system", lines)]
-    scorer = spec.build(tokenize or bleu_tokenisation(tgt_lang))
-    references = cast("list[tuple[str, ...]]", streams)  # None is allowed, see metrics.score
-    test = PairedTest(
-        named, {metric: scorer}, references, test_type="bs", n_samples=DEFAULT_BOOTSTRAP
-    )
+    scorer = paired.scorer(scoring)
+    test = PairedTest(named, {metric: scorer}, streams, test_type="bs", n_samples=DEFAULT_BOOTSTRAP)
     columns = test()[1]
     results = next(column for title, column in columns.items() if title != "System")
     baseline, system = cast("list[Result]", results)
@@ -81,9 +79,9 @@ def compare(
     # itself it finds none, which would give p = 1/(n + 1).
     is_equal = system.score == baseline.score
     return Comparison(
-        name=spec.name,
-        baseline=within(baseline.score, spec),
-        score=within(system.score, spec),
+        name=paired.title,
+        baseline=paired.within(baseline.score),
+        score=paired.within(system.score),
         p_value=1.0 if is_equal else float(system.p_value),
         n_bootstrap=DEFAULT_BOOTSTRAP,
         p_randomisation=1.0 if is_equal else _randomised(scorer, baseline_lines, lines, streams),
@@ -94,7 +92,7 @@ def _randomised(
     scorer: "Metric",
     baseline_lines: Sequence[str],
     lines: Sequence[str],
-    streams: Sequence[tuple[str | None, ...]],
+    streams: Streams,
 ) -> float:
     """The p-value of approximate randomisation.
 
@@ -142,15 +140,15 @@ def difference(
     With one run of each the p-value is that of `compare`: resamples and test are sacreBLEU's.
     Raises DataError if two of the translations differ in length, or as `metrics.score` does.
     """
-    spec = METRICS[metric]
-    scorer = spec.build(bleu_tokenisation(tgt_lang))
+    paired, scoring = paired_metric(metric), Scoring(tgt_lang, (metric,))
+    scorer = paired.scorer(scoring)
     lengths = sorted({len(hyps) for hyps in (*baselines, *systems)} | {len(refs)})
     if len(lengths) > 1:
         raise DataError(f"difference: got {lengths} lines, they must all be as many")
     counts = _resamples(len(refs), n_bootstrap)
 
     def mean_scores(runs: Sequence[Sequence[str]]) -> Float[np.ndarray, " n"]:
-        prepared = [comparable(spec, hyps, refs, tgt_lang) for hyps in runs]
+        prepared = [paired.comparable(hyps, refs, scoring) for hyps in runs]
         scores = [_scores(scorer, hyps, streams, counts) for hyps, streams in prepared]
         mean: Float[np.ndarray, " n"] = np.mean(scores, axis=0)
         return mean
@@ -181,7 +179,7 @@ def _resamples(n_lines: int, n_bootstrap: int) -> Int[np.ndarray, "n L"]:
 def _scores(
     scorer: "Metric",
     hyps: Sequence[str],
-    streams: Sequence[tuple[str | None, ...]],
+    streams: Streams,
     counts: Int[np.ndarray, "n L"],
 ) -> Float[np.ndarray, " n"]:
     """The score of each resample."""
@@ -195,8 +193,7 @@ def _score(scorer: "Metric", stats: Float[np.ndarray, " K"]) -> float:
 
 
 def _line_stats(
-    scorer: "Metric", hyps: Sequence[str], streams: Sequence[tuple[str | None, ...]]
+    scorer: "Metric", hyps: Sequence[str], streams: Streams
 ) -> Float[np.ndarray, "L K"]:
     """The statistics of each line. sacreBLEU has no public API for them."""
-    references = cast("list[tuple[str, ...]]", streams)  # None is allowed, see metrics.score
-    return np.array(scorer._extract_corpus_statistics(hyps, references), dtype=np.float64)
+    return np.array(scorer._extract_corpus_statistics(hyps, streams), dtype=np.float64)

@@ -2,8 +2,7 @@
 
 from typing import get_args
 
-from nmt.config import BleuTokenisation, RunConfig
-from nmt.data.corpora import resolve_split
+from nmt.config import BleuTokenisation
 from nmt.data.languages import language_code
 from nmt.errors import ConfigError
 
@@ -36,10 +35,3 @@ def check_tokenisation(name: str, where: str) -> None:
             f"{where}: BLEU's tokenisation {name} needs an extra of sacreBLEU; get it with: "
             f"pip install 'sacrebleu[{extra}]', or choose another: {', '.join(TOKENISATIONS)}"
         ) from None
-
-
-def check_scoring(config: RunConfig) -> None:
-    """Raise ConfigError if the validations of a training could not compute BLEU."""
-    if resolve_split(config.data, "valid") is not None:
-        tokenize = bleu_tokenisation(config.data.tgt_lang, config.valid.bleu_tokenize)
-        check_tokenisation(tokenize, "valid.bleu_tokenize")

@@ -26,11 +26,11 @@ from nmt.models.initialisation import initialise
 from nmt.models.recurrent.decoder import RNNState, build_decoder
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.ops.masks import keep_from_lengths
+from nmt.optim.losses import LossSum, cross_entropy
 from nmt.optim.optimizers import AdamConfig
 from nmt.optim.schedules import CosineConfig, Schedule
 from nmt.settings.base import conflict_error
 from nmt.text.vocabulary import EOS_ID, PAD_ID
-from nmt.training.loss import LossSum, cross_entropy
 from nmt.training.step import StepSettings, train_step
 from nmt.types import Hypothesis
 
@@ -103,7 +103,7 @@ class Captioner(nn.Module):
     """An encoder of anything, and the recurrent decoder over the annotations that it makes.
 
     `encoder` is a module from its input to a Memory with M = `memory_size`. The input is
-    Features for FeatureEncoder, and a tensor of pictures for the encoder of captioning/model.py.
+    Features for FeatureEncoder, and a tensor of pictures for the Eye of captioning/model.py.
     """
 
     def __init__(

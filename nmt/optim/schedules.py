@@ -9,7 +9,7 @@ from pydantic import Field
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 from nmt.settings.base import Config
-from nmt.types import ValidMetric
+from nmt.types import LOWER_IS_BETTER, MetricName
 
 
 class ConstantConfig(Config):
@@ -58,7 +58,7 @@ class PlateauConfig(Config):
     kind: Literal["plateau"] = "plateau"
     decay: float = Field(default=0.5, gt=0, lt=1, description="what lr is multiplied by")
     patience: int = Field(default=1, ge=0, description="validations to wait")
-    metric: ValidMetric = Field(default="loss", description="measurement of the validations")
+    metric: MetricName = Field(default="loss", description="measurement of the validations")
     floor: float = Field(default=0.0, ge=0, le=1, description="lowest share of lr")
     restore_best: bool = Field(
         default=False,
@@ -94,12 +94,12 @@ class Schedule:
         self, config: ScheduleConfig, optimizer: torch.optim.Optimizer, total_steps: int | None
     ) -> None:
         self._scheduler: LRScheduler | ReduceLROnPlateau
-        self._metric: ValidMetric = "loss"
+        self._metric: MetricName = "loss"
         if isinstance(config, PlateauConfig):
             self._metric = config.metric
             self._scheduler = ReduceLROnPlateau(
                 optimizer,
-                mode="min" if config.metric == "loss" else "max",
+                mode="min" if config.metric in LOWER_IS_BETTER else "max",
                 factor=config.decay,
                 patience=config.patience,
                 min_lr=[config.floor * group["lr"] for group in optimizer.param_groups],

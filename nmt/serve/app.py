@@ -3,15 +3,15 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
-from starlette.applications import Starlette
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
+import nmt
 from nmt.inference.translator import Translator
 from nmt.serve import libretranslate, v1
 from nmt.serve.guard import Guard
@@ -19,7 +19,6 @@ from nmt.serve.keys import Keys
 from nmt.serve.limits import Limits
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import start_models
-from nmt.serve.openapi import document
 from nmt.serve.origins import Origins
 from nmt.serve.page import page_files
 from nmt.serve.service import Service
@@ -31,8 +30,8 @@ def make_app(
     keys: Keys | None = None,
     cors_origins: Sequence[str] = (),
     host: str = "localhost",
-) -> Starlette:
-    """The ASGI application that serves translators by the names of their runs.
+) -> FastAPI:
+    """Return the ASGI application that serves translators by the names of their runs.
 
     It starts a thread for each at once and ends them in its lifespan's shutdown. `keys` are asked
     for by what translates (None: by nothing). Pages of `cors_origins` may call it from a browser.
@@ -43,10 +42,9 @@ def make_app(
     models = start_models(translators, limits, metrics.decoded)
     metrics.watch(models.values())
     service = Service(models, limits, keys or Keys(), metrics)
-    routes = [*libretranslate.routes(service), *v1.routes(service), *_own_routes(service)]
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
@@ -66,37 +64,38 @@ def make_app(
                 allow_headers=["authorization"],
             )
         )
-    return Starlette(
-        routes=routes,
+    app = FastAPI(
+        title="nmt serve",
+        version=nmt.__version__,
+        description="Translation by trained runs: LibreTranslate's API, and /v1 with scores, "
+        "pieces and attention.",
+        docs_url=None,  # its script comes from another host, which the page's policy forbids
+        redoc_url=None,
         middleware=middleware,
         exception_handlers={HTTPException: _http_error, Exception: _internal_error},
         lifespan=lifespan,
     )
+    for router in (libretranslate.router(service), v1.router(service), _own_router(service)):
+        app.include_router(router)
+    return app
 
 
-def _own_routes(service: Service) -> list[Route]:
-    api = JSONResponse(document()).body
+def _own_router(service: Service) -> APIRouter:
+    api = APIRouter()
 
-    async def metrics(request: Request) -> Response:
-        """Counters in Prometheus' text format."""
+    @api.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Return counters in Prometheus' text format."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def openapi(request: Request) -> Response:
-        """This description."""
-        return Response(api, media_type="application/json")
+    for path, (content, kind) in page_files().items():
+        page = Response(content, media_type=kind)
+        api.add_api_route(path, partial(_page, page), include_in_schema=False)
+    return api
 
-    def page_route(path: str, content: str, kind: str) -> Route:
-        async def page(request: Request) -> Response:
-            """A file of the page."""
-            return Response(content, media_type=kind)
 
-        return Route(path, page, methods=["GET"], include_in_schema=False)
-
-    return [
-        *(page_route(path, *file) for path, file in page_files().items()),
-        Route("/metrics", metrics, methods=["GET"]),
-        Route("/openapi.json", openapi, methods=["GET"]),
-    ]
+async def _page(page: Response) -> Response:
+    return page
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -105,5 +104,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:
-    """Without the reason, which is for the log of the server."""
+    """Answer without the reason, which is for the log of the server."""
     return JSONResponse({"error": "internal error"}, 500)

@@ -3,16 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from fastapi import APIRouter, Depends, HTTPException, Request
 
 from nmt.data.languages import NAMES
 from nmt.serve.documents import Document
 from nmt.serve.models import Decoding, ServedModel
-from nmt.serve.requests import check_size, read_request, results
+from nmt.serve.requests import BEARER, check_size, describe, read_request, results
 from nmt.serve.schema import (
+    ERRORS,
     DetectedLanguage,
     DetectRequest,
     Health,
@@ -20,13 +18,21 @@ from nmt.serve.schema import (
     TranslateAnswer,
     TranslateRequest,
 )
-from nmt.serve.service import Service, json_answer
+from nmt.serve.service import Service
 
 
-def routes(service: Service) -> list[Route]:
-    """The routes of LibreTranslate that are served."""
+def router(service: Service) -> APIRouter:
+    """Return the routes of LibreTranslate that are served."""
+    api = APIRouter()
 
-    async def translate(request: Request) -> Response:
+    @api.post(
+        "/translate",
+        response_model_exclude_none=True,
+        responses=ERRORS,
+        dependencies=[Depends(BEARER)],
+        openapi_extra=describe(TranslateRequest),
+    )
+    async def translate(request: Request) -> TranslateAnswer:
         """Translate text or HTML."""
         asked, texts = await read_request(service, request, TranslateRequest)
         model = _model(service, asked.source, asked.target)
@@ -37,37 +43,38 @@ def routes(service: Service) -> list[Route]:
         documents = await asyncio.to_thread(
             lambda: [Document(text, asked.format) for text in texts]
         )
-        return json_answer(await _answer(service, request, model, asked, documents))
+        return await _answer(service, request, model, asked, documents)
 
-    async def languages(request: Request) -> Response:
-        """The languages, and what each is translated into."""
+    @api.get("/languages")
+    @api.post("/languages", include_in_schema=False)  # libretranslatepy sends an empty form
+    async def languages() -> list[Language]:
+        """List the source languages and the targets of each."""
         targets: dict[str, list[str]] = {}
         for model in service.models.values():
             known = targets.setdefault(model.source, [])
             if model.target not in known:
                 known.append(model.target)
-        found = [Language(code=c, name=NAMES.get(c, c), targets=t) for c, t in targets.items()]
-        return JSONResponse([each.model_dump() for each in found])
+        return [Language(code=c, name=NAMES.get(c, c), targets=t) for c, t in targets.items()]
 
-    async def detect(request: Request) -> Response:
-        """The language of a text, where all models read the same."""
+    @api.post(
+        "/detect",
+        responses=ERRORS,
+        dependencies=[Depends(BEARER)],
+        openapi_extra=describe(DetectRequest),
+    )
+    async def detect(request: Request) -> list[DetectedLanguage]:
+        """Return the language of a text, where all models read the same."""
         await read_request(service, request, DetectRequest)
-        return JSONResponse([_detected(service).model_dump()])
+        return [_detected(service)]
 
-    async def health(request: Request) -> Response:
-        """Whether every model can translate."""
-        if failed := [each.name for each in service.models.values() if not each.worker.is_able]:
+    @api.get("/health", responses={503: ERRORS[503]})
+    async def health() -> Health:
+        """Check that every model can translate."""
+        if failed := [model.name for model in service.models.values() if not model.worker.is_able]:
             raise HTTPException(503, f"no translation by {', '.join(failed)}; restart the server")
-        return json_answer(Health())
+        return Health()
 
-    return [
-        Route("/translate", translate, methods=["POST"]),
-        Route("/languages", languages, methods=["GET"]),
-        # libretranslatepy asks with an empty form
-        Route("/languages", languages, methods=["POST"], include_in_schema=False),
-        Route("/detect", detect, methods=["POST"]),
-        Route("/health", health, methods=["GET"]),
-    ]
+    return api
 
 
 async def _answer(
@@ -77,16 +84,17 @@ async def _answer(
     asked: TranslateRequest,
     documents: Sequence[Document],
 ) -> TranslateAnswer:
-    sentences = [each for document in documents for each in document.sentences]
+    sentences = [sentence for document in documents for sentence in document.sentences]
     check_size([], len(sentences), service.limits)
     options = Decoding(n_best=1 + asked.alternatives)
-    found = iter(await results(request, model.worker, sentences, options, service.limits.seconds))
+    waiting = results(request, model.worker, sentences, options, service.limits.seconds)
+    remaining = iter(await waiting)
     answers: list[list[str]] = []
     for document in documents:
-        own = [next(found) for _ in document.sentences]
-        n_found = max((len(translation.hypotheses) for translation in own), default=0)
-        ranks = range(max(1, n_found))
-        answers.append([document.translated(own, rank) for rank in ranks])
+        translations = [next(remaining) for _ in document.sentences]
+        n_best = max((len(translation.hypotheses) for translation in translations), default=0)
+        ranks = range(max(1, n_best))
+        answers.append([document.translated(translations, rank) for rank in ranks])
     detected = _detected(service) if asked.source == "auto" else None
     several = isinstance(asked.q, list)
     best = [texts[0] for texts in answers]
@@ -104,7 +112,7 @@ def _model(service: Service, source: str, target: str) -> ServedModel:
 
 
 def _detected(service: Service) -> DetectedLanguage:
-    """The only source language there is, with a confidence of 0: the text is not looked at."""
+    """Return the only source language, with a confidence of 0: the text is not looked at."""
     codes = {model.source for model in service.models.values()}
     if len(codes) > 1:
         raise HTTPException(

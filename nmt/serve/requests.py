@@ -1,4 +1,8 @@
-"""From a request's bytes to checked values, and from futures to results, within the limits."""
+"""From a request's bytes to checked values, and from futures to results, within the limits.
+
+FastAPI would parse a body on the event loop, before the key is checked; so the routes read theirs
+here, and `describe` tells the OpenAPI document of it.
+"""
 
 import asyncio
 import time
@@ -7,13 +11,13 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
+from fastapi import HTTPException, Request
+from fastapi.security import HTTPBearer
 from pydantic import ValidationError
 from pydantic_core import from_json
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
-from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import Request
 
 from nmt.errors import ConfigError, DataError, counted
 from nmt.serve.limits import Limits
@@ -24,6 +28,7 @@ from nmt.settings.messages import ALLOWED, MAX_FAULTS, value_problem
 
 _Model = TypeVar("_Model", bound=TextRequest)
 _Result = TypeVar("_Result")
+BEARER = HTTPBearer(auto_error=False, scheme_name="key", description="where keys are required")
 _MAX_FIELDS = 50
 _LARGE_BODY = 1 << 16
 _ALLOWED = {
@@ -40,16 +45,15 @@ _ALLOWED = {
 async def read_request(
     service: Service, request: Request, model: type[_Model]
 ) -> tuple[_Model, list[str]]:
-    """The body as JSON or as a form, checked in another thread, and its texts.
+    """Return the body, JSON or a form, checked in another thread, and its texts.
 
     The key comes first: in a header before the body is parsed, in the body before it is validated.
     Raises HTTPException: 403 without a right key, 415 for another type of body, and 400 with at
     most MAX_FAULTS faults, or for more characters than a request may have.
     """
-    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    has_header = scheme.lower() == "bearer"
-    if has_header:
-        service.check_key(credentials.strip())
+    bearer = await BEARER(request)
+    if bearer is not None:
+        service.check_key(bearer.credentials.strip())
     kind, parameters = parse_options_header(request.headers.get("content-type", ""))
     parse = _PARSERS.get(kind.decode("latin-1"))
     charset = parameters.get(b"charset", b"utf-8").lower()
@@ -60,7 +64,7 @@ async def read_request(
 
     def read() -> tuple[_Model, list[str]]:
         fields = parse(body, request)
-        if not has_header:
+        if bearer is None:
             service.check_key(fields.get("api_key") if isinstance(fields, dict) else None)
         asked = _validated(fields, model)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
@@ -73,7 +77,7 @@ async def read_request(
 
 
 async def _alone(read: Callable[[], _Result], service: Service) -> _Result:
-    """`read` a large body while no other is read, and then leave three times its time to others.
+    """Call `read` while no other large body is read, then leave others three times its time.
 
     A parser in C holds the interpreter's lock, for which each step of a search waits.
     """
@@ -137,8 +141,14 @@ _PARSERS: Mapping[str, Callable[[bytes, Request], object]] = {
 _KINDS = ", ".join(_PARSERS)
 
 
+def describe(model: type[TextRequest]) -> dict[str, Any]:
+    """Return what FastAPI's `openapi_extra` adds for a route that reads `model` itself."""
+    content = {kind: {"schema": model.model_json_schema()} for kind in _PARSERS}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def _validated(fields: object, model: type[_Model]) -> _Model:
-    """The fields as `model`. Each fault has text of its own, so few enough are looked at."""
+    """Return the fields as `model`. Each fault has text of its own, so few enough are looked at."""
     if isinstance(fields, dict):
         if len(fields) > _MAX_FIELDS:
             got = f"got {len(fields):,} fields"
@@ -154,7 +164,7 @@ def _validated(fields: object, model: type[_Model]) -> _Model:
 
 
 def _faults(error: ValidationError) -> str:
-    """At most MAX_FAULTS faults in one line, by field: `q: missing`."""
+    """Return at most MAX_FAULTS faults in one line, by field: `q: missing`."""
     problems: dict[str, dict[str, None]] = {}
     for fault in error.errors(include_url=False)[:MAX_FAULTS]:
         field = str(fault["loc"][0]) if fault["loc"] else "the body"
@@ -190,7 +200,7 @@ async def results(
     options: Hashable,
     seconds: float,
 ) -> list[_Result]:
-    """What `worker` gives for the texts of a request.
+    """Return the results of `worker` for the texts of a request.
 
     If one fails, `seconds` pass or the client leaves, those that still wait leave the queue. Raises
     HTTPException: 400 for what the translator refuses, 429 where too many wait, 503 where the

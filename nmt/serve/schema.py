@@ -1,6 +1,6 @@
-"""What requests may say and what answers look like; /openapi.json is made from these classes."""
+"""Classes of requests and answers, from which /openapi.json is made."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -82,6 +82,23 @@ class ErrorAnswer(Answer):
     """An error, in one line."""
 
     error: str
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"description": reason, "model": ErrorAnswer}
+    for status, reason in {
+        400: "the request is wrong",
+        403: "an API key is required, or the host or origin is not allowed",
+        408: "the request did not arrive in time",
+        413: "the body is too large",
+        415: "the body is neither JSON nor a form",
+        429: "too many sentences wait; try again after Retry-After seconds",
+        500: "the server has a fault",
+        503: "the server is shutting down, or a model cannot compute",
+        504: "no translation in time",
+    }.items()
+}
+"""The errors of a route that translates."""
 
 
 class TranslationsRequest(TextRequest):

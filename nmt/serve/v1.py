@@ -4,15 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
 
 from nmt.attention_maps.words import attention_table
 from nmt.serve.models import Decoding, ServedModel
-from nmt.serve.requests import read_request, results
+from nmt.serve.requests import BEARER, describe, read_request, results
 from nmt.serve.schema import (
+    ERRORS,
     AttentionAnswer,
     HypothesisAnswer,
     ModelAnswer,
@@ -28,19 +26,27 @@ _MAX_WEIGHTS = 1_000_000
 """Attention weights that an answer may have, of all its hypotheses; about 20 MB of JSON."""
 
 
-def routes(service: Service) -> list[Route]:
-    """The routes under /v1."""
+def router(service: Service) -> APIRouter:
+    """Return the routes under /v1."""
+    api = APIRouter(prefix="/v1")
 
+    @api.post(
+        "/translate",
+        response_model=TranslationsAnswer,
+        responses=ERRORS,
+        dependencies=[Depends(BEARER)],
+        openapi_extra=describe(TranslationsRequest),
+    )
     async def translate(request: Request) -> Response:
         """Translate sentences, each with scores, pieces and, on request, attention."""
         asked, texts = await read_request(service, request, TranslationsRequest)
         model = _model(service, asked)
         options = _decoding(service, asked, model, texts)
-        found = await results(request, model.worker, texts, options, service.limits.seconds)
-        _check_weights(found, asked.attention)
+        translations = await results(request, model.worker, texts, options, service.limits.seconds)
+        _check_weights(translations, asked.attention)
 
         def answer() -> Response:
-            answers = [text_answer(translation, asked.attention) for translation in found]
+            answers = [text_answer(translation, asked.attention) for translation in translations]
             return json_answer(
                 TranslationsAnswer(
                     model=model.name, source=model.source, target=model.target, translations=answers
@@ -49,24 +55,22 @@ def routes(service: Service) -> list[Route]:
 
         return await asyncio.to_thread(answer)
 
-    async def models(request: Request) -> Response:
-        """The runs that are served."""
-        found = [
+    @api.get("/models")
+    async def models() -> ModelsAnswer:
+        """List the runs that are served."""
+        answers = [
             ModelAnswer(
-                name=each.name,
-                source=each.source,
-                target=each.target,
-                beam=each.beam,
-                heads=list(each.translator.head_names),
+                name=model.name,
+                source=model.source,
+                target=model.target,
+                beam=model.beam,
+                heads=list(model.translator.head_names),
             )
-            for each in service.models.values()
+            for model in service.models.values()
         ]
-        return json_answer(ModelsAnswer(models=found, needs_key=bool(service.keys)))
+        return ModelsAnswer(models=answers, needs_key=bool(service.keys))
 
-    return [
-        Route("/v1/translate", translate, methods=["POST"]),
-        Route("/v1/models", models, methods=["GET"]),
-    ]
+    return api
 
 
 def _model(service: Service, asked: TranslationsRequest) -> ServedModel:
@@ -82,7 +86,7 @@ def _model(service: Service, asked: TranslationsRequest) -> ServedModel:
 def _decoding(
     service: Service, asked: TranslationsRequest, model: ServedModel, texts: list[str]
 ) -> Decoding:
-    """How to decode. Raises HTTPException for what does not go together."""
+    """Return how to decode. Raises HTTPException for what does not go together."""
     if asked.n_best > model.beam:
         raise HTTPException(
             400, f"n_best: got {asked.n_best}, allowed: 1 to {model.beam}, the beam"
@@ -106,10 +110,14 @@ def _decoding(
 
 
 def _check_weights(
-    found: Sequence[Translation], attention: Literal["none", "word", "piece"]
+    translations: Sequence[Translation], attention: Literal["none", "word", "piece"]
 ) -> None:
-    """400 for more weights than an answer may have."""
-    n_weights = sum(each.hypothesis.attention.size for one in found for each in one.hypotheses)
+    """Raise HTTPException 400 for more weights than an answer may have."""
+    n_weights = sum(
+        candidate.hypothesis.attention.size
+        for translation in translations
+        for candidate in translation.hypotheses
+    )
     if attention != "none" and n_weights > _MAX_WEIGHTS:
         got = f"got {n_weights:,} weights to give"
         raise HTTPException(400, f"attention: {got}, allowed: {_MAX_WEIGHTS:,}; send less")
@@ -118,9 +126,9 @@ def _check_weights(
 def text_answer(
     translation: Translation, attention: Literal["none", "word", "piece"]
 ) -> TextAnswer:
-    """The answer for one text; the labels of pieces are as the tokenizer has them."""
+    """Return the answer for one text; the labels of pieces are as the tokenizer has them."""
     hypotheses = []
-    for rank, found in enumerate(translation.hypotheses):
+    for rank, candidate in enumerate(translation.hypotheses):
         weights = None
         if attention != "none":
             table = attention_table(translation, rank, attention)
@@ -130,13 +138,13 @@ def text_answer(
                 columns=list(table.columns),
                 weights=table.weights.tolist(),
             )
-        hypothesis = found.hypothesis
+        hypothesis = candidate.hypothesis
         hypotheses.append(
             HypothesisAnswer(
-                text=found.text,
+                text=candidate.text,
                 score=hypothesis.score,
                 finished=hypothesis.finished,
-                **_pieces(found.target),
+                **_pieces(candidate.target),
                 ids=list(hypothesis.ids),
                 log_probs=list(hypothesis.log_probs),
                 attention=weights,

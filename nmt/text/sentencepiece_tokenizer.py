@@ -2,19 +2,20 @@
 
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import sentencepiece
 from pydantic import Field, model_validator
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import Config, UserPath, conflict_error
+from nmt.settings.base import Conflict, UserPath, conflict_error
 from nmt.text import normalisation
 from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
-from nmt.text.given_files import GivenFile, given_conflicts, given_files
 from nmt.text.given_model import given_model
 from nmt.text.sentencepiece_model import check_model, rule_name, text_rules
+from nmt.text.subword_sampling import BPEDropout, Sampler, SubwordSamplingConfig, UnigramSampler
+from nmt.text.tokenizer_config import GivenFile, TokenizerAnswers, given_conflicts, given_files
 from nmt.text.vocabulary import (
     BOS_ID,
     EOS_ID,
@@ -30,11 +31,15 @@ from nmt.types import Encoded
 DEFAULT_SIZE = 8000
 """Pieces per language if the config gives no number; fewer if the text does not allow them."""
 
+_BYTE_PIECES = len(RESERVED) + 256
+"""The pieces that byte_fallback adds to a vocabulary before any is learned from text."""
+
 _TOO_MANY = re.compile(r"Vocabulary size too high .* <= (\d+)")
 
 SPACE_MARK = "▁"  # U+2581, before the first piece of a word
 _OPENING = (SPACE_MARK, CAPITAL, UPPER)
 _NO_LETTERS = (SPACE_MARK, *MARKS)
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _WORD = re.compile(f"[{''.join(MARKS)}]|{SPACE_MARK}[^{SPACE_MARK}{''.join(MARKS)}]+")
 
 
@@ -42,7 +47,7 @@ _FILES = ("src_model", "tgt_model")
 _LEARNING = ("model_type", "vocab_size", "character_coverage", "byte_fallback")
 
 
-class SentencePieceConfig(Config):
+class SentencePieceConfig(TokenizerAnswers):
     """Pieces learned from the training text, or those of a trained model."""
 
     kind: Literal["sentencepiece"] = Field(
@@ -88,6 +93,36 @@ class SentencePieceConfig(Config):
         if conflicts := list(given_conflicts(self, self.joint, _FILES, _LEARNING)):
             raise conflict_error(conflicts)
         return self
+
+    def conflicts(self) -> Iterator[Conflict]:
+        size = self.vocab_size or DEFAULT_SIZE
+        if self.given is None and self.byte_fallback and size <= _BYTE_PIECES:
+            allowed = f"> {_BYTE_PIECES} where tokenizer.byte_fallback is true"
+            yield "vocab_size", f"got {size}, allowed: {allowed}"
+
+    @property
+    def lowers(self) -> bool:
+        return self.case == "markup"
+
+    @property
+    def is_lossless(self) -> bool:
+        return True
+
+    @property
+    def can_sample(self) -> bool:
+        return True
+
+    @property
+    def size_limit(self) -> tuple[str, int] | None:
+        return None if self.given else ("vocab_size", self.vocab_size or DEFAULT_SIZE)
+
+    @property
+    def default_size(self) -> int | None:
+        return DEFAULT_SIZE if self.vocab_size is None else None
+
+    @property
+    def unknown_cure(self) -> str:
+        return "tokenizer.character_coverage is low"
 
     @property
     def given(self) -> tuple[GivenFile, GivenFile] | None:
@@ -246,6 +281,19 @@ class SentencePieceTokenizer:
         if self.config.case == "markup":
             return word.replace(SPACE_MARK, " ")
         return word.removeprefix(SPACE_MARK)
+
+    def piece_bytes(self, piece: str) -> bytes:
+        """See Tokenizer.piece_bytes."""
+        match = _BYTE.fullmatch(piece) if self.config.byte_fallback else None
+        return piece.encode() if match is None else bytes.fromhex(match[1])
+
+    def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
+        """See Tokenizer.sampler."""
+        if not rate:
+            return None
+        if self.config.model_type == "bpe":
+            return BPEDropout(self, rate)
+        return UnigramSampler(self, rate, config)
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The pieces and words of `ids`, which a model wrote; pad, bos and eos are left out."""

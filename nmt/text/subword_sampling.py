@@ -12,11 +12,12 @@ import math
 import random
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
 from nmt.settings.base import Config
-from nmt.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from nmt.text.vocabulary import Vocab
 
 Ids = tuple[int, ...]
 
@@ -55,6 +56,31 @@ class SubwordSamplingConfig(Config):
     )
 
 
+@runtime_checkable
+class Segmenter(Protocol):
+    """What a sampler needs of a SentencePiece tokenizer."""
+
+    vocab: Vocab
+    processor: Any
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """The parts of a text that no piece crosses."""
+
+    def word_text(self, word: str) -> str:
+        """The text that the processor cuts into the pieces of one of `words`."""
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Draws segmentations of the words of a text."""
+
+    def sample(self, ids: Ids, rng: random.Random) -> Ids:
+        """Return other ids of the text that `ids` encode, drawn from `rng` alone.
+
+        A text with an unknown piece, or with bytes for one, keeps its ids.
+        """
+
+
 class BPEDropout:
     """Byte-pair merges, each left out with probability `rate` (Provilkov et al. 2020, algorithm 1).
 
@@ -63,7 +89,7 @@ class BPEDropout:
     dropped. With rate 0 these are the pieces of the processor.
     """
 
-    def __init__(self, tokenizer: SentencePieceTokenizer, rate: float) -> None:
+    def __init__(self, tokenizer: Segmenter, rate: float) -> None:
         self._rate = rate
         self._whole = _WholeTexts(tokenizer)
         self._ids = {
@@ -76,10 +102,7 @@ class BPEDropout:
         self._plain = lru_cache(_CACHED_WORDS)(self._plain_and_draws)
 
     def sample(self, ids: Ids, rng: random.Random) -> Ids:
-        """Other ids of the text that `ids` are, drawn from `rng` alone.
-
-        A text with an unknown piece, or with bytes for one, keeps its ids.
-        """
+        """See Sampler.sample."""
         words = self._whole.words(ids)
         if words is None:
             return ids
@@ -151,9 +174,7 @@ class UnigramSampler:
     it takes its best pieces.
     """
 
-    def __init__(
-        self, tokenizer: SentencePieceTokenizer, rate: float, config: SubwordSamplingConfig
-    ) -> None:
+    def __init__(self, tokenizer: Segmenter, rate: float, config: SubwordSamplingConfig) -> None:
         self._tokenizer = tokenizer
         self._whole = _WholeTexts(tokenizer)
         self._rate = rate
@@ -161,7 +182,7 @@ class UnigramSampler:
         self._choices = lru_cache(_CACHED_WORDS)(self._segmentations)
 
     def sample(self, ids: Ids, rng: random.Random) -> Ids:
-        """See BPEDropout.sample."""
+        """See Sampler.sample."""
         words = self._whole.words(ids)
         if words is None:
             return ids
@@ -186,7 +207,7 @@ class UnigramSampler:
 class _WholeTexts:
     """Texts whose pieces are all known and made of known letters, as words."""
 
-    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
+    def __init__(self, tokenizer: Segmenter) -> None:
         self._words = tokenizer.words
         processor = tokenizer.processor
         kinds = (processor.is_control, processor.is_unknown, processor.is_byte)
@@ -200,15 +221,3 @@ class _WholeTexts:
     def words(self, ids: Ids) -> list[str] | None:
         """The words of the text that `ids` are; None where one of them is no text by itself."""
         return self._words(ids) if self.special.isdisjoint(ids) else None
-
-
-Sampler = BPEDropout | UnigramSampler
-
-
-def build_sampler(
-    config: SubwordSamplingConfig, tokenizer: SentencePieceTokenizer, rate: float
-) -> Sampler:
-    """The sampler of the tokenizer's kind of pieces; `rate` is `config.src` or `config.tgt`."""
-    if tokenizer.config.model_type == "bpe":
-        return BPEDropout(tokenizer, rate)
-    return UnigramSampler(tokenizer, rate, config)

@@ -18,9 +18,10 @@ from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import write_bytes, write_json
 from nmt.storage.bounded import parse_json, read_bytes, stay_inside
-from nmt.text.given_files import MAX_FILE_BYTES, GivenFile, read_given
 from nmt.text.normalisation import normalise
-from nmt.text.sentencepiece_tokenizer import DEFAULT_SIZE, SentencePieceConfig
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
+from nmt.text.tokenizer_config import MAX_FILE_BYTES, GivenFile, read_given
 from nmt.text.vocabulary import NO_SURFACES, Vocab
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import Encoded, FilePath, SentencePair
@@ -38,7 +39,7 @@ class Tokenizer(Protocol):
         """By identity, for what is computed once for each."""
 
     @property
-    def config(self) -> SentencePieceConfig | WordConfig:
+    def config(self) -> TokenizerConfig:
         """The config it was trained by."""
 
     @property
@@ -58,6 +59,12 @@ class Tokenizer(Protocol):
 
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """`encode(text).ids` of every text, fast."""
+
+    def piece_bytes(self, piece: str) -> bytes:
+        """The UTF-8 of a piece's characters, ▁ for a space; of a part of a character its byte."""
+
+    def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
+        """What draws other segmentations in training; None where `rate` is 0 or a word has one."""
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The pieces and words of ids that a model wrote, without pad, bos and eos."""
@@ -176,15 +183,15 @@ def given_tokenizer(config: TokenizerConfig, file: GivenFile, lang: str) -> Toke
 
 def size_notes(tokenizers: Tokenizers) -> list[str]:
     """A line for each vocabulary that its text makes smaller than the default size."""
-    config = tokenizers.src.config
-    if not isinstance(config, SentencePieceConfig) or config.vocab_size is not None:
+    size = tokenizers.src.config.default_size
+    if size is None:
         return []
     sides = [tokenizers.src] if tokenizers.joint else [tokenizers.src, tokenizers.tgt]
     return [
         f"{len(side.vocab):,} pieces are all that the {side.lang} text allows "
-        f"(tokenizer.vocab_size: {DEFAULT_SIZE:,} by default)"
+        f"(tokenizer.vocab_size: {size:,} by default)"
         for side in sides
-        if len(side.vocab) < DEFAULT_SIZE
+        if len(side.vocab) < size
     ]
 
 

@@ -15,13 +15,11 @@ from jaxtyping import Float32
 
 from nmt.text.case_markup import MARKS
 from nmt.text.normalisation import normalise
-from nmt.text.sentencepiece_tokenizer import SPACE_MARK, SentencePieceConfig
+from nmt.text.sentencepiece_tokenizer import SPACE_MARK
 from nmt.text.tokenizer import Tokenizer
-from nmt.text.word_tokenizer import WordConfig
 from nmt.types import Encoded
 
 _SPACES = re.compile(r"[ \t]+")
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _INVISIBLE = str.maketrans("", "", "".join((SPACE_MARK, *MARKS)))
 
 
@@ -66,11 +64,9 @@ def own_words(encoded: Encoded) -> WordPieces:
 
 def word_pieces(words: Sequence[str], encoded: Encoded, tokenizer: Tokenizer) -> WordPieces:
     """The pieces of each of `words`, which together are the text that `encoded` is of."""
-    config = tokenizer.config
-    has_bytes = isinstance(config, SentencePieceConfig) and config.byte_fallback
-    lowers = config.lower if isinstance(config, WordConfig) else config.case == "markup"
+    lowers = tokenizer.config.lowers
     by_word = [_letters(normalise(word, tokenizer.lang), lowers) for word in words]
-    by_piece = [_piece_letters(piece, has_bytes, lowers) for piece in encoded.pieces]
+    by_piece = [_piece_letters(tokenizer.piece_bytes(piece), lowers) for piece in encoded.pieces]
     word_at = [index for index, letters in enumerate(by_word) for _ in letters]
     piece_at = [index for index, letters in enumerate(by_piece) for _ in letters]
     whole_words, whole_pieces = b"".join(by_word), b"".join(by_piece)
@@ -88,9 +84,11 @@ def _letters(text: str, lowers: bool) -> bytes:
     return (letters.lower() if lowers else letters).encode()
 
 
-def _piece_letters(piece: str, has_bytes: bool, lowers: bool) -> bytes:
-    found = _BYTE.fullmatch(piece) if has_bytes else None
-    return _letters(piece, lowers) if found is None else bytes.fromhex(found[1])
+def _piece_letters(piece: bytes, lowers: bool) -> bytes:
+    try:
+        return _letters(piece.decode(), lowers)
+    except UnicodeDecodeError:  # a part of a character
+        return piece
 
 
 def _matched(one: bytes, other: bytes) -> list[tuple[int, int]]:

@@ -8,9 +8,10 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import Config, UserPath, conflict_error
+from nmt.settings.base import UserPath, conflict_error
 from nmt.text import normalisation
-from nmt.text.given_files import GivenFile, given_conflicts, given_files
+from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
+from nmt.text.tokenizer_config import GivenFile, TokenizerAnswers, given_conflicts, given_files
 from nmt.text.vocabulary import MAX_SIZE, NO_SURFACES, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
@@ -29,7 +30,7 @@ _SPACED_IN = {"fr": frozenset("!?‽;:")}
 _FILES = ("src_vocab", "tgt_vocab")
 
 
-class WordConfig(Config):
+class WordConfig(TokenizerAnswers):
     """Whole words, counted in the training text, or those of a file."""
 
     kind: Literal["word"] = Field(default="word", description="whole words, punctuation apart")
@@ -55,6 +56,18 @@ class WordConfig(Config):
         if found := list(conflicts):
             raise conflict_error(found)
         return self
+
+    @property
+    def lowers(self) -> bool:
+        return self.lower
+
+    @property
+    def size_limit(self) -> tuple[str, int] | None:
+        return None if self.given or self.max_size is None else ("max_size", self.max_size)
+
+    @property
+    def unknown_cure(self) -> str:
+        return "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
 
     @property
     def given(self) -> tuple[GivenFile, GivenFile] | None:
@@ -147,6 +160,14 @@ class WordTokenizer:
     def encode_batch(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """The ids of each text, as `encode` gives them."""
         return [self._ids_of(map(self.config.cased, self._words(text))) for text in texts]
+
+    def piece_bytes(self, piece: str) -> bytes:
+        """See Tokenizer.piece_bytes."""
+        return f"\u2581{piece}".encode()
+
+    def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
+        """See Tokenizer.sampler."""
+        return None
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The words of `ids`, which a model wrote; pad, bos and eos are left out."""

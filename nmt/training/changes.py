@@ -21,12 +21,9 @@ _SAFE = (
     "data.cache",
     "data.test",
     # The same files may lie elsewhere: their content is checked.
-    *(
-        f"data.{split}.{side}"
-        for split in ("train", "valid")
-        for side in ("tsv", "src", "tgt", "parquet")
-    ),
-    *(f"train.guided_alignment.{split}" for split in ("train", "valid")),
+    *(f"data.{split}.{side}" for split in ("train", "valid") for side in ("file", "src", "tgt")),
+    "train.loss.links",
+    "train.loss.valid_links",
     "train.epochs",
     "train.steps",
     "train.max_minutes",
@@ -67,8 +64,7 @@ _ASK = (
     "train.batch_size",
     "train.accumulate",
     "train.clip_norm",
-    "train.label_smoothing",
-    "train.guided_alignment",
+    "train.loss",
     "train.precision",
     "valid.every",
     "valid.beam",

@@ -10,17 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from nmt.data.batching import Batch, BatchLinks
+from nmt.data.batching import Batch
 from nmt.device import Precision, autocast
 from nmt.errors import NMTError
-from nmt.models.base import DecoderOutput, Seq2Seq
+from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
+from nmt.optim.losses import PLAIN, Loss, LossSum
 from nmt.optim.optimizers import clip_gradients
 from nmt.training.distributed import ALONE, Ranks
-from nmt.training.loss import LossSum, alignment_loss, cross_entropy
 
 
 class DivergedError(NMTError):
@@ -37,39 +36,19 @@ class MicroBatch(Protocol):
 
 
 @dataclass(frozen=True)
-class Guidance:
-    """The loss by which attention learns the links of a batch: its factor, and the heads whose
-    mean is taught, None for the mean that the model shows.
-    """
-
-    factor: float
-    heads: tuple[int, ...] | None = None
-
-    def loss_sum(self, output: DecoderOutput, links: BatchLinks) -> Float[Tensor, ""]:
-        """`alignment_loss` without the factor, of a pass with weights."""
-        assert output.weights is not None
-        assert output.heads is not None
-        if self.heads is None:
-            return alignment_loss(output.weights, links)
-        return alignment_loss(output.heads[:, self.heads].mean(dim=1), links)
-
-
-@dataclass(frozen=True)
 class StepSettings:
     """How an update is computed.
 
     `precision` is the number format of the forward pass; weights stay fp32. `clip_norm` is the
     largest L2 norm of the gradient, None for any. `scaler` multiplies the loss, so that small fp16
-    gradients do not become 0; None multiplies by 1. `ranks` share the update. `guidance` is for
-    batches with links.
+    gradients do not become 0; None multiplies by 1. `ranks` share the update.
     """
 
     precision: Precision = "fp32"
-    label_smoothing: float = 0.0
+    loss: Loss = PLAIN
     clip_norm: float | None = None
     scaler: torch.amp.GradScaler | None = None
     ranks: Ranks = ALONE
-    guidance: Guidance | None = None
 
 
 @dataclass(frozen=True)
@@ -95,19 +74,12 @@ LossFunction = Callable[[Any, Any, StepSettings], LossSum]
 
 
 def translation_loss(model: Seq2Seq, batch: Batch, settings: StepSettings) -> LossSum:
-    """Cross-entropy of the target, given the source and the target tokens before each.
-
-    With guidance its loss is added to `loss_sum`, and like it divided by the tokens of the update.
-    """
+    """Return the loss of the target, given the source and the target tokens before each."""
     batch = batch.to(next(model.parameters()).device)
     keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
-    guidance = settings.guidance if batch.links is not None else None
-    output = model(batch.src_ids, keep, batch.tgt_in, with_weights=guidance is not None)
-    loss = cross_entropy(output, batch.tgt_out, settings.label_smoothing)
-    if guidance is None or batch.links is None:
-        return loss
-    guided = guidance.factor * guidance.loss_sum(output, batch.links)
-    return loss._replace(loss_sum=loss.loss_sum + guided)
+    with_weights = settings.loss.needs_weights(batch)
+    output = model(batch.src_ids, keep, batch.tgt_in, with_weights=with_weights)
+    return settings.loss(output, batch)
 
 
 def train_step(
@@ -115,7 +87,6 @@ def train_step(
     optimizer: torch.optim.Optimizer,
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
-    before_change: Callable[[], None] = lambda: None,
     loss_function: LossFunction = translation_loss,
 ) -> StepResult:
     """Update the weights once, by the mean loss per token over all micro-batches of all ranks.
@@ -130,8 +101,8 @@ def train_step(
     The sums and the norm come to the host in one transfer, for which the host waits. On a GPU the
     model and the loss wait too, wherever they pack sequences or select rows by a mask. Raises
     DivergedError where the numbers are NaN or infinite; an fp16 gradient may be, for its scaler
-    skips the update. Then `before_change` is called. An error raised before that call
-    leaves the weights, the optimiser and the scaler's scale as they were.
+    skips the update. Any error before the optimiser's step leaves the weights, the optimiser and
+    the scaler's scale as they were.
     """
     device = next(model.parameters()).device
     scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
@@ -154,7 +125,6 @@ def train_step(
         result = _fetch(nll_sums, int(n_tokens), grad_norm)
         result = replace(result, nll_sum=ranks.sum(result.nll_sum)[0])
         _refuse_non_finite(result, scaler.is_enabled())
-        before_change()
         scaler.step(optimizer)
         scaler.update()
     finally:

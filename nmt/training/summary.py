@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from nmt.config import RunConfig
-from nmt.data.batching import Batcher, EncodedCorpus
+from nmt.data.batching import EncodedCorpus
+from nmt.evaluation.evaluate import comparable
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.training_data import TrainingData, vocabulary_notes
@@ -41,7 +42,7 @@ def summary(
         f"model         {config.model.kind}, {n_parameters:,} parameters",
         f"device        {hardware['device']}, {hardware['precision']}",
         f"backend       {hardware['backend']}",
-        f"batches       {_n_batches(batcher)} an epoch, {train.batch_size:,} "
+        f"batches       {len(batcher.plan(0)):,} an epoch, {train.batch_size:,} "
         f"{train.batch_by} each" + (f", {n_to_update} to an update" if n_to_update > 1 else ""),
         *([f"processes     {world}, whose tokens a second are counted together"] * (world > 1)),
         f"memory        about {_memory_gib(n_parameters, config):.2f} GiB for weights, gradients "
@@ -49,11 +50,6 @@ def summary(
         f"prepared in   {seconds:.1f} s",
     ]
     return "\n".join(lines)
-
-
-def _n_batches(batcher: Batcher) -> str:
-    plan = batcher.plan(0)
-    return f"{'' if plan.is_counted else 'about '}{plan.about:,}"
 
 
 def _describe_pairs(corpus: EncodedCorpus, validator: Validator | None) -> str:
@@ -74,7 +70,7 @@ def _reference_lines(validator: Validator | None) -> list[str]:
     if validator is None:
         return []
     no_hyps = ["" for _ in validator.examples]
-    notes = validator.scoring.comparable(no_hyps, validator.examples).notes()
+    notes = comparable(no_hyps, validator.examples, validator.scoring).notes()
     return [f"references    {note}" for note in notes]
 
 

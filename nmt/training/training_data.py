@@ -10,14 +10,15 @@ from nmt.attention_maps.heads import source_heads
 from nmt.config import RunConfig
 from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
 from nmt.data.corpora import read_examples, resolve_split, split_files, split_part, stream_split
-from nmt.data.encoded_cache import DataSet, cached_corpus
 from nmt.data.guided_alignment import encode_aligned_pairs
 from nmt.data.language_check import language_notes
 from nmt.data.languages import code_notes
 from nmt.data.mixture import Mixture, mixture_of
 from nmt.data.resampling import Resampling
 from nmt.data.sources import DataConfig, PairsConfig, pairs_of
+from nmt.data.store import DataSet, cached_corpus
 from nmt.errors import ConfigError, DataError
+from nmt.evaluation.metrics import validation_scoring
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import (
@@ -29,7 +30,6 @@ from nmt.text.tokenizer import (
     train_tokenizers,
 )
 from nmt.text.vocabulary import UNK_ID
-from nmt.text.word_tokenizer import WordConfig
 from nmt.training.changes import differences
 from nmt.training.first_weights import run_named
 from nmt.training.validation import Validator
@@ -84,16 +84,18 @@ def _tokenizers_and_corpus(
     if data.cache is None:
         texts = [list(each.pairs()) for each in sets]
         tokenizers = run_tokenizers(config, run, lambda: chain.from_iterable(texts))
-        guided = config.train.guided_alignment
+        guided = config.train.guided
         if guided is None:
             corpus = _joined([encode_pairs(pairs, tokenizers, data.max_pieces) for pairs in texts])
         else:
             if len(texts) > 1:
-                raise ConfigError("train.guided_alignment: does not go with data.train.mix")
+                raise ConfigError(
+                    "train.loss: guided_alignment reads one corpus: leave out data.train.mix"
+                )
             split = resolve_split(data, "train")
             is_cut = split is not None and split.first is not None
             corpus = encode_aligned_pairs(
-                texts[0], guided.train, tokenizers, data.max_pieces, is_cut
+                texts[0], guided.links, tokenizers, data.max_pieces, is_cut
             )
     else:
         tokenizers = run_tokenizers(config, run)
@@ -150,6 +152,7 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
         examples,
         tokenizers,
         config.valid,
+        validation_scoring(config),
         config.search,
         has_attention=has_attention,
         aligned=_aligned(config, split, tokenizers),
@@ -158,12 +161,12 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
 
 def _aligned(config: RunConfig, split: PairsConfig, tokenizers: Tokenizers) -> EncodedCorpus | None:
     """The validation pairs with their links, if they are given."""
-    guided = config.train.guided_alignment
-    if guided is None or guided.valid is None:
+    guided = config.train.guided
+    if guided is None or guided.valid_links is None:
         return None
     pairs = list(stream_split(split, config.data))
     is_cut = split.first is not None
-    return encode_aligned_pairs(pairs, guided.valid, tokenizers, _NO_LIMIT, is_cut)
+    return encode_aligned_pairs(pairs, guided.valid_links, tokenizers, _NO_LIMIT, is_cut)
 
 
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
@@ -171,13 +174,13 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
 
     Raises ConfigError for a head that the model lacks.
     """
-    guided = config.train.guided_alignment
+    guided = config.train.guided
     if guided is None:
         return None
     try:
         return source_heads(guided.heads, model.names_by_attention)
     except ConfigError as error:
-        text = str(error).replace("`heads`", "train.guided_alignment.heads")
+        text = str(error).replace("`heads`", "train.loss.heads")
         raise ConfigError(text) from None
 
 
@@ -210,11 +213,9 @@ def vocabulary_notes(
         texts.append([side.decode(row) for row in rows])
         share = sum(row.count(UNK_ID) for row in rows) / sum(map(len, rows))
         if share > _MANY_UNKNOWN:
-            cure = "tokenizer.character_coverage is low"
+            cure = side.config.unknown_cure
             if config.given is not None:
                 cure = f"the file of tokenizer.{config.given[0][0]} may be made from other text"
-            elif isinstance(side.config, WordConfig):
-                cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
             notes.append(f"{share:.0%} of the {side.lang} training text is unknown to it; {cure}")
     langs = tokenizers.src.lang, tokenizers.tgt.lang
     src_texts, tgt_texts = texts

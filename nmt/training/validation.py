@@ -1,25 +1,25 @@
 """Validation: the loss on the pairs, BLEU by beam search, a few sample translations."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
 import torch
 
+from nmt.attention_maps.health import AttentionHealth, attention_health
 from nmt.config import ValidConfig
 from nmt.data.batching import EncodedCorpus
 from nmt.decoding.search_config import SearchConfig
-from nmt.evaluation.attention_health import AttentionHealth, attention_health
-from nmt.evaluation.evaluate import Scoring, bleu_of
-from nmt.evaluation.metrics import score
+from nmt.evaluation.evaluate import comparable, scores_of
+from nmt.evaluation.metric import MetricResult, Scoring
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
+from nmt.optim.losses import GuidedAlignment, Loss
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.training.step import Guidance
 from nmt.training.validation_loss import (
     InterruptedValidationError,
     mean_alignment_loss,
@@ -45,15 +45,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """`loss` is in nats per target token, eos included; `bleu` and `chrf` are 0 to 100.
+    """`loss` is in nats per target token, eos included; `scores` are of the translations.
 
     `alignment_loss` is in nats per target piece with links; `health` is of the translations.
     """
 
     loss: float
-    bleu: float
+    scores: Mapping[str, MetricResult]
     samples: tuple[Sample, ...]
-    chrf: float | None = None
     health: AttentionHealth | None = None
     alignment_loss: float | None = None
 
@@ -64,13 +63,11 @@ class ValidationResult:
 
     def measured(self) -> dict[str, float]:
         """The numbers by name."""
-        chrf = {} if self.chrf is None else {"chrf": self.chrf}
         aligned = self.alignment_loss
         return {
             "loss": self.loss,
             "perplexity": self.perplexity,
-            "bleu": self.bleu,
-            **chrf,
+            **{name: result.score for name, result in self.scores.items()},
             **({} if aligned is None else {"alignment_loss": aligned}),
             **({} if self.health is None else self.health.measured()),
         }
@@ -78,11 +75,11 @@ class ValidationResult:
     def describe(self) -> str:
         """The numbers in a line."""
         perplexity = f"{self.perplexity:{'.2f' if self.perplexity < 1e6 else '.2e'}}"
-        chrf = "" if self.chrf is None else f"  chrF2 {self.chrf:.2f}"
-        aligned = self.alignment_loss
-        links = "" if aligned is None else f"  alignment loss {aligned:.3f}"
-        scores = f"BLEU {self.bleu:.2f}{chrf}{links}"
-        return f"valid loss {self.loss:.3f}  perplexity {perplexity}  {scores}"
+        parts = [f"valid loss {self.loss:.3f}", f"perplexity {perplexity}"]
+        parts += [f"{result.name} {result.score:.2f}" for result in self.scores.values()]
+        if self.alignment_loss is not None:
+            parts.append(f"alignment loss {self.alignment_loss:.3f}")
+        return "  ".join(parts)
 
     def samples_text(self) -> str:
         """Source, translation and reference of every sample, a line each."""
@@ -104,6 +101,7 @@ class Validator:
     examples: Sequence[EvalExample]
     tokenizers: Tokenizers
     config: ValidConfig
+    scoring: Scoring
     search: SearchConfig
     has_attention: bool = True
     aligned: EncodedCorpus | None = None
@@ -113,13 +111,12 @@ class Validator:
         model: Seq2Seq,
         device: torch.device,
         interrupted: Callable[[], bool] = lambda: False,
-        with_chrf: bool = False,
         ranks: Ranks = ALONE,
-        guidance: Guidance | None = None,
+        training_loss: Loss | None = None,
     ) -> ValidationResult | None:
-        """Measure `model`; chrF only if `with_chrf`, because it takes time.
+        """Measure `model`.
 
-        `guidance` says which heads learn the links.
+        `training_loss` says which heads learn the links.
 
         The ranks share the batches, and each returns the same result. Returns None if
         `interrupted()` is True between two batches of any rank.
@@ -131,52 +128,42 @@ class Validator:
         try:
             loss = mean_loss(model, self.corpus, device, interrupted, ranks)
             alignment_loss = None
-            if self.aligned is not None and guidance is not None:
+            if self.aligned is not None and isinstance(training_loss, GuidedAlignment):
                 alignment_loss = mean_alignment_loss(
-                    model, self.aligned, device, guidance, interrupted, ranks
+                    model, self.aligned, device, training_loss, interrupted, ranks
                 )
             search = self.search.plain_beam(self.config.beam)
             translator = Translator(model, self.tokenizers, device, search)
             chosen = evenly(self.examples, self.config.max_examples)
             interruptible = _SharedTranslator(translator, interrupted, ranks)
-            bleu, hyp_texts = bleu_of(interruptible, chosen, self.scoring)
-            chrf = self._chrf(hyp_texts, chosen) if with_chrf else None
+            scoring = replace(self.scoring, gpu=device.index if device.type == "cuda" else None)
+            translations = interruptible.translate([example.src_text for example in chosen])
+            compared = comparable([each.text for each in translations], chosen, scoring)
+            scores = scores_of(compared, scoring)
             is_measured = self.has_attention and self.config.attention_health
-            health = attention_health(interruptible.found) if is_measured else None
+            health = attention_health(translations) if is_measured else None
         except InterruptedValidationError:
             return None
         finally:
             model.train()
-            unpack_rng(*generators, device)
+            unpack_rng(generators, device)
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text, translation)
             for example, hyp_text, translation in evenly(
-                list(zip(chosen, hyp_texts, interruptible.found, strict=True)), self.config.samples
+                list(zip(chosen, compared.hyp_texts, translations, strict=True)),
+                self.config.samples,
             )
         ]
-        return ValidationResult(loss, bleu, tuple(samples), chrf, health, alignment_loss)
-
-    def _chrf(self, hyp_texts: Sequence[str], examples: Sequence[EvalExample]) -> float:
-        refs = self.scoring.comparable(hyp_texts, examples).refs
-        return score("chrf", hyp_texts, refs, self.scoring.tgt_lang, n_bootstrap=0).score
-
-    @property
-    def scoring(self) -> Scoring:
-        """The language and tokenisation of BLEU."""
-        return Scoring(tgt_lang=self.tokenizers.tgt.lang, tokenize=self.config.bleu_tokenize)
+        return ValidationResult(loss, scores, tuple(samples), health, alignment_loss)
 
 
 @dataclass(frozen=True)
 class _SharedTranslator:
-    """A translator whose batches the ranks share; it can be interrupted between two of them.
-
-    `found` are the translations that it gave last.
-    """
+    """A translator whose batches the ranks share; it can be interrupted between two of them."""
 
     translator: Translator
     interrupted: Callable[[], bool]
     ranks: Ranks
-    found: list[Translation] = field(default_factory=list)
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
         """See Translator.translate. Raises InterruptedValidationError if `interrupted()`."""
@@ -190,9 +177,8 @@ class _SharedTranslator:
         translated = self.ranks.map(parts, translate, self.interrupted, list)
         if translated is None:
             raise InterruptedValidationError
-        found = dict(zip(order, chain.from_iterable(translated), strict=True))
-        self.found[:] = (found[i] for i in range(len(texts)))
-        return self.found
+        by_index = dict(zip(order, chain.from_iterable(translated), strict=True))
+        return [by_index[i] for i in range(len(texts))]
 
 
 def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:

@@ -8,9 +8,8 @@ from torch import Tensor
 from nmt.data.batching import EncodedCorpus
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
+from nmt.optim.losses import GuidedAlignment, cross_entropy
 from nmt.training.distributed import ALONE, Ranks
-from nmt.training.loss import cross_entropy
-from nmt.training.step import Guidance
 
 _BATCH_SIZE = 64
 
@@ -53,7 +52,7 @@ def mean_alignment_loss(
     model: Seq2Seq,
     corpus: EncodedCorpus,
     device: torch.device,
-    guidance: Guidance,
+    loss: GuidedAlignment,
     interrupted: Callable[[], bool] = lambda: False,
     ranks: Ranks = ALONE,
 ) -> float:
@@ -65,7 +64,7 @@ def mean_alignment_loss(
         assert batch.links is not None
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         output = model(batch.src_ids, keep, batch.tgt_in, with_weights=True)
-        return guidance.loss_sum(output, batch.links)
+        return loss.links_sum(output, batch.links)
 
     n_linked = sum(len(set(links[:, 1].tolist())) for links in corpus.links)
     return _sum_over(corpus, loss_sum, interrupted, ranks) / max(1, n_linked)

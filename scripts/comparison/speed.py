@@ -16,10 +16,9 @@ from functools import partial
 from multiprocessing import get_context
 
 import torch
+from measuring import Material, forbid_end, in_turn
 
 from comparison.members import Member
-from nmt.bench.decoding import forbid_end
-from nmt.bench.material import Material
 from nmt.config import RunConfig
 from nmt.data.batching import Batcher, encode_pairs
 from nmt.data.corpora import read_split, resolve_split
@@ -30,6 +29,7 @@ from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.text.tokenizer import train_tokenizers
+from nmt.training.estimate import spread_batches
 from nmt.training.step import StepSettings, train_step
 
 N_BATCHES = 2
@@ -71,39 +71,31 @@ def material_of(config: RunConfig) -> Material:
     tokenizers = train_tokenizers(config.tokenizer, pairs, *languages, config.seed)
     corpus = encode_pairs(pairs, tokenizers, data.max_pieces)
     batcher = Batcher(corpus, config.train.batch_size, config.train.batch_by, config.seed)
-    batches = sorted(map(corpus.batch, batcher.plan(0)), key=lambda batch: batch.n_tokens)
-    places = [(2 * i + 1) * len(batches) // (2 * N_BATCHES) for i in range(N_BATCHES)]
-    chosen = tuple(batches[place] for place in places)
     sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-    return Material(f"{N_BATCHES} batches", chosen, *sizes)
+    return Material(f"{N_BATCHES} batches", spread_batches(batcher, N_BATCHES), *sizes)
 
 
 def measure_speed(
     members: Sequence[Member], baseline: str, material: Material, rounds: int
 ) -> dict[str, Speed]:
-    """Time every member `rounds` times, in turn and every other time backwards."""
-    work = {member.name: _Work.prepare(member.config, material) for member in members}
-    tasks: dict[str, Callable[[_Work], None]] = {
-        "training": _Work.update,
-        "greedy": partial(_Work.decode, beam=1),
-        "beam": partial(_Work.decode, beam=members[0].config.search.beam),
-    }
-    seconds: dict[tuple[str, str], list[float]] = {}
-    for turn in range(rounds + 1):
-        for name in list(work)[:: 1 if turn % 2 else -1]:
-            for task, perform in tasks.items():
-                taken = _seconds(partial(perform, work[name]))
-                if turn:  # the first round only warms up
-                    seconds.setdefault((name, task), []).append(taken)
+    """Time every member `rounds` times, in turn."""
+    beam = members[0].config.search.beam
+    works: dict[str, Callable[[], None]] = {}
+    for member in members:
+        model = _Model.new(member.config, material)
+        works[f"{member.name} training"] = model.update
+        works[f"{member.name} greedy"] = partial(model.decode, beam=1)
+        works[f"{member.name} beam"] = partial(model.decode, beam=beam)
+    measured, _ = in_turn(works, rounds, time.process_time)
     amount = material.amount
 
     def timed(name: str, task: str) -> Timed:
-        own = seconds[name, task]
-        fastest = min(own)
+        seconds = measured[f"{name} {task}"].seconds
+        fastest = min(seconds)
         return Timed(
             rate=(amount.tokens if task == "training" else amount.sentences) / fastest,
-            spread=statistics.median(own) / fastest - 1,
-            ratio=min(seconds[baseline, task]) / fastest,
+            spread=statistics.median(seconds) / fastest - 1,
+            ratio=min(measured[f"{baseline} {task}"].seconds) / fastest,
         )
 
     return {
@@ -130,22 +122,16 @@ def memory_of(config: RunConfig, material: Material) -> int | None:
 
 def _added_by_updates(config: RunConfig, material: Material) -> int | None:
     before = process_bytes("VmRSS")
-    work = _Work.prepare(config, material)
+    model = _Model.new(config, material)
     for _ in range(3):
-        work.update()
+        model.update()
     peak = process_bytes("VmHWM")
     return None if before is None or peak is None else peak - before
 
 
-def _seconds(work: Callable[[], None]) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
 @dataclass(frozen=True)
-class _Work:
-    """A new model with its optimiser, and the work to time."""
+class _Model:
+    """A new model with its optimiser."""
 
     config: RunConfig
     material: Material
@@ -154,7 +140,7 @@ class _Work:
     optimizer: torch.optim.Optimizer
 
     @classmethod
-    def prepare(cls, config: RunConfig, material: Material) -> "_Work":
+    def new(cls, config: RunConfig, material: Material) -> "_Model":
         torch.manual_seed(config.seed)
         model = build_model(config.model, material.src_vocab, material.tgt_vocab)
         optimizer = config.train.optimizer.build(model.named_parameters(), config.train.lr)
@@ -164,8 +150,7 @@ class _Work:
     def update(self) -> None:
         """An update on each batch."""
         self.model.train()
-        smoothing = self.config.train.label_smoothing
-        settings = StepSettings(label_smoothing=smoothing, clip_norm=1.0)
+        settings = StepSettings(loss=self.config.train.loss.build(), clip_norm=1.0)
         for batch in self.material.batches:
             train_step(self.model, self.optimizer, [batch], settings)
 

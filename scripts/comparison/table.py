@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from measuring import markdown_table
+
 from comparison.results import Result
 from comparison.speed import Speed, Timed
 
@@ -57,7 +59,7 @@ def _quality(results: Sequence[Result]) -> str:
             ]
         )
     titles = ["kind", "runs", "BLEU", "s.d.", f"against {baseline}", "95 % interval", "p"]
-    return _rows([*titles, "length", "perplexity", "parameters"], rows)
+    return markdown_table([*titles, "length", "perplexity", "parameters"], rows)
 
 
 def _looks(results: Sequence[Result]) -> str:
@@ -72,7 +74,7 @@ def _looks(results: Sequence[Result]) -> str:
         for result in results
     ]
     titles = ["kind", "entropy (nats)", "of the possible", "largest weight"]
-    return _rows([*titles, "entropy of a head"], rows)
+    return markdown_table([*titles, "entropy of a head"], rows)
 
 
 def _by_length(results: Sequence[Result]) -> str:
@@ -82,7 +84,7 @@ def _by_length(results: Sequence[Result]) -> str:
         for b in buckets
     ]
     rows = [[result.name, *(f"{b.bleu:.1f}" for b in result.by_length)] for result in results]
-    return _rows(["source words (sentences)", *titles], rows)
+    return markdown_table(["source words (sentences)", *titles], rows)
 
 
 def _cost(results: Sequence[Result], speeds: Mapping[str, Speed]) -> str:
@@ -100,15 +102,11 @@ def _cost(results: Sequence[Result], speeds: Mapping[str, Speed]) -> str:
             ]
         )  # fmt: skip
     titles = ["training, tokens/s", "ratio", "greedy, sentences/s", "ratio"]
-    return _rows(["kind", *titles, "beam, sentences/s", "ratio", "memory of an update, MiB"], rows)
+    return markdown_table(
+        ["kind", *titles, "beam, sentences/s", "ratio", "memory of an update, MiB"], rows
+    )
 
 
 def _timed(timed: Timed) -> tuple[str, str]:
     rate = f"{timed.rate:,.0f}" if timed.rate >= 100 else f"{timed.rate:.1f}"
     return f"{rate} ({timed.spread:.0%})".replace("%", " %"), f"{timed.ratio:.2f}"
-
-
-def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, its first column to the left and the others to the right."""
-    lines = [list(titles), ["---", *["---:"] * (len(titles) - 1)], *map(list, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -152,7 +152,7 @@ def test_python_m_nmt_is_nmt_for_any_name_and_console(tmp_path: Path) -> None:
     assert done.stderr == b"error: /nowhere/\\udcff.yaml: no such file\n"
     folder, name = tmp_path / "mon café 1", "été – день 日.tsv"
     folder.mkdir()
-    text = f"name: été\ndata: {{train: {{tsv: '{name}'}}}}\ntrain: {{steps: 1}}\n"
+    text = f"name: été\ndata: {{train: {{file: '{name}'}}}}\ntrain: {{steps: 1}}\n"
     (folder / "a.yaml").write_text(text, encoding="utf-8")
     for encoding, command, code in (("cp1252", "show", 0), ("ascii", "check", 2)):
         variables = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}

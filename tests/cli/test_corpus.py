@@ -9,8 +9,6 @@ import pytest
 from cli.helpers import nmt, refusal
 from training.toy import last_checkpoint
 
-from nmt.data import encoded_cache
-
 CONFIG = """
 name: small
 data: {corpus: small}
@@ -88,7 +86,7 @@ def test_what_cannot_be_had_says_how_to_get_it() -> None:
     assert "nmt corpus fetch small --from PATH" in error
     assert "nmt corpus fetch small [--from PATH]" in refusal("corpus", "check", "run.yaml")
     Path("data/catalog.yaml").write_text(
-        "whole: {src_lang: en, tgt_lang: fr, splits: {all: {tsv: a.tsv}}}\n"
+        "whole: {src_lang: en, tgt_lang: fr, splits: {all: {file: a.tsv}}}\n"
     )
     Path("run.yaml").write_text("name: x\ntrain: {epochs: 1}\ndata: {corpus: whole}\n")
     error = refusal("corpus", "check", "run.yaml")
@@ -119,13 +117,7 @@ TOKENIZER = ("vocab", "build", "toy.yaml", "--out", "new/tokenizer")
 TRAIN = ("train", "--config", "toy.yaml", "--quiet", "--epochs", "1")
 
 
-@pytest.fixture
-def blocks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The training pairs of `folder` are several blocks."""
-    monkeypatch.setattr(encoded_cache, "BLOCK_PAIRS", 16)
-
-
-@pytest.mark.usefixtures("blocks")
+@pytest.mark.usefixtures("folder")
 def test_shards_by_jobs_in_any_order_then_a_training_from_them() -> None:
     error = refusal(*ENCODE, "--shard", "1/4")
     assert "nmt vocab build --config toy.yaml --out new/tokenizer" in error
@@ -134,14 +126,14 @@ def test_shards_by_jobs_in_any_order_then_a_training_from_them() -> None:
     assert nmt(*ENCODE, "--status").stdout.endswith(": not begun\n")
     for number in (4, 1, 3):
         shown = nmt(*ENCODE, "--shard", f"{number}/4").stdout
-        assert Path(shown.strip()).name == f"0000{number}-of-00004.ids"
+        assert Path(shown.strip()).name == f"0000{number}-of-00004"
     lines = nmt(*ENCODE, "--status").stdout.splitlines()
     assert lines[0].endswith(": 3 of 4 shards are there")
     assert lines[1:] == ["  2/4: missing"]
     cached = (*TRAIN, "--set", "data.cache=cache", "--run", "new")
     error = refusal(*cached)
     [cache] = Path("cache").glob("train-*")
-    assert error.startswith(f"{cache}/00002-of-00004.ids: missing; ")
+    assert error.startswith(f"{cache}/00002-of-00004: missing; ")
     nmt(*error.partition("make it with: nmt ")[2].split())
     before = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
     assert "there already, and sound" in nmt(*ENCODE, "--shard", "2/4").stderr

@@ -32,7 +32,7 @@ def test_json_has_versions_devices_backends_native_code_and_folders(
     assert bool(fields["native"]["why_not"]) != bool(fields["native"]["variant"])
     assert set(fields["backend"]) == {"fp32", "bf16"}
     assert set(fields["folders"]) == {"package", "corpora"}
-    monkeypatch.setattr("nmt.cli.doctor._PACKAGES", ("torch", "no-such-package"))
+    monkeypatch.setattr("nmt.cli.commands.doctor._PACKAGES", ("torch", "no-such-package"))
     monkeypatch.setenv("NMT_DATA", "/some/where")
     assert facts()["versions"]["no-such-package"] is None
     text = nmt("doctor").stdout

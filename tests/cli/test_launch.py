@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 from training.ranks import free_port
-from training.test_distributed import assert_same_checkpoint, records
-from training.toy import toy_config, write_reversal
+from training.toy import assert_same_checkpoint, records, toy_config, write_reversal
 
-from nmt.cli.launch import _SIGNALS, check_processes, launch
+from nmt.cli.shared.launch import _SIGNALS, check_processes, launch
 from nmt.config import dump_config
 from nmt.errors import ConfigError
 from nmt.training.distributed import Ranks
@@ -118,7 +117,7 @@ def test_a_killed_rank_is_started_again_and_a_stopped_run_goes_on(
 
 
 def test_an_error_of_all_is_said_once(folder: Path) -> None:
-    command = ("nmt", "train", "toy.yaml", "--processes", "2", "--set", "data.train.tsv=none.tsv")
+    command = ("nmt", "train", "toy.yaml", "--processes", "2", "--set", "data.train.file=none.tsv")
     code, out, err = ended(start(folder, *command))
     assert (code, out) == (2, "")
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import nmt
-from nmt.cli.process import CACHE_CAPACITIES, configure_memory, deterministic
+from nmt.cli.shared.process import CACHE_CAPACITIES, configure_memory, deterministic
 from nmt.device import process_bytes
 from nmt.errors import ConfigError
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(process_bytes("VmRSS") is None, reason="needs Li
 PROGRAM = """
 import os, torch
 from nmt.ops.products import product
-from nmt.cli.process import configure_memory
+from nmt.cli.shared.process import configure_memory
 from nmt.device import process_bytes, release_freed_memory
 
 configure_memory()
@@ -44,7 +44,7 @@ print(full - after, after - process_bytes("VmRSS"))
 """
 CAPACITIES = f"""
 import os
-from nmt.cli.process import configure_memory
+from nmt.cli.shared.process import configure_memory
 configure_memory()
 print(*(os.environ[name] for name in {list(CACHE_CAPACITIES)}))
 """

@@ -20,13 +20,13 @@ from training.toy import toy_config
 
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.inference.translator import Translator
+from nmt.runs.card import read_card, trainings
 from nmt.runs.directory import RunDirectory
-from nmt.runs.history import read_card, trainings
 from nmt.runs.lock import run_lock
 from nmt.runs.pack import unpacked
 from nmt.runs.removal import remove_run
+from nmt.runs.run_list import list_runs, run_row
 from nmt.training.loop import train
-from nmt.training.run_list import list_runs, run_row
 
 
 def history(run: Path) -> list[tuple[int, int | None, str | None]]:
@@ -198,7 +198,7 @@ def test_limits_of_names_and_of_the_table_of_contents(
 UNPACKS = """
 import sys, time
 from pathlib import Path
-from nmt.cli.process import configure_signals
+from nmt.cli.shared.process import configure_signals
 from nmt.runs import pack
 configure_signals()
 pack._SECONDS_TO_LOCK = 0

@@ -10,7 +10,7 @@ from nmt.text.tokenizer import Tokenizers
 
 CONFIG = """
 name: small
-data: {train: {tsv: pairs.tsv}}
+data: {train: {file: pairs.tsv}}
 tokenizer: {kind: word, min_freq: 1}
 train: {epochs: 1}
 """
@@ -61,9 +61,9 @@ def test_build_takes_a_given_file_and_reads_no_pairs_for_it() -> None:
 def test_build_needs_training_pairs() -> None:
     Path("data").mkdir()
     Path("data/catalog.yaml").write_text(
-        "tests-only: {src_lang: en, tgt_lang: fr, embedded: true, splits: {test: {tsv: a.tsv}}}"
+        "tests-only: {src_lang: en, tgt_lang: fr, embedded: true, splits: {test: {file: a.tsv}}}"
     )
-    Path("run.yaml").write_text(CONFIG.replace("train: {tsv: pairs.tsv}", "corpus: tests-only"))
+    Path("run.yaml").write_text(CONFIG.replace("train: {file: pairs.tsv}", "corpus: tests-only"))
     assert refusal(*BUILD).startswith("data.train: missing")
     assert not Path("v").exists()
 
@@ -75,8 +75,8 @@ def test_show_prints_sizes_and_pieces_of_a_side_or_both() -> None:
         "tgt fr: 10 pieces, word\n"
         "     0  <pad>\n     1  <unk>\n     2  <s>\n     3  </s>\n     4  Le\n     5  .\n"
     )
-    both = nmt(*show, "--first", "0").stdout
-    assert [line[:6] for line in both.splitlines()] == ["src en", "tgt fr"]
+    both = nmt(*show, "--first", "1").stdout
+    assert [line[:6] for line in both.splitlines()[::2]] == ["src en", "tgt fr"]
     sides = json.loads(nmt(*show, "--first", "5", "--json").stdout)
     assert sides["tgt"]["pieces"] == ["<pad>", "<unk>", "<s>", "</s>", "Le"]
     assert (sides["src"]["size"], sides["src"]["config"]["kind"]) == (10, "word")
@@ -99,7 +99,7 @@ def test_show_finds_the_vocabularies_of_a_run_that_has_just_begun() -> None:
     nmt(*BUILD)
     Path("runs/x").mkdir(parents=True)
     Path("v").rename("runs/x/tokenizer")
-    assert nmt("vocab", "show", "--run", "runs/x", "--first", "0").stdout.startswith("src en: 10")
+    assert nmt("vocab", "show", "--run", "runs/x").stdout.startswith("src en: 10")
     Path("empty").mkdir()
     error = refusal("vocab", "show", "--run", "empty")
     assert error.startswith("empty/tokenizer/tokenizer.json: no such file")

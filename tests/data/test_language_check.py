@@ -10,7 +10,7 @@ from nmt.config import load_config
 from nmt.data.batching import encode_pairs
 from nmt.data.language_check import language_notes, other_language
 from nmt.data.languages import code_notes
-from nmt.data.sources import read_aligned
+from nmt.data.readers.aligned import read_aligned
 from nmt.data.text_files import read_lines
 from nmt.errors import ConfigError
 from nmt.text.tokenizer import train_tokenizers

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nmt.data import suspicions as module
-from nmt.data.sources import read_aligned, read_tsv
+from nmt.data.readers.aligned import read_aligned
+from nmt.data.readers.tsv import read_tsv
 from nmt.data.suspicions import suspicions
 from nmt.types import SentencePair
 

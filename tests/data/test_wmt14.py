@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from data.test_tar_files import write_tar
+from data.test_text_files import write_tar
 from typer.testing import CliRunner
 
 from nmt.cli.app import app

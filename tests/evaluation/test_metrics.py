@@ -3,11 +3,14 @@
 import math
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.metrics import METRICS, corpus_bleu, score
+from nmt.evaluation.metric import Scoring
+from nmt.evaluation.metrics import METRICS, check_metrics, corpus_bleu, score
+from nmt.types import MetricName, rank_of
 
 # Two sentences by hand. Hypothesis 1, "the cat sat on the mat" (6 words), against
 # "the cat sat on a mat": 1-grams 5/6, 2-grams 3/5, 3-grams 2/4, 4-grams 1/3. Hypothesis 2,
@@ -61,9 +64,21 @@ def test_a_perfect_translation_has_the_best_score_and_no_spread(metric, best):
 def test_the_worst_translation_has_the_worst_score():
     result = score("bleu", ["x y z", "u v w"], [("a b c",), ("d e f",)], "fr")
     assert (result.score, result.low, result.high) == (0.0, 0.0, 0.0)
-    for name in METRICS:
+    for name in METRICS.keys() - {"comet", "loss"}:
         worst = 100.0 if name == "ter" else 0.0
         assert score(name, [""], [("un chat",)], "fr", n_bootstrap=0).score == worst
+
+
+def test_each_metric_has_its_name_and_knows_its_best_score():
+    assert set(get_args(MetricName)) == set(METRICS)
+    perfect, spoilt = (
+        score("ter", hyps, REFS, "fr", 0).score for hyps in ([line for (line,) in REFS], HYPS)
+    )
+    assert rank_of("ter", perfect) > rank_of("ter", spoilt)
+    assert rank_of("bleu", 30.0) > rank_of("bleu", 29.0)
+    assert rank_of("loss", rank_of("loss", 1.5)) == 1.5
+    with pytest.raises(ConfigError, match="got loss"):
+        check_metrics(Scoring("fr", ("bleu", "loss")), "metric")
 
 
 def test_case_is_nothing_to_lower_cased_bleu():

@@ -95,11 +95,6 @@ def test_measuring_gives_every_cost_at_every_size(quick: None) -> None:
     assert set(measured.seconds) == {FORWARD, TRAINING}
     assert all(second > 0 for row in measured.seconds.values() for second in row)
     assert measured.counted()["macs_slope"] == pytest.approx(1)
-    memory = {FORWARD: [10**6, 2 * 10**6], KEPT: [3 * 10**6, 6 * 10**6]}
-    seconds = {FORWARD: [0.1, 0.2], TRAINING: [0.2, 0.4]}
-    head, row = costs.cost_rows({"x": costs.Costs([2, 4], [1, 2], memory, seconds)}, "n = 4")
-    cells = dict(zip(head, row, strict=True))
-    assert (cells["MB forward"], cells["MB kept"], cells["ms"]) == ("2.00", "6.00", "200.00")
 
 
 def test_slopes_and_crossings_of_power_laws() -> None:
@@ -140,7 +135,6 @@ def test_complexity_grows_as_the_theory_says(quick: None) -> None:
     for name, theory in result.theory.items():
         assert result.paths[name] == [theory.path(n) for n in result.followed]
         assert result.steps[name] == [theory.steps(n) for n in result.followed]
-    assert "n = 256" in "\n".join(result.summary())
     assert complexity.draw(result).axes
 
 

@@ -16,7 +16,6 @@ from nmt.lab.sequence_layers import (
     Recurrence,
     SelfAttention,
     SequenceLayer,
-    theory_rows,
 )
 
 N, D = 17, 6
@@ -110,9 +109,12 @@ def test_with_weights_and_without_are_the_same(kind: str) -> None:
 
 def test_the_table_of_the_paper() -> None:
     theory = {name: build().theory for name, build in LAYERS.items()}
-    rows = {row[0]: row[1:] for row in theory_rows(theory, 1000)}
-    assert rows["convolution"] == ("k n d²", "1", "1", "n / k", "500")
-    assert rows["dilated"] == ("k n d²", "1", "1", "log_k n", "7")  # 3^6 < 1000 <= 3^7
-    assert rows["recurrence"] == ("n d²", "n", "1,000", "n", "1,000")
-    assert rows["self-attention"] == ("n² d", "1", "1", "1", "1")
-    assert rows["local"] == ("n w d", "1", "1", "n / w", "333")
+    rows = {
+        name: (t.order, t.steps_order, t.steps(1000), t.path_order, t.path(1000))
+        for name, t in theory.items()
+    }
+    assert rows["convolution"] == ("k n d²", "1", 1, "n / k", 500)
+    assert rows["dilated"] == ("k n d²", "1", 1, "log_k n", 7)  # 3^6 < 1000 <= 3^7
+    assert rows["recurrence"] == ("n d²", "n", 1000, "n", 1000)
+    assert rows["self-attention"] == ("n² d", "1", 1, "1", 1)
+    assert rows["local"] == ("n w d", "1", 1, "n / w", 333)

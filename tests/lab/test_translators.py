@@ -170,7 +170,6 @@ def test_every_model_is_decoded_in_every_way() -> None:
     numbers: Any = result.numbers()
     assert "words_right_spread" in numbers["trained_soft"]["decoded_sampled"]
     assert "words_right_spread" not in numbers["trained_soft"]["decoded_argmax"]
-    assert "\n".join(result.summary()).count(" ± ") == 2 * len(TRAINED)
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from nmt.models.quantized import in_int8
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.ops.masks import keep_from_lengths
+from nmt.optim.losses import cross_entropy
 from nmt.text.vocabulary import BOS_ID, EOS_ID
-from nmt.training.loss import cross_entropy
 
 WIDE = SearchConfig(beam=4, n_best=4, max_length=9)
 

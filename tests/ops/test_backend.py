@@ -24,7 +24,7 @@ from nmt.ops.backend import (
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native import library
 from nmt.ops.precision import dtypes_of
-from nmt.training.loss import cross_entropy
+from nmt.optim.losses import cross_entropy
 from tests.ops.conftest import NEEDS_NATIVE, operations_of
 
 CPU = torch.device("cpu")

@@ -82,4 +82,4 @@ def test_a_training_goes_on_from_another_folder(
     monkeypatch.chdir(elsewhere)
     outcome = train(toy_config(Path(), train={"steps": 3}), home / "run")
     assert outcome.step == 3
-    assert TrainedRun.open(home / "run").config.data.train.tsv == home / "train.tsv"
+    assert TrainedRun.open(home / "run").config.data.train.file == home / "train.tsv"

@@ -15,14 +15,14 @@ CONTRADICTIONS = {
         ("train.epochs=null", "train.max_minutes=1", "train.schedule.kind=cosine"),
         ("train.epochs=1", "train.steps=1", "train.schedule.kind=constant"),
     ),
-    "no data": (("data.corpus=null",), ("data.corpus=starter", "data.train.tsv=a")),
+    "no data": (("data.corpus=null",), ("data.corpus=starter", "data.train.file=a")),
     "patience": (
-        ("data.corpus=null", "data.train.tsv=a", "valid.patience=1"),
-        ("data.corpus=starter", "data.valid.tsv=a", "valid.patience=null"),
+        ("data.corpus=null", "data.train.file=a", "valid.patience=1"),
+        ("data.corpus=starter", "data.valid.file=a", "valid.patience=null"),
     ),
     "plateau": (
-        ("data.corpus=null", "data.train.tsv=a", "train.schedule.kind=plateau"),
-        ("data.corpus=starter", "data.valid.tsv=a", "train.schedule.kind=constant"),
+        ("data.corpus=null", "data.train.file=a", "train.schedule.kind=plateau"),
+        ("data.corpus=starter", "data.valid.file=a", "train.schedule.kind=constant"),
     ),
     "batch": (
         ("train.batch_by=tokens", "train.batch_size=9"),
@@ -66,7 +66,7 @@ CONTRADICTIONS = {
     ),
     "heads": (("model.kind=transformer", "model.heads=7"), ("model.heads=8", "model.size=7")),
     "n-best": (("search.n_best=9", "search.beam=3"), ("search.n_best=3", "search.beam=9")),
-    "two forms": (("data.valid.tsv=a", "data.valid.corpus=b"), ("data.valid.tsv=null",)),
+    "two forms": (("data.valid.file=a", "data.valid.corpus=b"), ("data.valid.file=null",)),
 }
 """What contradicts itself, alone in a config, and by which keys it may be mended."""
 

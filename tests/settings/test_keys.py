@@ -18,7 +18,7 @@ KEYS = list(all_keys(RunConfig))
     [
         ("learning_rate", "train", "train.lr"),
         ("bs", "train", "train.batch_size"),
-        ("label_smooting", "train", "train.label_smoothing"),
+        ("clip_nrm", "train", "train.clip_norm"),
         ("epochs", "", "train.epochs"),
         ("vocab_size", "model", "tokenizer.vocab_size"),
         ("modle", "", "model"),
@@ -32,11 +32,11 @@ def test_nearest(key: str, section: str, meant: str | None) -> None:
 
 
 def test_the_sections_of_a_tree_have_the_kinds_that_their_fields_allow() -> None:
-    tree = {"train": {"lr": 1, "optimizer": {"kind": "sgd"}}, "data": {"train": {"tsv": "a"}}}
+    tree = {"train": {"lr": 1, "optimizer": {"kind": "sgd"}}, "data": {"train": {"file": "a"}}}
     parts = {path: (kinds, section) for path, kinds, section in sections(RunConfig, tree)}
     assert set(parts) == {(), ("train",), ("train", "optimizer"), ("data",), ("data", "train")}
     assert parts[()] == ((RunConfig,), tree)
-    assert parts["data", "train"] == ((SplitConfig,), {"tsv": "a"})
+    assert parts["data", "train"] == ((SplitConfig,), {"file": "a"})
     kinds, optimizer = parts["train", "optimizer"]
     assert len(kinds) > 1
     assert chosen(kinds, optimizer) == (SGDConfig,)

@@ -18,7 +18,7 @@ from nmt.errors import DataError
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_model import RULES, text_rules
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig, SentencePieceTokenizer
-from nmt.text.subword_sampling import SubwordSamplingConfig, build_sampler
+from nmt.text.subword_sampling import SubwordSamplingConfig
 from nmt.text.tokenizer import TokenizerConfig, Tokenizers, train_tokenizers
 from nmt.text.vocabulary import RESERVED, UNK_ID
 from nmt.text.word_tokenizer import WordConfig, WordTokenizer
@@ -137,8 +137,8 @@ def test_a_given_model_is_saved_loaded_and_given_again(kind: str, tmp_path: Path
 def test_pieces_of_a_given_model_are_sampled(kind: str) -> None:
     """Also where a symbol of the user has letters without a piece of their own."""
     tokenizer = tokenizer_of(kind)
-    config = SubwordSamplingConfig(src=1.0 if kind == "plain" else 0.5)
-    sampler = build_sampler(config, tokenizer, config.src)
+    sampler = tokenizer.sampler(SubwordSamplingConfig(), 1.0 if kind == "plain" else 0.5)
+    assert sampler is not None
     rng = random.Random(1)
     drawn = set()
     for text in (*TEXTS[:4], "The §§ dog"):

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig, SentencePieceTokenizer
-from nmt.text.subword_sampling import SubwordSamplingConfig, build_sampler
+from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
 
 TEXTS = [
     f"{the} {a} and the other {b} {c} in the {d} of the USA"
@@ -27,9 +27,14 @@ def trained(model_type: str, case: str) -> SentencePieceTokenizer:
     return config.build(config.train(TEXTS, "en", seed=1), "en")
 
 
+def sampler_of(tokenizer: SentencePieceTokenizer, src: float, **config: float) -> Sampler:
+    sampler = tokenizer.sampler(SubwordSamplingConfig.model_validate(config), src)
+    assert sampler is not None
+    return sampler
+
+
 def counted(tokenizer: SentencePieceTokenizer, text: str, **config: float) -> Counter[str]:
-    chosen = SubwordSamplingConfig.model_validate(config)
-    sampler = build_sampler(chosen, tokenizer, chosen.src)
+    sampler = sampler_of(tokenizer, **config)
     ids = tokenizer.encode(text).ids
     found = (sampler.sample(ids, random.Random(i)) for i in range(N))
     return Counter(" ".join(map(tokenizer.vocab.piece_of, row)) for row in found)
@@ -61,7 +66,8 @@ each_case = pytest.mark.parametrize("case", ["keep", "markup"])
 @each_case
 def test_without_a_rate_the_pieces_are_the_processors(model_type: str, case: str) -> None:
     tokenizer = trained(model_type, case)
-    sampler = build_sampler(SubwordSamplingConfig(), tokenizer, 0.0)
+    assert tokenizer.sampler(SubwordSamplingConfig(), 0.0) is None
+    sampler = sampler_of(tokenizer, 1e-12)
     for text in [*TEXTS[::30], "THE CAT AND THE USA see A dog", "nobodysheephousethethe", ""]:
         ids = tokenizer.encode(text).ids
         assert sampler.sample(ids, random.Random(1)) == ids
@@ -71,7 +77,7 @@ def test_without_a_rate_the_pieces_are_the_processors(model_type: str, case: str
 @each_case
 def test_sampled_pieces_spell_the_same_text(model_type: str, case: str) -> None:
     tokenizer = trained(model_type, case)
-    sampler = build_sampler(SubwordSamplingConfig(), tokenizer, 0.5)
+    sampler = sampler_of(tokenizer, 0.5)
     for i, text in enumerate([*TEXTS[::30], "A man in the USA"]):
         ids = tokenizer.encode(text).ids
         other = sampler.sample(ids, random.Random(i))
@@ -84,7 +90,7 @@ def test_sampled_pieces_spell_the_same_text(model_type: str, case: str) -> None:
 def test_a_text_with_an_unknown_piece_keeps_its_pieces(model_type: str) -> None:
     tokenizer = trained(model_type, "keep")
     ids = tokenizer.encode("the 日本 cat").ids
-    sampler = build_sampler(SubwordSamplingConfig(), tokenizer, 1.0)
+    sampler = sampler_of(tokenizer, 1.0)
     assert sampler.sample(ids, random.Random(1)) == ids
 
 

@@ -11,22 +11,22 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
+from nmt.attention_maps.aligner import Aligner
+from nmt.attention_maps.alignment import alignment_score
 from nmt.data.alignments import Gold, parse_gold
 from nmt.data.batching import Batch, EncodedCorpus, batch_links
 from nmt.data.guided_alignment import encode_aligned_pairs, piece_links
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.aligner import Aligner
-from nmt.evaluation.alignment_error import alignment_score
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName
+from nmt.optim.losses import GuidedAlignment, alignment_loss
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_pieces import WordPieces
 from nmt.text.word_tokenizer import WordConfig
 from nmt.training.loop import train
-from nmt.training.loss import alignment_loss
-from nmt.training.step import Guidance, StepSettings, train_step, translation_loss
+from nmt.training.step import StepSettings, train_step, translation_loss
 from nmt.types import SentencePair
 
 PAIRS = [SentencePair(t, " ".join(reversed(t.split()))) for t in ("a b c", "b", "c a", "b c a d")]
@@ -103,7 +103,7 @@ def test_an_update_does_not_depend_on_how_its_pairs_are_cut(
 ) -> None:
     """Padding is invisible to the loss of the links too, and a batch is its sentences."""
     found = []
-    settings = StepSettings(guidance=Guidance(0.7))
+    settings = StepSettings(loss=GuidedAlignment(factor=0.7))
     for each in ((0, 4), cuts):
         net = model(kind)
         optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
@@ -119,7 +119,7 @@ def test_without_guidance_links_change_no_bit(tmp_path: Path) -> None:
     both = (with_links, without)
     losses = [translation_loss(model(), each.batch(range(4)), StepSettings()) for each in both]
     assert losses[0].loss_sum.equal(losses[1].loss_sum)
-    settings = StepSettings(guidance=Guidance(1.0))
+    settings = StepSettings(loss=GuidedAlignment())
     guided = translation_loss(model(), with_links.batch(range(4)), settings)
     assert guided.nll_sum.equal(losses[0].nll_sum)
     assert guided.loss_sum > losses[0].loss_sum
@@ -132,7 +132,7 @@ def test_every_backend_gives_the_gradient_of_the_reference(decoder: str, tmp_pat
     gradients = {}
     for backend in BACKENDS:
         net = model(decoder={"kind": decoder}, backend=backend)
-        loss = translation_loss(net, batch, StepSettings(guidance=Guidance(3.0)))
+        loss = translation_loss(net, batch, StepSettings(loss=GuidedAlignment(factor=3.0)))
         loss.loss_sum.backward()  # type: ignore[no-untyped-call]
         gradients[backend] = {n: p.grad for n, p in net.named_parameters() if p.grad is not None}
     for backend, found in gradients.items():
@@ -147,7 +147,7 @@ def test_chosen_heads_alone_are_taught(tmp_path: Path) -> None:
     output = net(batch.src_ids, batch.src_ids != 0, batch.tgt_in, with_weights=True)
     assert batch.links is not None
     assert output.heads is not None
-    loss = Guidance(1.0, heads=(3,)).loss_sum(output, batch.links)
+    loss = GuidedAlignment(heads=(3,)).links_sum(output, batch.links)
     torch.testing.assert_close(loss, alignment_loss(output.heads[:, 3], batch.links))
 
 
@@ -158,8 +158,12 @@ def test_attention_learns_the_links_and_resumes_bit_for_bit(tmp_path: Path) -> N
     """After a few updates AER is far lower than without; the factor decays from epoch to epoch."""
     write_reversal(tmp_path, n_train=300, n_test=20)
     write_links(tmp_path)
-    guided = {name: str(tmp_path / f"{name}.ali") for name in ("train", "valid")}
-    keys = {"epochs": 4, "guided_alignment": {**guided, "factor": 1.0, "decay": 0.9}}
+    paths = {"links": "train.ali", "valid_links": "valid.ali"}
+    guided = {key: str(tmp_path / name) for key, name in paths.items()}
+    keys = {
+        "epochs": 4,
+        "loss": {"kind": "guided_alignment", **guided, "factor": 1.0, "decay": 0.9},
+    }
     plain = toy_config(tmp_path, train={"epochs": 4})
     taught = toy_config(tmp_path, train=keys)
     train(plain, tmp_path / "plain", ["nmt"], quiet=True)
@@ -215,23 +219,24 @@ def test_links_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], pro
 @pytest.mark.parametrize(
     ("sections", "problem"),
     [
-        ({"data": {"cache": "x"}}, "reads the links with the pairs in memory"),
+        ({"data": {"cache": "x"}}, "reads pairs in memory"),
         ({"model": {"attention": {"kind": "none"}}}, "needs attention: got"),
         (
             {"model": {"attention": {"kind": "additive", "weights": {"kind": "hard"}}}},
-            "got 'hard'; train.gu",
+            "got 'hard'; guided_al",
         ),
     ],
 )
 def test_settings_that_guidance_cannot_go_with(sections: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        toy_config(Path(), train={"guided_alignment": {"train": "x"}}, **sections)
+        toy_config(Path(), train={"loss": {"kind": "guided_alignment", "links": "x"}}, **sections)
 
 
 def test_a_head_that_there_is_not_is_named_by_its_key(tmp_path: Path) -> None:
     write_reversal(tmp_path, n_train=20, n_test=3)
     write_links(tmp_path)
-    guided = {"train": str(tmp_path / "train.ali"), "heads": "layer 9"}
-    config = toy_config(tmp_path, train={"steps": 1, "guided_alignment": guided})
-    with pytest.raises(ConfigError, match=r"train.guided_alignment.heads: got 'layer 9', allowed"):
+    guided = {"links": str(tmp_path / "train.ali"), "heads": "layer 9"}
+    loss = {"kind": "guided_alignment", **guided}
+    config = toy_config(tmp_path, train={"steps": 1, "loss": loss})
+    with pytest.raises(ConfigError, match=r"train.loss.heads: got 'layer 9', allowed"):
         train(config, tmp_path / "run", ["nmt"], quiet=True)

@@ -6,8 +6,8 @@ from torch import nn
 
 from nmt.models.base import DecoderOutput
 from nmt.models.vocabulary import VocabLinear
+from nmt.optim.losses import cross_entropy
 from nmt.text.vocabulary import PAD_ID
-from nmt.training.loss import cross_entropy
 
 VOCAB = 29
 

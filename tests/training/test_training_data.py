@@ -40,7 +40,7 @@ def test_a_run_from_the_cache_is_the_run_from_memory(tmp_path: Path) -> None:
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     log = (disk / "train.log").read_text(encoding="utf-8")
-    assert "encoding shard 1/1: there is none yet" in log
+    assert "encoding shard 1/1: missing" in log
     assert "encoding" not in (both / "train.log").read_text(encoding="utf-8")
 
 
@@ -67,7 +67,7 @@ def test_pairs_of_which_none_is_fit_for_training(tmp_path: Path, cache: str | No
 
 def test_a_mixture_from_the_cache_is_the_mixture_from_memory(tmp_path: Path) -> None:
     write_reversal(tmp_path, n_train=30, n_test=10)
-    parts = [{"tsv": str(tmp_path / f"{name}.tsv")} for name in ("train", "test")]
+    parts = [{"file": str(tmp_path / f"{name}.tsv")} for name in ("train", "test")]
 
     def run(name: str, cache: str | None) -> Path:
         data = {"train": {"mix": parts, "temperature": 5.0}, "cache": cache}
@@ -77,7 +77,7 @@ def test_a_mixture_from_the_cache_is_the_mixture_from_memory(tmp_path: Path) -> 
 
     ours, theirs = weights(run("memory", None)), weights(run("disk", str(tmp_path / "cache")))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert len(list((tmp_path / "cache").glob("*/*.ids"))) == 2
+    assert len(list((tmp_path / "cache").glob("*/*-of-*"))) == 2
 
 
 def test_a_corpus_without_pairs_gives_a_reason(

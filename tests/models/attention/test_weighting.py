@@ -25,8 +25,8 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.vocabulary import VocabLinear
 from nmt.ops.masks import keep_from_lengths
+from nmt.optim.losses import LossSum, cross_entropy
 from nmt.text.vocabulary import PAD_ID
-from nmt.training.loss import LossSum, cross_entropy
 from nmt.training.step import StepSettings, translation_loss
 from tests.ops.conftest import NEEDS_NATIVE
 

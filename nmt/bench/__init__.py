@@ -1,1 +1,0 @@
-"""Speed and memory, beside a textbook implementation and the machine's limit."""

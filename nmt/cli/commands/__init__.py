@@ -1,0 +1,1 @@
+"""The commands of `nmt`, one file for each."""

@@ -1,0 +1,165 @@
+"""`nmt align`: word alignments from a model's attention, and how they compare with gold ones."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
+from nmt.cli.shared.options import Json, OutFile
+from nmt.cli.shared.sentences import file_lines, with_progress
+from nmt.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from nmt.attention_maps.aligner import Aligner
+    from nmt.attention_maps.pair_weights import Reading
+    from nmt.data.alignments import Links
+
+_CHUNK = 256
+"""Sentence pairs that are aligned before their links are written."""
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How attention weights are read as links."""
+
+    shift: Annotated[
+        int,
+        Option(
+            min=0, max=2, help="Read the weights so many steps later, where the word is the input."
+        ),
+    ] = 0
+    norm: Annotated[
+        bool, Option("--norm", help="Multiply the weights by the norms of their values.")
+    ] = False
+    heads: Annotated[
+        str,
+        Option(help="The heads that are averaged, as in nmt attention: mean, 'layer 2', a number."),
+    ] = "mean"
+
+    def value(self) -> "Reading":
+        """Return the options as the library takes them."""
+        from nmt.attention_maps.pair_weights import Reading
+
+        return Reading(self.shift, self.norm, self.heads)
+
+
+def align(
+    src: Annotated[Path, Argument(help="Source text, one sentence a line; - is stdin.")],
+    tgt: Annotated[Path, Argument(help="Its translation, line by line.")],
+    *,
+    reverse: Annotated[
+        Path | None, Option(help="A run of the other direction, to symmetrise with.")
+    ] = None,
+    symmetrise: Annotated[
+        str | None,
+        Option(
+            help="intersection, union, grow-diag, grow-diag-final or grow-diag-final-and.",
+            show_default="with --reverse grow-diag-final-and",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        Option(
+            min=0, max=1, help="Link every weight of at least this.", show_default="the greatest"
+        ),
+    ] = None,
+    reading: ReadingOptions,
+    tokenized: Annotated[
+        bool, Option("--tokenized", help="The files are tokenised: the model reads them as text.")
+    ] = False,
+    gold: Annotated[
+        Path | None,
+        Option(help="Gold links, `i-j` sure, `ipj` possible: print AER, precision and recall."),
+    ] = None,
+    gold_from: Annotated[
+        int, Option(min=0, max=1, help="The number of the first word in --gold.")
+    ] = 0,
+    out: OutFile = None,
+    models: ModelOptions,
+    compute: ComputeOptions,
+    as_json: Json = False,
+) -> None:
+    """Align the words of sentence pairs by attention.
+
+    A line of links `i-j` for each pair, in the Pharaoh format: source word i, target word j. That
+    format counts words, between spaces, from 0; `nmt` counts sentences from 1. With --gold the
+    scores are printed, and the links only into --out.
+    """
+    from nmt.attention_maps.alignment import SYMMETRISATIONS
+
+    if symmetrise is not None and symmetrise not in SYMMETRISATIONS:
+        allowed = ", ".join(SYMMETRISATIONS)
+        raise ConfigError(f"--symmetrise: got '{symmetrise}', allowed: {allowed}")
+    if symmetrise is not None and reverse is None:
+        raise ConfigError("--symmetrise requires --reverse, a run of the other direction")
+    if as_json and gold is None:
+        raise ConfigError("--json: allowed with --gold, for its scores")
+    runs = models.open(compute)
+    back = None if reverse is None else compute.with_search(open_run(reverse))
+
+    from nmt.attention_maps.aligner import Aligner
+
+    aligner = Aligner(
+        models.load(runs, compute),
+        reading.value(),
+        threshold,
+        None if back is None else compute.load([back], models.checkpoint),
+        symmetrise or Aligner.symmetrisation,
+    )
+    links = with_progress(_links(aligner, src, tgt, tokenized), src, out)
+    if gold is None:
+        _write(links, out)
+    else:
+        _score(list(links), gold, gold_from, out, as_json)
+    for note in aligner.mismatches.notes():
+        say(note)
+
+
+def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterator[Links]":
+    """The links of each pair, a chunk at a time. Raises DataError where a file is longer."""
+    from nmt.data.language_check import language_notes
+
+    sources, targets = file_lines(src), file_lines(tgt)
+    n_done = 0
+    while chunk := list(islice(sources, _CHUNK)):
+        translations = list(islice(targets, len(chunk)))
+        if len(translations) < len(chunk):
+            n_lines = n_done + len(translations)
+            raise DataError(f"{tgt}: ends after line {n_lines}, but {src} goes on")
+        links = aligner.align(chunk, translations, tokenised)
+        if not n_done:
+            for note in language_notes(chunk, translations, *aligner.translator.languages):
+                say(f"note: {note}")
+        n_done += len(chunk)
+        yield from links
+    if next(targets, None) is not None:
+        raise DataError(f"{src}: ends after line {n_done}, but {tgt} goes on")
+
+
+def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_json: bool) -> None:
+    """Print how far links agree with gold ones, and write them into --out."""
+    from nmt.attention_maps.alignment import alignment_score
+    from nmt.data.alignments import stream_gold
+
+    true = list(stream_gold(gold, first))
+    if len(true) != len(links):
+        raise DataError(f"{gold}: {len(true):,} lines for {len(links):,} sentence pairs")
+    score = alignment_score(links, true)
+    if out is not None:
+        _write(iter(links), out)
+    typer.echo(json.dumps(score.as_json(), indent=1) if as_json else score.describe())
+
+
+def _write(links: "Iterator[Links]", out: Path | None) -> None:
+    """A line for each pair, to stdout or into `out`."""
+    from nmt.data.alignments import pharaoh_line
+    from nmt.storage.output import STDIN_OR_STDOUT, write_lines
+
+    write_lines(map(pharaoh_line, links), out or STDIN_OR_STDOUT)

@@ -1,0 +1,164 @@
+"""`nmt attention`: where the model looked, as data, picture or text."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from typer import Option
+
+from nmt.cli.commands.attention_formats import WRITERS, Look, Map, format_of
+from nmt.cli.shared.flags import flag_of
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, SearchOptions
+from nmt.cli.shared.options import First, OutFile, SourceFile, split_option
+from nmt.cli.shared.sentences import check_not_read, checked_arguments, file_lines
+from nmt.errors import ConfigError, counted
+
+if TYPE_CHECKING:
+    from nmt.config import RunConfig
+    from nmt.decoding.search_config import SearchConfig
+    from nmt.inference.translator import Translator
+    from nmt.types import Translation
+
+_CHUNK = 256  # sentences translated before they are written; fewer if there are many heads
+
+
+def attention(
+    sentences: Annotated[
+        list[str] | None,
+        typer.Argument(help="Source sentences, each in quotes.", show_default=False),
+    ] = None,
+    *,
+    file: SourceFile = None,
+    split: Annotated[str | None, split_option(None)] = None,
+    first: First = None,
+    target: Annotated[
+        list[str] | None,
+        Option(help="A translation to explain, in place of a search; once for each sentence."),
+    ] = None,
+    format: Annotated[
+        str | None,
+        Option(
+            help="jsonl, npz, png, svg, pdf, html, text or pharaoh (word alignments).",
+            show_default="by the suffix of --out, else jsonl; on a terminal, text",
+        ),
+    ] = None,
+    out: OutFile = None,
+    level: Annotated[
+        Literal["piece", "word"] | None,
+        Option(
+            help="What a row and a column stand for.",
+            show_default="piece; html, pharaoh: word; text: word where pieces are too wide",
+        ),
+    ] = None,
+    heads: Annotated[
+        str,
+        Option(
+            help="The heads to show, between commas: mean, all, numbers, names such as 'layer 2', "
+            "or self-attention: encoder, decoder.1 (its first layer), encoder.2.3."
+        ),
+    ] = "mean",
+    look: Look,
+    models: ModelOptions,
+    search: SearchOptions,
+    n_best: NBest = None,
+    compute: ComputeOptions,
+) -> None:
+    """Show where the model looked, as data, picture or text.
+
+    What is shown are attention weights. Rows are pieces of the translation, columns those of the
+    source; in self-attention both are of one text. Sentences and hypotheses are counted from 1.
+    Several pictures go to a folder, --out, or to the pages of one PDF. The page "The attention
+    dump" of the documentation describes the files.
+    """
+    format = format_of(format, out, _is_terminal())
+    look.check(format)
+    keys = {**search.keys(), "n_best": n_best}
+    flags = [flag_of(k) for k, v in keys.items() if v is not None and k != "length_penalty"]
+    if target and flags:
+        raise ConfigError(f"--target gives the translation: {min(flags)} does not apply")
+    sources_of = {"SENTENCE": sentences, "--file": file, "--split": split}
+    if len(named := [name for name, value in sources_of.items() if value]) != 1:
+        got = ", ".join(named) or "none"
+        raise ConfigError(f"a source: got {got}, allowed: one of {', '.join(sources_of)}")
+    runs = models.open(compute, keys)
+    if split is not None:
+        check_not_read(out, runs[0], split)
+    shown = _search_config(runs[0].config.search, n_best, format)
+    sources = _sources(sentences, file, split, runs[0].config)
+    targets = checked_arguments(target) if target else None
+    if targets is not None and len(targets) != len(sources):
+        raise ConfigError(
+            f"--target: got {counted(len(targets), 'translation')} for "
+            f"{counted(len(sources), 'sentence')}; "
+            "give one for each, in the same order"
+        )
+
+    from nmt.attention_maps.heads import choose_heads
+
+    translator = models.load(runs, compute, shown)
+    sources = sources[:first]
+    n_maps = len(sources) * (1 if targets else shown.n_best)
+    chosen_heads = choose_heads(heads, translator.names_by_attention)
+    options = Map(level, targets is not None, n_maps, out, chosen_heads, look)
+    WRITERS[format](_translations(translator, sources, targets, options), options)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _search_config(search: "SearchConfig", n_best: int | None, format: str) -> "SearchConfig":
+    """`search`, with as many hypotheses as the format shows. Raises ConfigError for too many.
+
+    By default data formats have all hypotheses of the beam, the others the best one.
+    """
+    if format == "pharaoh" and (n_best or 1) > 1:
+        raise ConfigError(
+            f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
+        )
+    is_data = format in ("jsonl", "npz") and search.sampling is None
+    n_best = n_best or (search.beam if is_data else 1)
+    return search.model_copy(update={"n_best": n_best})
+
+
+def _sources(
+    sentences: list[str] | None, file: Path | None, split: str | None, config: "RunConfig"
+) -> list[str]:
+    """The sentences, the lines of the file, or the distinct sources of a split of the run."""
+    if sentences:
+        return checked_arguments(sentences)
+    if file is not None:
+        return list(file_lines(file))
+    from nmt.data.corpora import read_examples
+    from nmt.evaluation.examples import split_named
+
+    examples = read_examples(split_named(config.data, split or ""), config.data)
+    return [example.src_text for example in examples]
+
+
+def _translations(
+    translator: "Translator", sources: list[str], targets: list[str] | None, options: Map
+) -> Iterator["Translation"]:
+    """The translations in order, a chunk at a time; at the end a note counts empty sources."""
+    n_empty = 0
+    single = [head for head in options.heads if head.index is not None]
+    shown = {head.attention for head in single}
+    n_heads = sum(len(translator.names_by_attention[attention]) for attention in shown)
+    chunk = max(1, _CHUNK // max(n_heads, 1))
+    with_heads = "cross" in shown
+    translations: Sequence[Translation]
+    for start in range(0, len(sources), chunk):
+        texts = sources[start : start + chunk]
+        if targets is None:
+            translations = translator.translate(texts, with_heads=with_heads)
+        else:
+            translations = translator.force(texts, targets[start : start + len(texts)], with_heads)
+        if shown - {"cross"}:
+            translations = translator.with_self_attention(translations)
+        n_empty += sum(not translation.hypotheses for translation in translations)
+        yield from translations
+    if n_empty:
+        say(f"{n_empty} of {len(sources)} sentences are empty: no attention")

@@ -1,0 +1,255 @@
+"""The output formats of `nmt attention`, each with the function that writes it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import print_path
+from nmt.cli.shared.sentences import print_lines
+from nmt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from nmt.attention_maps.heads import Head
+    from nmt.attention_maps.map_style import MapStyle
+    from nmt.attention_maps.record import AttentionRecord
+    from nmt.attention_maps.words import Level
+    from nmt.types import Translation
+
+
+PICTURES = ("png", "svg", "pdf")
+"""Formats with one picture a hypothesis."""
+
+
+_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)}
+_SUFFIXES |= {".txt": "text"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """The looks of a picture."""
+
+    scale: Annotated[
+        str | None,
+        Option(
+            help="Of pictures, the weight of the darkest colour: each (its own greatest), shared "
+            "(the greatest of all pictures), or a number such as 1.",
+            show_default="each",
+        ),
+    ] = None
+    numbers: Annotated[
+        bool, Option("--numbers", help="Of pictures: write each weight into its cell.")
+    ] = False
+    title: Annotated[
+        str | None,
+        Option(help="Of pictures: their title; '' for none.", show_default="the two texts"),
+    ] = None
+    colours: Annotated[
+        str | None,
+        Option(
+            help="Of pictures: a colour map by matplotlib's name, such as viridis or Blues.",
+            show_default="magma_r",
+        ),
+    ] = None
+    transparent: Annotated[bool, Option("--transparent", help="Of pictures: no background.")] = (
+        False
+    )
+
+    def check(self, format: str) -> None:
+        """Raise ConfigError for a value that is not allowed, or where there is no picture."""
+        if self == Look():
+            return
+        if format not in PICTURES:
+            flag = next(name for name, value in vars(self).items() if value not in (None, False))
+            raise ConfigError(
+                f"--{flag}: got it with --format {format}, allowed: {', '.join(PICTURES)}"
+            )
+        self.style()
+
+    def style(self) -> "MapStyle":
+        """Return the style of each picture; a shared scale is not known yet."""
+        from nmt.attention_maps.map_style import PLAIN, MapStyle
+
+        scale = None
+        if self.scale not in (None, "each", "shared"):
+            try:
+                scale = float(str(self.scale))
+            except ValueError:
+                raise ConfigError(
+                    f"--scale: got '{self.scale}', allowed: each, shared, or a weight such as 1"
+                ) from None
+        colours = self.colours or PLAIN.colours
+        return MapStyle(colours, scale, self.numbers, self.title, self.transparent)
+
+
+@dataclass(frozen=True)
+class Map:
+    """What is exported: rows by piece or word, number of maps, file, heads, looks."""
+
+    level: "Level | None"
+    forced: bool
+    n_maps: int
+    out: Path | None
+    heads: "tuple[Head, ...]"
+    look: Look = Look()
+
+
+def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
+    """Return --format, or the format of the suffix of --out or of a terminal."""
+    allowed = ", ".join(WRITERS)
+    if format is None and out is not None and str(out) != "-":
+        if out.suffix.lower() not in _SUFFIXES:
+            raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
+        return _SUFFIXES[out.suffix.lower()]
+    if format is None:
+        format = "text" if out is None and is_terminal else "jsonl"
+    if format not in WRITERS:
+        raise ConfigError(f"--format: got '{format}', allowed: {allowed}")
+    if format == "npz" and out is None:
+        raise ConfigError("--format npz: a binary file needs --out PATH")
+    return format
+
+
+def _records(translations: Iterable["Translation"], options: Map) -> Iterator["AttentionRecord"]:
+    from nmt.attention_maps.record import attention
+
+    return attention(translations, options.level or "piece", options.heads, options.forced)
+
+
+def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
+    """Lines to stdout, or to the file `out`, whose name then goes to stdout."""
+    print_lines(lines, out)
+    if out is not None:
+        print_path(out)
+
+
+def _write_jsonl(translations: Iterable["Translation"], options: Map) -> None:
+    from nmt.attention_maps.dump import to_json
+
+    _print_or_write(map(to_json, _records(translations, options)), options.out)
+
+
+def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
+    from nmt.attention_maps.dump import write_npz
+
+    assert options.out is not None  # checked with the format
+    write_npz(_records(translations, options), options.out)
+    print_path(options.out)
+
+
+def _write_picture(format: str, translations: Iterable["Translation"], options: Map) -> None:
+    """One picture into the file --out, a page each into a PDF, or each into the folder --out."""
+    from nmt.attention_maps.fonts import font_hint
+    from nmt.attention_maps.heatmap import draw_translation, write_map, write_pages
+    from nmt.storage.output import check_output, is_direct
+
+    out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
+    as_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
+    if as_file and options.n_maps > 1 and format != "pdf":
+        raise ConfigError(f"--out: got the file {out} for {options.n_maps} pictures; name a folder")
+    check_output(out if as_file else out / f"attention_{1:06d}_1.{format}")
+    level = options.level or "piece"
+    style = options.look.style()
+    if options.look.scale == "shared":
+        translations = list(translations)
+        style = replace(style, scale=_shared_scale(translations, level, options.heads))
+    texts: set[str] = set()
+
+    def figures() -> Iterator[tuple[str, "Figure"]]:
+        for number, translation in enumerate(translations, start=1):
+            texts.update((translation.src_text, style.title or ""))
+            for index, hypothesis in enumerate(translation.hypotheses):
+                texts.add(hypothesis.text)
+                figure = draw_translation(translation, index, level, options.heads, style)
+                yield f"attention_{number:06d}_{index + 1}.{format}", figure
+
+    if as_file and options.n_maps > 1:
+        pages = (figure for _, figure in figures())
+        if first := next(pages, None):  # a PDF without a page is no file
+            write_pages(chain([first], pages), out)
+            print_path(out)
+    else:
+        for name, figure in figures():
+            path = out if as_file else out / name
+            write_map(figure, path, format)
+            print_path(path)
+    if hint := font_hint(sorted(texts)):
+        say(hint)
+
+
+def _shared_scale(
+    translations: Iterable["Translation"], level: "Level", heads: "tuple[Head, ...]"
+) -> float:
+    """The weight of the darkest colour of all maps: the greatest, rounded up to a tenth."""
+    from nmt.attention_maps.words import attention_table, scale_end
+
+    tables = (
+        attention_table(translation, rank, level, head)
+        for translation in translations
+        for rank in range(len(translation.hypotheses))
+        for head in heads
+    )
+    return scale_end(max((float(table.weights.max(initial=0.0)) for table in tables), default=0.0))
+
+
+def _write_html(translations: Iterable["Translation"], options: Map) -> None:
+    """One page, by piece; it merges words itself."""
+    from nmt.attention_maps.page import write_page
+
+    out = options.out or Path("-")
+    by_piece = replace(options, level="piece")
+    write_page(_records(translations, by_piece), out, options.level or "word")
+    print_path(out)
+
+
+def _write_text(translations: Iterable["Translation"], options: Map) -> None:
+    _print_or_write(_text_lines(translations, options), options.out)
+
+
+def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator[str]:
+    from nmt.attention_maps.labels import label
+    from nmt.attention_maps.terminal import legend, render_terminal
+
+    for number, translation in enumerate(translations, start=1):
+        for index, found in enumerate(translation.hypotheses):
+            yield f"[{number}] {label(translation.src_text)}"
+            yield f"[{number}.{index + 1}] {label(found.text)} ({found.hypothesis.score:.3f})"
+            for head in options.heads:
+                if len(options.heads) > 1 or head.index is not None:
+                    yield label(head.name)
+                yield render_terminal(translation, index, level=options.level, head=head)
+                yield ""
+    yield legend()
+
+
+def _write_pharaoh(translations: Iterable["Translation"], options: Map) -> None:
+    from nmt.attention_maps.alignment import pharaoh
+
+    if len(options.heads) > 1:
+        raise ConfigError(
+            f"--heads: got {len(options.heads)} heads, allowed with --format pharaoh: one, or mean"
+        )
+    level, [head] = options.level or "word", options.heads
+    if head.attention != "cross":
+        raise ConfigError(
+            f"--heads: got '{head.name}', allowed with --format pharaoh: one over the source, or "
+            "mean"
+        )
+    _print_or_write((pharaoh(each, level=level, head=head) for each in translations), options.out)
+
+
+WRITERS: dict[str, Callable[[Iterable["Translation"], Map], None]] = {
+    "jsonl": _write_jsonl,
+    "npz": _write_npz,
+    **{name: partial(_write_picture, name) for name in PICTURES},
+    "html": _write_html,
+    "text": _write_text,
+    "pharaoh": _write_pharaoh,
+}

@@ -1,0 +1,57 @@
+"""`nmt config`: what a config may say, what one says, and whether it is right."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument
+
+from nmt.cli.shared.flags import with_flags
+from nmt.cli.shared.options import ConfigOptions
+from nmt.errors import ConfigError
+
+
+def show(*, config: ConfigOptions) -> None:
+    """Print a config with every default filled in."""
+    loaded = config.load()
+    from nmt.config import dump_config
+
+    typer.echo(dump_config(loaded), nl=False)
+
+
+def list_() -> None:
+    """List the recipes that come with nmt; --config takes their names."""
+    from nmt.settings.recipes import recipes
+
+    typer.echo("\n".join(recipes()))
+
+
+def check(
+    files: Annotated[list[Path], Argument(help="Configs, YAML files.", show_default=False)],
+) -> None:
+    """Check configs; exit code 2 if one is wrong.
+
+    The text files that a config names must exist, and those of up to 50 MB are read: all that
+    `nmt train` would refuse at its start is reported.
+    """
+    from nmt.config import load_config
+    from nmt.data.corpora_check import check_corpora
+    from nmt.evaluation.metrics import check_scoring
+
+    faults = []
+    for file in files:
+        try:
+            config = load_config(file)
+        except ConfigError as error:
+            faults.append(str(error))
+            continue
+        try:
+            absent = check_corpora(config.data)
+            check_scoring(config)
+        except ConfigError as error:
+            faults.extend(f"{file}: {line}" for line in str(error).split("\n"))
+        else:
+            right = f"{file}: right" + "".join(f", but {line}" for line in absent)
+            typer.echo(with_flags(right, {"from_path": "--from"}))
+    if faults:
+        raise ConfigError("\n".join(faults))

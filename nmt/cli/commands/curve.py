@@ -1,0 +1,24 @@
+"""`nmt curve`: how a run learned, as a picture or a table."""
+
+from pathlib import Path
+
+from nmt.cli.shared.models import open_run
+from nmt.cli.shared.options import Picture, RunOption, print_path
+
+
+def curve(*, run: RunOption, out: Picture = Path("curve.png")) -> None:
+    """Draw the learning curve of a run: loss, perplexity, BLEU.
+
+    The suffix of --out is .png, .svg, .pdf, or .csv for the numbers as a table. It may be drawn
+    while the run is trained. The path of the file is printed on stdout.
+    """
+    trained = open_run(run.path)
+    from nmt.training.curve import draw_curve, write_table
+
+    if out.suffix.lower() == ".csv":
+        write_table(trained.path, out)
+    else:
+        from nmt.attention_maps.heatmap import write_map
+
+        write_map(draw_curve(trained.path, trained.config.valid.metric), out)
+    print_path(out)

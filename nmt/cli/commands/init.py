@@ -1,0 +1,197 @@
+"""`nmt init`: a first config for files of one's own."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import language
+from nmt.errors import ConfigError
+from nmt.storage.output import check_output
+
+if TYPE_CHECKING:
+    from nmt.config import RunConfig
+    from nmt.data.proposal import Comments, Found, Values
+    from nmt.data.sources import DataConfig
+
+_BY_NAME = "told by the names of the files"
+_SRC_LANG = Option(help="Source language.", show_default=_BY_NAME, callback=language)
+_TGT_LANG = Option(help="Target language.", show_default=_BY_NAME, callback=language)
+
+
+def init(
+    files: Annotated[
+        list[Path],
+        Argument(
+            help="Source and target text, or one file of both: source, tab, target a line, or "
+            "parquet. Plain, packed, or in a zip."
+        ),
+    ],
+    src_lang: Annotated[str | None, _SRC_LANG] = None,
+    tgt_lang: Annotated[str | None, _TGT_LANG] = None,
+    valid: Annotated[
+        list[Path] | None,
+        Option(
+            help="File of the validation set; twice for two.",
+            show_default="sentences held out of the training text",
+        ),
+    ] = None,
+    test: Annotated[
+        list[Path] | None,
+        Option(
+            help="File of the test set; twice for two.",
+            show_default="sentences held out of the training text",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, Option(help="Name of the run.", show_default="the languages, such as en-fr")
+    ] = None,
+    out: Annotated[
+        Path | None, Option(writable=True, help="Config to write.", show_default="NAME.yaml here")
+    ] = None,
+) -> None:
+    """Write a config for sentence pairs of your own, with fitting sizes.
+
+    The pairs are read and checked, pieces are learned, and some updates are timed. What looks wrong
+    in the files is said; nothing is left out of them here.
+
+    The path of the config is printed on stdout, all else on stderr.
+    """
+    data, is_order_known = _data(files, valid or (), test or (), src_lang, tgt_lang)
+    if out is not None or name is not None or is_order_known:  # else the text decides
+        check_output(_out(name, out, data))
+    # Imported here because they bring torch and sentencepiece along.
+    from nmt.cli.shared.process import configure_process
+    from nmt.config import config_of
+    from nmt.data.proposal import examine, is_messy, proposed_config, warnings
+
+    configure_process()  # as `nmt train` does, so that its updates take as long
+    say(f"reading {' and '.join(map(str, files))} ...")
+    found = examine(data, is_order_known)
+    path = _out(name, out, found.data)
+    check_output(path)
+    values, comments = proposed_config(name or _name(found.data), found)
+    say("timing updates ...")
+    comments["train", "epochs"] = _duration(config_of(values), found)
+    _write(values, comments, path, files, found)
+    say(_shown(found))
+    for line in warnings(found):
+        say(f"note: {line}")
+    if is_messy(found):
+        say(f"note: this writes the pairs that pass: {_cleaning(files, found)}")
+    say(f"training: {comments['train', 'epochs']}")
+    say(f"next: nmt train --config {shlex.quote(str(path))}")
+    typer.echo(path)
+
+
+def _duration(config: "RunConfig", found: "Found") -> str:
+    """How long the training will take here, from some updates."""
+    from nmt.device import describe_device, resolve_device
+    from nmt.training.estimate import epoch_seconds
+    from nmt.training.report import duration
+
+    epoch = epoch_seconds(config, found.sample, found.tokenizers, found.n_pairs)
+    device = describe_device(resolve_device(config.train.device))
+    total = duration(epoch * (config.train.epochs or 1))
+    return f"about {total} on {device}, {duration(epoch)} each, and validation besides"
+
+
+def _write(
+    values: "Values", comments: "Comments", path: Path, files: Sequence[Path], found: "Found"
+) -> None:
+    """Write the config with its comments."""
+    from nmt.settings.yaml_text import commented_yaml
+    from nmt.storage.output import write_lines
+    from nmt.storage.terminal import one_line
+
+    command = one_line(shlex.join(["nmt", "init", *map(str, files)]))
+    head = f"# {_shown(found)}; written by: {command}"
+    keys = "# The same with every key and its default: nmt config show FILE"
+    write_lines([head, keys, *commented_yaml(values, comments).rstrip("\n").split("\n")], path)
+
+
+def _data(
+    files: Sequence[Path],
+    valid: Sequence[Path],
+    test: Sequence[Path],
+    src_lang: str | None,
+    tgt_lang: str | None,
+) -> "tuple[DataConfig, bool]":
+    """The data section, and whether it is known which side has which language."""
+    from nmt.data.languages import language_of, language_pair_of
+    from nmt.data.sources import DataConfig
+    from nmt.settings.config_file import load_values
+
+    train = _split(files, "FILES")
+    pair = language_pair_of(files[0])
+    is_order_known = len(files) == 2 or bool(src_lang or tgt_lang)
+    if len(files) == 2:
+        src, tgt = (src_lang or language_of(files[0])), (tgt_lang or language_of(files[1]))
+    elif pair is None:
+        src, tgt = src_lang or "", tgt_lang or ""
+    else:
+        src = src_lang or next(lang for lang in pair if lang != tgt_lang)
+        tgt = tgt_lang or next(lang for lang in reversed(pair) if lang != src_lang)
+    if len(files) == 1 and pair is None and not (src and tgt) and (lang := language_of(files[0])):
+        raise ConfigError(
+            f"{files[0]}: its name tells one language, {lang}; name the file of the other language "
+            "too, or give `src_lang` and `tgt_lang` for a file of both"
+        )
+    missing = [flag for flag, lang in (("`src_lang`", src), ("`tgt_lang`", tgt)) if not lang]
+    if missing or src == tgt:
+        flags = " and ".join(missing or ["`src_lang`", "`tgt_lang`"])
+        names = ", ".join(map(str, files))
+        found = f"; both look like {src}" if src and src == tgt else ""
+        raise ConfigError(
+            f"{names}: the names do not tell the languages{found}; give {flags}, as in fr"
+        )
+    for what, paths in (("`valid`", valid), ("`test`", test)):
+        if len(files) == 2 and len(paths) == 1 and language_of(paths[0]) in (src, tgt):
+            raise ConfigError(f"{what}: got {paths[0]}, a file of one language; give {what} twice")
+    values = {
+        "src_lang": src,
+        "tgt_lang": tgt,
+        "train": train,
+        "valid": _split(valid, "`valid`") if valid else None,
+        "test": _split(test, "`test`") if test else None,
+    }
+    return load_values(values, DataConfig, "nmt init"), is_order_known
+
+
+def _split(files: Sequence[Path], what: str) -> dict[str, Path]:
+    """A split of one file or of two. Raises ConfigError, which begins with `what`, for more."""
+    if len(files) == 2:
+        return {"src": files[0], "tgt": files[1]}
+    if len(files) != 1:
+        raise ConfigError(f"{what}: got {len(files)} files, allowed: one of both sides, or two")
+    return {"file": files[0]}
+
+
+def _name(data: "DataConfig") -> str:
+    return f"{data.src_lang}-{data.tgt_lang}"
+
+
+def _out(name: str | None, out: Path | None, data: "DataConfig") -> Path:
+    return out or Path(f"{name or _name(data)}.yaml")
+
+
+def _shown(found: "Found") -> str:
+    """The corpus in a line."""
+    src, tgt = found.report.splits[0].src, found.report.splits[0].tgt
+    return (
+        f"{found.n_pairs:,} pairs, {src.lang} to {tgt.lang}; a sentence has {src.words.mean:.1f} "
+        f"and {tgt.words.mean:.1f} words"
+    )
+
+
+def _cleaning(files: Sequence[Path], found: "Found") -> str:
+    """The command that writes the pairs that pass."""
+    langs = [found.data.src_lang, found.data.tgt_lang]
+    outs = [f"clean.{lang}" for lang in langs] if len(files) == 2 else ["clean.tsv"]
+    flags = [word for out in outs for word in ("--out", out)]
+    given = ["--src-lang", langs[0], "--tgt-lang", langs[1]]
+    return shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags, *given])

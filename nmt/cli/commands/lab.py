@@ -1,0 +1,53 @@
+"""`nmt lab`: small experiments from the attention literature, each a picture and its numbers."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from nmt.cli.shared.flags import overrides_of
+from nmt.cli.shared.options import Force, Json, OutFolder, Threads, set_option
+
+
+def lab(
+    name: Annotated[str | None, Argument(help="The experiment.", show_default="list them")] = None,
+    *,
+    out: OutFolder = Path("lab"),
+    force: Force = False,
+    seed: Annotated[int | None, Option(help="The same as --set seed=N.")] = None,
+    set_: Annotated[list[Any] | None, set_option("an option of the experiment", "seed=3")] = None,
+    options: Annotated[
+        bool, Option("--options", help="List the experiment's options, with their defaults.")
+    ] = False,
+    as_json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """Run a small experiment on attention: its numbers and a picture.
+
+    They are NAME.json and NAME.png in the folder --out. The pages "Laboratory" of the documentation
+    say what each experiment shows.
+    """
+    from nmt.lab.experiments import EXPERIMENTS, check_name
+
+    if name is None:
+        width = max(map(len, EXPERIMENTS))
+        for experiment, line in EXPERIMENTS.items():
+            typer.echo(f"{experiment:<{width}}  {line}")
+        return
+
+    check_name(name)
+    import torch
+
+    from nmt.lab.perform import describe_options, perform
+
+    if options:
+        typer.echo("\n".join(describe_options(name)))
+        return
+    if threads is not None:
+        torch.set_num_threads(threads)
+    report = perform(name, [*(set_ or ()), *overrides_of("", {"seed": seed})], out)
+    if as_json:
+        typer.echo(report.json)
+    else:
+        typer.echo("\n".join([*report.summary, "", *map(str, report.paths)]))

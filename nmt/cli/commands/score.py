@@ -1,0 +1,91 @@
+"""`nmt score`: how probable given translations are to a model."""
+
+import json
+import math
+from collections.abc import Iterator
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import ComputeOptions, ModelOptions
+from nmt.cli.shared.options import Json, OutFile
+from nmt.cli.shared.sentences import file_lines, print_lines, with_progress
+from nmt.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+    from nmt.types import Translation
+
+
+def score(
+    source: Annotated[
+        Path, Argument(help="Source text, one sentence a line; - is stdin.", show_default=False)
+    ],
+    target: Annotated[
+        Path, Argument(help="Its translation, line by line; - is stdin.", show_default=False)
+    ],
+    *,
+    models: ModelOptions,
+    per_piece: Annotated[
+        bool, Option("--per-piece", help="Divide by the number of pieces, end included.")
+    ] = False,
+    compute: ComputeOptions,
+    as_json: Json = False,
+    out: OutFile = None,
+) -> None:
+    """Give the log-probability of given translations.
+
+    It is in nats, a line for each. The end of the translation counts as a piece. With --json a line
+    also has the pieces and the log-probability of each. Where the source has no piece, the line is
+    empty, or null in JSON. The mean and the perplexity of all pieces stand on stderr.
+    """
+    if str(source) == str(target) == "-":
+        raise ConfigError("got - twice, allowed: stdin for one of SOURCE and TARGET")
+    translator = models.load(models.open(compute), compute)
+    log_probs: list[float] = []
+
+    def lines() -> Iterator[str]:
+        for translation in with_progress(_forced(translator, source, target), source, out):
+            for hypothesis in translation.hypotheses:
+                log_probs.extend(hypothesis.hypothesis.log_probs)
+            yield _line(translation, per_piece, as_json)
+
+    print_lines(lines(), out)
+    if log_probs:
+        mean = math.fsum(log_probs) / len(log_probs)
+        say(f"{len(log_probs):,} pieces, {mean:.4f} nats each, perplexity {math.exp(-mean):,.2f}")
+
+
+def _forced(translator: "Translator", source: Path, target: Path) -> "Iterator[Translation]":
+    """The forced translations, a chunk at a time. Raises DataError where a file is longer."""
+    pairs = enumerate(zip_longest(file_lines(source), file_lines(target)), start=1)
+    while chunk := list(islice(pairs, translator.chunk_size)):
+        texts, targets = [], []
+        for number, (text, translation) in chunk:
+            if text is None or translation is None:
+                shorter, longer = (source, target) if text is None else (target, source)
+                raise DataError(f"{shorter}: it has no line {number}, but {longer} has one")
+            texts.append(text)
+            targets.append(translation)
+        yield from translator.force(texts, targets)
+
+
+def _line(translation: "Translation", per_piece: bool, as_json: bool) -> str:
+    hypothesis = translation.hypotheses[0] if translation.hypotheses else None
+    log_probs = hypothesis.hypothesis.log_probs if hypothesis else ()
+    value = sum(log_probs) / (len(log_probs) if per_piece else 1) if hypothesis else None
+    if not as_json:
+        return "" if value is None else f"{value:.6f}"
+    return json.dumps(
+        {
+            "source": translation.src_text,
+            "target": translation.text if hypothesis else None,
+            "score": value,
+            "pieces": [*hypothesis.target.pieces, "</s>"] if hypothesis else [],
+            "log_probs": log_probs,
+        },
+        ensure_ascii=False,
+    )

@@ -1,0 +1,86 @@
+"""`nmt serve`: translation over HTTP."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Option
+
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
+from nmt.errors import ConfigError, pip_install
+from nmt.serve.limits import Limits
+
+
+def serve(
+    *,
+    models: ModelOptions,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0: a free one.")] = 5000,
+    api_keys: Annotated[
+        Path | None, Option(help="File with an API key a line, of which requests need one.")
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        Option(help="Origin whose pages may call, such as https://example.org; * is all."),
+    ] = None,
+    max_characters: Annotated[
+        int, Option(min=1, help="Characters a request may have.")
+    ] = Limits.characters,
+    max_sentences: Annotated[
+        int, Option(min=1, help="Sentences a request may have.")
+    ] = Limits.sentences,
+    max_body_bytes: Annotated[
+        int, Option(min=1, help="Bytes a request may have.")
+    ] = Limits.body_bytes,
+    max_waiting: Annotated[
+        int, Option(min=1, help="Sentences that may wait for a model; more get 429.")
+    ] = Limits.waiting,
+    time_limit: Annotated[
+        float, Option(min=0.1, help="Seconds a request may take.")
+    ] = Limits.seconds,
+    search: SearchOptions,
+    compute: ComputeOptions,
+) -> None:
+    """Serve translations over HTTP, with a page.
+
+    It has LibreTranslate's API, and /v1 with attention. Several --run are served side by side. The
+    address is printed on stdout once it takes requests. Ctrl-C or SIGTERM ends it: what runs is
+    finished first.
+    """
+    missing = [each for each in _PACKAGES if importlib.util.find_spec(each) is None]
+    if missing:
+        raise ConfigError(f"nmt serve needs {', '.join(missing)}: {pip_install('serve')}")
+    if models.weights is not None:
+        raise ConfigError("--weights: several runs are served side by side, not as an ensemble")
+    runs = [compute.with_search(run, search.keys()) for run in models.open(compute)]
+
+    from nmt.serve.app import make_app
+    from nmt.serve.keys import Keys
+    from nmt.serve.run import listen, url_of
+    from nmt.serve.run import run as run_server
+
+    limits = Limits(max_body_bytes, max_characters, max_sentences, max_waiting, time_limit)
+    keys = Keys.read(api_keys) if api_keys else None
+    with listen(host, port) as listener:
+        translators = [
+            (run.path.resolve().name, compute.load([run], models.checkpoint)) for run in runs
+        ]
+        app = make_app(translators, limits, keys, cors or (), host)
+        for name, translator in translators:
+            say(f"{name}: {' to '.join(translator.languages)}")
+        if keys is None and not _is_loopback(host):
+            say(f"note: whoever reaches {host} may translate; --api-keys asks for a key")
+        typer.echo(url_of(listener))
+        sys.stdout.flush()
+        run_server(app, listener)
+
+
+_PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
+"""The packages of the extra."""
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,166 @@
+"""nmt train: one YAML in, one run directory out."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Option
+
+from nmt.cli.shared import process
+from nmt.cli.shared.flags import overrides_of
+from nmt.cli.shared.launch import check_processes, launch
+from nmt.cli.shared.options import ConfigOptions, Quiet, Threads, check_cores
+from nmt.errors import NMTError
+from nmt.storage.terminal import give_up
+
+if TYPE_CHECKING:
+    from nmt.training.distributed import Ranks
+
+_SECONDS_TO_BE_ENDED = 5.0
+"""How long a rank delays its error: the first may report the same and end, and with it this one."""
+
+_HANGUP = getattr(signal, "SIGHUP", None)
+_SIGNALS = [number for number in (signal.SIGINT, signal.SIGTERM, _HANGUP) if number is not None]
+
+
+def train(
+    *,
+    config: ConfigOptions,
+    run: Annotated[Path | None, Option(help="Run directory.", show_default="runs/NAME")] = None,
+    device: Annotated[
+        str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="the config's")
+    ] = None,
+    threads: Threads = None,
+    epochs: Annotated[
+        int | None, Option(help="Stop after N epochs.", show_default="the config's")
+    ] = None,
+    steps: Annotated[
+        int | None, Option(help="Stop after N updates.", show_default="the config's")
+    ] = None,
+    allow_change: Annotated[
+        bool,
+        Option(
+            "--allow-change",
+            help="Continue a run with another learning rate, batch size or dropout.",
+        ),
+    ] = False,
+    processes: Annotated[
+        int,
+        Option(
+            min=1,
+            help="Train in N processes of this machine, with a GPU or a share of the CPU's threads "
+            "each. An update has N times train.accumulate batches.",
+            callback=check_cores,
+        ),
+    ] = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model, or go on with a run that was begun.
+
+    The run directory's path is printed on stdout. Ctrl-C, SIGTERM and SIGHUP save the state and
+    end; the same command again continues it. A run that ended some other way goes on from its last
+    checkpoint. Several processes are started by --processes, or by torchrun, on any number of
+    machines.
+    """
+    for number in _SIGNALS:
+        if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    from nmt.training import loop
+    from nmt.training.distributed import Ranks
+
+    ranks = Ranks.from_environment()
+    check_processes(processes, ranks)
+    flags = overrides_of("train", {"device": device, "epochs": epochs, "steps": steps})
+    stop = _StopSignal(ranks)
+    with stop.one_report():
+        loaded = config.load(*flags)
+        if processes > ranks.world:
+            raise typer.Exit(launch(processes))
+        folder = run or Path("runs") / loaded.name
+        process.configure_process(threads)
+        with process.deterministic(loaded.train.deterministic):
+            outcome = loop.train(loaded, folder, sys.argv, stop, quiet, allow_change, ranks)
+    if not ranks.is_first:
+        raise typer.Exit(0 if outcome.reason is not None else stop.exit_code)
+    if outcome.reason is not None:
+        typer.echo(outcome.run)
+        return
+    try:
+        typer.echo(outcome.run)
+    except OSError:  # the terminal hung up
+        give_up(sys.stdout)
+    raise typer.Exit(stop.exit_code)
+
+
+class _StopSignal:
+    """Whether Ctrl-C, SIGTERM or SIGHUP came: the first is noted, the second ends the process.
+
+    Until training calls this for the first time there is nothing to save, and the system ends the
+    process at once. Python would wait until a call into a library returns, which can take minutes
+    while a vocabulary is learned.
+
+    Among several ranks a second signal does nothing, because a process that starts the others sends
+    on to each what may have reached it already; that process ends those that take too long.
+    """
+
+    def __init__(self, ranks: "Ranks") -> None:
+        self.number = 0
+        self._ranks = ranks
+        self._is_watching = False
+
+    def __call__(self) -> bool:
+        if not self._is_watching:
+            self._is_watching = True
+            for number in _SIGNALS:
+                # `nohup` has it ignored; it stays so.
+                if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
+                    signal.signal(number, self._note)
+        return self.number != 0
+
+    @property
+    def exit_code(self) -> int:
+        """As of a program that the signal ended; of another rank's, one cannot tell the signal."""
+        return 128 + (self.number or signal.SIGTERM)
+
+    @contextlib.contextmanager
+    def one_report(self) -> Iterator[None]:
+        """Among several ranks, have one of them report an error in this block.
+
+        The others wait until what started them ends them. So does one whose peer has ended: that
+        peer has told why. After some seconds, as where it was on another machine, they report too.
+        """
+        from nmt.training.distributed import LostRankError
+
+        try:
+            yield
+        except Exception as error:
+            is_lost = isinstance(error, LostRankError)
+            if self._ranks.world == 1 or (self._ranks.is_first and not is_lost):
+                raise
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            if is_lost and self.number:  # it was ended with the others
+                raise typer.Exit(self.exit_code) from None
+            time.sleep(_SECONDS_TO_BE_ENDED)
+            if isinstance(error, NMTError):
+                error.args = (f"rank {self._ranks.rank}: {error}",)
+            raise
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.number = number
+        if self._ranks.world > 1:
+            return
+        for each in _SIGNALS:
+            # A terminal that closes sends it twice, by the system and by the shell.
+            signal.signal(each, signal.SIG_IGN if each == _HANGUP else signal.SIG_DFL)
+        # Not to sys.stderr: the progress bar may be writing to it, and Python's streams refuse a
+        # second writer in the same thread.
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nsaving after this update (again to stop at once) ...\n")

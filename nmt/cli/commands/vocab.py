@@ -1,0 +1,137 @@
+"""`nmt vocab`: learn the vocabularies of a config, and look into those of a run."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from typer import Argument, Option
+
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import ConfigOptions, First, Force, Json, OutFolder, Run
+
+if TYPE_CHECKING:
+    from nmt.text.tokenizer import Tokenizer, Tokenizers
+
+Side = Literal["src", "tgt"]
+
+
+def build(
+    out: OutFolder,
+    *,
+    force: Force = False,
+    config: ConfigOptions,
+) -> None:
+    """Learn the vocabularies that `nmt train` would learn, without training.
+
+    They are read from data.vocab_pairs of the config's training pairs; the sizes are printed.
+    """
+    from nmt.storage.output import check_output
+    from nmt.text.tokenizer import MANIFEST_NAME, size_notes
+    from nmt.training.training_data import learn_tokenizers
+
+    loaded = config.load()
+    check_output(out / MANIFEST_NAME)
+    tokenizers = learn_tokenizers(loaded)
+    for name in tokenizers.file_names:
+        check_output(out / name)
+    tokenizers.save(out)
+    say(f"written to {out}")
+    for note in size_notes(tokenizers):
+        say(note)
+    for side in _sides(tokenizers, None):
+        typer.echo(_describe(tokenizers, side))
+
+
+def show(
+    text: Annotated[
+        str | None, Argument(help="A text to cut into pieces.", show_default=False)
+    ] = None,
+    *,
+    run: Run = None,
+    side: Annotated[
+        Side | None, Option(help="The side to show.", show_default="both; of a text the source")
+    ] = None,
+    first: First = 20,
+    as_json: Json = False,
+) -> None:
+    """Print sizes and first pieces, or how a text is cut into pieces.
+
+    Of TEXT it shows what comes back too. --run is a run, or a folder that `nmt vocab build` wrote.
+    Pieces are shown in the order of their ids. Four reserved ones come first; the others go from
+    the most frequent to the rarest, those of BPE in the order in which they were merged.
+    """
+    from nmt.text.tokenizer import Tokenizers
+
+    tokenizers = Tokenizers.load(_folder(run))
+    if text is None:
+        _show_pieces(tokenizers, side, first or 0, as_json)
+    else:
+        _show_text(_sides(tokenizers, side or "src")[side or "src"], text, as_json)
+
+
+def _folder(run: Path | None) -> Path:
+    """The folder of the vocabularies; a run that is named may have no checkpoint yet."""
+    from nmt.text.tokenizer import MANIFEST_NAME
+
+    if run is None or not run.is_dir():
+        from nmt.runs.find import find_run
+
+        run = find_run(run)
+        say(f"using {run}")
+    return run if (run / MANIFEST_NAME).is_file() else run / "tokenizer"
+
+
+def _sides(tokenizers: "Tokenizers", side: Side | None) -> "dict[Side, Tokenizer]":
+    both: dict[Side, Tokenizer] = {"src": tokenizers.src, "tgt": tokenizers.tgt}
+    return both if side is None else {side: both[side]}
+
+
+def _describe(tokenizers: "Tokenizers", side: Side) -> str:
+    tokenizer = _sides(tokenizers, side)[side]
+    config = tokenizer.config
+    kind = f"{config.kind} {config.model_type}" if config.kind == "sentencepiece" else config.kind
+    joint = ", joint" if tokenizers.joint else ""
+    return f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces, {kind}{joint}"
+
+
+def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, as_json: bool) -> None:
+    chosen = _sides(tokenizers, side)
+    if as_json:
+        found = {
+            name: {
+                "lang": tokenizer.lang,
+                "config": tokenizer.config.model_dump(mode="json"),
+                "size": len(tokenizer.vocab),
+                "pieces": tokenizer.vocab.pieces[:first],
+            }
+            for name, tokenizer in chosen.items()
+        }
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    for name, tokenizer in chosen.items():
+        typer.echo(_describe(tokenizers, name))
+        for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
+            typer.echo(f"{id_:6}  {piece}")
+
+
+def _show_text(tokenizer: "Tokenizer", text: str, as_json: bool) -> None:
+    from nmt.text.normalisation import normalise
+    from nmt.text.vocabulary import UNK_ID
+
+    encoded = tokenizer.encode(text)
+    shown = {
+        "text": text,
+        "normalised": normalise(text, tokenizer.lang),
+        "pieces": encoded.pieces,
+        "ids": encoded.ids,
+        "unknown": [p for p, i in zip(encoded.pieces, encoded.ids, strict=True) if i == UNK_ID],
+        "decoded": tokenizer.decode(encoded.ids),
+    }
+    if as_json:
+        typer.echo(json.dumps(shown, ensure_ascii=False))
+        return
+    for key in ("normalised", "pieces", "ids", "unknown", "decoded"):
+        value = shown[key]
+        words = value if isinstance(value, str) else " ".join(map(str, value)) or "-"
+        typer.echo(f"{key:<12}{words}")

@@ -1,0 +1,190 @@
+"""The metrics that sacreBLEU computes.
+
+BLEU: Papineni et al. 2002 (P02-1040); chrF: Popović 2015 (W15-3049); chrF++,
+which counts pairs of words too: Popović 2017 (W17-4770); TER: Snover et al. 2006;
+sacreBLEU and its signatures: Post 2018 (arXiv 1804.08771). The confidence interval is the
+bootstrap of Koehn 2004 (W04-3250).
+"""
+
+import json
+import os
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from jaxtyping import Real
+
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation import multi30k
+from nmt.evaluation.metric import Metric, MetricResult, Scoring
+from nmt.evaluation.tokenisation import check_tokenisation
+from nmt.types import EvalExample
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacreBleuScorer
+    from sacrebleu.metrics.base import Score
+
+Streams = list[tuple[Any, ...]]
+"""References in sacreBLEU's layout: stream k has the k-th reference of each line, or None.
+
+sacreBLEU ignores None (its tests say so), but its types do not allow it.
+"""
+
+
+class SacreBleuMetric(Metric):
+    """A metric of sacreBLEU; `highest` is the top of its scale, if any.
+
+    sacreBLEU draws resamples from a fixed seed (SACREBLEU_SEED, 12345), so that intervals are
+    reproducible; they are mean ± half-width, as it prints them.
+    """
+
+    highest: float | None = 100.0
+
+    @abstractmethod
+    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
+        """Build sacreBLEU's object."""
+
+    def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
+        """Preprocess lines before sacreBLEU reads them."""
+        return lines
+
+    def sign(self, signature: str, scoring: Scoring) -> str:
+        """Add the preprocessing to sacreBLEU's signature."""
+        return signature
+
+    def score(
+        self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
+    ) -> MetricResult:
+        lines, streams = self.comparable(hyps, [each.ref_texts for each in examples], scoring)
+        scorer, n_bootstrap = self.scorer(scoring), scoring.n_bootstrap
+        result = scorer.corpus_score(lines, streams, n_bootstrap=n_bootstrap)
+        signature = str(scorer.get_signature())
+        low = high = None
+        if n_bootstrap > 1:
+            # sacreBLEU gives the interval in its formatted answer only, and none at a mean of 0.
+            answer = json.loads(result.format(width=10, is_json=True, signature=signature))
+            mean, half = answer.get("confidence_mean", 0.0), answer.get("confidence_var", 0.0)
+            low, high = self.within(mean - half), self.within(mean + half)
+        signature = self.sign(signature, scoring)
+        n_resamples = n_bootstrap if n_bootstrap > 1 else 0
+        return MetricResult(
+            self.title, self.within(result.score), signature, low, high, n_resamples
+        )
+
+    def comparable(
+        self, hyps: Sequence[str], refs: Sequence[tuple[str, ...]], scoring: Scoring
+    ) -> tuple[Sequence[str], Streams]:
+        """Preprocess both sides, with references in streams.
+
+        Raises DataError if the sides differ in length, are empty, or a line has no reference, and
+        ConfigError for an invalid SACREBLEU_SEED.
+        """
+        seed = os.environ.get("SACREBLEU_SEED", "none")
+        if seed.lower() != "none" and not (seed.isascii() and seed.isdecimal()):
+            raise ConfigError(
+                f"SACREBLEU_SEED: got '{seed}', allowed: a whole number >= 0, or none"
+            )
+        streams: Streams = []
+        for stream in _reference_streams(refs, len(hyps)):
+            lines = iter(self.prepare([line for line in stream if line is not None], scoring))
+            streams.append(tuple(None if line is None else next(lines) for line in stream))
+        return self.prepare(hyps, scoring), streams
+
+    def within(self, value: float) -> float:
+        """Clip `value` to the metric's scale, which rounding or an interval may leave."""
+        return max(0.0, value if self.highest is None else min(value, self.highest))
+
+
+class Bleu(SacreBleuMetric):
+    """BLEU, cased or lower-cased, in the tokenisation of the language."""
+
+    def __init__(self, title: str = "BLEU", lowercase: bool = False) -> None:
+        self.title, self.lowercase = title, lowercase
+
+    def check(self, scoring: Scoring, where: str) -> None:
+        check_tokenisation(scoring.tokenisation, where)
+
+    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
+        from sacrebleu.metrics.bleu import BLEU
+
+        # force: where no interval is asked for, a validation or a grid scores many times, and
+        # sacreBLEU would warn each time about text that looks tokenised.
+        force = not scoring.n_bootstrap
+        return BLEU(tokenize=scoring.tokenisation, lowercase=self.lowercase, force=force)
+
+
+class Chrf(SacreBleuMetric):
+    """chrF2, or with a `word_order` of 2 chrF2++."""
+
+    def __init__(self, title: str = "chrF2", word_order: int = 0) -> None:
+        self.title, self.word_order = title, word_order
+
+    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
+        from sacrebleu.metrics.chrf import CHRF
+
+        return _in_floats(CHRF(word_order=self.word_order))
+
+
+class Ter(SacreBleuMetric):
+    """TER: less is better, and it may exceed 100."""
+
+    title = "TER"
+    highest = None
+
+    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
+        from sacrebleu.metrics.ter import TER
+
+        return _in_floats(TER())
+
+
+class Multi30kBleu(SacreBleuMetric):
+    """The tokenised, lower-cased BLEU of the Multi30k papers; see multi30k.py."""
+
+    title = "BLEU-lc-norm-tok"
+
+    def check(self, scoring: Scoring, where: str) -> None:
+        if not scoring.tgt_lang:
+            raise ConfigError("multi30k: the target language is not known; give `lang`")
+
+    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
+        from sacrebleu.metrics.bleu import BLEU
+
+        # force: the text is tokenised on purpose, so no warning about it.
+        return BLEU(tokenize="none", force=True)
+
+    def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
+        return multi30k.tokenise(lines, scoring.tgt_lang)
+
+    def sign(self, signature: str, scoring: Scoring) -> str:
+        return f"{signature}|{multi30k.signature(scoring.tgt_lang)}"
+
+
+def _in_floats(scorer: "SacreBleuScorer") -> "SacreBleuScorer":
+    """Give the scores of resamples as Python floats.
+
+    sacreBLEU's resamples score in NumPy's float32, except for a Python float where nothing
+    matched. It calls `statistics.mean` on them, which refuses such a mixture.
+    """
+    compute = scorer._compute_score_from_stats
+
+    def computed(stats: Sequence[int] | Sequence[float] | Real[np.ndarray, " n"]) -> "Score":
+        result: Score = compute(cast("list[int]", stats))
+        result.score = float(result.score)
+        return result
+
+    scorer._compute_score_from_stats = computed  # type: ignore[method-assign]
+    return scorer
+
+
+def _reference_streams(refs: Sequence[tuple[str, ...]], n_lines: int) -> Streams:
+    """None is no empty reference: sacreBLEU then writes `nrefs:var` into the signature."""
+    if len(refs) != n_lines:
+        raise DataError(f"score: got {n_lines} translations for {len(refs)} lines of references")
+    if not n_lines:
+        raise DataError("score: got no lines at all, there must be at least one")
+    for index, line_refs in enumerate(refs, start=1):
+        if not line_refs:
+            raise DataError(f"score: line {index} has no reference, it must have at least one")
+    return list(zip_longest(*refs))

@@ -1,0 +1,65 @@
+"""The time of an epoch on this device, from some updates of a model that is then thrown away."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.config import RunConfig
+from nmt.data.batching import Batch, Batcher, encode_pairs
+from nmt.device import resolve_device
+from nmt.errors import DataError
+from nmt.models.catalog import build_model
+from nmt.runs.directory import RunDirectory
+from nmt.text.tokenizer import Tokenizers
+from nmt.training.precision import choose_precision
+from nmt.training.state import TrainingState
+from nmt.training.step import StepSettings, train_step
+from nmt.types import SentencePair
+
+_N_UPDATES = 8
+"""Updates that are timed, after as many that are not: the first of each shape is slower."""
+
+
+def epoch_seconds(
+    config: RunConfig, pairs: Sequence[SentencePair], tokenizers: Tokenizers, n_pairs: int
+) -> float:
+    """Return the seconds of an epoch of `n_pairs`, of which `pairs` are a sample.
+
+    Validation is not in it. Raises DataError where none of the sample is fit for training.
+    """
+    device = resolve_device(config.train.device)
+    run = RunDirectory(Path(config.name))
+    precision, _ = choose_precision(config, run, device, is_begun=False)
+    train = config.train.model_copy(update={"precision": precision})
+    corpus = encode_pairs(pairs, tokenizers, config.data.max_pieces)
+    if not len(corpus):
+        raise DataError(f"data.train: none of {len(pairs)} pairs is fit for training")
+    batcher = Batcher(corpus, train.batch_size, train.batch_by, config.seed)
+    batches = spread_batches(batcher, _N_UPDATES)
+    sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+    model = build_model(config.model, *sizes).to(device).train()
+    state = TrainingState.new(model, train, batcher, device)
+    settings = StepSettings(precision, train.loss.build(), train.clip_norm, state.scaler)
+    for _ in range(2):
+        started = time.perf_counter()
+        for batch in batches:
+            result = train_step(model, state.optimizer, [batch], settings)
+        float(result.loss)  # waits for the device
+        seconds = time.perf_counter() - started
+    return seconds / len(batches) * len(batcher.plan(0)) * n_pairs / len(pairs)
+
+
+def spread_batches(batcher: Batcher, n_batches: int) -> tuple[Batch, ...]:
+    """Return at most `n_batches` full batches of the first epoch, evenly spaced by their pieces.
+
+    A corpus of less than a batch gives its only one.
+    """
+    corpus = batcher.corpus
+
+    def n_pieces(rows: list[int]) -> int:
+        return sum(len(corpus.src_ids[row]) + len(corpus.tgt_ids[row]) for row in rows)
+
+    plan = list(batcher.plan(0))
+    full = sorted((rows for rows in plan if len(rows) == batcher.size), key=n_pieces) or plan
+    n = min(n_batches, len(full))
+    return tuple(corpus.batch(full[(2 * i + 1) * len(full) // (2 * n)]) for i in range(n))

@@ -1,0 +1,454 @@
+"""The speed of training and decoding, beside the textbook's loop and the limit of the machine.
+
+    python scripts/bench.py                                # training, decoding, latency, memory
+    python scripts/bench.py training --precision bf16      # bf16 beside fp32
+    python scripts/bench.py memory --sizes long            # sentences of 50 pieces, 1,000 units
+    python scripts/bench.py growth                         # longer and longer sentences
+    python scripts/bench.py training decoding --sizes gpu --precision bf16 --device cuda
+    python scripts/bench.py --json --strict                # exit code 1 on a busy machine
+
+docs/measuring.md explains the terms.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from measuring import (
+    Amount,
+    Material,
+    Work,
+    describe_load,
+    forbid_end,
+    forward_flops,
+    in_turn,
+    is_clean,
+    machine_card,
+    speedup,
+)
+from pydantic import Field
+from textbook import textbook_loss, textbook_of
+from torch import Tensor, nn
+
+from nmt.cli.shared.process import configure_process
+from nmt.config import TrainConfig
+from nmt.data.batching import Batch, Batcher, encode_pairs, make_batch
+from nmt.data.corpora import read_split, readable_splits
+from nmt.data.entries import data_folder
+from nmt.data.sources import DataConfig, SplitConfig
+from nmt.decoding.search import search
+from nmt.decoding.search_config import SearchConfig
+from nmt.device import MemoryUse, Precision, autocast, resolve_device
+from nmt.errors import ConfigError, NMTError
+from nmt.lab.numbers import columns
+from nmt.models.base import Seq2Seq
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.ops.products import product
+from nmt.optim.losses import LossSum
+from nmt.settings.base import Config
+from nmt.settings.config_file import Override, Overrides, load_overrides
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.vocabulary import RESERVED
+from nmt.training.estimate import spread_batches
+from nmt.training.step import StepSettings, train_step, translation_loss
+
+Form = Literal["nmt", "plain", "textbook"]
+"""The model with its default backend, with `backend: reference`, and the textbook's loop."""
+
+PARTS = ("training", "decoding", "latency", "memory", "growth")
+BEAMS = (1, 5)
+LENGTHS = (16, 32, 64, 128, 256)
+REAL_CORPUS, FALLBACK = "multi30k-en-fr", "starter"
+FALLBACK_VOCABULARY = 3000  # the starter corpus has too few words for many more pieces
+MIB = 2**20
+CEILING_SECONDS = 0.1  # of a timed task: short ones are dominated by overhead
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+_TRAIN = TrainConfig(epochs=1)  # the default optimiser, learning rate and clipping
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A form of the model in one precision."""
+
+    form: Form
+    precision: Precision
+
+    @property
+    def name(self) -> str:
+        """The name of its row."""
+        return self.form if self.precision == "fp32" else f"{self.form} {self.precision}"
+
+
+class Sizes(Config):
+    """A GRU with additive attention, one bidirectional layer and one above it."""
+
+    batch: int = Field(default=64, gt=0, description="sentence pairs of a training batch")
+    src: int = Field(default=16, gt=1, description="source pieces of a fixed shape, end included")
+    tgt: int = Field(default=17, gt=1, description="target pieces of a fixed shape, end included")
+    embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
+    hidden: int = Field(default=512, gt=0, description="units of encoder (a direction) and decoder")
+    vocabulary: int = Field(default=8000, gt=4, description="pieces a side")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="share of units dropped")
+
+    def model(self) -> RNNConfig:
+        """The model of these sizes, as a run's YAML would have it."""
+        return RNNConfig(embedding=self.embedding, hidden=self.hidden, dropout=self.dropout)
+
+
+PRESETS: Mapping[str, Mapping[str, int]] = {
+    "standard": {},
+    "long": {"src": 50, "tgt": 50, "hidden": 1000},
+    "gpu": {"batch": 256, "src": 50, "tgt": 50, "embedding": 512, "hidden": 1024,
+            "vocabulary": 32000},
+    "tiny": {"batch": 3, "src": 5, "tgt": 7, "embedding": 8, "hidden": 16, "vocabulary": 200},
+}  # fmt: skip
+
+
+def sizes_of(name: str, overrides: Overrides) -> Sizes:
+    """Return the preset with `overrides` (`key=value`) on top. Raises ConfigError."""
+    if name not in PRESETS:
+        raise ConfigError(f"--sizes: got '{name}', allowed: {', '.join(PRESETS)}")
+    preset = [Override(key, value, name) for key, value in PRESETS[name].items()]
+    return load_overrides([*preset, *overrides], Sizes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of one call. `ceiling_sizes` are those of the products that are the limit."""
+
+    sizes: Sizes
+    device: torch.device
+    precision: Precision = "fp32"
+    rounds: int = 7
+    ceiling_sizes: tuple[int, ...] = (1024, 2048)
+
+    def variants(self) -> list[Variant]:
+        """The models to compare; the last one is the baseline."""
+        half = [Variant("nmt", self.precision)] if self.precision != "fp32" else []
+        return [*half, *(Variant(form, "fp32") for form in get_args(Form))]
+
+    def build(self, form: Form, material: Material) -> Seq2Seq:
+        """Build nmt's model in this form, with weights that are the same for every form."""
+        config = self.sizes.model()
+        torch.manual_seed(1)
+        if form != "nmt":
+            config = config.model_copy(update={"backend": "reference"})
+        return build_model(config, material.src_vocab, material.tgt_vocab).to(self.device)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of figures that were measured in turn, and the load of others meanwhile.
+
+    `others` is None where the load is unknown, 0 for figures that no load can change.
+    """
+
+    title: str
+    rows: Mapping[str, Mapping[str, float]]
+    others: float | None
+    notes: tuple[str, ...] = ()
+
+
+def ceiling(precision: Precision, device: torch.device, sizes: Sequence[int]) -> tuple[Work, int]:
+    """Return square products for a tenth of a second, and the number of their operations.
+
+    They are of the size, and by the library, that are fastest here.
+    """
+
+    def products(size: int, multiply: Callable[[Tensor, Tensor], Tensor], count: int) -> Work:
+        # A GPU multiplies equal numbers faster than others, because it takes less power.
+        left, right = torch.randn(2, size, size, device=device).to(_DTYPES[precision])
+        return lambda: [multiply(left, right) for _ in range(count)][:0]
+
+    ways = [(size, multiply) for size in sizes for multiply in (torch.mm, product)]
+    timed, _ = in_turn({str(i): products(*way, 1) for i, way in enumerate(ways)}, 3)
+    seconds = [1 / task.rate(1) for task in timed.values()]
+    taken, way = min(
+        zip(seconds, ways, strict=True), key=lambda candidate: candidate[0] / candidate[1][0] ** 3
+    )
+    count = max(1, round(CEILING_SECONDS / taken))
+    return products(*way, count), 2 * way[0] ** 3 * count
+
+
+def fixed_shape(sizes: Sizes) -> Material:
+    """Return one batch of random pieces without any padding."""
+    generator = torch.Generator().manual_seed(1)
+
+    def ids(length: int) -> list[tuple[int, ...]]:
+        shape = (sizes.batch, length - 1)
+        table = torch.randint(len(RESERVED), sizes.vocabulary, shape, generator=generator)
+        return [tuple(row) for row in table.tolist()]
+
+    batch = make_batch(ids(sizes.src), ids(sizes.tgt))
+    title = f"fixed shapes, B {sizes.batch}, S {sizes.src}, T {sizes.tgt}"
+    return Material(title, (batch,), sizes.vocabulary, sizes.vocabulary)
+
+
+def real_lengths(sizes: Sizes, data: Path, n_batches: int = 8) -> Material:
+    """Return batches of a first epoch of Multi30k if it was fetched, else of the starter corpus."""
+    folder = data_folder(data)
+    is_fetched = "train" in readable_splits(REAL_CORPUS, folder)
+    corpus = REAL_CORPUS if is_fetched else FALLBACK
+    config = DataConfig(corpus=corpus, folder=folder)
+    pairs = read_split(SplitConfig(corpus=corpus, split="train"), config)
+    most = sizes.vocabulary if is_fetched else min(sizes.vocabulary, FALLBACK_VOCABULARY)
+    pieces = SentencePieceConfig(model_type="bpe", vocab_size=most)
+    tokenizers = train_tokenizers(pieces, pairs, config.src_lang, config.tgt_lang, 1)
+    encoded = encode_pairs(pairs, tokenizers, config.max_pieces)
+    batches = spread_batches(Batcher(encoded, sizes.batch, "sentences", 1), n_batches)
+    title = f"{corpus}, {len(batches)} batches of {sizes.batch}"
+    return Material(title, batches, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+
+
+class Learner:
+    """One variant of the model, with its optimiser."""
+
+    def __init__(self, plan: Plan, variant: Variant, material: Material) -> None:
+        plain = plan.build(variant.form, material).train()
+        self._model: nn.Module = plain
+        self._loss: Callable[..., LossSum] = translation_loss
+        if variant.form == "textbook":
+            sizes = material.src_vocab, material.tgt_vocab
+            self._model = textbook_of(plain, plan.sizes.model(), *sizes).train()
+            self._loss = textbook_loss
+        self._optimizer = _TRAIN.optimizer.build(self._model.named_parameters(), _TRAIN.lr)
+        self._settings = StepSettings(variant.precision, clip_norm=_TRAIN.clip_norm)
+
+    def update(self, batches: Sequence[Batch]) -> list[float]:
+        """Update the weights on each batch. Returns the losses before each."""
+        model, optimizer, settings, loss = self._model, self._optimizer, self._settings, self._loss
+        return [
+            train_step(model, optimizer, [batch], settings, loss_function=loss).loss
+            for batch in batches
+        ]
+
+
+def measure_training(plan: Plan, material: Material) -> Section:
+    """Measure updates of every variant, beside the textbook's loop and the ceiling."""
+    tasks = {variant.name: (plan, variant, material) for variant in plan.variants()}
+    return measure_updates(f"training, {material.title}", plan, tasks)
+
+
+def measure_growth(plan: Plan, lengths: Sequence[int]) -> Section:
+    """Measure updates on longer and longer sentences, with the same number of tokens a batch."""
+    budget = plan.sizes.batch * (plan.sizes.src + plan.sizes.tgt)
+    variant = plan.variants()[0]
+    tasks: dict[str, tuple[Plan, Variant, Material]] = {}
+    for length in sorted(lengths, reverse=True):  # the last is the baseline
+        batch = max(1, round(budget / (2 * length)))
+        shape = plan.sizes.model_copy(update={"batch": batch, "src": length, "tgt": length})
+        name = f"S = T = {length}, B {batch}"
+        tasks[name] = replace(plan, sizes=shape), variant, fixed_shape(shape)
+    return measure_updates(f"growth of training with length, {variant.name}", plan, tasks)
+
+
+def measure_updates(
+    title: str, plan: Plan, tasks: Mapping[str, tuple[Plan, Variant, Material]]
+) -> Section:
+    """Time updates in turn: source and target tokens a second, padding not counted.
+
+    Ratios are those to the last row, as medians of the quotients round by round; the ceiling is
+    that of the row's precision.
+    """
+    ceilings = {
+        variant.precision: ceiling(variant.precision, plan.device, plan.ceiling_sizes)
+        for _, variant, _ in tasks.values()
+    }
+    works = {f"ceiling {precision}": work for precision, (work, _) in ceilings.items()}
+    amounts: dict[str, tuple[Amount, int]] = {}
+    for name, (task_plan, variant, material) in tasks.items():
+        batches = material.to(plan.device).batches
+        works[name] = partial(Learner(task_plan, variant, material).update, batches)
+        flops = 3 * forward_flops(task_plan.sizes.model(), material.amount, material.tgt_vocab)
+        amounts[name] = material.amount, flops
+    timed, others = in_turn(works, plan.rounds)
+    last, (last_amount, last_flops) = list(amounts.items())[-1]
+    rows = {}
+    for name, (_, variant, _) in tasks.items():
+        amount, flops = amounts[name]
+        share = flops / ceilings[variant.precision][1]
+        tokens = amount.tokens / last_amount.tokens
+        rows[name] = {
+            **timed[name].rates("tokens/s", amount.tokens),
+            "target tokens/s": timed[name].rate(amount.tgt),
+            "times the last": speedup(timed[name], timed[last]) * tokens,
+            "products, times the last": flops / last_flops / tokens,
+            "of the ceiling": share * speedup(timed[name], timed[f"ceiling {variant.precision}"]),
+        }
+    notes = [
+        f"ceiling {precision}: {timed[f'ceiling {precision}'].rate(n / 1e9):,.0f} GFLOP/s"
+        for precision, (_, n) in ceilings.items()
+    ]
+    return Section(title, rows, others, tuple(notes))
+
+
+def decode(model: Seq2Seq, precision: Precision, material: Material, beam: int) -> int:
+    """Search on every batch. Returns the number of pieces of the best hypotheses."""
+    factor = material.amount.tgt / material.amount.src
+    config = SearchConfig(beam=beam, max_length_factor=factor, max_length_extra=0)
+    n_pieces = 0
+    for batch in material.batches:
+        with autocast(batch.src_ids.device, precision):
+            results = search(model, batch.src_ids, batch.src_lengths, config)
+        n_pieces += sum(len(hypotheses[0].ids) for hypotheses in results)
+    return n_pieces
+
+
+def measure_decoding(plan: Plan, material: Material, beam: int) -> Section:
+    """Measure the same search for every variant but the textbook's, which has no step."""
+    material = material.to(plan.device)
+    works: dict[str, Work] = {}
+    for variant in plan.variants()[:-1]:
+        model = forbid_end(plan.build(variant.form, material)).eval()
+        works[variant.name] = partial(decode, model, variant.precision, material, beam)
+    timed, others = in_turn(works, plan.rounds)
+    amount = material.amount
+    rows = {
+        name: {
+            **task.rates("sentences/s", amount.sentences),
+            "target tokens/s": task.rate(amount.tgt),
+            "ms a sentence": 1e3 / task.rate(amount.sentences),
+            "times the last": speedup(task, list(timed.values())[-1]),
+        }
+        for name, task in timed.items()
+    }
+    method = "greedy" if beam == 1 else f"beam {beam}"
+    return Section(f"decoding, {method}, {material.title}", rows, others)
+
+
+def measure_memory(plan: Plan) -> Section | None:
+    """Measure the memory that an update adds to a process; None if the system does not tell."""
+    added, peaks = {}, {}
+    for variant in plan.variants():
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            use = pool.submit(use_of_update, plan, variant, torch.get_num_threads()).result()
+        if use is None:
+            return None
+        before, peaks[variant.name] = use
+        added[variant.name] = peaks[variant.name] - before
+    rows = {
+        name: {
+            "MiB above the model at rest": added[name] / MIB,
+            "MiB in all": peaks[name] / MIB,
+            "the last by it": added["textbook"] / max(1, added[name]),
+        }
+        for name in added
+    }
+    return Section(f"memory of an update, {fixed_shape(plan.sizes).title}", rows, others=0.0)
+
+
+def use_of_update(plan: Plan, variant: Variant, threads: int) -> tuple[int, int] | None:
+    """Return the bytes in use before two updates of the plan's shape, and their peak.
+
+    A small update goes before, which fills the optimiser. None where the peak cannot be reset.
+    """
+    torch.set_num_threads(threads)
+    small = plan.sizes.model_copy(update={"batch": 1, "src": 2, "tgt": 2})
+    material = fixed_shape(plan.sizes).to(plan.device)
+    learner = Learner(plan, variant, material)
+    learner.update(fixed_shape(small).to(plan.device).batches)
+    if plan.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(plan.device)
+    else:
+        try:
+            Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # see proc(5)
+        except OSError:
+            return None
+    before = MemoryUse.of(plan.device)
+    for _ in range(2):
+        learner.update(material.batches)
+    after = MemoryUse.of(plan.device)
+    return None if before is None or after is None else (before.now, max(before.now, after.peak))
+
+
+def measure(options: argparse.Namespace, plan: Plan) -> Iterator[Section]:
+    """Measure the parts in their order; each section as soon as it is there."""
+    materials = [fixed_shape(plan.sizes)]
+    if options.sizes == "standard" and {"training", "decoding"} & set(options.parts):
+        materials.append(real_lengths(plan.sizes, options.data))
+    single = fixed_shape(plan.sizes.model_copy(update={"batch": 1}))
+    for part in options.parts:
+        if part == "training":
+            yield from (measure_training(plan, material) for material in materials)
+        elif part == "growth":
+            yield measure_growth(plan, LENGTHS)
+        elif part == "memory":
+            if (section := measure_memory(plan)) is not None:
+                yield section
+        else:
+            for material in materials if part == "decoding" else [single]:
+                yield from (measure_decoding(plan, material, beam) for beam in BEAMS)
+
+
+def as_text(section: Section) -> str:
+    """Return a section as lines: its title with the load, the table, the notes."""
+    keys = list(dict.fromkeys(key for row in section.rows.values() for key in row))
+    table = [["", *keys]]
+    for name, row in section.rows.items():
+        table.append([name, *(f"{v:,.0f}" if v >= 100 else f"{v:.3g}" for v in row.values())])
+    title = f"{section.title}  ({describe_load(section.others)})"
+    return "\n".join(["", title, *columns(table), *section.notes])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; return 1 with --strict if others disturbed, 2 for wrong options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all but growth")
+    add("--sizes", default="standard", help=", ".join(PRESETS))
+    add("--set", nargs="+", default=[], metavar="KEY=VALUE", help="a size, such as hidden=512")
+    add("--precision", choices=list(_DTYPES), default="fp32", help="measured beside fp32")
+    add("--threads", type=int)
+    add("--device", default="cpu", help="auto, cpu, cuda[:N] or mps")
+    add("--rounds", type=int, default=7, help="in turn; figures are their medians")
+    add("--data", type=Path, default=Path("data"), help="folder of the corpora")
+    add("--json", action="store_true")
+    add("--strict", action="store_true", help="exit with 1 if others kept the machine busy")
+    options = parser.parse_args(arguments)
+    options.parts = options.parts or [part for part in PARTS if part != "growth"]
+    try:
+        if unknown := [part for part in options.parts if part not in PARTS]:
+            raise ConfigError(f"part: got '{unknown[0]}', allowed: {', '.join(PARTS)}")
+        device = resolve_device(options.device)
+        products = (4096, 8192) if device.type == "cuda" else (1024, 2048)
+        plan = Plan(
+            sizes_of(options.sizes, options.set),
+            device,
+            options.precision,
+            options.rounds,
+            products,
+        )
+        configure_process(options.threads)
+        card = machine_card(device, plan.precision)
+        sections = []
+        for section in measure(options, plan):
+            sections.append(section)
+            if not options.json:
+                print(as_text(section), flush=True)
+    except NMTError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        settings = {**plan.sizes.model_dump(), "rounds": plan.rounds}
+        report = {"machine": card, "settings": settings, "sections": list(map(asdict, sections))}
+        print(json.dumps(report, indent=1))
+    else:
+        print("\n{cpu}, {device}, torch {torch}, nmt {nmt}, {date}".format_map(card))
+        print(f"backend: {card['backend']}\n{plan.sizes}")
+    return int(options.strict and not all(is_clean(section.others) for section in sections))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

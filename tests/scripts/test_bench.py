@@ -1,0 +1,222 @@
+"""bench.py on tiny sizes: the textbook's loop is the model, operations are torch's, rounds."""
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import bench
+import measuring
+import pytest
+import torch
+from bench import (
+    Learner,
+    Plan,
+    Sizes,
+    Variant,
+    decode,
+    fixed_shape,
+    real_lengths,
+    sizes_of,
+    use_of_update,
+)
+from measuring import (
+    Amount,
+    Reading,
+    Timed,
+    Watch,
+    forbid_end,
+    forward_flops,
+    in_turn,
+    read_cpu,
+    speedup,
+)
+from textbook import textbook_loss, textbook_of
+from torch.utils.flop_counter import FlopCounterMode
+
+from nmt.data.batching import make_batch
+from nmt.models.catalog import build_model
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.models.recurrent.rnn_config import EncoderConfig
+from nmt.ops.masks import keep_from_lengths
+from nmt.optim.losses import cross_entropy
+from nmt.training.step import StepSettings
+
+SIZES = Sizes(batch=3, src=5, tgt=7, embedding=11, hidden=13, vocabulary=129)
+TINY = sizes_of("tiny", [])
+PLAN = Plan(TINY, torch.device("cpu"), rounds=1, ceiling_sizes=(16,))
+
+
+def test_every_round_does_everything_once_after_one_that_does_not_count() -> None:
+    done: list[str] = []
+    timed, _ = in_turn({name: partial(done.append, name) for name in "AB"}, 3)
+    assert "".join(done) == "ABABABAB"
+    assert [len(task.seconds) for task in timed.values()] == [3, 3]
+
+
+def test_ratios_are_taken_within_rounds_and_figures_are_medians() -> None:
+    # A slow spell in the second round hits both; medians taken apart would say 4.
+    task, base = Timed((1.0, 10.0, 2.0)), Timed((2.0, 20.0, 8.0))
+    assert speedup(task, base) == 2
+    assert task.rates("x/s", 20) == {"x/s": 10.0, "worst": 2.0, "best": 20.0}
+
+
+@pytest.mark.parametrize(
+    ("line", "ticks"),
+    # user nice system IDLE IOWAIT irq softirq steal, and guests, who are in user already
+    [("cpu  100 20 30 9999 8888 4 5 6 70 80", 165), ("cpu0 1 2 3 4 5 6 7 8", None)],
+)
+def test_all_but_idle_and_waiting_is_busy(tmp_path: Path, line: str, ticks: int | None) -> None:
+    assert read_cpu(tmp_path / "missing") is None
+    (tmp_path / "stat").write_text(f"{line}\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5\n")
+    reading = read_cpu(tmp_path)
+    assert (reading is None) == (ticks is None)
+    if reading is not None:
+        assert reading.busy_seconds * os.sysconf("SC_CLK_TCK") == pytest.approx(ticks)
+
+
+def test_our_work_is_no_load_and_a_watch_looks_back_to_its_last_look() -> None:
+    readings = iter(
+        [
+            Reading(at=10.0, busy_seconds=100.0, own_seconds=7.0),
+            Reading(at=14.0, busy_seconds=108.0, own_seconds=15.0),
+            Reading(at=18.0, busy_seconds=118.0, own_seconds=23.0),
+            Reading(at=19.0, busy_seconds=118.9, own_seconds=24.0),  # ticks that come late
+            None,
+        ]
+    )
+    watch = Watch(lambda: next(readings))
+    assert [watch.look() for _ in range(4)] == [0, pytest.approx(0.5), 0, None]
+
+
+def test_textbook_has_the_models_logits_loss_and_gradients() -> None:
+    """In fp64, with weights large enough to matter; the keys are projected at every step."""
+    torch.manual_seed(1)
+    config = RNNConfig(embedding=7, hidden=11, dropout=0.0)
+    plain = build_model(config, 37, 41).double()
+    with torch.no_grad():
+        for parameter in plain.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    textbook = textbook_of(plain, config, 37, 41)
+    calls: list[int] = []
+    textbook.W_k.register_forward_hook(lambda *_: calls.append(1))
+    batch = make_batch([(4, 5, 6, 7), (8,), (9, 10)], [(11, 12), (13, 14, 15, 16, 17), (18,)])
+    keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+    output = plain(batch.src_ids, keep, batch.tgt_in)
+    logits = textbook(batch.src_ids, keep, batch.tgt_in)
+    torch.testing.assert_close(logits, output.logits)
+    assert len(calls) == batch.tgt_in.shape[1]
+    loss = cross_entropy(output, batch.tgt_out)
+    loss.loss_sum.backward()
+    simple = textbook_loss(textbook, batch, StepSettings())
+    simple.loss_sum.backward()
+    assert simple.n_tokens == loss.n_tokens
+    torch.testing.assert_close(simple.loss_sum, loss.loss_sum, rtol=1e-6, atol=0)
+    for name, twin in (
+        ("W_k.weight", "decoder.attention.W_k.weight"),
+        ("cell.weight_hh", "decoder.cell.hidden_gates.weight"),
+        ("encoder.weight_hh_l0_reverse", "encoder.rnn.weight_hh_l0_reverse"),
+        ("first.bias", "decoder.initial.W_s.0.bias"),
+    ):
+        gradient, expected = textbook.get_parameter(name).grad, plain.get_parameter(twin).grad
+        assert gradient is not None
+        assert float(gradient.abs().max()) > 1e-6
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("encoder_hidden", "attention_size", "bidirectional"), [(None, 19, True), (17, None, False)]
+)
+def test_the_count_is_torchs(
+    encoder_hidden: int | None, attention_size: int | None, bidirectional: bool
+) -> None:
+    """On the reference: the fused operations repeat some going backward."""
+    config = SIZES.model()
+    encoder = EncoderConfig(hidden=encoder_hidden, bidirectional=bidirectional)
+    attention = config.attention.model_copy(update={"size": attention_size})
+    parts = {"encoder": encoder, "attention": attention, "backend": "reference"}
+    config = config.model_copy(update=parts)
+    material = fixed_shape(SIZES)
+    assert material.amount == Amount(sentences=3, src=15, tgt=21, pairs=105)
+    [batch] = material.batches
+    model = build_model(config, SIZES.vocabulary, SIZES.vocabulary).double()
+    with FlopCounterMode(display=False) as counter:
+        keep = keep_from_lengths(batch.src_lengths, SIZES.src)
+        logits = model(batch.src_ids, keep, batch.tgt_in).logits
+        forward = counter.get_total_flops()
+        logits.sum().backward()
+    assert forward_flops(config, material.amount, SIZES.vocabulary) == forward
+    # Nobody asks for the gradient of the encoder's first states.
+    reader = config.encoder.hidden or config.hidden
+    not_needed = 2 * SIZES.batch * reader * 3 * config.memory_size
+    assert 3 * forward - not_needed == counter.get_total_flops()
+
+
+def test_all_forms_begin_with_the_same_loss() -> None:
+    material = fixed_shape(TINY)
+    losses = [
+        Learner(PLAN, Variant(form, "fp32"), material).update(material.batches)
+        for form in ("nmt", "plain", "textbook")
+    ]
+    assert losses == [pytest.approx(losses[0], rel=1e-5)] * 3
+
+
+def test_every_sentence_is_decoded_to_the_length_asked_for() -> None:
+    material = fixed_shape(TINY)
+    for variant in PLAN.variants()[:-1]:
+        model = forbid_end(PLAN.build(variant.form, material)).eval()
+        for beam in (1, 3):
+            assert decode(model, "fp32", material, beam) == TINY.batch * TINY.tgt
+
+
+def test_memory_grows_with_the_batch() -> None:
+    sizes = TINY.model_copy(update={"hidden": 64, "vocabulary": 2000, "src": 20, "tgt": 20})
+    added = []
+    for batch in (8, 128):
+        plan = Plan(sizes.model_copy(update={"batch": batch}), torch.device("cpu"))
+        use = use_of_update(plan, Variant("textbook", "fp32"), 1)
+        if use is None:
+            pytest.skip("this system does not tell")
+        added.append(use[1] - use[0])
+    assert added[1] - added[0] > 4 * 128 * 20 * 2000  # the logits
+
+
+def test_real_lengths_come_from_the_starter_corpus(tmp_path: Path) -> None:
+    material = real_lengths(TINY.model_copy(update={"batch": 64}), tmp_path, 2)
+    assert material.title == "starter, 2 batches of 64"  # there is no other
+    assert [len(batch.src_ids) for batch in material.batches] == [64, 64]
+    assert material.batches[0].n_tokens < material.batches[1].n_tokens
+
+
+def test_the_report_has_all_parts_and_a_busy_machine_fails_if_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter(range(1000))
+    busy = 0.4
+
+    def read() -> Reading:
+        at = next(seconds)
+        return Reading(at=at, busy_seconds=at * busy, own_seconds=0.0)
+
+    monkeypatch.setattr(measuring, "read_cpu", read)
+    monkeypatch.setattr(bench, "configure_process", lambda threads: None)
+    monkeypatch.setattr(bench, "LENGTHS", (4, 8))
+    monkeypatch.setattr(bench, "measure_memory", lambda plan: None)
+    options = ["--sizes", "tiny", "--rounds", "1", "--precision", "bf16"]
+    assert bench.main([*bench.PARTS, *options, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    titles = [section["title"].split(",")[0] for section in report["sections"]]
+    assert titles == ["training", *["decoding"] * 4, "growth of training with length"]
+    training, decoding = report["sections"][0]["rows"], report["sections"][1]["rows"]
+    assert list(training) == ["nmt bf16", "nmt", "plain", "textbook"]
+    assert training["textbook"]["times the last"] == 1
+    for row in training.values():
+        assert row["target tokens/s"] == pytest.approx(row["tokens/s"] * 7 / 12)
+    assert decoding["nmt"]["target tokens/s"] == pytest.approx(7 * decoding["nmt"]["sentences/s"])
+    assert report["settings"]["hidden"] == 16
+    assert bench.main(["latency", *options, "--strict"]) == 1
+    assert "(not clean: 40 % of a core was busy elsewhere)" in capsys.readouterr().out
+    busy = 0.0
+    assert bench.main(["latency", *options, "--strict"]) == 0
+    assert bench.main(["speed"]) == bench.main(["training", "--sizes", "huge"]) == 2
+    assert "part: got 'speed', allowed: training" in capsys.readouterr().err
