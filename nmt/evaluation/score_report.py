@@ -1,6 +1,8 @@
 """The report of an evaluation: as text, as JSON, and as a file of the run."""
 
+import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,6 +84,16 @@ class EvalReport:
 def report_path(run: Path, name: str) -> Path:
     """The path of the report `name` in a run; its translations are beside it, in a .txt."""
     return run / "eval" / f"{name}.json"
+
+
+def checksum(texts: object) -> str:
+    """Return the SHA-256 by which a later report recognises the same texts."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def report_name(test_set: str, choices: Iterable[str]) -> str:
+    """Return a name such as `test-last-beam1`: the test set, and choices that are not defaults."""
+    return "-".join([test_set, *(re.sub(r"[^\w.,+-]+", "_", part).strip("_") for part in choices)])
 
 
 def _write(lines: Iterable[str], path: Path) -> None:

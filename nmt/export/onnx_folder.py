@@ -7,9 +7,8 @@ from nmt.config import RunConfig
 from nmt.errors import ConfigError
 from nmt.export.folder import MANIFEST, check_packages, exported
 from nmt.export.graphs import STEP, Graph, Port, graphs_of, write_graph
-from nmt.export.onnx_layers import OPSET
+from nmt.export.onnx_layers import ONNX_CELLS, OPSET
 from nmt.models.recurrent.cells import CELLS
-from nmt.models.recurrent.encoder import LAYERS
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.runs.trained_run import TrainedRun
 
@@ -60,10 +59,8 @@ def check_exportable(config: RunConfig) -> None:
     reason = ""
     if isinstance(model, RNNConfig):
         decoder = model.decoder
-        if model.encoder.cell not in LAYERS:
-            reason = f"encoder.cell: got '{model.encoder.cell}', allowed: {', '.join(LAYERS)}"
-        elif model.layer_norm:
-            reason = "layer_norm: got true, allowed: false; ONNX has no recurrent layer with it"
+        if CELLS[model.encoder.cell] not in ONNX_CELLS:
+            reason = f"encoder.cell: got '{model.encoder.cell}', which ONNX has no operator for"
         elif decoder.initial_state == "copy" and CELLS[decoder.cell].has_cell_state:
             reason = (
                 f"decoder.initial_state: got 'copy' with cell '{decoder.cell}', allowed: the others"

@@ -1,11 +1,13 @@
 """The cadence of a training: update, report, validate, save, stop."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nmt.config import RunConfig
 from nmt.data.batching import Batch
+from nmt.data.loader import Loader
 from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
@@ -114,19 +116,20 @@ class Trainer:
             )
         name = epoch_name(self.config.train, state.progress)
         self.log.open_bar(name, len(plan), state.progress.batch)
-        is_last = False
-        while not (is_last or self._is_stopped or self.end_reason()):
-            first, epoch = state.progress.batch, state.progress.epoch
-            group = plan[first : first + self._group_size]
-            is_last = first + len(group) >= len(plan)
-            mine = self._ranks.share([batcher.n_positions(rows, epoch) for rows in group])
-            batches = [batcher.corpus.batch(group[i], epoch) for i in mine]
-            self._go_back_if_due()
-            result = self._update(batches)
-            state.after_update(len(group), is_last, result)
-            n_src_tokens = self._agree(sum(batch.n_src_tokens for batch in batches))
-            self._reporter.after_update(batches, result, n_src_tokens, len(group), len(plan))
-            self._validate_or_save_if_due()
+        share, pin = self._ranks.share, state.device.type == "cuda"
+        loader = Loader(batcher, plan, state.progress.epoch, self._group_size, share, pin)
+        with contextlib.closing(loader.groups(state.progress.batch)) as groups:
+            for group in groups:
+                self._go_back_if_due()
+                result = self._update(group.batches)
+                state.after_update(group.n_batches, group.is_last, result)
+                n_src_tokens = self._agree(sum(batch.n_src_tokens for batch in group.batches))
+                self._reporter.after_update(
+                    group.batches, result, n_src_tokens, group.n_batches, len(plan)
+                )
+                self._validate_or_save_if_due()
+                if self._is_stopped or self.end_reason() is not None:
+                    return
 
     def _update(self, group: Sequence[Batch]) -> StepResult:
         """Change the weights once; `group` is this rank's share of the update."""
@@ -200,11 +203,7 @@ class Trainer:
         release_freed_memory()  # a search and an update have no sizes of blocks in common
         try:
             result = validator.run(
-                state.final_model,
-                state.device,
-                self._interrupted,
-                state.ranks,
-                self._loss,
+                state.final_model, state.device, self._interrupted, state.ranks, self._loss
             )
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self._ranks.world > 1:  # the others cannot save

@@ -196,7 +196,7 @@ def test_a_narrow_page_does_not_scroll_sideways(show, several, driver) -> None:
 
 
 def test_a_thousand_sentences_open_and_switch_at_once(show, make_translation) -> None:
-    """A bound that a loaded machine keeps; scripts/measure_page.py measures."""
+    """A bound that a loaded machine keeps."""
     [record] = records(make_translation(" ".join(["wo|rd"] * 12), [" ".join(["mo|t"] * 12)]))
     many = [AttentionRecord(**{**vars(record), "sentence": i}) for i in range(1000)]
     driver = show(many)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import typer.main
-from attacks.outputs import LANGUAGES, OUT, RUN, WRITERS
 from cli.helpers import nmt, refusal
+from nmt.inference.job import job_output
 
 from nmt.attention_maps.dump import write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap, write_map, write_pages
@@ -16,7 +16,6 @@ from nmt.attention_maps.page import write_page
 from nmt.cli.app import app
 from nmt.cli.shared.outputs import path_parameters
 from nmt.errors import ConfigError, NMTError
-from nmt.inference.job import job_output
 from nmt.lab.perform import perform
 from nmt.runs.pack import pack
 from nmt.runs.trained_run import TrainedRun
@@ -24,10 +23,35 @@ from nmt.storage.output import command_files
 from nmt.training.curve import draw_curve, write_table
 from nmt.training.report_page import write_report
 
-CAPTIONS = ("lab", "captions", "--images", "D", "--captions", "some.txt", "--weights", "random")
+RUN = ("--run", "run")
+LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")
+TEXT, PAIRS, OUT = "some.txt", "valid.tsv", "OUT"
+WRITERS = {
+    ("translate", "out"): ("translate", *RUN, "--file", TEXT, "--out", OUT),
+    ("eval", "out"): ("eval", *RUN, "--no-bootstrap", "--beam", "1", "--out", OUT),
+    ("score", "out"): ("score", *RUN, TEXT, TEXT, "--out", OUT),
+    ("attention", "out"): ("attention", *RUN, "--file", TEXT, "--format", "text", "--out", OUT),
+    ("align", "out"): ("align", *RUN, TEXT, TEXT, "--out", OUT),
+    ("align", "translations"): (
+        *("align", *RUN, TEXT),
+        *("--out", "/dev/null", "--translations", OUT),
+    ),
+    ("lexicon", "out"): ("lexicon", *RUN, "--split", "valid", "--out", OUT),
+    ("curve", "out"): ("curve", *RUN, "--out", OUT),
+    ("report", "out"): ("report", *RUN, "--out", OUT),
+    ("card", "out"): ("card", *RUN, "--out", OUT),
+    ("runs pack", "out"): ("runs", "pack", *RUN, "--out", OUT),
+    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--no-timing", "--out", OUT),
+    ("corpus clean", "out"): ("corpus", "clean", PAIRS, *LANGUAGES, "--out", OUT),
+    ("corpus clean", "rejected"): (
+        *("corpus", "clean", PAIRS, *LANGUAGES),
+        *("--out", "/dev/null", "--rejected", OUT),
+    ),
+}
+"""By command and option: how a command writes the file OUT."""
+
 FOLDERS = {
     ("lab", "out"): (("lab", "masks", "--out", "D"), "masks.json"),
-    ("lab", "model"): ((*CAPTIONS, "--model", "D"), "captioner.yaml"),
     ("vocab build", "out"): (("vocab", "build", "toy.yaml", "--out", "D"), "tokenizer.json"),
     ("export", "out"): (("export", "run", "--out", "D"), "manifest.json"),
 }

@@ -224,7 +224,7 @@ def test_a_disk_that_is_full_is_one_line() -> None:
 
 
 def test_a_changed_configuration_is_shown_and_may_be_asked_for() -> None:
-    nmt(*TRAIN, "--quiet", "--steps", "3", "--deterministic")
+    nmt(*TRAIN, "--quiet", "--steps", "3", "--set", "train.deterministic=true")
     assert "deterministic: true" in (RUN / "config.yaml").read_text()
     changed = (*TRAIN, "--quiet", "--steps", "4", "--set", "train.lr=0.001")
     lines = nmt(*changed, code=2).stderr.splitlines()

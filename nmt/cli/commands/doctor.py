@@ -10,20 +10,19 @@ from typing import Any
 import typer
 
 import nmt
-from nmt.cli.shared.command import Json
-from nmt.cli.shared.options import usable_cores
+from nmt.cli.shared.options import Json, usable_cores
 from nmt.errors import counted
 
 _PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece", "safetensors", "pydantic", "triton")
 
 
-def doctor(json_: Json = False) -> None:
+def doctor(as_json: Json = False) -> None:
     """Show versions, devices, the code that computes, memory, folders.
 
     It says why that code computes. Where native code is missing, the last lines say how to get it.
     """
     found = examine()
-    if json_:
+    if as_json:
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
     for label, text in _lines(found):
