@@ -86,13 +86,13 @@ bench: $(VENV)/.installed              ## speed here, beside the textbook's loop
 kill-test: $(VENV)/.installed          ## 100 times kill -9 in a training; nothing may differ (10 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/kill_test.py --kills 100
 
-attack: $(VENV)/.installed             ## 3,000 forged, linked and damaged runs, bombs, escapes, outputs, a server (16 minutes)
+attack: $(VENV)/.installed             ## 3,000 forged, linked and damaged runs, bombs, escapes, a server (16 minutes)
 	OMP_NUM_THREADS=1 $(PY) scripts/attack.py
 
 docs: $(VENV)/.installed               ## regenerate the references: configuration, its schema, commands
 	$(PY) scripts/command_reference.py > docs/commands.md
-	$(NMT) config docs > docs/configuration.md
-	$(NMT) config schema > docs/config.schema.json
+	$(PY) scripts/config_reference.py > docs/configuration.md
+	$(PY) scripts/config_reference.py --schema > docs/config.schema.json
 
 docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS="--slow --runs runs": all
 	$(PY) scripts/check_docs.py $(CHECK_FLAGS)

@@ -1,13 +1,11 @@
-"""Diagrams: who is connected with whom in four layers, multi-head attention, and the Transformer.
+"""Who is connected with whom in four layers: a convolution, a dilated one, a GRU, self-attention.
 
 Connections are read from the gradients of real layers, paths are found hop by hop (paths.py); after
-figure 10.6.1 of d2l.ai, "Dive into Deep Learning". The block diagrams take their names from the
-classes.
+figure 10.6.1 of d2l.ai, "Dive into Deep Learning".
 """
 
 import itertools
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,10 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from pydantic import Field, field_validator
 
-from nmt.lab.block_diagrams import multi_head, transformer
 from nmt.lab.experiment import Experiment, Options, Result, odd, seeded
 from nmt.lab.figure import GREY, ORANGE, new_figure
-from nmt.lab.numbers import columns
 from nmt.lab.paths import Paths, connections, sequential_steps, shortest_paths
 from nmt.lab.sequence_layers import (
     Convolution,
@@ -32,12 +28,8 @@ _SIZE = 4  # numbers in a vector; connections are the same at every size
 
 
 class ArchitecturesOptions(Options):
-    """Which diagram, and the sizes of the layers whose connections are drawn."""
+    """The sizes of the layers whose connections are drawn."""
 
-    diagram: Literal["connections", "multi-head", "transformer"] = Field(
-        default="connections",
-        description="the picture; the numbers are those of the connections",
-    )
     positions: int = Field(default=8, ge=3, le=16, description="n: positions of the sequence")
     kernel: int = Field(default=3, ge=3, le=9, description="k: positions a convolution sees; odd")
 
@@ -60,14 +52,12 @@ class Architecture:
 
 @dataclass(frozen=True)
 class ArchitecturesResult(Result):
-    """The architectures by name, and the diagram to be drawn."""
+    """The architectures of n positions by name."""
 
-    diagram: str
     n: int
     architectures: dict[str, Architecture]
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         return {
             name: {
                 "longest_path": each.paths.longest,
@@ -79,17 +69,6 @@ class ArchitecturesResult(Result):
             }
             for name, each in self.architectures.items()
         }
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        rows: list[tuple[str, ...]] = [
-            (f"n = {self.n}", "layers", "sequential steps", "longest path", "from 1 to n")
-        ]
-        for name, each in self.architectures.items():
-            path = "-".join(str(place + 1) for place in each.paths.between(0, self.n - 1))
-            counts = (each.n_layers, each.steps, each.paths.longest)
-            rows.append((name, *map(str, counts), path))
-        return columns(rows)
 
 
 def run(options: ArchitecturesOptions) -> ArchitecturesResult:
@@ -104,7 +83,7 @@ def run(options: ArchitecturesOptions) -> ArchitecturesResult:
             "self-attention": SelfAttention(_SIZE, with_weights=False),
         }
         return ArchitecturesResult(
-            options.diagram, n, {name: _follow(layer.double(), n) for name, layer in layers.items()}
+            n, {name: _follow(layer.double(), n) for name, layer in layers.items()}
         )
 
 
@@ -114,11 +93,7 @@ def _follow(layer: SequenceLayer, n: int) -> Architecture:
 
 
 def draw(result: ArchitecturesResult) -> Figure:
-    """The diagram of the options."""
-    if result.diagram == "multi-head":
-        return multi_head()
-    if result.diagram == "transformer":
-        return transformer()
+    """A net of connections with a path, and the lengths of all paths, for each layer."""
     figure = new_figure(8.4, 5.2)
     nets, tables = figure.subplots(2, len(result.architectures), height_ratios=[1.5, 1])
     longest = max(each.paths.longest for each in result.architectures.values())

@@ -18,14 +18,12 @@ from nmt.lab.costs import (
     TRAINING,
     Costs,
     Work,
-    cost_rows,
     measure,
     one_thread,
 )
 from nmt.lab.experiment import Experiment, Options, Result, odd, seeded
 from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PURPLE, new_figure
 from nmt.lab.growth import SLOPE_NOTE, Amounts, Curve, crossing, draw_growth
-from nmt.lab.numbers import columns
 from nmt.lab.paths import sequential_steps, shortest_paths
 from nmt.lab.sequence_layers import (
     Convolution,
@@ -36,7 +34,6 @@ from nmt.lab.sequence_layers import (
     SequenceLayer,
     Theory,
     memory_of,
-    theory_rows,
 )
 from nmt.models.attention.scores import GeneralConfig
 from nmt.models.attention.span import GlobalConfig, PredictiveConfig, SpanConfig
@@ -153,39 +150,6 @@ class ComplexityResult(Result):
                 "one_query": {name: costs.timed() for name, costs in self.queries.items()},
             },
         }
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        sources = self.queries["global"].sizes
-        return [
-            *columns(theory_rows(self.theory, self.lengths[-1])),
-            "",
-            *columns(self._followed_rows()),
-            "",
-            *columns(cost_rows(self.layers, f"n = {self.lengths[-1]:,}")),
-            "",
-            *columns(self._crossing_rows()),
-            "",
-            *columns(cost_rows(self.queries, f"one query, S = {sources[-1]:,}")),
-            "",
-            "MAC: multiplications added up, in millions; MB forward: 10^6 bytes of tensors at the",
-            "peak of the forward pass; MB kept: those kept for the backward pass; slope: the",
-            "exponent of n (of S) over the three largest",
-        ]
-
-    def _followed_rows(self) -> list[tuple[str, ...]]:
-        heads = [f"{what} {n}" for what in ("steps", "path") for n in self.followed]
-        rows = [(name, *map(str, self.steps[name] + self.paths[name])) for name in self.paths]
-        return [("measured at n =", *heads), *rows]
-
-    def _crossing_rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [("costs more from n =", "MAC", "forward", "with backward")]
-        counted = self.crossings(lambda costs: costs.macs)
-        forward, training = (self._timed_crossings(kind) for kind in (FORWARD, TRAINING))
-        for pair in counted:
-            found = (counted[pair], forward[pair], training[pair])
-            rows.append((pair, *("never here" if n is None else f"{n:,.0f}" for n in found)))
-        return rows
 
     def _timed_crossings(self, kind: str) -> dict[str, float | None]:
         return self.crossings(lambda costs: costs.seconds[kind])

@@ -172,18 +172,3 @@ def measure(
         costs.seconds[FORWARD].append(median_seconds(work.forward, repetitions))
         costs.seconds[TRAINING].append(median_seconds(work.training, repetitions))
     return costs
-
-
-def cost_rows(table: Mapping[str, Costs], title: str) -> list[tuple[str, ...]]:
-    """A table at the largest size: multiplications, memory and times, each with its slope."""
-    heads = ("10^6 MAC", "MB forward", "MB kept", "ms", "ms with backward")
-    units = (1e-6, 1e-6, 1e-6, 1e3, 1e3)
-    rows: list[tuple[str, ...]] = [(title, *(x for head in heads for x in (head, "slope")))]
-    for name, each in table.items():
-        costs: list[Amounts] = [each.macs, each.memory_bytes[FORWARD], each.memory_bytes[KEPT]]
-        costs += [each.seconds[FORWARD], each.seconds[TRAINING]]
-        cells: list[str] = []
-        for row, unit in zip(costs, units, strict=True):
-            cells += [f"{row[-1] * unit:,.2f}", f"{upper_slope(each.sizes, row):.2f}"]
-        rows.append((name, *cells))
-    return rows

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.lab.figure import BLUE, GREY, ORANGE, heat, label_cells, new_figure
 from nmt.lab.kernels import attend
-from nmt.lab.numbers import columns
 from nmt.models.attention.scores import GeneralAttention
 
 KINDS = ("newspaper", "paper", "cup", "notebook", "book", "pen", "phone", "lamp")
@@ -186,7 +185,6 @@ class CuesResult(Result):
     queries: npt.NDArray[np.float32]
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         return {
             "ceiling_without_the_task": self.ceiling,
             "desk": self.desk,
@@ -196,20 +194,6 @@ class CuesResult(Result):
             "scores_of_features_for_the_constant_query": self.constant_query,
             "scores_of_features_for_each_query": dict(zip(KINDS, self.queries, strict=True)),
         }
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        rows = [("accuracy", "without the task", "with the task", "parameters, with it")]
-        for name, told in self.told.items():
-            untold = self.untold[name]
-            rows.append(
-                (name, f"{untold.accuracy:.1%}", f"{told.accuracy:.1%}", f"{told.parameters:,}")
-            )
-        return [
-            *columns(rows),
-            "",
-            f"without the task no network can be right in more than {self.ceiling:.1%} of scenes",
-        ]
 
 
 def run(options: CuesOptions) -> CuesResult:

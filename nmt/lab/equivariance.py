@@ -24,7 +24,6 @@ from torch import Tensor, nn
 
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.lab.figure import BLUE, ORANGE, heat, new_figure
-from nmt.lab.numbers import columns
 from nmt.models.initialisation import initialise
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
@@ -107,7 +106,6 @@ class EquivarianceResult(Result):
     scores: dict[str, Scores]
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         return {
             "words": self.words,
             "shuffled": tuple(self.words[place] for place in self.order),
@@ -128,18 +126,6 @@ class EquivarianceResult(Result):
                 for name, each in self.scores.items()
             },
         }
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        rows = [("", "greatest |f(PX) - P f(X)|", "mean", "parameters", "a word less")]
-        for name, shorter in self.shorter.items():
-            greatest, mean = _few_digits(self.greatest[name]), _few_digits(self.mean[name])
-            length = "works" if shorter == "works" else "an error"
-            rows.append((name, greatest, mean, f"{self.parameters[name]:,}", length))
-        scores = [("scores S", "greatest |S - Sᵀ| / |S|", "mean weight of a word on itself")]
-        for name, each in self.scores.items():
-            scores.append((name, _few_digits(each.asymmetry), f"{each.own.mean():.2f}"))
-        return [*columns(rows), "", *columns(scores)]
 
 
 Layer = Callable[[Tensor], tuple[Tensor, Tensor]]

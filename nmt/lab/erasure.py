@@ -62,7 +62,6 @@ class EvenWeighting(Weighting):
     """The same weight for every kept position, whatever the scores."""
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         return Weighted(softmax_where(torch.zeros_like(scores), keep))
 
 

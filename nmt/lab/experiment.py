@@ -48,11 +48,10 @@ class Result(abc.ABC):
 
     @abc.abstractmethod
     def numbers(self) -> dict[str, object]:
-        """The content of NAME.json: numbers, text, arrays, and lists and dicts of these; no NaN."""
+        """Return the content of NAME.json: numbers, text, arrays, lists and dicts of these.
 
-    @abc.abstractmethod
-    def summary(self) -> list[str]:
-        """The main numbers as a few lines that a learner can read."""
+        No number is NaN. The summary shows the scalars, dicts of dicts as tables.
+        """
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)

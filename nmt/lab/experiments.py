@@ -16,14 +16,13 @@ EXPERIMENTS = {
     "positions": "sinusoidal positions: a counter, a rotation; and learned ones against them",
     "equivariance": "self-attention does not know the order of its input, a full layer does",
     "complexity": "what five layers cost as sequences grow: counted, timed, in bytes, in steps",
-    "architectures": "diagrams: who is connected with whom, multi-head attention, the Transformer",
+    "architectures": "who is connected with whom in four layers, and how far a signal goes",
     "hard-soft": "one trained model decoded with soft, sampled and argmax attention",
     "scaling": "why scores are divided by the square root of d, and which attention needs it",
     "key-size": "additive against dot products over the size of keys, after training",
     "heads": "heads that look near and heads that look far, one against several",
     "faithfulness": "whether the pieces that a trained run looks at matter to what it writes",
     "captions": "pictures captioned in two languages by the decoder that translates",
-    "curves": "measured curves told in words by the decoder that translates",
 }
 """Name to description; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""
 

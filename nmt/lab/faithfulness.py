@@ -1,31 +1,26 @@
 """Is attention true: do the source pieces that it looks at matter to what is written?"""
 
+import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float32
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from nmt.data.alignments import stream_gold
+from nmt.attention_maps.health import AttentionHealth, health_of
+from nmt.attention_maps.pair_weights import Reading, piece_weights
 from nmt.data.corpora import read_examples
-from nmt.data.text_files import stream_lines
-from nmt.errors import ConfigError, DataError
-from nmt.evaluation.aligner import Aligner
-from nmt.evaluation.alignment_error import AlignmentScore, alignment_score
-from nmt.evaluation.attention_health import AttentionHealth, health_of
+from nmt.errors import DataError
 from nmt.evaluation.examples import split_named
-from nmt.inference.pair_weights import Reading, piece_weights
 from nmt.inference.translator import Translator
 from nmt.lab.erasure import Erasure, erase_each, even_log_probs, with_even_attention
 from nmt.lab.experiment import Experiment, Options, Result
 from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, new_figure
-from nmt.lab.numbers import columns
-from nmt.lab.rank_correlation import kendall, spearman
 from nmt.runs.find import find_run
 from nmt.runs.trained_run import TrainedRun
 from nmt.settings.base import UserPath
@@ -47,19 +42,6 @@ class FaithfulnessOptions(Options):
     split: str = Field(default="valid", description="the split of the run's data to translate")
     sentences: int = Field(default=40, gt=0, description="how many of it, evenly spaced")
     longest: int = Field(default=40, gt=2, description="pieces of the longest source that is taken")
-    gold: UserPath | None = Field(default=None, description="gold links, for AER (nmt align)")
-    gold_source: UserPath | None = Field(default=None, description="tokenised source of `gold`")
-    gold_target: UserPath | None = Field(default=None, description="tokenised target of `gold`")
-
-    @property
-    def aligned(self) -> tuple[Path, Path, Path] | None:
-        """Source, target and links of the gold data. Raises ConfigError where one is missing."""
-        source, target, links = self.gold_source, self.gold_target, self.gold
-        if source is not None and target is not None and links is not None:
-            return source, target, links
-        if source is target is links is None:
-            return None
-        raise ConfigError("gold, gold_source and gold_target go together: give all three or none")
 
 
 @dataclass(frozen=True)
@@ -74,11 +56,10 @@ class Explained:
 
 @dataclass(frozen=True)
 class FaithfulnessResult(Result):
-    """All sentences, and the AER of each reading where gold links were given."""
+    """The run's path, and all sentences."""
 
     run: str
     explained: tuple[Explained, ...]
-    errors: Mapping[str, AlignmentScore] = field(default_factory=dict)
 
     def falls(self) -> dict[str, float]:
         """Nats that log p of a written piece falls by, on average, when a source piece is erased.
@@ -97,10 +78,7 @@ class FaithfulnessResult(Result):
     def correlations(self) -> dict[str, dict[str, float]]:
         """The mean over steps of the rank correlation between a reading and the falls."""
         return {
-            name: {
-                "kendall": _mean_correlation(self.explained, name, kendall),
-                "spearman": _mean_correlation(self.explained, name, spearman),
-            }
+            name: {"kendall": _mean_kendall(self.explained, name)}
             for name in (*READINGS, OTHER_STEP)
         }
 
@@ -117,7 +95,6 @@ class FaithfulnessResult(Result):
         return {name: float(np.mean([one[name] for one in each])) for name in each[0]}
 
     def numbers(self) -> dict[str, object]:
-        """See Result."""
         return {
             "run": self.run,
             "sentences": len(self.explained),
@@ -126,29 +103,11 @@ class FaithfulnessResult(Result):
             "correlation": self.correlations(),
             "loss": self.losses(),
             "health": self.health(),
-            "alignment": {name: score.as_json() for name, score in self.errors.items()},
         }
-
-    def summary(self) -> list[str]:
-        """See Result."""
-        falls = [(name, f"{value:.2f}") for name, value in self.falls().items()]
-        ranks = [
-            (name, f"{value['kendall']:.2f}", f"{value['spearman']:.2f}")
-            for name, value in self.correlations().items()
-        ]
-        values = [
-            (name, f"{value:.2f}") for name, value in {**self.losses(), **self.health()}.items()
-        ]
-        lines = columns([("log p falls without", "nats"), *falls])
-        lines += ["", *columns([("ranks against the fall", "Kendall", "Spearman"), *ranks])]
-        lines += ["", *columns([("nats a piece, and attention", ""), *values])]
-        errors = [(name, f"{score.aer:.3f}") for name, score in self.errors.items()]
-        return [*lines, "", *columns([("reading", "AER"), *errors])] if errors else lines
 
 
 def run(options: FaithfulnessOptions) -> FaithfulnessResult:
     """Explain the run's own translations of some sentences by erasing their pieces in turn."""
-    aligned = options.aligned
     trained = TrainedRun.open(find_run(options.run))
     translator = Translator.load(trained, "cpu", options.checkpoint)
     data = trained.config.data
@@ -157,7 +116,7 @@ def run(options: FaithfulnessOptions) -> FaithfulnessResult:
     explained = _explain(translator, chosen, options.seed)
     if not explained:
         raise DataError(f"{trained.path}: no translation of {options.split} has a piece")
-    return FaithfulnessResult(str(trained.path), tuple(explained), _errors(translator, aligned))
+    return FaithfulnessResult(str(trained.path), tuple(explained))
 
 
 def _chosen(
@@ -191,23 +150,6 @@ def _explain(translator: Translator, texts: Sequence[str], seed: int) -> list[Ex
     return explained
 
 
-def _errors(
-    translator: Translator, aligned: tuple[Path, Path, Path] | None
-) -> dict[str, AlignmentScore]:
-    """The AER of each reading, also one and two steps later."""
-    if aligned is None:
-        return {}
-    src, tgt = (list(stream_lines(path)) for path in aligned[:2])
-    gold = list(stream_gold(aligned[2]))
-    if not len(src) == len(tgt) == len(gold):
-        raise DataError(f"{aligned[2]}: gold, gold_source and gold_target differ in lines")
-    shifted = {f"{k} later": Reading(shift=k) for k in (1, 2)}
-    return {
-        name: alignment_score(Aligner(translator, reading).align(src, tgt, tokenised=True), gold)
-        for name, reading in {**READINGS, **shifted}.items()
-    }
-
-
 def _fall_of_top(each: Explained, name: str) -> Float32[np.ndarray, " _"]:
     """At each step the fall without the source piece of the greatest weight, eos not counted."""
     top = each.readings[name][:, :-1].argmax(axis=1)
@@ -219,19 +161,30 @@ def _mean(parts: Iterable[Float32[np.ndarray, " _"]]) -> float:
     return float(np.concatenate(list(parts)).mean())
 
 
-def _mean_correlation(
-    explained: Sequence[Explained], name: str, correlation: Callable[..., float | None]
-) -> float:
-    """The mean over the steps that have one; 0 where none has."""
-    found = [
-        correlation(weights, falls)
-        for each in explained
+def _mean_kendall(explained: Sequence[Explained], name: str) -> float:
+    """Return the mean over the steps that have one; 0 where none has."""
+    taus = [
+        kendall(weights, falls)
+        for sentence in explained
         for weights, falls in zip(
-            each.readings[name][:, :-1].astype(float), each.erasure.falls.astype(float), strict=True
+            sentence.readings[name][:, :-1].astype(float),
+            sentence.erasure.falls.astype(float),
+            strict=True,
         )
     ]
-    values = [value for value in found if value is not None]
+    values = [tau for tau in taus if tau is not None]
     return float(np.mean(values)) if values else 0.0
+
+
+def kendall(x: npt.NDArray[np.floating], y: npt.NDArray[np.floating]) -> float | None:
+    """Kendall's tau-b: (concordant - discordant pairs) / sqrt(pairs untied in x * those in y).
+
+    None where all values of a side are equal.
+    """
+    pairs = np.triu_indices(len(x), 1)
+    signs_x, signs_y = (np.sign(v[:, None] - v[None, :])[pairs] for v in (x, y))
+    untied = float((signs_x != 0).sum()) * float((signs_y != 0).sum())
+    return float((signs_x * signs_y).sum()) / math.sqrt(untied) if untied else None
 
 
 def draw(result: FaithfulnessResult) -> Figure:

@@ -18,7 +18,6 @@ from pydantic import Field
 from nmt.lab.costs import one_thread
 from nmt.lab.experiment import Experiment, Result, seeded
 from nmt.lab.figure import BLUE, GREEN, ORANGE, RED, heat, new_figure
-from nmt.lab.numbers import columns
 from nmt.lab.small_language import translate
 from nmt.lab.translators import (
     Looks,
@@ -42,8 +41,8 @@ from nmt.text.vocabulary import EOS_ID, RESERVED
 SHOWN = translate("my big green house follows the small black mouse")
 TRAINED: dict[str, WeightingConfig] = {
     "soft": SoftConfig(),
-    "hard": HardConfig(credit="sentence", baseline="mean", reward=1),
-    "hard_future": HardConfig(credit="future", baseline="mean", reward=1),
+    "hard": HardConfig(credit="sentence", reward=1),
+    "hard_future": HardConfig(credit="future", reward=1),
     "hard_gumbel": HardGumbelConfig(),
 }
 END = RESERVED[EOS_ID]
@@ -84,23 +83,6 @@ class HardSoftResult(Result):
             "shown": {"english": " ".join(SHOWN.english), "french": " ".join(SHOWN.french)},
             **{f"trained_{name}": _numbers(model) for name, model in self.models.items()},
         }
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        lines: list[str] = []
-        for measure, title in (("words_right", "words right, %"), ("bleu", "BLEU")):
-            rows: list[tuple[str, ...]] = [(title, *(f"decoded {way}" for way in _COLOURS))]
-            for name, model in self.models.items():
-                cells = [_with_spread(model.row(way, measure)) for way in _COLOURS]
-                rows.append((f"trained {name}", *cells))
-            lines += [*columns(rows), ""]
-        rows = [("where the softmax looks", "entropy, nats", "own word, %", "its noun, %")]
-        for name, model in self.models.items():
-            looks = model.looks
-            own, noun = f"{100 * looks.on_own_word:.0f}", f"{100 * looks.on_its_noun:.0f}"
-            rows.append((f"trained {name}", f"{looks.entropy:.2f}", own, noun))
-        lines += columns(rows)
-        return [*lines, "(own word, its noun: the weight of articles and adjectives there)"]
 
 
 def _numbers(model: Model) -> dict[str, object]:

@@ -22,7 +22,6 @@ from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, se
 from nmt.lab.costs import one_thread
 from nmt.lab.experiment import Experiment, Result, some
 from nmt.lab.figure import CYCLE, GREY, heat, new_figure
-from nmt.lab.numbers import columns
 from nmt.settings.base import conflict_error
 
 QUESTIONS = ("near", "far")
@@ -103,7 +102,6 @@ class HeadsResult(Result):
         return (n * n - 1) / (3 * n)
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         found: dict[str, object] = {
             "distance_of_twins": self.twin_distance,
             "distance_of_equal_weights": self.equal_distance,
@@ -118,23 +116,6 @@ class HeadsResult(Result):
                 **each.measures,
             }
         return found
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        rows = [("heads", "near loss", "right", "far loss", "right", "disagreement")]
-        for n, each in self.encoders.items():
-            (near, far), (near_right, far_right) = each.loss, each.right
-            cells = f"{near:.3f}", f"{near_right:.1%}", f"{far:.3f}", f"{far_right:.1%}"
-            rows.append((f"{n}", *cells, f"{each.mean_disagreement:.2f}"))
-        table = [("head", *MEASURES.values())]
-        for n, each in self.encoders.items():
-            for head, row in enumerate(zip(*each.measures.values(), strict=True), start=1):
-                table.append((f"{head} of {n}", *(f"{number:.2f}" for number in row)))
-        distances = (
-            f"(distances: a twin {self.twin_distance:.1f}, equal weights {self.equal_distance:.1f};"
-            f" a guess has a loss of {math.log(self.options.digits):.2f})"
-        )
-        return [*columns(rows), "", *columns(table), "", distances]
 
 
 def run(options: HeadsOptions) -> HeadsResult:

@@ -20,7 +20,6 @@ from torch import Tensor
 from nmt.lab.experiment import Experiment, Options, Result
 from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, new_figure
 from nmt.lab.kernels import Kernel, attend, kernel_weights
-from nmt.lab.numbers import columns
 from nmt.models.attention.scores import GaussianAttention, GaussianConfig
 from nmt.training.step import DivergedError
 
@@ -120,7 +119,6 @@ class KernelResult(Result):
         return [each.loss for each in self.by_width], [each.rmse for each in self.by_width]
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         losses, errors = self.errors_by_width()
         return {
             "learned_width": self.learned_width,
@@ -138,28 +136,6 @@ class KernelResult(Result):
             "leave_one_out_loss_by_width": losses,
             "rmse_by_width": errors,
         }
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        title = f"error of {self.options.draws} draws"
-        rows = [("", "error against the truth", "leave-one-out loss", "points averaged", title)]
-        for name, each in self.estimates.items():
-            used = f"{each.points_used:.1f} of {len(self.x)}"
-            spread = _spread(self.draws[name])
-            draws = f"{spread['median']:.2f} ({spread['least']:.2f} to {spread['greatest']:.2f})"
-            rows.append((name, f"{each.rmse:.3f}", f"{each.loss:.3f}", used, draws))
-        options, lonely = self.options, self.estimates["fixed"].lonely
-        lines = [f"width w of the fixed kernel ({options.kernel}) {options.width:g}, "]
-        lines[0] += f"of the learned one (gaussian) {self.learned_width:.2f}"
-        epochs = sorted({0, 1, 2, 5, 10, 20, 50, options.epochs} & set(range(options.epochs + 1)))
-        losses = ", ".join(f"{epoch}: {self.learning.losses[epoch]:.4f}" for epoch in epochs)
-        lines.append(f"leave-one-out loss after epoch {losses}")
-        if lonely:
-            lines.append(
-                f"at {lonely} of {_PLACES} places the fixed kernel reaches no point: there it "
-                "gives all points the same weight"
-            )
-        return [*columns(rows), "", *lines]
 
 
 def places() -> Float64[Tensor, " Q"]:

@@ -20,11 +20,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from nmt.lab.costs import KEPT, TRAINING, Costs, Work, cost_rows, measure, one_thread
+from nmt.lab.costs import KEPT, TRAINING, Costs, Work, measure, one_thread
 from nmt.lab.experiment import Experiment, Options, Result, seeded, some
 from nmt.lab.figure import CYCLE, GREY, new_figure
 from nmt.lab.growth import SLOPE_NOTE, Amounts, Curve, draw_growth
-from nmt.lab.numbers import columns
 from nmt.lab.scaling import CONFIGS, Kind
 from nmt.models.attention.base import Attention
 from nmt.models.initialisation import initialise
@@ -129,14 +128,6 @@ class KeySizeResult(Result):
                 **self.costs[kind].counted(),
             }
         return {**found, "timed": {kind: each.timed() for kind, each in self.costs.items()}}
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        sizes = self.options.sizes
-        rows = [("right answers", *(f"d = {size:,}" for size in sizes))]
-        for kind, each in self.learned.items():
-            rows.append((f"  {kind}", *(f"{share:.1%}" for share in each.right.mean(axis=1))))
-        return [*columns(rows), "", *columns(cost_rows(self.costs, f"scores, d = {sizes[-1]:,}"))]
 
 
 def run(options: KeySizeOptions) -> KeySizeResult:

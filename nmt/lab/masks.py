@@ -16,7 +16,6 @@ from torch import Tensor
 
 from nmt.lab.experiment import Experiment, Options, Result
 from nmt.lab.figure import GREY, heat, new_figure
-from nmt.lab.numbers import columns
 from nmt.ops.masks import causal_keep, keep_from_lengths, masked_softmax, softmax_where, window_keep
 
 BEFORE = "no mask"
@@ -85,25 +84,11 @@ class MasksResult(Result):
     nowhere: dict[str, str]
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         return {
             "words": self.words,
             "masks": {name: each.numbers() for name, each in self.masks.items()},
             "weight_of_a_place_where_none_is_kept": self.nowhere,
         }
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        rows = [("", "kept", "change by a masked place", "by a kept one", "blind queries")]
-        for name, each in self.masks.items():
-            numbers = each.numbers()
-            masked = f"{numbers['greatest_change_by_a_masked_place']}"
-            masked = "-" if each.keep.all() else masked
-            kept = f"at least {numbers['least_change_by_a_kept_place']:.2g}"
-            share = f"{int(each.keep.sum())} of {each.keep.numel()}"
-            rows.append((name, share, masked, kept, str(each.blind)))
-        fills = ", ".join(f"{name}: {weight}" for name, weight in self.nowhere.items())
-        return [*columns(rows), "", f"each weight of a query that may attend to nothing: {fills}"]
 
 
 def run(options: MasksOptions) -> MasksResult:

@@ -1,12 +1,10 @@
 """Numbers as text: JSON that people read, and aligned columns."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-NOT_MEASURED = "not measured"
-"""The cell of a mean over nothing."""
 DIGITS = 6
 """Significant digits of a number in JSON; further ones depend on rounding and the machine."""
 
@@ -44,3 +42,36 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
         lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
     return lines
+
+
+def summary(numbers: Mapping[str, object]) -> list[str]:
+    """Return the scalars as lines; dicts of the same keys are one table. Lists are left out."""
+    lines = [line for section in _sections(numbers, "") for line in ("", *columns(section))]
+    return [line.replace("_", " ") for line in lines[1:]]
+
+
+def _sections(numbers: Mapping[str, object], title: str) -> Iterator[list[tuple[str, ...]]]:
+    """Yield the scalars under a title, then the dicts inside, those of equal keys together."""
+    if scalars := _scalars(numbers):
+        yield [*([(title, "")] if title else []), *scalars.items()]
+    groups: dict[tuple[str, ...], dict[str, Mapping[str, object]]] = {}
+    for key, part in numbers.items():
+        if isinstance(part, Mapping):
+            groups.setdefault(tuple(_scalars(part)), {})[key] = part
+    for heads, parts in groups.items():
+        is_table = len(heads) > 0 and len(parts) > 1
+        if is_table:
+            yield [(title, *heads), *((key, *_scalars(p).values()) for key, p in parts.items())]
+        for key, part in parts.items():
+            inner = {name: p for name, p in part.items() if isinstance(p, Mapping)}
+            yield from _sections(inner if is_table else part, f"{title}, {key}".lstrip(", "))
+
+
+def _scalars(numbers: Mapping[str, object]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for key, value in numbers.items():
+        if isinstance(value, float | np.floating):
+            texts[key] = f"{value:,.4g}"
+        elif isinstance(value, int | str) or value is None:
+            texts[key] = f"{value:,}" if type(value) is int else str(value)
+    return texts

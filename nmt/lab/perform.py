@@ -13,7 +13,7 @@ import nmt
 from nmt.errors import DataError, NMTError
 from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import house_style, write_png
-from nmt.lab.numbers import columns, readable_json
+from nmt.lab.numbers import columns, readable_json, summary
 from nmt.settings.config_file import Overrides, load_overrides
 from nmt.storage.output import check_output, command_files, write_lines
 
@@ -45,12 +45,13 @@ def _perform(name: str, overrides: Overrides, folder: Path) -> Report:
         check_output(path)
     _prepare(folder)
     result = experiment.run(options)
+    numbers = result.numbers()
     content = {
         "experiment": name,
         "about": EXPERIMENTS[name],
         "options": options.model_dump(mode="json"),
         "versions": _versions(),
-        "numbers": result.numbers(),
+        "numbers": numbers,
     }
     try:
         text = readable_json(content)
@@ -61,7 +62,7 @@ def _perform(name: str, overrides: Overrides, folder: Path) -> Report:
     write_lines([text], paths[0])
     with house_style():
         write_png(experiment.draw(result), paths[1])
-    return Report(result.summary(), text, paths)
+    return Report(summary(numbers), text, paths)
 
 
 def describe_options(name: str) -> list[str]:

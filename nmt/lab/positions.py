@@ -25,7 +25,6 @@ from nmt.lab.first_mark import (
     draw_learned,
     learn,
 )
-from nmt.lab.numbers import columns
 from nmt.lab.place_codes import PlaceCode, place_codes
 from nmt.models.transformer.positions import rotation, sinusoids
 from nmt.settings.base import conflict_error
@@ -86,7 +85,6 @@ class PositionsResult(Result):
     learning: Learning
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         return {
             "wavelengths": self.wavelengths,
             "wavelength_ratio": self.wavelengths[1] / self.wavelengths[0],
@@ -103,45 +101,6 @@ class PositionsResult(Result):
             "codes": {name: asdict(code) for name, code in self.codes.items()},
             "right": {kind: self.learning.shares(kind) for kind in self.learning.right},
         }
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        rows = [("steps d", "off with R(d)", "off with R(d+1)")]
-        rows += [
-            (str(d), f"{right:.0e}", f"{wrong:.2f}")
-            for d, right, wrong in zip(
-                self.offsets, self.residuals, self.wrong_residuals, strict=True
-            )
-        ]
-        return [
-            f"wavelengths from {self.wavelengths[0]:.1f} to {self.wavelengths[-1]:,.0f} positions, "
-            f"each {self.wavelengths[1] / self.wavelengths[0]:.2f} times the one before it",
-            "(the bits of a binary counter: from 2, each 2 times the one before it)",
-            "",
-            "PE(i + d) = PE(i) R(d): the greatest difference over all positions i",
-            *columns(rows),
-            "",
-            *columns(self._code_rows()),
-            "(uneven: the spread of |p(i + d) - p(i)| over i, as a share, for the worst d)",
-            "",
-            *columns(self._learning_rows()),
-        ]
-
-    def _code_rows(self) -> list[tuple[str, ...]]:
-        heads = ("positions", "nearest two", "largest norm", "uneven", "text twice as long")
-        rows: list[tuple[str, ...]] = [("encoding", *heads)]
-        for name, code in self.codes.items():
-            moved = "no more rows" if code.moved is None else f"moves by {code.moved:.2f}"
-            numbers = (f"{code.nearest:.3f}", f"{code.norm:.2f}", f"{code.uneven:.2f}")
-            rows.append((name, f"{code.n:,}", *numbers, moved))
-        return rows
-
-    def _learning_rows(self) -> list[tuple[str, ...]]:
-        heads = ("both trained", "one trained", "none trained")
-        rows: list[tuple[str, ...]] = [("right answers, places:", *heads)]
-        for kind in self.learning.right:
-            rows.append((kind, *(f"{x:.0%}" for x in self.learning.shares(kind).values())))
-        return rows
 
 
 def run(options: PositionsOptions) -> PositionsResult:

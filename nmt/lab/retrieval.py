@@ -21,7 +21,6 @@ from torch.nn.functional import cosine_similarity, normalize
 from nmt.lab.experiment import Experiment, Options, Result, some
 from nmt.lab.figure import BLUE, GREEN, ORANGE, heat, label_cells, new_figure
 from nmt.lab.kernels import attend
-from nmt.lab.numbers import columns
 from nmt.models.attention.scores import DotAttention
 
 SHOP = {
@@ -86,7 +85,6 @@ class RetrievalResult(Result):
         return float((self.scores["dot"] - product).abs().max())
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         return {
             "exact_price": self.exact,
             "average_price": _prices().mean().item(),
@@ -109,27 +107,6 @@ class RetrievalResult(Result):
     def best(self, score: Score) -> str:
         """The product with the greatest score, the first of equals."""
         return list(SHOP)[int(self.scores[score].argmax())]
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        rows = [("", "price", "q . k", "|k|", "cosine")]
-        for i, (name, price) in enumerate(SHOP.items()):
-            dot, cosine = float(self.scores["dot"][i]), float(self.scores["cosine"][i])
-            rows.append(
-                (name, f"{price:g}", f"{dot:.2f}", f"{self.lengths[i]:.2f}", f"{cosine:.2f}")
-            )
-        found = "no such key" if self.exact is None else f"{self.exact:g}"
-        prices = {
-            score: f"{float(each[0]):.1f} to {float(each[-1]):.1f}"
-            for score, each in self.prices.items()
-        }
-        return [
-            *columns(rows),
-            "",
-            f"exact look-up of '{self.options.query}': {found}",
-            f"soft look-up, from cold to hot: {prices['dot']} by dot, {prices['cosine']} by cosine",
-            f"average pooling, without a query: {_prices().mean():.1f}",
-        ]
 
 
 def _prices() -> Float64[Tensor, " S"]:

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from nmt.lab.experiment import Experiment, Options, Result, seeded, some
 from nmt.lab.figure import CYCLE, heat, new_figure
-from nmt.lab.numbers import columns
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import (
     AdditiveConfig,
@@ -99,7 +98,6 @@ class ScalingResult(Result):
     kinds: dict[str, Behaviour]
 
     def numbers(self) -> dict[str, object]:
-        """See Result.numbers."""
         found: dict[str, object] = {
             "sizes": self.options.sizes,
             "entropy_of_equal_weights": math.log(self.options.keys),
@@ -110,24 +108,6 @@ class ScalingResult(Result):
                 for name, each in behaviour.measures.items()
             }
         return found
-
-    def summary(self) -> list[str]:
-        """See Result.summary."""
-        sizes, lines = self.options.sizes, []
-        shown = sorted({0, len(sizes) // 2, len(sizes) - 1})
-        for name, title in _TITLES.items():
-            rows = [(title, *(f"d = {sizes[place]:,}" for place in shown))]
-            for kind, behaviour in self.kinds.items():
-                found = behaviour.measures[name]
-                rows.append((f"  {kind}", *(_cell(found, place) for place in shown)))
-            lines += [*columns(rows), ""]
-        equal = math.log(self.options.keys)
-        return [*lines, f"({self.options.keys} keys alike have an entropy of {equal:.2f})"]
-
-
-def _cell(found: Measure, place: int) -> str:
-    mean, spread = found.mean[place], found.spread[place]
-    return f"{mean:,.0f} ± {spread:,.0f}" if mean >= 100 else f"{mean:.2g} ± {spread:.1g}"
 
 
 def run(options: ScalingOptions) -> ScalingResult:

@@ -4,7 +4,7 @@ Table 1 of arXiv 1706.03762: operations, steps that must follow on one another, 
 many layers or steps a signal goes between the two ends of the sequence.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -45,17 +45,6 @@ class Theory:
         }
 
 
-def theory_rows(theory: Mapping[str, Theory], n: int) -> list[tuple[str, ...]]:
-    """A table of the orders, and their numbers for n."""
-    rows: list[tuple[str, ...]] = [
-        ("", "operations", "steps", f"at {n:,}", "longest path", f"at {n:,}")
-    ]
-    for name, each in theory.items():
-        steps, path = f"{each.steps(n):,}", f"{each.path(n):,}"
-        rows.append((name, each.order, each.steps_order, steps, each.path_order, path))
-    return rows
-
-
 class SequenceLayer(nn.Module):
     """A layer and its theory."""
 
@@ -94,7 +83,6 @@ class Convolution(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        """See SequenceLayer."""
         y: Tensor = self.inner(x.transpose(1, 2)).transpose(1, 2)
         return y
 
@@ -116,14 +104,12 @@ class DilatedConvolution(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        """See SequenceLayer."""
         (kernel,), (dilation,) = self.inner.kernel_size, self.inner.dilation
         padded = nn.functional.pad(x.transpose(1, 2), ((kernel - 1) * dilation, 0))
         y: Tensor = self.inner(padded).transpose(1, 2)
         return y
 
     def above(self) -> SequenceLayer:
-        """See SequenceLayer."""
         (kernel,), (dilation,) = self.inner.kernel_size, self.inner.dilation
         return DilatedConvolution(self.inner.in_channels, kernel, dilation * kernel).to(
             self.inner.weight
@@ -143,7 +129,6 @@ class Recurrence(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        """See SequenceLayer."""
         y: Tensor = self.inner(x)[0]
         return y
 
@@ -174,7 +159,6 @@ class SelfAttention(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        """See SequenceLayer."""
         y: Tensor = self.inner(x, self.inner.project(x), with_weights=self.with_weights)[0]
         return y
 
@@ -199,7 +183,6 @@ class LocalAttention(SequenceLayer):
         )  # fmt: skip
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
-        """See SequenceLayer."""
         state, span = self.inner.begin(memory_of(x)), self.inner.span
         if self.with_weights or span is None:
             context: Tensor = self.inner(x, state).context

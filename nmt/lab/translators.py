@@ -60,7 +60,6 @@ class SampledWeighting(Weighting):
     """weights = one_hot(position), position ~ softmax(scores), in training or not."""
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         return Weighted(one_hot_where(scores + gumbel_like(scores), keep_like(keep, scores)))
 
 

@@ -104,5 +104,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:
-    """Without the reason, which is for the log of the server."""
+    """Answer without the reason, which is for the log of the server."""
     return JSONResponse({"error": "internal error"}, 500)

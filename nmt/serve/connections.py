@@ -55,15 +55,13 @@ class Connection(H11Protocol):
     _waits_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio.Protocol."""
         super().connection_made(transport)
         transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
         self._close_after(_HEADER_SECONDS)
         if len(self.connections) > self.limit:
-            self._make_room()
+            self._close_oldest()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
         self._keep()
         super().connection_lost(exc)
 
@@ -100,12 +98,11 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def pause_writing(self) -> None:
-        """See asyncio.Protocol: the client does not read."""
+        """Give a client that does not read its answer a last period."""
         super().pause_writing()
         self._close_after(_WRITE_SECONDS)
 
     def resume_writing(self) -> None:
-        """See asyncio.Protocol."""
         super().resume_writing()
         self._keep()
         if self._waits_for_client:
@@ -113,19 +110,19 @@ class Connection(H11Protocol):
 
     @property
     def _waits_for_client(self) -> bool:
-        """Whether its next event must come from the client: a header, a body, or room to write."""
+        """Return whether its next event must come from the client: a header, a body, or a read."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is None or cycle.response_complete or cycle.more_body or self.flow.write_paused
 
-    def _make_room(self) -> None:
+    def _close_oldest(self) -> None:
         """Close an eighth of the connections, so that not every new one looks at all others."""
         connections = cast("set[Connection]", self.connections)
-        still_open = [each for each in connections if not each.transport.is_closing()]
+        still_open = [c for c in connections if not c.transport.is_closing()]
         if len(still_open) > self.limit:
-            waiting = [each for each in still_open if each._waits_for_client]
+            waiting = [c for c in still_open if c._waits_for_client]
             n = self.limit // 8 + 1
-            for each in heapq.nsmallest(n, waiting, key=lambda each: each._waits_since):
-                each.transport.abort()
+            for connection in heapq.nsmallest(n, waiting, key=lambda c: c._waits_since):
+                connection.transport.abort()
 
     def _keep(self) -> None:
         if self._timer is not None:
@@ -139,14 +136,13 @@ class Connection(H11Protocol):
 
 
 class OnceAMinute(logging.Filter):
-    """Lets a message of a kind pass once a minute, so that no client can fill a disk."""
+    """Pass a message of a kind once a minute, so that no client can fill a disk."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[tuple[Any, ...], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See logging.Filter."""
         error = record.exc_info[0] if record.exc_info else None
         kind = (record.name, str(record.msg).partition("\n")[0][:200], error)
         now = time.monotonic()

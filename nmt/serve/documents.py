@@ -28,11 +28,11 @@ class Document:
 
     @property
     def sentences(self) -> list[str]:
-        """The sentences, in order."""
+        """Return the sentences, in order."""
         return [part.text for part in self.parts if part.is_sentence]
 
     def translated(self, translations: Sequence[Translation], rank: int = 0) -> str:
-        """The text with hypothesis `rank` of each sentence, or its last one if there are fewer."""
+        """Return the text with hypothesis `rank` of each sentence, or its last one."""
         texts = iter(translations)
         return "".join(
             self._written(next(texts), rank) if part.is_sentence else part.text
@@ -40,8 +40,8 @@ class Document:
         )
 
     def _written(self, translation: Translation, rank: int) -> str:
-        found = translation.hypotheses
-        text = found[min(rank, len(found) - 1)].text if found else ""
+        hypotheses = translation.hypotheses
+        text = hypotheses[min(rank, len(hypotheses) - 1)].text if hypotheses else ""
         return html.escape(text, quote=False) if self._is_html else text
 
 
@@ -53,7 +53,7 @@ def _lines(text: str) -> Iterator[Part]:
 
 
 def _html_parts(text: str) -> Iterator[Part]:
-    """The parts of HTML, in a time proportional to its length.
+    """Yield the parts of HTML, in a time proportional to its length.
 
     Markup without its end, such as a tag without `>`, keeps everything behind it as it is. So no
     character is looked at again for another beginning.
@@ -69,7 +69,7 @@ def _html_parts(text: str) -> Iterator[Part]:
 
 
 def _end_of_markup(text: str, begin: re.Match[str]) -> int:
-    """The place behind the tag, comment or declaration; for a script, behind its content."""
+    """Return the place behind the tag, comment or declaration; for a script, behind its content."""
     pattern = _ENDS.get(begin.group().lower(), _TAG_REST)
     rest = pattern.match(text, begin.end())
     return rest.end() if rest else len(text)

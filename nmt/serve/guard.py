@@ -1,4 +1,4 @@
-"""What holds for every request: its origin, limits on its body, headers of its answer, a count."""
+"""Checks of every request: its origin, limits on its body, headers of its answer, a count."""
 
 import asyncio
 import contextlib
@@ -38,10 +38,10 @@ class _GoneError(Exception):
 
 
 class Guard:
-    """Checks the origin, and reads the body within its limits, before the application runs.
+    """Middleware that checks the origin and reads the body within its limits.
 
-    So nothing behind it waits for a slow client. After the body the application receives what
-    comes from the server: that the client has left.
+    The application behind it never waits for a slow client. After the body the application
+    receives only that the client has left.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, origins: Origins) -> None:
@@ -49,7 +49,6 @@ class Guard:
         self._large_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See the ASGI specification."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -60,8 +59,8 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *own]}
+                policy = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *policy]}
             await send(message)
 
         try:
@@ -120,7 +119,7 @@ class Guard:
 
 
 def _n_large(headers: Headers, max_bytes: int) -> int:
-    """The bytes that a large body may take; one in chunks does not tell its size."""
+    """Return the bytes that a large body may take; one in chunks does not state its size."""
     n_bytes = max_bytes if "transfer-encoding" in headers else int(headers.get("content-length", 0))
     return min(n_bytes, max_bytes) if n_bytes > _LARGE_BODY else 0
 

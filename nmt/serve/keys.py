@@ -23,7 +23,7 @@ class Keys:
 
     @classmethod
     def read(cls, path: Path) -> "Keys":
-        """The lines of a file; empty ones and those that begin with # are left out.
+        """Return the keys of a file, one a line; empty lines and comments (#) are left out.
 
         Raises ConfigError for a file without keys and for a key of fewer than 16 characters,
         DataError for one that is not UTF-8.
@@ -43,14 +43,14 @@ class Keys:
         return cls(keys)
 
     def __bool__(self) -> bool:
-        """Whether a key is asked for."""
+        """Return whether a key is required."""
         return bool(self._digests)
 
     def allow(self, key: str | None) -> bool:
-        """Whether a request with this key is answered."""
-        given = _digest(key or "")
-        found = [hmac.compare_digest(given, digest) for digest in self._digests]
-        return any(found) or not self._digests
+        """Return whether a request with this key is answered."""
+        digest = _digest(key or "")
+        matches = [hmac.compare_digest(digest, known) for known in self._digests]
+        return any(matches) or not self._digests
 
 
 def _digest(key: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What /metrics tells Prometheus."""
+"""Counters that Prometheus reads at /metrics."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -12,14 +12,19 @@ class Metrics:
     """Counters of one server, in a registry of their own. They hold no text of any request."""
 
     def __init__(self) -> None:
-        own = self.registry = CollectorRegistry()
-        self._requests = Counter("nmt_requests", "answers", ["path", "status"], registry=own)
+        registry = self.registry = CollectorRegistry()
+        self._requests = Counter("nmt_requests", "answers", ["path", "status"], registry=registry)
         self._seconds = Histogram(
-            "nmt_request_seconds", "from a request's arrival to its answer", ["path"], registry=own
+            "nmt_request_seconds",
+            "from a request's arrival to its answer",
+            ["path"],
+            registry=registry,
         )
-        self._sentences = Counter("nmt_sentences", "sentences decoded", ["model"], registry=own)
-        self._batches = Counter("nmt_batches", "batches decoded", ["model"], registry=own)
-        self._waiting = Gauge("nmt_waiting", "sentences that wait", ["model"], registry=own)
+        self._sentences = Counter(
+            "nmt_sentences", "sentences decoded", ["model"], registry=registry
+        )
+        self._batches = Counter("nmt_batches", "batches decoded", ["model"], registry=registry)
+        self._waiting = Gauge("nmt_waiting", "sentences that wait", ["model"], registry=registry)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Count an answer; `path` is that of a route, so that there are not more than of these."""
@@ -37,7 +42,7 @@ class Metrics:
             self._waiting.labels(model.name).set_function(partial(_n_waiting, model))
 
     def text(self) -> bytes:
-        """The metrics in Prometheus' text format."""
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 

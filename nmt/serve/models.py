@@ -15,7 +15,7 @@ from nmt.types import Translation
 
 
 class Decoding(NamedTuple):
-    """How the texts of a request are decoded; requests that agree in it share batches."""
+    """The decoding options of a request; requests that agree in it share batches."""
 
     n_best: int = 1
     prefix: str | tuple[int, ...] = ()
@@ -32,17 +32,17 @@ class ServedModel:
 
     @property
     def source(self) -> str:
-        """The language it translates from."""
+        """Return the source language."""
         return self.translator.tokenizers.src.lang
 
     @property
     def target(self) -> str:
-        """The language it translates into."""
+        """Return the target language."""
         return self.translator.tokenizers.tgt.lang
 
     @property
     def beam(self) -> int:
-        """The most hypotheses that it finds for a text."""
+        """Return the most hypotheses of a text."""
         return self.translator.search.beam
 
 
@@ -51,7 +51,7 @@ def start_models(
     limits: Limits,
     on_batch: Callable[[str, int], None],
 ) -> Mapping[str, ServedModel]:
-    """A ServedModel for each named translator, by name, in their order, with its worker started.
+    """Return a ServedModel for each named translator, in their order, and start its worker.
 
     `on_batch` gets the name of the model and the size of each batch. Raises ConfigError for two of
     one name.
@@ -76,7 +76,10 @@ def _start(
             return checked.translate(texts, options.n_best)
         prefixes = [options.prefix] * len(texts)
         rows = [dict(options.attention)] * len(texts)
-        return checked.translate_prefixes(texts, prefixes, rows, options.n_best)
+        by_beam = {"mbr": None, "sampling": None}
+        return checked.translate(
+            texts, options.n_best, search=by_beam, prefixes=prefixes, attention=rows
+        )
 
     def size_of(text: str, options: Hashable) -> int:
         assert isinstance(options, Decoding)

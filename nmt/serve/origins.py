@@ -20,7 +20,7 @@ class Origins:
         self._names = {host.lower(), *(_name(origin.partition("://")[2]) for origin in self._cors)}
 
     def problem(self, headers: Headers) -> str | None:
-        """The reason for which a request with these headers is refused, if any."""
+        """Return the reason for which a request with these headers is refused, if any."""
         if "*" in self._cors:
             return None
         host = headers.get("host", "").lower()
@@ -32,7 +32,7 @@ class Origins:
         return f"origin: got '{origin[:80]}', allowed: the pages of this server"
 
     def _is_own(self, name: str) -> bool:
-        """Whether no foreign page can be called so.
+        """Return whether no foreign page can be called so.
 
         A name without a dot is of this machine or its network, and an address is never resolved.
         """
@@ -42,7 +42,7 @@ class Origins:
 
 
 def _name(netloc: str) -> str:
-    """The host of `host:port` or `[address]:port`, in lower case."""
+    """Return the host of `host:port` or `[address]:port`, in lower case."""
     if netloc.startswith("["):
         return netloc[1:].partition("]")[0]
     return netloc.partition(":")[0].rstrip(".")

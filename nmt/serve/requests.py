@@ -45,7 +45,7 @@ _ALLOWED = {
 async def read_request(
     service: Service, request: Request, model: type[_Model]
 ) -> tuple[_Model, list[str]]:
-    """The body as JSON or as a form, checked in another thread, and its texts.
+    """Return the body, JSON or a form, checked in another thread, and its texts.
 
     The key comes first: in a header before the body is parsed, in the body before it is validated.
     Raises HTTPException: 403 without a right key, 415 for another type of body, and 400 with at
@@ -77,7 +77,7 @@ async def read_request(
 
 
 async def _alone(read: Callable[[], _Result], service: Service) -> _Result:
-    """`read` a large body while no other is read, and then leave three times its time to others.
+    """Call `read` while no other large body is read, then leave others three times its time.
 
     A parser in C holds the interpreter's lock, for which each step of a search waits.
     """
@@ -148,7 +148,7 @@ def describe(model: type[TextRequest]) -> dict[str, Any]:
 
 
 def _validated(fields: object, model: type[_Model]) -> _Model:
-    """The fields as `model`. Each fault has text of its own, so few enough are looked at."""
+    """Return the fields as `model`. Each fault has text of its own, so few enough are looked at."""
     if isinstance(fields, dict):
         if len(fields) > _MAX_FIELDS:
             got = f"got {len(fields):,} fields"
@@ -164,7 +164,7 @@ def _validated(fields: object, model: type[_Model]) -> _Model:
 
 
 def _faults(error: ValidationError) -> str:
-    """At most MAX_FAULTS faults in one line, by field: `q: missing`."""
+    """Return at most MAX_FAULTS faults in one line, by field: `q: missing`."""
     problems: dict[str, dict[str, None]] = {}
     for fault in error.errors(include_url=False)[:MAX_FAULTS]:
         field = str(fault["loc"][0]) if fault["loc"] else "the body"
@@ -200,7 +200,7 @@ async def results(
     options: Hashable,
     seconds: float,
 ) -> list[_Result]:
-    """What `worker` gives for the texts of a request.
+    """Return the results of `worker` for the texts of a request.
 
     If one fails, `seconds` pass or the client leaves, those that still wait leave the queue. Raises
     HTTPException: 400 for what the translator refuses, 429 where too many wait, 503 where the

@@ -22,7 +22,7 @@ event loop makes a search of 2,000 operations take 10 seconds.
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is one that the system chooses.
+    """Return a socket that listens; port 0 is one that the system chooses.
 
     Raises ConfigError where the address is unknown or taken.
     """
@@ -35,7 +35,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """The address that a browser on this machine takes."""
+    """Return the address that a browser on this machine takes."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -72,12 +72,12 @@ def run(app: FastAPI, listener: socket.socket) -> None:
     once = OnceAMinute()
     for name in ("uvicorn.error", "asyncio"):
         logging.getLogger(name).addFilter(once)
-    handlers = {each: signal.signal(each, _ignore) for each in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {s: signal.signal(s, _ignore) for s in (signal.SIGTERM, signal.SIGINT)}
     try:
         _Server(config).run(sockets=[listener])
     finally:
-        for each, handler in handlers.items():
-            signal.signal(each, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _ignore(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""What requests may say and what answers look like; /openapi.json is made from these classes."""
+"""Classes of requests and answers, from which /openapi.json is made."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""What the routes share: the models, the limits, the keys and the metrics."""
+"""The state that the routes share: models, limits, keys and metrics."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ class Service:
     parsing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def check_key(self, key: object) -> None:
-        """403 without a right key: in the body, or `Authorization: Bearer KEY`."""
+        """Raise 403 without a right key: in the body, or `Authorization: Bearer KEY`."""
         if not self.keys.allow(key if isinstance(key, str) else None):
             raise HTTPException(403, "this server needs a right API key, as api_key")
 
     def model_named(self, name: str) -> ServedModel:
-        """The model of this name; 400 without one."""
+        """Return the model of this name; raise 400 without one."""
         if name not in self.models:
             hint = did_you_mean(name[:80], self.models)
             allowed = ", ".join(self.models)
@@ -42,15 +42,15 @@ class Service:
         return self.models[name]
 
     def model_of(self, source: str, target: str) -> ServedModel:
-        """The first model of two languages; 400 without one."""
+        """Return the first model of two languages; raise 400 without one."""
         for model in self.models.values():
             if (model.source, model.target) == (source, target):
                 return model
-        pairs = sorted({f"{each.source} to {each.target}" for each in self.models.values()})
+        pairs = sorted({f"{model.source} to {model.target}" for model in self.models.values()})
         got = f"{source[:20]} to {target[:20]}"
         raise HTTPException(400, f"{got} is not supported; allowed: {', '.join(pairs)}")
 
 
 def json_answer(answer: Answer) -> Response:
-    """An answer without the fields that are None."""
+    """Return an answer without the fields that are None."""
     return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")

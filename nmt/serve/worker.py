@@ -47,7 +47,7 @@ class ShuttingDownError(NMTError):
 
 
 class AbandonedError(NMTError):
-    """Ends a search whose results nobody waits for."""
+    """Nobody waits for the results of a search."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class _Item(Generic[_Result]):
 
     @property
     def level(self) -> int:
-        """0 up to 128 characters, 1 up to 512, 2 up to 2,048, and so on."""
+        """Return 0 up to 128 characters, 1 up to 512, 2 up to 2,048, and so on."""
         return max(0, ((self.size - 1).bit_length() - 6) // 2)
 
 
 class Worker(Generic[_Result]):
-    """Translates texts in one thread, in batches of equal options and similar size.
+    """A thread that translates texts, in batches of equal options and similar size.
 
     `translate` gets at most `batch_size` texts, their options, and a function to call before each
     step of the search; it returns a result for each text. That function raises AbandonedError once
@@ -104,13 +104,13 @@ class Worker(Generic[_Result]):
 
     @property
     def n_waiting(self) -> int:
-        """How many texts wait."""
+        """Return the number of texts that wait."""
         with self._changed:
             return self._forget_cancelled()
 
     @property
     def is_able(self) -> bool:
-        """Whether the thread lives and its device computes."""
+        """Return whether the thread lives and its device computes."""
         return self._thread.is_alive() and self._computes
 
     def submit(self, texts: Sequence[str], options: Hashable) -> list[Future[_Result]]:
@@ -166,7 +166,7 @@ class Worker(Generic[_Result]):
             self._work(batch)
 
     def _wait(self) -> list[_Item[_Result]]:
-        """The next batch; empty once the worker is closed."""
+        """Return the next batch; empty once the worker is closed."""
         with self._changed:
             while not self._is_closed:
                 if batch := self._take():

@@ -71,17 +71,6 @@ def test_the_time_is_a_median_and_short_work_is_repeated(monkeypatch: pytest.Mon
     assert not list(durations)
 
 
-def test_one_thread_and_then_as_before() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with costs.one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_measuring_gives_every_cost_at_every_size(quick: None) -> None:
     weight = torch.ones(5, 5, requires_grad=True)
 
@@ -95,11 +84,6 @@ def test_measuring_gives_every_cost_at_every_size(quick: None) -> None:
     assert set(measured.seconds) == {FORWARD, TRAINING}
     assert all(second > 0 for row in measured.seconds.values() for second in row)
     assert measured.counted()["macs_slope"] == pytest.approx(1)
-    memory = {FORWARD: [10**6, 2 * 10**6], KEPT: [3 * 10**6, 6 * 10**6]}
-    seconds = {FORWARD: [0.1, 0.2], TRAINING: [0.2, 0.4]}
-    head, row = costs.cost_rows({"x": costs.Costs([2, 4], [1, 2], memory, seconds)}, "n = 4")
-    cells = dict(zip(head, row, strict=True))
-    assert (cells["MB forward"], cells["MB kept"], cells["ms"]) == ("2.00", "6.00", "200.00")
 
 
 def test_slopes_and_crossings_of_power_laws() -> None:
@@ -140,7 +124,6 @@ def test_complexity_grows_as_the_theory_says(quick: None) -> None:
     for name, theory in result.theory.items():
         assert result.paths[name] == [theory.path(n) for n in result.followed]
         assert result.steps[name] == [theory.steps(n) for n in result.followed]
-    assert "n = 256" in "\n".join(result.summary())
     assert complexity.draw(result).axes
 
 
@@ -171,12 +154,3 @@ def test_key_sizes_cost_what_the_scores_compute(quick: None) -> None:
     assert key_size.macs("dot", n, d) == key_size.macs("scaled_dot", n, d) == pairs
     assert key_size.macs("general", n, d) == pairs + n * d * d
     assert key_size.macs("additive", n, d) == pairs + 2 * n * d * d
-
-
-@pytest.mark.slow
-def test_undivided_dot_products_learn_less_where_d_is_large() -> None:
-    options = key_size.KeySizeOptions(sizes=(16, 512), draws=2, repetitions=1)
-    learned = key_size.run(options).learned
-    loss = {kind: values.loss.mean(axis=1) for kind, values in learned.items()}
-    assert loss["dot"][1] > 1.2 * loss["dot"][0]
-    assert max(loss["scaled_dot"][1], loss["additive"][1]) < loss["dot"][1] / 2

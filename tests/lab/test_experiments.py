@@ -13,7 +13,7 @@ from nmt.errors import NMTError
 from nmt.lab.experiment import seeded
 from nmt.lab.experiments import EXPERIMENTS, find
 from nmt.lab.figure import DPI, heat, house_style, new_figure, write_png
-from nmt.lab.numbers import columns, readable_json
+from nmt.lab.numbers import columns, readable_json, summary
 from nmt.lab.perform import perform
 from nmt.settings.config_file import load_overrides
 
@@ -24,7 +24,6 @@ QUICK: dict[str, tuple[str, ...]] = {
     "cues": ("updates=2", "tests=5"),
     "equivariance": ("permutations=5",),
     "heads": ("updates=2", "letters=4", "size=8"),
-    "hard-soft": ("updates=2", "sentences=3", "hidden=6", "embedding=5", "batch=3"),
     "kernel-regression": ("epochs=20", "draws=2"),
     "masks": (),
     "positions": ("updates=2", "batch=3", "trained_length=5", "positions=9"),
@@ -50,7 +49,7 @@ def test_two_runs_are_equal_and_leave_chance_alone(name: str, tmp_path: Path) ->
     content = json.loads(report.paths[0].read_text())
     again = experiment.run(load_overrides(QUICK[name], experiment.options))
     assert content["numbers"] == json.loads(readable_json(again.numbers()))
-    assert report.summary == again.summary()
+    assert report.summary == summary(again.numbers())
     assert torch.equal(torch.get_rng_state(), states[0])
     assert np.random.get_state()[1].tolist() == states[1]
     height, width, _ = imread(report.paths[1]).shape
@@ -61,26 +60,17 @@ def test_two_runs_are_equal_and_leave_chance_alone(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("architectures", "kernel=4", "got 4, allowed: an odd number"),
-        ("architectures", "diagram=rnn", "diagram: got 'rnn'"),
         ("complexity", "longest=1000", "longest.*got 1000, allowed: 32 times a power of 2"),
-        ("complexity", "longest=64", "longest: got 64, allowed: >= 256"),
-        ("cues", "items=9", "items: got 9, allowed: <= 8"),
         ("cues", "lr=1e30; updates=3; tests=9; batch=2", "^cues: got NaN or infinity"),
-        ("curves", "attention={kind: dot}; annotation=32", "attention.kind: 'dot' needs"),
+        ("captions", "attention={kind: dot}; annotation=32", "attention.kind: 'dot' needs"),
         ("equivariance", "heads=3", "heads: got 3, allowed: a divisor of size"),
-        ("equivariance", "sentence=a rose is a rose", "no word twice"),
         ("heads", "heads=[3]", "heads: got 3, allowed: divisors of size"),
         ("kernel-regression", "draws=1; epochs=1; points=5; lr=1e30", "smaller lr"),
         ("key-size", "items=65", r"items: got 65, allowed: at most names \(64\)"),
-        ("key-size", f"seed={2**62}", f"seed: got {2**62}, allowed: < {2**48}$"),
         ("masks", "sentence=cat; padding=0", "sentence: got 'cat', allowed: 2 to 12 words"),
-        ("masks", "sentence=" + 13 * "word ", "allowed: 2 to 12 words"),
         ("positions", "columns=[32]", r"got 32, allowed: 0 to 31"),
         ("retrieval", "query= ", "query: got "),
-        ("retrieval", "temperatures=[0]", "temperatures.0: got 0, allowed: > 0"),
         ("scaling", "sizes=[]", r"sizes: got \[\], allowed: a list of one or more"),
-        ("scaling", "draws=1", "draws: got 1, allowed: >= 2"),
     ],
 )
 def test_an_impossible_option_is_a_line(
@@ -120,14 +110,6 @@ def test_a_picture_does_not_depend_on_the_users_settings(tmp_path: Path) -> None
         assert mpl.rcParams["font.size"] == 30
 
 
-def test_no_part_of_a_picture_is_left_after_a_fault(tmp_path: Path) -> None:
-    figure = new_figure(1.0, 1.0)
-    figure.text(0, 0, "$\\nonsense$")
-    with pytest.raises(ValueError, match="nonsense"):
-        write_png(figure, tmp_path / "x.png")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_json_has_six_digits_and_a_line_for_each_row() -> None:
     content = {"a": 1 / 3, "rows": np.eye(2), "list": [1, "é", None, True], "none": {}}
     lines = ["{", ' "a": 0.333333,', ' "rows": [', "  [1.0, 0.0],", "  [0.0, 1.0]", " ],"]
@@ -137,4 +119,7 @@ def test_json_has_six_digits_and_a_line_for_each_row() -> None:
     assert readable_json(small) == "[1.23457e-09, 2.5, 123457000.0, 123456789]"
     with pytest.raises(ValueError, match="JSON"):
         readable_json({"x": np.array([1.0, np.inf])})
+    table = {"share": 0.25, "by": {"a": {"n": 1000, "x": 0.5}, "b": {"n": 2, "x": 1e-9}}}
+    lines = ["share  0.25", "", "by      n      x", "a   1,000    0.5", "b       2  1e-09"]
+    assert summary(table) == lines
     assert columns([("", "a", "bb"), ("left", "10", "2")]) == ["       a  bb", "left  10   2"]

@@ -64,9 +64,9 @@ class Slow(Translator):
 
 @pytest.fixture
 def slow(translator: Translator) -> Iterator[Slow]:
-    made = Slow(translator)
-    yield made
-    made.go.set()
+    slow_translator = Slow(translator)
+    yield slow_translator
+    slow_translator.go.set()
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def serve(translator: Translator) -> Serve:
         cors: Sequence[str] = (),
         **limits: float,
     ) -> Iterator[TestClient]:
-        chosen = translators or [("tiny", translator)]
-        app = make_app(chosen, Limits(**limits), Keys(keys), cors)  # type: ignore[arg-type]
+        named = translators or [("tiny", translator)]
+        app = make_app(named, Limits(**limits), Keys(keys), cors)  # type: ignore[arg-type]
         with TestClient(app, raise_server_exceptions=False) as client:
             yield client
 
@@ -90,5 +90,5 @@ def serve(translator: Translator) -> Serve:
 
 @pytest.fixture
 def client(serve: Serve) -> Iterator[TestClient]:
-    with serve() as made:
-        yield made
+    with serve() as test_client:
+        yield test_client

@@ -1,4 +1,4 @@
-"""What holds for every route: limits, keys, headers, the queue, the description of the API."""
+"""Every route: limits, keys, headers, the queue, the description of the API."""
 
 import concurrent.futures
 import time
@@ -31,9 +31,9 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def test_two_models_are_chosen_by_name_or_languages(serve: Serve, translator: Translator) -> None:
     with serve([("one", translator), ("two", translator)]) as client:
-        found = client.get("/v1/models").json()
-        assert [each["name"] for each in found["models"]] == ["one", "two"]
-        assert found["needs_key"] is False
+        models = client.get("/v1/models").json()
+        assert [model["name"] for model in models["models"]] == ["one", "two"]
+        assert models["needs_key"] is False
         for asked, name in (
             ({"model": "two"}, "two"),
             ({"source": "en", "target": "fr"}, "one"),
@@ -59,15 +59,17 @@ def test_the_own_api_gives_what_the_translator_gives(
         [expected] = translator.translate([text], n_best=3)
         assert answer["text"] == text
         assert answer["pieces"] == list(expected.source.pieces)
-        for found, own in zip(answer["hypotheses"], expected.hypotheses, strict=True):
-            assert found["text"] == own.text
-            assert found["ids"] == list(own.hypothesis.ids)
-            assert found["score"] == pytest.approx(own.hypothesis.score, abs=1e-5)
-            assert found["log_probs"] == pytest.approx(own.hypothesis.log_probs, abs=1e-5)
-            table = found["attention"]
+        for answered, candidate in zip(answer["hypotheses"], expected.hypotheses, strict=True):
+            assert answered["text"] == candidate.text
+            assert answered["ids"] == list(candidate.hypothesis.ids)
+            assert answered["score"] == pytest.approx(candidate.hypothesis.score, abs=1e-5)
+            assert answered["log_probs"] == pytest.approx(candidate.hypothesis.log_probs, abs=1e-5)
+            table = answered["attention"]
             assert table["columns"] == [*expected.source.pieces, "</s>"]
             flat = [weight for row in table["weights"] for weight in row]
-            assert flat == pytest.approx(own.hypothesis.attention.flatten().tolist(), abs=1e-5)
+            assert flat == pytest.approx(
+                candidate.hypothesis.attention.flatten().tolist(), abs=1e-5
+            )
 
 
 def test_an_unknown_field_of_the_own_api_is_refused(client: TestClient) -> None:
@@ -75,7 +77,7 @@ def test_an_unknown_field_of_the_own_api_is_refused(client: TestClient) -> None:
     assert (answer.status_code, answer.json()) == (400, {"error": "nbest: unknown field"})
 
 
-def test_a_sentence_that_raises_fails_alone_and_without_its_reason(
+def test_a_sentence_that_raises_fails_alone_without_its_reason(
     serve: Serve, slow: Slow, translator: Translator
 ) -> None:
     with serve([("slow", slow)]) as client, concurrent.futures.ThreadPoolExecutor() as pool:
@@ -85,12 +87,12 @@ def test_a_sentence_that_raises_fails_alone_and_without_its_reason(
         waiting = client.app.routes  # noqa: F841 - the application is up
         wait_until(lambda: 'nmt_waiting{model="slow"} 3.0' in client.get("/metrics").text)
         slow.go.set()
-        is_, bad, he = (each.result(20) for each in others)
+        is_, bad, he = (other.result(20) for other in others)
         assert first.result(20).status_code == 200
     assert (bad.status_code, bad.json()) == (500, {"error": "internal error"})
-    for found, text in ((is_, "Is"), (he, "He is tired.")):
+    for response, text in ((is_, "Is"), (he, "He is tired.")):
         [expected] = translator.translate([text])
-        assert found.json() == {"translatedText": expected.text}
+        assert response.json() == {"translatedText": expected.text}
     assert len(slow.seen[1]) == 3
 
 
@@ -139,8 +141,8 @@ def test_a_server_with_keys_asks_for_one(serve: Serve) -> None:
         bearer = {"Authorization": f"Bearer {KEY}"}
         assert post(client, api_key=KEY).status_code == 200
         assert client.post("/translate", json=ASKED, headers=bearer).status_code == 200
-        for given in (None, "", KEY[:-1], f"{KEY} ", "clé\u0000"):
-            answer = post(client, api_key=given)
+        for key in (None, "", KEY[:-1], f"{KEY} ", "clé\u0000"):
+            answer = post(client, api_key=key)
             assert answer.status_code == 403
             assert answer.json() == {"error": "this server needs a right API key, as api_key"}
         assert client.post("/detect", json={"q": "Is"}).status_code == 403

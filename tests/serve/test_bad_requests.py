@@ -78,15 +78,15 @@ def check(answer: Any, sent: dict[str, Any]) -> None:
     shown = f"{answer.status_code} {answer.text[:300]} for {sent}"
     assert answer.status_code in (200, 400, 413, 415), shown
     if answer.status_code != 200:
-        found = answer.json()
-        assert list(found) == ["error"], shown
-        assert "\n" not in found["error"], shown
-        assert "Traceback" not in found["error"], shown
-        assert len(found["error"]) < 2000, shown
+        body = answer.json()
+        assert list(body) == ["error"], shown
+        assert "\n" not in body["error"], shown
+        assert "Traceback" not in body["error"], shown
+        assert len(body["error"]) < 2000, shown
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_bad_requests_are_refused_and_good_ones_beside_them_are_not(
+def test_bad_requests_are_refused_and_good_ones_answered(
     client: TestClient, translator: Translator, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -137,7 +137,8 @@ def test_a_search_steered_over_http_is_the_translator_s(
     ids = plain.hypotheses[0].hypothesis.ids[:2]
     row = [0.0] * (len(plain.source.ids) + 1)
     row[0] = 3.0
-    [expected] = translator.translate_prefixes(["He is tired."], [ids], [{1: row, 2: row}])
+    rows = [{1: row, 2: row}]
+    [expected] = translator.translate(["He is tired."], prefixes=[ids], attention=rows)
     with serve() as client:
         asked = {
             "q": "He is tired.",
@@ -145,8 +146,8 @@ def test_a_search_steered_over_http_is_the_translator_s(
             "attention_rows": {"1": row, "2": row},
             "attention": "piece",
         }
-        [found] = client.post("/v1/translate", json=asked).json()["translations"]
-    [hypothesis] = found["hypotheses"]
+        [translation] = client.post("/v1/translate", json=asked).json()["translations"]
+    [hypothesis] = translation["hypotheses"]
     assert hypothesis["ids"] == list(expected.hypotheses[0].hypothesis.ids)
     assert hypothesis["ids"][:2] == list(ids)
     assert hypothesis["attention"]["weights"][1] == [1.0, *row[1:]]

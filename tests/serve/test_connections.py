@@ -210,5 +210,5 @@ def test_a_client_that_has_left_leaves_the_queue(slow: Slow) -> None:
 
 def test_a_message_is_logged_once_a_minute() -> None:
     once = OnceAMinute()
-    record = [logging.LogRecord("a", 30, "", 1, text, (), None) for text in ("x\n1", "x\n2", "y")]
-    assert [once.filter(each) for each in record] == [True, False, True]
+    records = [logging.LogRecord("a", 30, "", 1, text, (), None) for text in ("x\n1", "x\n2", "y")]
+    assert [once.filter(r) for r in records] == [True, False, True]

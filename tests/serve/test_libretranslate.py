@@ -28,9 +28,9 @@ def test_a_string_gives_a_string_and_a_list_a_list(
 
 def test_a_line_is_a_sentence_and_stays_a_line(client: TestClient, translator: Translator) -> None:
     text = f"{TEXTS[0]}\n\n  \n{TEXTS[1]}\n"
-    found = client.post("/translate", json={"q": text, **ASKED}).json()["translatedText"]
-    expected = [alone(translator, each)[0] for each in TEXTS[:2]]
-    assert found == f"{expected[0]}\n\n\n{expected[1]}\n"
+    answer = client.post("/translate", json={"q": text, **ASKED}).json()["translatedText"]
+    expected = [alone(translator, line)[0] for line in TEXTS[:2]]
+    assert answer == f"{expected[0]}\n\n\n{expected[1]}\n"
 
 
 @pytest.mark.parametrize("kind", ["json", "data", "files"])
@@ -51,10 +51,10 @@ def test_a_list_has_a_list_of_alternatives_for_each_text(
     client: TestClient, translator: Translator
 ) -> None:
     asked = {"q": TEXTS[:2], **ASKED, "alternatives": 1}
-    found = client.post("/translate", json=asked).json()
+    answer = client.post("/translate", json=asked).json()
     expected = [alone(translator, text, 2) for text in TEXTS[:2]]
-    assert found["translatedText"] == [best for best, _ in expected]
-    assert found["alternatives"] == [[other] for _, other in expected]
+    assert answer["translatedText"] == [best for best, _ in expected]
+    assert answer["alternatives"] == [[other] for _, other in expected]
 
 
 def test_tags_of_html_stay_and_text_is_escaped(client: TestClient, translator: Translator) -> None:
@@ -64,8 +64,8 @@ def test_tags_of_html_stay_and_text_is_escaped(client: TestClient, translator: T
     )
     asked = {"q": text, **ASKED, "format": "html"}
     he, tired, cats, a = (
-        html.escape(alone(translator, each)[0], quote=False)
-        for each in ("He is", "tired", "& cats.", "a <")
+        html.escape(alone(translator, part)[0], quote=False)
+        for part in ("He is", "tired", "& cats.", "a <")
     )
     assert client.post("/translate", json=asked).json()["translatedText"] == (
         f'<!DOCTYPE html><!-- a --><p class="x">{he} <b>{tired}</b> {cats}<br/></p>'
@@ -84,9 +84,9 @@ def test_the_only_source_language_is_given_without_confidence(client: TestClient
 
 
 def test_languages_and_health(client: TestClient) -> None:
-    found = [{"code": "en", "name": "English", "targets": ["fr"]}]
-    assert client.get("/languages").json() == found
-    assert client.post("/languages", data={}).json() == found  # as libretranslatepy asks
+    languages = [{"code": "en", "name": "English", "targets": ["fr"]}]
+    assert client.get("/languages").json() == languages
+    assert client.post("/languages", data={}).json() == languages  # as libretranslatepy asks
     assert client.get("/health").json() == {"status": "ok"}
 
 

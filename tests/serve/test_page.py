@@ -72,14 +72,13 @@ def hypotheses(driver: Any) -> list[str]:
     )
 
 
-def shown(translator: Translator, **given: Any) -> list[str]:
-    if not given:
-        [found] = translator.translate([TEXT], n_best=4)
+def shown(translator: Translator, **options: Any) -> list[str]:
+    if not options:
+        [translation] = translator.translate([TEXT], n_best=4)
     else:
-        [found] = translator.translate_prefixes(
-            [TEXT], [given["prefix"]], [given.get("attention", {})], n_best=4
-        )
-    return [each.text or "(nothing)" for each in found.hypotheses]
+        prefixes, rows = [options["prefix"]], [options.get("attention", {})]
+        [translation] = translator.translate([TEXT], n_best=4, prefixes=prefixes, attention=rows)
+    return [h.text or "(nothing)" for h in translation.hypotheses]
 
 
 def wait_for(driver: Any, expected: list[str], of: Callable[[Any], list[str]] = hypotheses) -> None:
@@ -91,19 +90,19 @@ def wait_for(driver: Any, expected: list[str], of: Callable[[Any], list[str]] = 
 def test_what_is_typed_is_translated_and_mapped(page: Any, translator: Translator) -> None:
     wait_for(page, shown(translator))
     assert len(texts(page, ".map svg.nmt-map")) == 1
-    [found] = translator.translate([TEXT], n_best=4)
-    pieces = found.hypotheses[0].target.pieces
-    assert [each.replace("▁", "_") for each in pieces] == texts(page, ".pieces button")
+    [translation] = translator.translate([TEXT], n_best=4)
+    pieces = translation.hypotheses[0].target.pieces
+    assert [piece.replace("▁", "_") for piece in pieces] == texts(page, ".pieces button")
     page.execute_script("document.querySelectorAll('.hypotheses button')[1].click()")
-    assert len(texts(page, ".pieces button")) == len(found.hypotheses[1].target.pieces)
+    assert len(texts(page, ".pieces button")) == len(translation.hypotheses[1].target.pieces)
 
 
 def test_a_prefix_is_forced_by_text_and_by_a_piece(page: Any, translator: Translator) -> None:
     page.find_element("css selector", ".prefix").send_keys("Il est")
     wait_for(page, shown(translator, prefix="Il est"))
     page.execute_script("document.querySelectorAll('.pieces button')[2].click()")
-    [found] = translator.translate_prefixes([TEXT], ["Il est"])
-    ids = found.hypotheses[0].hypothesis.ids[:2]
+    [translation] = translator.translate([TEXT], prefixes=["Il est"])
+    ids = translation.hypotheses[0].hypothesis.ids[:2]
     wait_for(page, ["2 pieces given"], lambda _: texts(page, ".changes span"))
     wait_for(page, shown(translator, prefix=ids))
     page.find_element("css selector", ".changes button").click()
@@ -129,11 +128,11 @@ def test_a_row_of_attention_is_changed(page: Any, translator: Translator) -> Non
         ["1 piece given; attention changed at piece 2"],
         lambda _: texts(page, ".changes span"),
     )
-    [found] = translator.translate([TEXT], n_best=4)
-    n_columns = len(found.source.pieces) + 1
+    [translation] = translator.translate([TEXT], n_best=4)
+    n_columns = len(translation.source.pieces) + 1
     weights = [0.0] * n_columns
     weights[1] = 1.0
-    ids = found.hypotheses[0].hypothesis.ids[:1]
+    ids = translation.hypotheses[0].hypothesis.ids[:1]
     wait_for(page, shown(translator, prefix=ids, attention={1: weights}))
     assert page.switch_to.active_element.text == "take it back"
 

@@ -73,7 +73,7 @@ def post(url: str, **asked: object) -> Any:
         return json.load(answer)
 
 
-def test_answers_are_those_of_nmt_translate_and_sigterm_finishes_what_runs(
+def test_answers_are_nmt_translates_and_sigterm_finishes_them(
     server: tuple[subprocess.Popen[str], str], run: Path
 ) -> None:
     process, url = server
@@ -95,7 +95,7 @@ def test_answers_are_those_of_nmt_translate_and_sigterm_finishes_what_runs(
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
     asking.join(60)
-    assert [each["translatedText"] for each in answers] == [lines * 28]
+    assert [answer["translatedText"] for answer in answers] == [lines * 28]
     assert process.wait(30) == 0
     assert process.stderr is not None
     assert process.stderr.read() == "tiny: en to fr\n"
@@ -116,7 +116,7 @@ def test_libretranslate_s_client_works(
 def test_without_the_extra_one_line_says_how_to_install_it(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve_command, "_PACKAGES", ("starlette", "no_such_package"))
+    monkeypatch.setattr(serve_command, "_PACKAGES", ("fastapi", "no_such_package"))
     result = CliRunner().invoke(app, ["serve", "--run", str(run)])
     assert result.exit_code == 2
     assert result.stderr == (
@@ -141,8 +141,8 @@ def test_what_cannot_be_served_is_one_line(
     keys.write_text("# mine\n\nshort\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         names = {"PORT": str(taken.getsockname()[1]), "KEYS": str(keys), "RUN": str(run)}
-        given = [names.get(flag, flag) for flag in flags]
-        result = CliRunner().invoke(app, ["serve", "--run", str(run), *given])
+        arguments = [names.get(flag, flag) for flag in flags]
+        result = CliRunner().invoke(app, ["serve", "--run", str(run), *arguments])
     assert result.exit_code == 2
     assert expected in result.stderr
     assert result.stderr.count("error: ") == 1

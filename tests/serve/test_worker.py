@@ -33,10 +33,10 @@ def translating() -> Translating:
 
 @pytest.fixture
 def worker(translating: Translating) -> Iterator[Worker[str]]:
-    made = Worker(translating, batch_size=5, capacity=10)
-    yield made
+    thread = Worker(translating, batch_size=5, capacity=10)
+    yield thread
     translating.go.set()
-    made.close()
+    thread.close()
 
 
 def busy(worker: Worker[str], translating: Translating) -> Future[str]:
@@ -109,7 +109,7 @@ def test_a_full_queue_takes_all_of_a_request_or_nothing(
     worker.submit(["z"], 0)
 
 
-def test_a_request_larger_than_the_queue_is_taken_where_nothing_waits(
+def test_an_idle_worker_takes_a_request_larger_than_the_queue(
     worker: Worker[str], translating: Translating
 ) -> None:
     translating.go.set()
@@ -138,9 +138,9 @@ def test_many_clients_each_get_their_own_answers(translating: Translating) -> No
     def ask(client: int) -> None:
         for i in range(50):
             texts = [f"t{client}-{i}-{k}" for k in range(i % 4 + 1)]
-            found = [future.result(10) for future in worker.submit(texts, i % 3)]
-            if found != [f"{text.upper()}{i % 3}" for text in texts]:
-                wrong.append(f"{texts}: {found}")
+            results = [future.result(10) for future in worker.submit(texts, i % 3)]
+            if results != [f"{text.upper()}{i % 3}" for text in texts]:
+                wrong.append(f"{texts}: {results}")
 
     clients = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
     for client in clients:

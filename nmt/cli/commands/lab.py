@@ -6,62 +6,35 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.command import Json
-from nmt.cli.shared.config_option import set_option
 from nmt.cli.shared.flags import overrides_of
-from nmt.cli.shared.options import Force, OutFolder, Quiet, Threads
-
-Name = Annotated[str | None, Argument(help="The experiment.", show_default="list them")]
-Seed = Annotated[int | None, Option(help="The same as --set seed=N.")]
-Set = Annotated[list[Any] | None, set_option("an option of the experiment", "seed=3")]
-Options = Annotated[
-    bool, Option("--options", help="List the experiment's options, with their defaults.")
-]
-List = Annotated[bool, Option("--list", help="List the experiments.")]
-Images = Annotated[Path | None, Option(help="captions: a folder of your image files, to train on.")]
-Captions = Annotated[
-    Path | None,
-    Option(help="captions: a TSV or CSV of images and captions."),
-]
-Weights = Annotated[
-    str | None,
-    Option(help="captions: a file of the CNN's weights (safetensors), or random."),
-]
-Model = Annotated[
-    Path | None,
-    Option(
-        writable=True, file_okay=False, help="captions: the folder where the trained model is kept."
-    ),
-]
-Image = Annotated[Path | None, Option(help="captions: an image for the kept model.")]
+from nmt.cli.shared.options import Force, Json, OutFolder, Threads, set_option
 
 
 def lab(
-    name: Name = None,
+    name: Annotated[str | None, Argument(help="The experiment.", show_default="list them")] = None,
+    *,
     out: OutFolder = Path("lab"),
     force: Force = False,
-    seed: Seed = None,
-    set_: Set = None,
-    options: Options = False,
-    list_: List = False,
-    json_: Json = False,
-    images: Images = None,
-    captions: Captions = None,
-    weights: Weights = None,
-    model: Model = None,
-    image: Image = None,
+    seed: Annotated[int | None, Option(help="The same as --set seed=N.")] = None,
+    set_: Annotated[list[Any] | None, set_option("an option of the experiment", "seed=3")] = None,
+    options: Annotated[
+        bool, Option("--options", help="List the experiment's options, with their defaults.")
+    ] = False,
+    as_json: Json = False,
     threads: Threads = None,
-    quiet: Quiet = False,
 ) -> None:
     """Run a small experiment on attention: its numbers and a picture.
 
     They are NAME.json and NAME.png in the folder --out. The pages "Laboratory" of the documentation
     say what each experiment shows.
     """
-    if name is None or list_:
-        _print_names()
+    from nmt.lab.experiments import EXPERIMENTS, check_name
+
+    if name is None:
+        width = max(map(len, EXPERIMENTS))
+        for experiment, line in EXPERIMENTS.items():
+            typer.echo(f"{experiment:<{width}}  {line}")
         return
-    from nmt.lab.experiments import check_name
 
     check_name(name)
     import torch
@@ -73,18 +46,8 @@ def lab(
         return
     if threads is not None:
         torch.set_num_threads(threads)
-    keys = {"seed": seed, "images": images, "captions": captions, "weights": weights}
-    flags = overrides_of("", {**keys, "model": model, "image": image})
-    report = perform(name, [*(set_ or ()), *flags], out)
-    if json_:
+    report = perform(name, [*(set_ or ()), *overrides_of("", {"seed": seed})], out)
+    if as_json:
         typer.echo(report.json)
     else:
         typer.echo("\n".join([*report.summary, "", *map(str, report.paths)]))
-
-
-def _print_names() -> None:
-    from nmt.lab.experiments import EXPERIMENTS
-
-    width = max(map(len, EXPERIMENTS))
-    for name, line in EXPERIMENTS.items():
-        typer.echo(f"{name:<{width}}  {line}")

@@ -4,8 +4,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nmt.lab.captioner import Captioner
-from nmt.lab.captioning.options import CaptionsOptions
 from nmt.lab.captioning.scenes import SIDE
 from nmt.models.base import Memory
 
@@ -44,9 +42,3 @@ class Eye(nn.Module):
         values = features + self.places
         keep = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
         return Memory(values=values, keep=keep, final=values.mean(dim=1, keepdim=True))
-
-
-def drawn_captioner(options: CaptionsOptions, vocab_size: int) -> Captioner:
-    """A model of drawn pictures; its first weights come from torch's global generator."""
-    eye = Eye(options.annotation)
-    return Captioner(eye, options.decoder, options.annotation, vocab_size)

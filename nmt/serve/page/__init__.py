@@ -6,10 +6,10 @@ from nmt.attention_maps.web import map_script, map_style
 
 
 def page_files() -> dict[str, tuple[str, str]]:
-    """The content and the media type of each path that a browser asks for."""
-    own = files(__package__)
+    """Return the content and the media type of each path that a browser asks for."""
+    folder = files(__package__)
     html, script, style = (
-        (own / name).read_text(encoding="utf-8") for name in ("page.html", "page.js", "page.css")
+        (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.js", "page.css")
     )
     return {
         "/": (html, "text/html"),
