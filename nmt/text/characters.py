@@ -47,7 +47,7 @@ class CharacterCounts:
                 scripts[_script(char)] += count
         n_letters, n_chars = scripts.total(), self._counts.total()
         foreign = {name for name, n in scripts.items() if n <= FOREIGN_SHARE * n_letters}
-        found = []
+        characters = []
         for char, count in sorted(self._counts.items()):
             why = _why_whatever_the_text(char)
             if why is None and char.isalpha() and _script(char) in foreign:
@@ -56,8 +56,8 @@ class CharacterCounts:
                 why = "rare"
             if why is not None:
                 code, name = f"U+{ord(char):04X}", _name(char)
-                found.append(OddCharacter(code, name, count, why, self._examples[char]))
-        return sorted(found, key=lambda odd: odd.why)
+                characters.append(OddCharacter(code, name, count, why, self._examples[char]))
+        return sorted(characters, key=lambda odd: odd.why)
 
 
 def odd_characters(texts: Iterable[str]) -> list[OddCharacter]:
