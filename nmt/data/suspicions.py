@@ -84,9 +84,9 @@ class Suspicions:
         """Blocks whose lengths correlate better with those of other lines: one is missing."""
         n_blocks = self._n_seen // BLOCK
         shifted = [(n * BLOCK, shift) for n in range(n_blocks) if (shift := self._shift(n * BLOCK))]
-        for start, (shift, here, there) in shifted[:1]:
+        for start, (by, here, there) in shifted[:1]:
             yield (
-                f"from about pair {start + 1:,} on, line n fits line n{shift:+d} of the other side "
+                f"from about pair {start + 1:,} on, line n fits line n{by:+d} of the other side "
                 f"better, by length (correlation {there:.2f} against {here:.2f}; so in "
                 f"{len(shifted):,} of {n_blocks:,} blocks of {BLOCK}): a line may be missing "
                 "before it"
