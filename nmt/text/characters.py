@@ -2,7 +2,6 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 RARE_SHARE = 1e-5
@@ -58,14 +57,6 @@ class CharacterCounts:
                 code, name = f"U+{ord(char):04X}", _name(char)
                 characters.append(OddCharacter(code, name, count, why, self._examples[char]))
         return sorted(characters, key=lambda odd: odd.why)
-
-
-def odd_characters(texts: Iterable[str]) -> list[OddCharacter]:
-    """The unusual characters of `texts`; see `CharacterCounts.odd`."""
-    counts = CharacterCounts()
-    for text in texts:
-        counts.add(text)
-    return counts.odd()
 
 
 def _why_whatever_the_text(char: str) -> str | None:
