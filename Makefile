@@ -91,8 +91,8 @@ attack: $(VENV)/.installed             ## 3,000 forged, linked and damaged runs,
 
 docs: $(VENV)/.installed               ## regenerate the references: configuration, its schema, commands
 	$(PY) scripts/command_reference.py > docs/commands.md
-	$(NMT) config docs > docs/configuration.md
-	$(NMT) config schema > docs/config.schema.json
+	$(PY) scripts/config_reference.py > docs/configuration.md
+	$(PY) scripts/config_reference.py --schema > docs/config.schema.json
 
 docs-check: $(VENV)/.installed         ## is docs/ what its commands make? CHECK_FLAGS="--slow --runs runs": all
 	$(PY) scripts/check_docs.py $(CHECK_FLAGS)

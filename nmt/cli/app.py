@@ -1,11 +1,8 @@
-"""The command `nmt`: its subcommands, its error messages and its exit codes."""
+"""The command `nmt`: its subcommands, and how a process begins and ends."""
 
-import contextlib
-import errno
 import os
 import sys
-import traceback
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +18,8 @@ from nmt.cli.commands import (
     compare,
     config,
     corpus,
+    corpus_clean,
+    corpus_encode,
     curve,
     doctor,
     evaluate,
@@ -37,14 +36,11 @@ from nmt.cli.commands import (
     tune,
     vocab,
 )
-from nmt.cli.shared.command import Command, complain
+from nmt.cli.shared.command import Command
+from nmt.cli.shared.errors import errors_in_lines
+from nmt.cli.shared.options import with_options
 from nmt.cli.shared.process import configure_garbage_collector, configure_signals
-from nmt.cli.shared.usage import is_usage_error, usage_line
-from nmt.errors import ConfigError, NMTError
-from nmt.storage.terminal import give_up, one_line, terminal_stream
-
-BROKEN_PIPE = 128 + 13
-"""The exit code of a program that SIGPIPE ended, as in `nmt translate ... | head -1`."""
+from nmt.storage.terminal import terminal_stream
 
 
 class Group(TyperGroup):
@@ -56,81 +52,66 @@ class Group(TyperGroup):
     # A context is click's class, or that of Typer's own copy of click, depending on its version.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options that stand before the command's name."""
-        with _errors_in_lines():
+        with errors_in_lines():
             rest: list[str] = super().parse_args(ctx, args)
         return rest
 
     def invoke(self, ctx: Any) -> object:
         """Run the command that `ctx` names."""
-        with _errors_in_lines(bool(ctx.params.get("debug"))):
+        with errors_in_lines(bool(ctx.params.get("debug"))):
             result: object = super().invoke(ctx)
             sys.stdout.flush()
         return result
 
 
-@contextlib.contextmanager
-def _errors_in_lines(with_traceback: bool = False) -> Iterator[None]:
-    """Print an error that the user can mend as lines on stderr, and exit with 2."""
-    try:
-        yield
-    except BrokenPipeError:
-        give_up(sys.stdout)
-        raise typer.Exit(BROKEN_PIPE) from None
-    except Exception as error:
-        lines = _error_lines(error)
-        if not lines:
-            raise
-        if with_traceback:
-            traceback.print_exc()
-        for line in lines:
-            complain(f"error: {line}")
-        if isinstance(error, OSError) and error.filename is None:
-            give_up(sys.stdout)  # its disk is full: Python would fail a second time at exit
-        raise typer.Exit(2) from error
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "init": init.init,
+    "train": train.train,
+    "translate": translate.translate,
+    "eval": evaluate.evaluate,
+    "compare": compare.compare,
+    "score": score.score,
+    "attention": attention.attention,
+    "align": align.align,
+    "lexicon": lexicon.lexicon,
+    "curve": curve.curve,
+    "report": report.report,
+    "average": average.average,
+    "export": export.export,
+    "serve": serve.serve,
+    "card": card.card,
+    "lab": lab.lab,
+    "doctor": doctor.doctor,
+}
 
-
-def _error_lines(error: Exception) -> list[str]:
-    """The lines that tell users what to mend; none for an error that they cannot mend."""
-    if is_usage_error(error):
-        return [one_line(usage_line(error))]
-    if isinstance(error, NMTError):
-        # Only a configuration has several faults at once; other texts may come from any file.
-        text = str(error)
-        lines = text.split("\n") if isinstance(error, ConfigError) else [text]
-        return [one_line(line) for line in lines]
-    if isinstance(error, UnicodeEncodeError):  # raised by a library that takes UTF-8 names only
-        return [one_line(f"{error.object}: a name that is not UTF-8 cannot be used here")]
-    if isinstance(error, MemoryError | RuntimeError | TypeError):
-        return _out_of_memory_line(error)
-    if not isinstance(error, OSError):
-        return []
-    if error.strerror and error.filename is not None:
-        return [one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")]
-    if error.errno == errno.ENOSPC:
-        return [os.strerror(errno.ENOSPC)]
-    return []
-
-
-def _out_of_memory_line(error: Exception) -> list[str]:
-    if "torch" not in sys.modules:  # nothing large was allocated; `--help` ends here too
-        return []
-    from nmt.device import is_out_of_memory
-
-    if not is_out_of_memory(error):
-        return []
-    reason = str(error).partition("\n")[0]
-    return [one_line(f"out of memory; a smaller beam, batch or model needs less: {reason}")]
-
-
-app = typer.Typer(
-    name="nmt",
-    cls=Group,
-    no_args_is_help=True,
-    # rich takes longer to import than everything else here; plain help is as clear.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
+    "runs": (
+        "List, show, remove and pack runs.",
+        {"list": runs.list_, "show": runs.show, "remove": runs.remove, "pack": runs.pack},
+    ),
+    "tune": (
+        "Choose settings on the validation set.",
+        {"search": tune.search, "rerank": tune.rerank},
+    ),
+    "corpus": (
+        "List, fetch, check and encode corpora.",
+        {
+            "encode": corpus_encode.encode,
+            "list": corpus.list_,
+            "fetch": corpus.fetch,
+            "check": corpus.check,
+            "clean": corpus_clean.clean,
+        },
+    ),
+    "vocab": (
+        "Learn vocabularies, and look into them.",
+        {"build": vocab.build, "show": vocab.show},
+    ),
+    "config": (
+        "List, check and show configs.",
+        {"show": config.show, "list": config.list_, "check": config.check},
+    ),
+}
 
 
 def _version(is_given: bool) -> bool:
@@ -142,7 +123,6 @@ def _version(is_given: bool) -> bool:
     return is_given
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool,
@@ -160,31 +140,29 @@ def _options(
     """Train, run, measure and explain attention-based machine translation."""
 
 
-app.command()(init.init)
-app.command()(train.train)
-app.command()(translate.translate)
-app.command("eval")(evaluate.evaluate)
-app.command()(compare.compare)
-app.command()(score.score)
-app.command()(attention.attention)
-app.command()(align.align)
-app.command()(lexicon.lexicon)
-app.command()(curve.curve)
-app.command()(report.report)
-app.command()(average.average)
-app.command()(export.export)
-app.command()(serve.serve)
-app.command()(card.card)
-app.command()(lab.lab)
-app.command()(doctor.doctor)
-app.add_typer(runs.app, name="runs")
-app.add_typer(tune.app, name="tune")
-app.add_typer(corpus.app, name="corpus")
-app.add_typer(vocab.app, name="vocab")
-app.add_typer(config.app, name="config")
-for _group in (app, runs.app, tune.app, corpus.app, vocab.app, config.app):
-    for _registered in _group.registered_commands:
-        _registered.cls = Command
+def _app() -> typer.Typer:
+    """Return the program with all its commands."""
+    root = typer.Typer(
+        name="nmt",
+        cls=Group,
+        no_args_is_help=True,
+        # rich takes longer to import than everything else here; plain help is as clear.
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    root.callback()(_options)
+    for name, function in _COMMANDS.items():
+        root.command(name, cls=Command)(with_options(function))
+    for group, (text, functions) in _GROUPS.items():
+        member = typer.Typer(no_args_is_help=True, help=text)
+        for name, function in functions.items():
+            member.command(name, cls=Command)(with_options(function))
+        root.add_typer(member, name=group)
+    return root
+
+
+app = _app()
 
 
 def _open_standard_streams() -> None:

@@ -3,7 +3,7 @@
 import functools
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -105,16 +105,22 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on `device`."""
-        tensors = (self.src_ids, self.src_lengths, self.tgt_in, self.tgt_out)
-        src_ids, src_lengths, tgt_in, tgt_out = (t.to(device, non_blocking=True) for t in tensors)
+        return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> "Batch":
+        """The same batch in page-locked memory, from which `to` does not block."""
+        return self._changed(Tensor.pin_memory)
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         links = self.links
-        if links is not None:
-            links = BatchLinks(
-                links.places.to(device, non_blocking=True),
-                links.shares.to(device, non_blocking=True),
-            )
-        counts = self.n_src_tokens, self.n_tokens
-        return Batch(src_ids, src_lengths, tgt_in, tgt_out, *counts, links)
+        return replace(
+            self,
+            src_ids=change(self.src_ids),
+            src_lengths=change(self.src_lengths),
+            tgt_in=change(self.tgt_in),
+            tgt_out=change(self.tgt_out),
+            links=links and BatchLinks(change(links.places), change(links.shares)),
+        )
 
 
 def encode_pairs(
@@ -215,17 +221,16 @@ class Batcher:
         longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
         return len(rows) * sum(map(int, longest))
 
-    def plan(self, epoch: int, undone: Rows | None = None) -> EpochPlan:
-        """The rows of every batch of `epoch`, each row of the corpus, or of `undone`, once."""
-        if undone is None and self._last is not None and self._last[0] == epoch:
+    def plan(self, epoch: int) -> EpochPlan:
+        """The rows of every batch of `epoch`, each row of the corpus once."""
+        if self._last is not None and self._last[0] == epoch:
             return self._last[1]
         src, tgt = self.corpus.lengths
         n_rows = len(self.corpus)
         mean_longer = int(np.maximum(src, tgt).sum(dtype=np.int64)) / n_rows if n_rows else 1.0
-        rows = np.arange(n_rows, dtype=np.uint32) if undone is None else undone
+        rows = np.arange(n_rows, dtype=np.uint32)
         lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
         batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
         plan = EpochPlan(lengths_at, rows, mean_longer, batching, seed)
-        if undone is None:
-            self._last = epoch, plan
+        self._last = epoch, plan
         return plan

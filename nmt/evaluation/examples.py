@@ -1,16 +1,49 @@
 """The examples to score: a split of a run's data, or lines of files."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nmt.data.corpora import resolve_split
+from nmt.data.corpora import read_examples, resolve_split
 from nmt.data.entries import RUN_SPLITS
 from nmt.data.readers.aligned import read_references
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.data.text_files import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample
+
+
+@dataclass(frozen=True, slots=True)
+class TestSet:
+    """Examples to score: their name and corpus, and what a report notes of their origin."""
+
+    __test__ = False  # no class of tests
+
+    examples: list[EvalExample]
+    name: str
+    corpus: str
+    about: dict[str, object]
+
+
+def files_as_test_set(src: Path | None, refs: Sequence[Path]) -> TestSet:
+    """Return the lines of files as a test set. Raises DataError as `examples_from_files` does."""
+    source = src or refs[0]
+    about: dict[str, object] = {
+        "corpus": str(source),
+        "split": source.name,
+        "src": str(src) if src else None,
+        "refs": [str(path) for path in refs],
+    }
+    return TestSet(examples_from_files(src, refs), source.name, str(source), about)
+
+
+def split_as_test_set(name: str, data: DataConfig) -> TestSet:
+    """Return a split of a run's data as a test set. Raises ConfigError, DataError."""
+    split = split_named(data, name)
+    corpus = f"{split.corpus} {split.split}" if split.corpus else str(split.file or split.src)
+    entry = split.model_dump(mode="json", exclude_none=True)
+    about: dict[str, object] = {"corpus": corpus, "split": name, "data": entry}
+    return TestSet(read_examples(split, data), name, corpus, about)
 
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:

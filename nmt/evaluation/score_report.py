@@ -1,6 +1,8 @@
 """The report of an evaluation: as text, as JSON, and as a file of the run."""
 
+import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,10 +11,10 @@ from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation, Scoring
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
-from nmt.runs.tree import check_tree
 from nmt.storage.atomic import utf8
 from nmt.storage.bounded import read_json
 from nmt.storage.output import written_whole
+from nmt.storage.run_files import check_tree
 
 _FEW_SENTENCES = 10
 """Fewer are too few for a BLEU that is shown; the JSON has it."""
@@ -82,6 +84,16 @@ class EvalReport:
 def report_path(run: Path, name: str) -> Path:
     """The path of the report `name` in a run; its translations are beside it, in a .txt."""
     return run / "eval" / f"{name}.json"
+
+
+def checksum(texts: object) -> str:
+    """Return the SHA-256 by which a later report recognises the same texts."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def report_name(test_set: str, choices: Iterable[str]) -> str:
+    """Return a name such as `test-last-beam1`: the test set, and choices that are not defaults."""
+    return "-".join([test_set, *(re.sub(r"[^\w.,+-]+", "_", part).strip("_") for part in choices)])
 
 
 def _write(lines: Iterable[str], path: Path) -> None:

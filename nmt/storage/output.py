@@ -21,13 +21,10 @@ STDIN_OR_STDOUT = Path("-")
 """A path that stands for stdin where a file is read, and for stdout where one is written."""
 
 PART_SUFFIX = ".nmt-part"
-"""Suffix of the file beside a long output that holds its lines until the last one is written.
+"""Suffix of the file beside an output that holds its bytes until the last one is written.
 
 Nobody has a file of that name by chance: a user's own `O.part` beside an output `O` is not touched.
 """
-
-NOTE_SUFFIX = f"{PART_SUFFIX}.json"
-"""Suffix of the note beside it: the input, the model and the settings of that output."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
             return
         place = place_of(path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        aside = place.with_name(f"{ASIDE}{place.name}{PART_SUFFIX}")
+        aside = written_first(place)
         with _only_writer(aside, path), replaced(place, aside, is_new) as stream:
             keep_mode(stream.fileno(), place)
             yield stream
@@ -140,12 +137,6 @@ def place_of(path: Path) -> Path:
     return place
 
 
-def part_of(path: Path) -> Path:
-    """The file beside `path` that holds the lines of an unfinished output."""
-    place = place_of(path)
-    return place.with_name(place.name + PART_SUFFIX)
-
-
 @contextlib.contextmanager
 def direct_output(path: Path) -> Iterator[BinaryIO]:
     """A stream into a path that `is_direct`; stdout stays open after it."""
@@ -170,18 +161,17 @@ def output_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         name = None if error.filename is None else Path(os.fsdecode(error.filename))
-        place, beside = Path(os.path.realpath(path)), written_first(path)
-        if name not in (None, path, place, *path.parents, *place.parents, *beside):
+        place, aside = Path(os.path.realpath(path)), written_first(path)
+        if name not in (None, path, place, *path.parents, *place.parents, aside):
             raise
-        where = f"{name.name}: " if name in beside and os.path.lexists(name) else ""
+        where = f"{name.name}: " if name == aside and os.path.lexists(name) else ""
         raise DataError(f"cannot write {path}: {where}{error.strerror}") from error
 
 
-def written_first(path: Path) -> tuple[Path, ...]:
-    """The temporary files beside `path` that are written before it."""
+def written_first(path: Path) -> Path:
+    """The temporary file beside `path` that is written before it."""
     place = Path(os.path.realpath(path))
-    part, note = (f"{place.name}{suffix}" for suffix in (PART_SUFFIX, NOTE_SUFFIX))
-    return tuple(place.with_name(name) for name in (f"{ASIDE}{part}", part, note, f"{ASIDE}{note}"))
+    return place.with_name(f"{ASIDE}{place.name}{PART_SUFFIX}")
 
 
 @contextlib.contextmanager
@@ -260,8 +250,7 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`o
     _check_apart(out, inputs, name)
     if out == STDIN_OR_STDOUT or out.is_dir() or is_direct(out):
         return
-    for path in written_first(out):
-        _check_apart(path, inputs, f"{name}: the file that is written first")
+    _check_apart(written_first(out), inputs, f"{name}: the file that is written first")
 
 
 def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], out_name: str) -> None:

@@ -120,7 +120,7 @@ def test_the_flags_reach_the_search(run: Run, loaded: Loaded) -> None:
     assert (search.beam, search.n_best, search.max_length) == (4, 4, 3)
 
 
-FORMATS = {"jsonl": b"{", "npz": b"PK\x03\x04", "csv": b"sentence,rank,attention,head,row,"}
+FORMATS = {"jsonl": b"{", "npz": b"PK\x03\x04"}
 PICTURES = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF"}
 TEXTS = {"text": b"[1] ", "pharaoh": b"0-0", "html": b"<!doctype html>"}
 
@@ -177,11 +177,9 @@ def test_sentences_come_from_a_file_a_pipe_stdin_or_a_split(run: Run) -> None:
     assert sources("--split", "test") == ["one", "two"]
 
 
-@pytest.mark.parametrize("by_file", [True, False])
-def test_a_given_translation_is_forced(by_file: bool, run: Run) -> None:
+def test_a_given_translation_is_forced(run: Run) -> None:
     targets = ["le chat", "un chien"]
-    write_lines(Path("t.txt"), targets)
-    flags = ["--target-file", "t.txt"] if by_file else [w for t in targets for w in ("--target", t)]
+    flags = [word for target in targets for word in ("--target", target)]
     rows = records(run("the cat", "a dog", *flags))
     assert [(row["target"]["text"], row["forced"]) for row in rows] == [(t, True) for t in targets]
     assert len(records(run("the cat", "a dog", *flags, "--first", "1"))) == 1

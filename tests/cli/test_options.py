@@ -1,8 +1,6 @@
 """Laws of the command line: options read alike everywhere, and what fits no command is one line."""
 
-import inspect
 import signal
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,19 +14,12 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.cli.shared import command
-from nmt.cli.shared.command import Command, complain, say
+from nmt.cli.shared.command import Command
+from nmt.cli.shared.errors import is_usage_error
 from nmt.cli.shared.flags import flags_of, with_flags
-from nmt.cli.shared.options import (
-    OutFile,
-    OutFolder,
-    Quiet,
-    RunArgument,
-    Threads,
-    check_cores,
-    one_run,
-)
-from nmt.cli.shared.search_flags import Run
-from nmt.cli.shared.usage import is_usage_error
+from nmt.cli.shared.messages import complain, say
+from nmt.cli.shared.models import ComputeOptions
+from nmt.cli.shared.options import OutFile, OutFolder, RunOption, check_cores, with_options
 from nmt.errors import ConfigError
 
 OF_THEIR_OWN = {
@@ -106,15 +97,9 @@ def test_commands_have_the_shared_options() -> None:
     """And take a run or a config in one way: as an argument or by the option."""
     for name, member in COMMANDS.items():
         options = _options(member)
-        if "--device" in options:
-            assert {"--threads", "--quiet"} <= options.keys(), name
+        assert "--quiet" in options, name
         if {"--device", "--checkpoint"} <= options.keys():
-            assert {"--run", "--batch-size", "--int8"} <= options.keys(), name
-        if {"--device", "--beam"} <= options.keys():
-            assert "--set" in options, name
-        source = inspect.getsource(sys.modules[inspect.unwrap(member.callback).__module__])
-        if "open_run" in source and name != "nmt runs remove":  # it asks
-            assert "--quiet" in options, name
+            assert {"--run", "--batch-size", "--threads", "--int8", "--set"} <= options.keys(), name
         arguments = {p.metavar: p for p in member.params if p.param_type_name == "argument"}
         for metavar, flag in (("RUN", "--run"), ("CONFIG", "--config")):
             if metavar in arguments:
@@ -151,39 +136,35 @@ def test_help_is_plain_and_whole(columns: str) -> None:
             assert rest.startswith(" may be repeated."), name
 
 
-def test_a_new_command_gets_the_shared_options_by_a_line_each() -> None:
+def test_a_dataclass_of_options_is_expanded_into_flags() -> None:
     toy = typer.Typer(rich_markup_mode=None)
 
-    @toy.command("one", cls=Command)
-    def one(
-        run_argument: RunArgument = None,
-        run: Run = None,
-        threads: Threads = None,
-        out: OutFile = None,
-        quiet: Quiet = False,
-    ) -> None:
+    def one(*, run: RunOption, compute: ComputeOptions, out: OutFile = None) -> None:
         say("a note")
         complain("a reason")
-        typer.echo(f"{one_run(run_argument, run)} {threads} {out}")
+        typer.echo(f"{run.path} {compute.threads} {out}")
 
-    @toy.command("two", cls=Command)
     def two(out: OutFolder) -> None:
         typer.echo(out)
 
-    result = CliRunner().invoke(toy, ["one", "r", "--threads", "2", "--out", "-"])
+    for function in (one, two):
+        toy.command(cls=Command)(with_options(function))
+    call = CliRunner().invoke
+    result = call(toy, ["one", "r", "--threads", "2", "--out", "-"])
     assert (result.stdout, result.stderr) == ("r 2 -\n", "a note\na reason\n")
-    result = CliRunner().invoke(toy, ["one", "--run", "r", "--quiet"])
+    result = call(toy, ["one", "--run", "r", "--quiet"])
     assert (result.stdout, result.stderr) == ("r None None\n", "a reason\n")
-    # Quiet for one command.
-    assert CliRunner().invoke(toy, ["one", "r"]).stderr == "a note\na reason\n"
-    assert CliRunner().invoke(toy, ["two", "--out", "x"]).stdout == "x\n"
-    failed = CliRunner().invoke(toy, ["two", "--out", "-"])
+    assert call(toy, ["one", "r"]).stderr == "a note\na reason\n"  # quiet was for one command
+    assert "--force" in call(toy, ["one", "--help"]).stdout
+    assert "--force" not in call(toy, ["two", "--help"]).stdout
+    assert call(toy, ["two", "--out", "x"]).stdout == "x\n"
+    failed = call(toy, ["two", "--out", "-"])
     assert str(failed.exception) == "--out: got -, allowed: a folder, which stdout cannot be"
     run, other = Path("runs/a"), Path("runs/b")
-    assert one_run(None, None) is None
-    assert one_run(run, None) == one_run(None, run) == one_run(run, run) == run
+    assert RunOption().path is None
+    assert RunOption(run).path == RunOption(None, run).path == RunOption(run, run).path == run
     with pytest.raises(ConfigError, match=r"^--run: got runs/b and also runs/a, allowed: one of"):
-        one_run(run, other)
+        assert RunOption(run, other).path
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.inference.job import job_output
 from nmt.storage.output import atomic_output, write_lines
 
 OPEN_FILES = Path("/proc/self/fd")
@@ -36,8 +35,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", replace)
     monkeypatch.setattr(os, "unlink", unlink)
     monkeypatch.delattr(os, "fchmod")
-    for module in ("nmt.storage.output", "nmt.inference.job"):
-        monkeypatch.setattr(f"{module}.IS_WINDOWS", True)
+    monkeypatch.setattr("nmt.storage.output.IS_WINDOWS", True)
 
 
 def test_a_file_replaces_another_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -55,23 +53,6 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
             write_lines(["b"], path)
         stream.write(b"a\n")
     assert path.read_bytes() == b"a\n"
-
-
-def test_a_long_output_appears_at_the_end_and_can_be_resumed(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-
-    def stop() -> None:
-        with job_output(out, {"a": 1}, resume=False) as (write, _):
-            write(b"1\n")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        stop()
-    with job_output(out, {"a": 1}, resume=True) as (write, n_lines):
-        assert n_lines == 1
-        write(b"2\n")
-    assert out.read_bytes() == b"1\n2\n"
-    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_the_simulation_refuses_what_windows_refuses(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from nmt.cli.shared.command import say
+from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import print_path
+from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,15 +28,39 @@ PICTURES = ("png", "svg", "pdf")
 """Formats with one picture a hypothesis."""
 
 
+_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)}
+_SUFFIXES |= {".txt": "text"}
+
+
 @dataclass(frozen=True)
 class Look:
-    """The flags about the looks of a picture, as typed."""
+    """The looks of a picture."""
 
-    scale: str | None = None
-    numbers: bool = False
-    colours: str | None = None
-    title: str | None = None
-    transparent: bool = False
+    scale: Annotated[
+        str | None,
+        Option(
+            help="Of pictures, the weight of the darkest colour: each (its own greatest), shared "
+            "(the greatest of all pictures), or a number such as 1.",
+            show_default="each",
+        ),
+    ] = None
+    numbers: Annotated[
+        bool, Option("--numbers", help="Of pictures: write each weight into its cell.")
+    ] = False
+    title: Annotated[
+        str | None,
+        Option(help="Of pictures: their title; '' for none.", show_default="the two texts"),
+    ] = None
+    colours: Annotated[
+        str | None,
+        Option(
+            help="Of pictures: a colour map by matplotlib's name, such as viridis or Blues.",
+            show_default="magma_r",
+        ),
+    ] = None
+    transparent: Annotated[bool, Option("--transparent", help="Of pictures: no background.")] = (
+        False
+    )
 
     def check(self, format: str) -> None:
         """Raise ConfigError for a value that is not allowed, or where there is no picture."""
@@ -49,7 +74,7 @@ class Look:
         self.style()
 
     def style(self) -> "MapStyle":
-        """The style of each picture; a shared scale is not known yet. Raises ConfigError."""
+        """Return the style of each picture; a shared scale is not known yet."""
         from nmt.attention_maps.map_style import PLAIN, MapStyle
 
         scale = None
@@ -65,8 +90,8 @@ class Look:
 
 
 @dataclass(frozen=True)
-class MapOptions:
-    """The checked flags of an export: rows by piece or word, number of maps, file, heads, looks."""
+class Map:
+    """What is exported: rows by piece or word, number of maps, file, heads, looks."""
 
     level: "Level | None"
     forced: bool
@@ -76,9 +101,23 @@ class MapOptions:
     look: Look = Look()
 
 
-def _records(
-    translations: Iterable["Translation"], options: MapOptions
-) -> Iterator["AttentionRecord"]:
+def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
+    """Return --format, or the format of the suffix of --out or of a terminal."""
+    allowed = ", ".join(WRITERS)
+    if format is None and out is not None and str(out) != "-":
+        if out.suffix.lower() not in _SUFFIXES:
+            raise ConfigError(f"--out: {out} does not tell the format; add --format ({allowed})")
+        return _SUFFIXES[out.suffix.lower()]
+    if format is None:
+        format = "text" if out is None and is_terminal else "jsonl"
+    if format not in WRITERS:
+        raise ConfigError(f"--format: got '{format}', allowed: {allowed}")
+    if format == "npz" and out is None:
+        raise ConfigError("--format npz: a binary file needs --out PATH")
+    return format
+
+
+def _records(translations: Iterable["Translation"], options: Map) -> Iterator["AttentionRecord"]:
     from nmt.attention_maps.record import attention
 
     return attention(translations, options.level or "piece", options.heads, options.forced)
@@ -86,23 +125,18 @@ def _records(
 
 def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
     """Lines to stdout, or to the file `out`, whose name then goes to stdout."""
-    from nmt.storage.output import write_lines
-
-    if out is None or str(out) == "-":
-        for line in lines:
-            typer.echo(line)
-    else:
-        write_lines(lines, out)
+    print_lines(lines, out)
+    if out is not None:
         print_path(out)
 
 
-def _write_jsonl(translations: Iterable["Translation"], options: MapOptions) -> None:
+def _write_jsonl(translations: Iterable["Translation"], options: Map) -> None:
     from nmt.attention_maps.dump import to_json
 
     _print_or_write(map(to_json, _records(translations, options)), options.out)
 
 
-def _write_npz(translations: Iterable["Translation"], options: MapOptions) -> None:
+def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
     from nmt.attention_maps.dump import write_npz
 
     assert options.out is not None  # checked with the format
@@ -110,7 +144,7 @@ def _write_npz(translations: Iterable["Translation"], options: MapOptions) -> No
     print_path(options.out)
 
 
-def _write_picture(format: str, translations: Iterable["Translation"], options: MapOptions) -> None:
+def _write_picture(format: str, translations: Iterable["Translation"], options: Map) -> None:
     """One picture into the file --out, a page each into a PDF, or each into the folder --out."""
     from nmt.attention_maps.fonts import font_hint
     from nmt.attention_maps.heatmap import draw_translation, write_map, write_pages
@@ -165,7 +199,7 @@ def _shared_scale(
     return scale_end(max((float(table.weights.max(initial=0.0)) for table in tables), default=0.0))
 
 
-def _write_html(translations: Iterable["Translation"], options: MapOptions) -> None:
+def _write_html(translations: Iterable["Translation"], options: Map) -> None:
     """One page, by piece; it merges words itself."""
     from nmt.attention_maps.page import write_page
 
@@ -175,11 +209,11 @@ def _write_html(translations: Iterable["Translation"], options: MapOptions) -> N
     print_path(out)
 
 
-def _write_text(translations: Iterable["Translation"], options: MapOptions) -> None:
+def _write_text(translations: Iterable["Translation"], options: Map) -> None:
     _print_or_write(_text_lines(translations, options), options.out)
 
 
-def _text_lines(translations: Iterable["Translation"], options: MapOptions) -> Iterator[str]:
+def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator[str]:
     from nmt.attention_maps.labels import label
     from nmt.attention_maps.terminal import legend, render_terminal
 
@@ -195,8 +229,8 @@ def _text_lines(translations: Iterable["Translation"], options: MapOptions) -> I
     yield legend()
 
 
-def _write_pharaoh(translations: Iterable["Translation"], options: MapOptions) -> None:
-    from nmt.evaluation.alignment import pharaoh
+def _write_pharaoh(translations: Iterable["Translation"], options: Map) -> None:
+    from nmt.attention_maps.alignment import pharaoh
 
     if len(options.heads) > 1:
         raise ConfigError(
@@ -211,43 +245,11 @@ def _write_pharaoh(translations: Iterable["Translation"], options: MapOptions) -
     _print_or_write((pharaoh(each, level=level, head=head) for each in translations), options.out)
 
 
-def _write_csv(translations: Iterable["Translation"], options: MapOptions) -> None:
-    from nmt.attention_maps.interchange import CSV_COLUMNS, csv_lines
-    from nmt.storage.output import csv_line
-
-    lines = (line for record in _records(translations, options) for line in csv_lines(record))
-    _print_or_write(chain([csv_line(CSV_COLUMNS)], lines), options.out)
-
-
-def _write_nematus(translations: Iterable["Translation"], options: MapOptions) -> None:
-    from nmt.attention_maps.interchange import nematus_block
-
-    level = _one_mean(options, "nematus")
-    blocks = (nematus_block(record, level) for record in _records(translations, options))
-    _print_or_write((line for block in blocks for line in block), options.out)
-
-
-def _write_bertviz(translations: Iterable["Translation"], options: MapOptions) -> None:
-    from nmt.attention_maps.interchange import bertviz_line
-
-    _print_or_write(map(bertviz_line, _records(translations, options)), options.out)
-
-
-def _one_mean(options: MapOptions, format: str) -> "Level":
-    """The level of a format that has one matrix a hypothesis. Raises ConfigError for heads."""
-    if any(head.index is not None for head in options.heads):
-        raise ConfigError(f"--heads: got heads, allowed with --format {format}: mean")
-    return options.level or "piece"
-
-
-WRITERS: dict[str, Callable[[Iterable["Translation"], MapOptions], None]] = {
+WRITERS: dict[str, Callable[[Iterable["Translation"], Map], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
-    "csv": _write_csv,
     **{name: partial(_write_picture, name) for name in PICTURES},
     "html": _write_html,
     "text": _write_text,
     "pharaoh": _write_pharaoh,
-    "nematus": _write_nematus,
-    "bertviz": _write_bertviz,
 }

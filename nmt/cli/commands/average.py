@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.command import Json, say
-from nmt.cli.shared.options import Quiet, RunArgument
-from nmt.cli.shared.search_flags import Run, open_run
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import open_run
+from nmt.cli.shared.options import Json, RunOption
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def average(
-    run_argument: RunArgument = None,
+    *,
+    run: RunOption,
     checkpoints: Annotated[
         list[str] | None,
         Argument(
             metavar="CHECKPOINT...", help="best, last, step-NNNNNN or a name.", show_default=False
         ),
     ] = None,
-    run: Run = None,
     last: Annotated[
         int | None, Option(min=1, help="Average the N newest.", show_default=False)
     ] = None,
@@ -32,27 +32,27 @@ def average(
         Option(min=1, help="Average the N best by valid.metric.", show_default=False),
     ] = None,
     name: Annotated[str, Option(help="Name of the checkpoint that is written.")] = "average",
-    json_: Json = False,
-    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Average the weights of several checkpoints of a run.
 
     The mean is a checkpoint of the run for --checkpoint of other commands. train.keep_last and
     train.keep_best say how many there are to choose from. The path is printed on stdout.
     """
-    if run is not None and run_argument is not None:  # then what is typed first is a checkpoint
-        checkpoints = [str(run_argument), *(checkpoints or [])]
-    if sum(chosen is not None for chosen in (checkpoints or None, last, best)) != 1:
+    path = run.run or run.run_argument
+    if run.run is not None and run.run_argument is not None:  # then it is a checkpoint
+        checkpoints = [str(run.run_argument), *(checkpoints or [])]
+    if sum(choice is not None for choice in (checkpoints or None, last, best)) != 1:
         raise ConfigError("nmt average: allowed: one of CHECKPOINT..., --last N and --best N")
     from nmt.runs.average import write_average
 
-    trained = open_run(run or run_argument)
+    trained = open_run(path)
     if last is not None:
         checkpoints = _steps(trained, "last", last, trained.directory.checkpoint_folder.steps())
     elif best is not None:
         checkpoints = _steps(trained, "best", best, _worst_to_best(trained))
     path, steps = write_average(trained.directory, checkpoints or [], name)
-    if json_:
+    if as_json:
         content = {"run": str(trained.path), "checkpoint": name, "path": str(path), "steps": steps}
         typer.echo(json.dumps(content, ensure_ascii=False))
     else:
@@ -62,9 +62,9 @@ def average(
 
 def _worst_to_best(run: "TrainedRun") -> list[int]:
     """The steps on disk that were validated, the best last."""
-    from nmt.training.log import validation_ranks
+    from nmt.runs.metrics import metrics_of, ranks_of
 
-    ranks = validation_ranks(run.path, run.config.valid.metric)
+    ranks = ranks_of(metrics_of(run.path), run.config.valid.metric)
     steps = run.directory.checkpoint_folder.steps()
     return sorted((step for step in steps if step in ranks), key=lambda step: (ranks[step], -step))
 

@@ -2,26 +2,24 @@
 
 from typing import Annotated
 
-import typer
 from typer import Option
 
-from nmt.cli.shared.command import say
-from nmt.cli.shared.options import Force, OutFile, Quiet, RunArgument, one_run
-from nmt.cli.shared.search_flags import Checkpoint, Run, open_run
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import open_run
+from nmt.cli.shared.options import Checkpoint, OutFile, RunOption
+from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError
 
 
 def card(
-    run_argument: RunArgument = None,
-    run: Run = None,
+    *,
+    run: RunOption,
     checkpoint: Checkpoint = None,
     licence: Annotated[
         str | None,
         Option("--license", help="Licence of the weights, such as cc-by-4.0.", show_default="none"),
     ] = None,
     out: OutFile = None,
-    force: Force = False,
-    quiet: Quiet = False,
 ) -> None:
     """Write a model card of a run, in Markdown.
 
@@ -35,15 +33,12 @@ def card(
     import torch
 
     from nmt.evaluation.model_card import CardFacts, model_card, read_reports
-    from nmt.runs.history import read_card
-    from nmt.storage.output import write_lines
-    from nmt.training.run_list import run_row
+    from nmt.runs.card import read_card
+    from nmt.runs.run_list import run_row
 
-    chosen = one_run(run_argument, run)
-    if chosen is not None and chosen.is_file():
-        raise ConfigError(f"{chosen}: a packed run has no scores; give the run's folder")
-    trained = open_run(chosen)
-    checkpoint = checkpoint or "best"
+    if run.path is not None and run.path.is_file():
+        raise ConfigError(f"{run.path}: a packed run has no scores; give the run's folder")
+    trained, checkpoint = open_run(run.path), checkpoint or "best"
     row, run_json = run_row(trained.directory), read_card(trained.directory)
     loaded = trained.load_model(checkpoint, torch.device("cpu"))
     path = trained.path
@@ -51,7 +46,4 @@ def card(
     if not reports:
         say(f"no scores of {checkpoint} are kept in {path}; nmt eval --run {path} adds them")
     facts = CardFacts(loaded, run_json, reports, row.metric, row.best, licence)
-    if out is None:
-        typer.echo(model_card(facts))
-    else:
-        write_lines([model_card(facts)], out)
+    print_lines([model_card(facts)], out)

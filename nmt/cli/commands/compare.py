@@ -1,31 +1,21 @@
 """`nmt compare`: several runs or translations of one test set side by side."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.cli.shared.command import Json, say
-from nmt.cli.shared.config_option import SetKeys
-from nmt.cli.shared.options import Language, Quiet, References, Source, Threads, split_option
-from nmt.cli.shared.search_flags import (
-    BatchSize,
-    Device,
-    Int8,
-    check_checkpoint,
-    check_search_keys,
-    run_at,
-)
-from nmt.errors import ConfigError, DataError
+from nmt.cli.shared.models import ComputeOptions, check_checkpoint, check_search_keys, run_at
+from nmt.cli.shared.options import Json
+from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.cli.shared.eval_request import EvalRequest
-    from nmt.evaluation.comparison import Frequencies
-    from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.score_report import EvalReport
+    from nmt.evaluation.comparison import Change, System
+    from nmt.evaluation.evaluate import Evaluation
+    from nmt.runs.trained_run import TrainedRun
 
 
 def compare(
@@ -35,124 +25,118 @@ def compare(
             help="Runs (RUN@last for another checkpoint than best) and files of translations."
         ),
     ],
-    split: Annotated[str | None, split_option("test")] = None,
-    src: Source = None,
-    ref: References = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="bleu, bleu-lc, chrf, chrf++, ter or multi30k; may be repeated.",
-            show_default="bleu, chrf",
-        ),
-    ] = None,
-    lang: Language = None,
+    *,
+    options: ScoreOptions,
     changes: Annotated[
         int, typer.Option(min=0, help="Sentences to show: so many gains, and so many losses.")
     ] = 5,
-    batch_size: BatchSize = None,
-    device: Device = None,
-    threads: Threads = None,
-    int8: Int8 = False,
+    compute: ComputeOptions,
     as_json: Json = False,
-    set_: SetKeys = None,
-    quiet: Quiet = False,
 ) -> None:
     """Compare runs, or translations of others, side by side.
 
-    All are compared with the first: scores with intervals, two paired tests, BLEU by length and by
-    word frequency, the sentences that changed most.
+    All are compared with the first: scores with intervals, two paired tests, BLEU by length, the
+    sentences that changed most. The metrics are BLEU and chrF by default.
 
-    A run translates the test set of the first run as `nmt eval` does. Frequencies are those of its
-    training data.
+    A run translates the test set of the first run as `nmt eval` does.
     """
-    from nmt.cli.commands.comparison_lines import comparison_lines
-    from nmt.cli.shared.eval_request import EvalRequest
-    from nmt.cli.shared.process import configure_process
     from nmt.evaluation.comparison import compare_systems
-    from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.metrics import METRICS
-    from nmt.runs.find import find_run
-    from nmt.runs.trained_run import TrainedRun
+    from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
 
-    names = tuple(dict.fromkeys(metric or ("bleu", "chrf")))
-    for name in names:
-        if name not in METRICS:
-            raise ConfigError(f"--metric: got '{name}', allowed: {', '.join(METRICS)}")
     if len(systems) < 2 or len(set(systems)) < len(systems):
         got = ", ".join(map(str, systems))
         raise ConfigError(f"compare: got {got}, allowed: two or more different systems")
-    check_search_keys(set_ or ())
-    configure_process(threads)
-    runs = [run for run in map(run_at, systems) if run is not None]
-    if not (runs or ref):
-        raise ConfigError("compare: give --ref, or a run, whose test set is then translated")
-    if runs and ref and not src:
-        raise ConfigError("--ref: a run needs its source to translate; give --src")
-    flags = {"--set": set_, "--batch-size": batch_size, "--device": device, "--int8": int8}
-    if not runs and (unused := [flag for flag, value in flags.items() if value]):
-        raise ConfigError(f"{unused[0]}: all translations are given, so it does not apply")
-    for folder, checkpoint in runs:
-        check_checkpoint(find_run(folder), checkpoint)
-    given = EvalRequest(
-        scoring=Scoring(lang or "", names),
-        split=split,
-        src=src,
-        refs=tuple(ref or ()),
-        lang=lang,
-        search={} if batch_size is None else {"batch_size": batch_size},
-        overrides=tuple(set_ or ()),
-        device=device,
-        int8=int8,
-    )
-    if runs and not src:
-        given = replace(given, data=TrainedRun.open(runs[0][0]).config.data)
-    reports = _reports(systems, given, runs[0][0] if runs else None)
-    scoring = next(iter(reports.values())).scoring
-    found = compare_systems(
-        {name: report.evaluation for name, report in reports.items()},
-        scoring,
-        _frequencies(runs[0][0], scoring) if runs else None,
-        changes,
-    )
+    check_search_keys(compute.set_ or ())
+    runs = _open_runs(systems, options, compute)
+    config = next((run.config for run, _ in runs.values()), None)
+    scoring = options.scoring(config, ("bleu", "chrf"), DEFAULT_BOOTSTRAP, compute.device)
+    test_set = options.test_set(config, has_hypotheses=not runs)
+    evaluations: dict[str, Evaluation] = {}
+    for system in systems:
+        if system in runs:
+            run, checkpoint = runs[system]
+            translator = compute.load([run], checkpoint)
+            evaluations[str(system)] = translate_test_set(translator, test_set, scoring)
+        else:
+            evaluations[str(system)] = score_file(system, test_set, scoring)
+    compared = compare_systems(evaluations, scoring, changes)
     if as_json:
-        content = {"systems": [system.as_json() for system in found]}
+        content = {"systems": [system.as_json() for system in compared]}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
-    for line in comparison_lines(found):
+    for line in _lines(compared):
         typer.echo(line)
 
 
-def _reports(
-    systems: Sequence[Path], given: "EvalRequest", first_run: Path | None
-) -> "dict[str, EvalReport]":
-    """The evaluation of each system, all scored as the first one is."""
-    from nmt.cli.shared.eval_request import perform
-
-    reports: dict[str, EvalReport] = {}
-    for system in systems:
-        found = run_at(system)
-        if found is not None:
-            request = replace(given, runs=(found[0],), checkpoint=found[1])
-        else:  # a split belongs to a run, references do not
-            runs = () if given.refs or first_run is None else (first_run,)
-            unused = replace(given, search={}, overrides=(), device=None, int8=False)
-            request = replace(unused, hyp=system, runs=runs)
-        reports[str(system)] = report = perform(request)
-        given = replace(given, scoring=report.scoring, lang=report.scoring.tgt_lang)
-    return reports
-
-
-def _frequencies(folder: Path, scoring: "Scoring") -> "Frequencies | None":
-    """The word frequencies in a run's training data; None, with a note, if it cannot be read."""
-    from nmt.data.corpora import stream_split
-    from nmt.evaluation.comparison import word_frequencies, words_of
-    from nmt.evaluation.examples import split_named
+def _open_runs(
+    systems: Sequence[Path], options: ScoreOptions, compute: ComputeOptions
+) -> "dict[Path, tuple[TrainedRun, str | None]]":
+    """Open the systems that are runs. Raises ConfigError for flags that do not fit them."""
+    from nmt.runs.find import find_run
     from nmt.runs.trained_run import TrainedRun
 
-    data = TrainedRun.open(folder).config.data
-    try:
-        pairs = stream_split(split_named(data, "train"), data)
-        return word_frequencies(pairs, words_of(scoring))
-    except DataError as error:
-        say(f"no frequencies of words: {error}")
-        return None
+    named = {system: place for system in systems if (place := run_at(system)) is not None}
+    if not (named or options.ref):
+        raise ConfigError("compare: give --ref, or a run, whose test set is then translated")
+    if named and options.ref and not options.src:
+        raise ConfigError("--ref: a run needs its source to translate; give --src")
+    if not named and compute != ComputeOptions():
+        default = vars(ComputeOptions())
+        name = next(name for name, value in vars(compute).items() if value != default[name])
+        raise ConfigError(f"`{name}`: all translations are given, so it does not apply")
+    for folder, checkpoint in named.values():
+        check_checkpoint(find_run(folder), checkpoint)
+    return {
+        system: (
+            compute.with_search(TrainedRun.open(folder), {"n_best": 1}),
+            checkpoint,
+        )
+        for system, (folder, checkpoint) in named.items()
+    }
+
+
+def _lines(systems: "Sequence[System]") -> Iterator[str]:
+    """Yield all tables, a row for each system, and then the sentences that changed most."""
+    from nmt.lab.numbers import columns
+
+    yield from _score_lines(systems)
+    if len(systems[0].evaluation.by_length) > 1:
+        yield from ("", "BLEU by words of the source (sentences)", *columns(_length_rows(systems)))
+    for system in systems[1:]:
+        for change in system.changes:
+            yield from _change_lines(systems[0].name, system.name, change)
+
+
+def _length_rows(systems: "Sequence[System]") -> list[list[str]]:
+    """Return a title row with a cell for each bucket, then a row for each system."""
+    rows = [["", *(f"{b.label} ({b.n_sentences:,})" for b in systems[0].evaluation.by_length)]]
+    for system in systems:
+        rows.append([system.name, *(f"{b.bleu:.1f}" for b in system.evaluation.by_length)])
+    return rows
+
+
+def _score_lines(systems: "Sequence[System]") -> Iterator[str]:
+    from nmt.lab.numbers import columns
+
+    for index, (metric, first) in enumerate(systems[0].evaluation.scores.items()):
+        if index:
+            yield ""
+        rows = [
+            [first.name, "score", "95 % interval", "difference", "p, bootstrap", "randomisation"]
+        ]
+        for system in systems:
+            own = system.evaluation.scores[metric]
+            row = [system.name, f"{own.score:.2f}", f"{own.low:.2f} to {own.high:.2f}", "", "", ""]
+            if test := system.against_first.get(metric):
+                p_values = (f"{p:.4f}" for p in (test.p_value, test.p_randomisation))
+                row[3:] = [f"{own.score - first.score:+.2f}", *p_values]
+            rows.append(row)
+        yield from (*columns(rows), first.signature)
+
+
+def _change_lines(first: str, name: str, change: "Change") -> Iterator[str]:
+    yield from ("", f"line {change.line}: chrF2 {change.gain:+.1f}")
+    texts = [("source", change.src_text)] if change.src_text else []
+    texts += [("reference", ref) for ref in change.ref_texts]
+    for label, text in (*texts, (first, change.first_text), (name, change.text)):
+        yield f"  {label:<{max(len(first), len(name), 9)}}  {text}"

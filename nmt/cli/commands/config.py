@@ -6,33 +6,26 @@ from typing import Annotated
 import typer
 from typer import Argument
 
-from nmt.cli.shared.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.cli.shared.flags import with_flags
+from nmt.cli.shared.options import ConfigOptions
 from nmt.errors import ConfigError
 
-app = typer.Typer(no_args_is_help=True, help="List, check, show and document configs.")
 
-
-@app.command()
-def show(
-    config_argument: ConfigArgument = None, config: ConfigOption = None, overrides: SetKeys = None
-) -> None:
+def show(*, config: ConfigOptions) -> None:
     """Print a config with every default filled in."""
-    from nmt.config import dump_config, load_config
+    loaded = config.load()
+    from nmt.config import dump_config
 
-    loaded = load_config(one_config(config_argument, config), overrides or ())
     typer.echo(dump_config(loaded), nl=False)
 
 
-@app.command("list")
-def list_recipes() -> None:
+def list_() -> None:
     """List the recipes that come with nmt; --config takes their names."""
     from nmt.settings.recipes import recipes
 
     typer.echo("\n".join(recipes()))
 
 
-@app.command()
 def check(
     files: Annotated[list[Path], Argument(help="Configs, YAML files.", show_default=False)],
 ) -> None:
@@ -62,21 +55,3 @@ def check(
             typer.echo(with_flags(right, {"from_path": "--from"}))
     if faults:
         raise ConfigError("\n".join(faults))
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of a config, for editors that check YAML."""
-    from nmt.config import RunConfig
-    from nmt.settings.documents import json_schema
-
-    typer.echo(json_schema(RunConfig), nl=False)
-
-
-@app.command()
-def docs() -> None:
-    """Print the reference of all keys, in Markdown."""
-    from nmt.config import RunConfig
-    from nmt.settings.documents import reference
-
-    typer.echo(reference(RunConfig), nl=False)

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.commands.corpus_clean import clean
-from nmt.cli.commands.corpus_encode import encode
-from nmt.cli.shared.command import Json, say
-from nmt.cli.shared.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
-from nmt.cli.shared.options import Data, Quiet
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import ConfigOptions, Data, Json
 from nmt.errors import ConfigError, NMTError
 
 if TYPE_CHECKING:
@@ -22,20 +19,15 @@ if TYPE_CHECKING:
     from nmt.data.sources import DataConfig
     from nmt.types import SentencePair
 
-app = typer.Typer(help="List, fetch, check and encode corpora.", no_args_is_help=True)
 
-app.command()(encode)
-
-
-@app.command("list")
-def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
+def list_(data: Data = Path("data"), as_json: Json = False) -> None:
     """List the corpora that a config can name, and what is on disk."""
     from nmt.data.corpora import readable_splits
     from nmt.data.entries import load_catalog
 
     entries = load_catalog(data)
     readable = {name: readable_splits(name, data) for name in entries}
-    if json_:
+    if as_json:
         rows = [
             {
                 "name": name,
@@ -61,7 +53,6 @@ def list_corpora(data: Data = Path("data"), json_: Json = False) -> None:
         typer.echo(f"  licence: {entry.licence}; attribution: {entry.attribution or 'none given'}")
 
 
-@app.command()
 def fetch(
     name: Annotated[str, Argument(help="A corpus of `nmt corpus list`.")],
     from_path: Annotated[
@@ -73,7 +64,6 @@ def fetch(
     ] = None,
     force: Annotated[bool, Option("--force", help="Fetch again what is there already.")] = False,
     data: Data = Path("data"),
-    quiet: Quiet = False,
 ) -> None:
     """Download a corpus, or copy it from disk, and verify it.
 
@@ -86,16 +76,13 @@ def fetch(
     typer.echo(f"{name} in {report.folder}: {pairs} pairs")
 
 
-@app.command()
 def check(
-    config_argument: ConfigArgument = None,
-    config: ConfigOption = None,
-    set_: SetKeys = None,
+    *,
+    config: ConfigOptions,
     no_pieces: Annotated[
         bool, Option("--no-pieces", help="Train no tokenizer, and count no pieces.")
     ] = False,
-    json_: Json = False,
-    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Report on what a run would read, before it is trained.
 
@@ -104,17 +91,15 @@ def check(
     files, and signs of shifted lines, swapped files and copies.
     """
     # Imported here because they bring torch and sentencepiece along.
-    from nmt.config import load_config
     from nmt.data.corpus_report import corpus_report
     from nmt.data.corpus_report_text import render_report
 
-    chosen = one_config(config_argument, config)
-    loaded = load_config(chosen, set_ or ())
+    loaded = config.load()
     splits, files = _read_splits(loaded.data)
     if not splits:
         raise ConfigError(
-            f"{chosen}: nothing to read: corpus '{loaded.data.corpus}' has no split train, valid "
-            "or test; name its splits under data.train, data.valid, data.test"
+            f"{config.path}: nothing to read: corpus '{loaded.data.corpus}' has no split train, "
+            "valid or test; name its splits under data.train, data.valid, data.test"
         )
     tokenizers, fault = None, None
     if not no_pieces and "train" in splits:
@@ -131,13 +116,12 @@ def check(
                 say(note)
     report = corpus_report(splits, loaded.data, tokenizers, files)
     typer.echo(
-        json.dumps(asdict(report), indent=2, ensure_ascii=False) if json_ else render_report(report)
+        json.dumps(asdict(report), indent=2, ensure_ascii=False)
+        if as_json
+        else render_report(report)
     )
     if fault is not None:
         raise fault
-
-
-app.command("clean")(clean)
 
 
 def _read_splits(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.command import Json, complain
-from nmt.cli.shared.options import Force, Quiet, language
+from nmt.cli.shared.messages import complain
+from nmt.cli.shared.options import Json, language
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ def clean(
             show_default=False,
         ),
     ] = None,
-    force: Force = False,
     src_lang: Annotated[
         str | None,
         Option(help="Source language.", show_default="the ending of its file", callback=language),
@@ -64,7 +63,6 @@ def clean(
         ),
     ] = None,
     as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Write the pairs of a corpus that pass; count the others by reason.
 

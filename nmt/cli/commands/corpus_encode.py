@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from nmt.cli.shared.command import say
-from nmt.cli.shared.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
-from nmt.cli.shared.options import Quiet
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import ConfigOptions
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
 
 
 def encode(
-    config_argument: ConfigArgument = None,
-    config: ConfigOption = None,
-    set_: SetKeys = None,
+    *,
+    config: ConfigOptions,
     shard: Annotated[
         str | None,
         Option(
@@ -32,7 +30,6 @@ def encode(
     status: Annotated[
         bool, Option("--status", help="Write nothing; say which shards are missing or damaged.")
     ] = False,
-    quiet: Quiet = False,
 ) -> None:
     """Encode the training set of a config in shards, for `nmt train`.
 
@@ -41,21 +38,19 @@ def encode(
     one whose job was killed is missing, and the same command writes it. The vocabularies must exist
     before several shards are written: `nmt vocab build` learns them.
     """
-    from nmt.config import load_config
     from nmt.data.store import EncodedSet
     from nmt.runs.directory import RunDirectory
-    from nmt.runs.tree import check_tree
+    from nmt.storage.run_files import check_tree
     from nmt.text.tokenizer import MANIFEST_NAME
     from nmt.training.resume import check_run_folder
     from nmt.training.training_data import data_sets, run_tokenizers
 
-    chosen = one_config(config_argument, config)
-    loaded = load_config(chosen, set_ or ())
+    loaded = config.load()
     number, n_shards = _parsed(shard)
     cache = loaded.data.cache
     if cache is None:
         raise ConfigError(
-            f"{chosen}: data.cache: missing; name the folder for the shards there, or with "
+            f"{config.path}: data.cache: missing; name the folder for the shards there, or with "
             "--set data.cache=FOLDER"
         )
     directory = RunDirectory(run or Path("runs") / loaded.name)
@@ -65,7 +60,7 @@ def encode(
     if (n_shards > 1 or status) and not (vocabularies / MANIFEST_NAME).is_file():
         raise DataError(
             f"{vocabularies}: no vocabularies, and shards need them first; learn them with: "
-            f"nmt vocab build --config {chosen} --out {vocabularies}"
+            f"nmt vocab build --config {config.path} --out {vocabularies}"
         )
     tokenizers = run_tokenizers(loaded, directory)
     for wanted in data_sets(loaded):

@@ -1,65 +1,40 @@
 """`nmt eval`: how good the translations are."""
 
+import functools
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
 
-from nmt.cli.commands.align import score_alignment
-from nmt.cli.shared import search_flags
-from nmt.cli.shared.command import Json, complain, say
-from nmt.cli.shared.config_option import SetKeys
-from nmt.cli.shared.options import (
-    Force,
-    Language,
-    OutFile,
-    Quiet,
-    References,
-    Source,
-    Threads,
-    split_option,
+from nmt.cli.shared.messages import complain, say
+from nmt.cli.shared.models import (
+    ComputeOptions,
+    ModelOptions,
+    RerankOptions,
+    SearchOptions,
+    check_search_keys,
 )
+from nmt.cli.shared.options import Json, OutFile
+from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
+from nmt.cli.shared.sentences import input_files
 from nmt.errors import ConfigError, DataError
-from nmt.types import MetricName
 
 if TYPE_CHECKING:
+    from nmt.decoding.search_config import SearchConfig
+    from nmt.evaluation.evaluate import Evaluation
+    from nmt.evaluation.examples import TestSet
+    from nmt.evaluation.metric import Scoring
     from nmt.evaluation.score_report import EvalReport
+    from nmt.evaluation.significance import Comparison
+    from nmt.runs.trained_run import TrainedRun
 
 
-@search_flags.with_decoding
 def evaluate(
-    bleu: Annotated[bool, Option("--bleu", help="BLEU (the default).")] = False,
-    bleu_lc: Annotated[bool, Option("--bleu-lc", help="BLEU of lower-cased texts.")] = False,
-    chrf: Annotated[bool, Option("--chrf", help="chrF2.")] = False,
-    chrf_words: Annotated[bool, Option("--chrf++", help="chrF2++: of words too.")] = False,
-    ter: Annotated[bool, Option("--ter", help="TER (lower is better).")] = False,
-    multi30k_style: Annotated[
-        bool, Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
-    ] = False,
-    comet: Annotated[
-        Path | None,
-        Option(
-            help="COMET by this checkpoint (model.ckpt), read by the package unbabel-comet.",
-            show_default=False,
-        ),
-    ] = None,
-    aer: Annotated[
-        Path | None,
-        Option(
-            help="Gold word links: the AER of the run's alignment of --src and --ref, or of the "
-            "alignment file --hyp."
-        ),
-    ] = None,
-    run: search_flags.Runs = None,
-    weights: search_flags.Weights = None,
-    rerank: search_flags.Rerank = None,
-    rerank_weights: search_flags.RerankWeights = None,
-    checkpoint: search_flags.Checkpoint = None,
-    split: Annotated[str | None, split_option("test")] = None,
-    src: Source = None,
-    ref: References = None,
+    *,
+    options: ScoreOptions,
     hyp: Annotated[
         Path | None, Option(help="Score this translation; nothing is translated.")
     ] = None,
@@ -67,34 +42,16 @@ def evaluate(
         Path | None,
         Option(help="An earlier translation, or an evaluated run, for a paired bootstrap test."),
     ] = None,
-    lang: Language = None,
-    tokenize: Annotated[
-        str | None,
-        Option(
-            help="BLEU's tokenisation: 13a, intl, char, none, zh, ja-mecab or ko-mecab.",
-            show_default="the run's; zh, ja-mecab and ko-mecab for their languages, else 13a",
-        ),
-    ] = None,
-    as_is: Annotated[
-        bool, Option("--as-is", help="Leave typography and Unicode form of both sides unaltered.")
-    ] = False,
-    beam: search_flags.Beam = None,
-    length_penalty: search_flags.LengthPenalty = None,
-    mbr: search_flags.MBR = None,
-    decoding: search_flags.Decoding = search_flags.Decoding(),
-    batch_size: search_flags.BatchSize = None,
-    device: search_flags.Device = None,
-    threads: Threads = None,
-    int8: search_flags.Int8 = False,
-    out: OutFile = None,
-    force: Force = False,
+    no_bootstrap: Annotated[bool, Option("--no-bootstrap", help="No confidence interval.")] = False,
     fail_under: Annotated[
         float | None, Option(min=0, max=100, help="Exit with code 1 where BLEU is lower.")
     ] = None,
+    models: ModelOptions,
+    rerank: RerankOptions,
+    search: SearchOptions,
+    compute: ComputeOptions,
+    out: OutFile = None,
     as_json: Json = False,
-    no_bootstrap: Annotated[bool, Option("--no-bootstrap", help="No confidence interval.")] = False,
-    set_: SetKeys = None,
-    quiet: Quiet = False,
 ) -> None:
     """Score the translations of a run, or of others.
 
@@ -103,100 +60,176 @@ def evaluate(
     The run keeps them in eval/NAME.json, with its translations beside them. --out writes the
     translations to a file too; with --out - they are on stdout, and the scores on stderr.
     """
-    chosen: dict[MetricName, bool]
-    chosen = {"bleu": bleu, "bleu-lc": bleu_lc, "chrf": chrf, "chrf++": chrf_words, "ter": ter}
-    chosen["multi30k"] = multi30k_style
-    from nmt.cli.shared.process import configure_process
-
-    if aer is not None:
-        if any(chosen.values()):
-            raise ConfigError("--aer: it scores links, so no other score goes with it")
-        others = {
-            "--comet": comet,
-            "--split": split,
-            "--weights": weights,
-            "--rerank": rerank,
-            "--rerank-weights": rerank_weights,
-            "--baseline": baseline,
-            "--lang": lang,
-            "--tokenize": tokenize,
-            "--as-is": as_is,
-            "--beam": beam,
-            "--length-penalty": length_penalty,
-            "--mbr": mbr,
-            **decoding.flags(),
-            "--batch-size": batch_size,
-            "--int8": int8,
-            "--out": out,
-            "--fail-under": fail_under,
-            "--no-bootstrap": no_bootstrap,
-            "--set": set_,
-        }
-        for flag, value in others.items():
-            if value not in (None, False, []):
-                raise ConfigError(f"--aer: {flag} does not apply to the score of links")
-        configure_process(threads)
-        score_alignment(aer, src, ref or [], hyp, run or [], checkpoint, device, as_json)
-        return
-    chosen["comet"] = comet is not None
-    metrics = tuple(name for name, is_chosen in chosen.items() if is_chosen) or ("bleu",)
-    if fail_under is not None and not {"bleu", "multi30k"} & set(metrics):
+    if fail_under is not None and not {"bleu", "multi30k"} & {*(options.metrics() or ("bleu",))}:
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
-    if out is not None:
-        if hyp is not None:
-            raise ConfigError("--out: no translation is made with --hyp")
-        if str(out) == "-" and as_json:
-            raise ConfigError("--out: got -, allowed with --json: a file; stdout is for the scores")
-        if not out.parent.is_dir():
-            raise ConfigError(f"--out: no such folder: {out.parent}")
-    search_flags.check_search_keys(set_ or ())
-    search = {
-        "beam": beam,
-        "length_penalty": length_penalty,
-        "mbr.samples": mbr,
-        "batch_size": batch_size,
-        **decoding.keys(),
-    }
+    if baseline and no_bootstrap:
+        raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
+    check_search_keys(compute.set_ or ())
+    given = {search != SearchOptions(), compute != ComputeOptions(), rerank != RerankOptions()}
+    if hyp and (out or True in given or models.checkpoint or (options.ref and models.run)):
+        raise ConfigError("--hyp gives the translation: --out and options of a model do not apply")
+    _check_out(out, as_json)
 
-    from nmt.cli.shared.eval_request import EvalRequest, perform
-    from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
+    from nmt.evaluation.score_report import report_name
     from nmt.storage.output import write_lines
 
+    keys = search.keys()
+    runs = [] if hyp and options.ref else models.open(compute, {**keys, "n_best": 1})
+    config = runs[0].config if runs else None
     n_bootstrap = 0 if no_bootstrap else DEFAULT_BOOTSTRAP
-    request = EvalRequest(
-        scoring=Scoring(lang or "", metrics, n_bootstrap, tokenize, as_is, comet),
-        runs=tuple(run or ()),
-        weights=search_flags.parse_weights(weights, max(1, len(run or ()))),
-        rerank=tuple(rerank or ()),
-        rerank_weights=search_flags.parse_rerank_weights(rerank_weights, rerank),
-        checkpoint=checkpoint,
-        split=split,
-        src=src,
-        refs=tuple(ref or ()),
-        hyp=hyp,
-        baseline=baseline,
-        lang=lang,
-        search={name: value for name, value in search.items() if value is not None},
-        overrides=tuple(set_ or ()),
-        device=device,
-        int8=int8,
-        precision=decoding.precision,
-        out=out,
-    )
-    configure_process(threads)
-    report = perform(request)
+    scoring = options.scoring(config, ("bleu",), n_bootstrap, compute.device)
+    test_set = options.test_set(config, hyp is not None)
+    choices = [f"hyp-{hyp.name}"] if hyp else []
+    if config is not None:
+        choices += _choices(models, rerank, compute, keys, config.search)
+        test_set.about["run"] = str(runs[0].path)
+    name = report_name(test_set.name, choices)
+    if runs:
+        _check_report(runs[0], name, options, hyp, baseline, out)
+    if hyp:
+        evaluation = score_file(hyp, test_set, scoring)
+    else:
+        evaluation = _translated(runs, models, rerank, compute, test_set, scoring)
+    report = _report(name, scoring, evaluation, test_set, hyp, baseline)
     if out is not None:
-        write_lines(report.evaluation.hyp_texts, out)
-        if str(out) != "-":
-            say(f"translations: {out}")
+        write_lines(evaluation.hyp_texts, out)
     _show(report, as_json, on_stderr=str(out) == "-")
     _keep(report)
-    scores = report.evaluation.scores
-    judged = scores.get("bleu") or scores.get("multi30k")
+    judged = evaluation.scores.get("bleu") or evaluation.scores.get("multi30k")
     if fail_under is not None and judged and judged.score < fail_under:
         complain(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
         raise typer.Exit(1)
+
+
+def _check_out(out: Path | None, as_json: bool) -> None:
+    if str(out) == "-" and as_json:
+        raise ConfigError("--out: got -, allowed with --json: a file; stdout is for the scores")
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"--out: no such folder: {out.parent}")
+
+
+def _choices(
+    models: ModelOptions,
+    rerank: RerankOptions,
+    compute: ComputeOptions,
+    keys: Mapping[str, object],
+    search: "SearchConfig",
+) -> Iterator[str]:
+    """Yield what the name of a report says of the way to translate, but for the run's defaults."""
+    if models.checkpoint not in (None, "best"):
+        yield str(models.checkpoint)
+    yield from (f"with-{run.name}" for run in (models.run or ())[1:])
+    if models.weights:
+        yield f"weights{models.weights}"
+    yield from (f"rerank-{run.name}" for run in rerank.rerank or ())
+    if rerank.rerank_weights:
+        yield f"rerank-weights{rerank.rerank_weights}"
+    changed = [override.key.removeprefix("search.") for override in compute.set_ or ()]
+    for key in dict.fromkeys([*changed, *keys]):
+        if key != "batch_size":  # it changes no translation
+            value = functools.reduce(getattr, key.split("."), search)
+            yield f"{key.removesuffix('.samples')}{value}"
+    if compute.int8 or compute.precision != "fp32":
+        yield "int8" if compute.int8 else compute.precision
+
+
+def _check_report(
+    run: "TrainedRun", name: str, options: ScoreOptions, *others: Path | None
+) -> None:
+    """Raise ConfigError where a file that is read is the run's report `name`, or --out."""
+    from nmt.evaluation.score_report import report_path
+    from nmt.storage.output import check_apart, check_output
+
+    hyp, baseline, out = others
+    split = None if options.ref else options.split or "test"
+    inputs = input_files({"--hyp": [hyp], "--baseline": [baseline]}, run.config.data, split)
+    report = report_path(run.path, name)
+    for path in (report, report.with_suffix(".txt")):
+        check_apart(path, inputs, "the run's own evaluation")
+    if out is not None:
+        check_output(out, inputs)
+
+
+def _translated(
+    runs: "list[TrainedRun]",
+    models: ModelOptions,
+    rerank: RerankOptions,
+    compute: ComputeOptions,
+    test_set: "TestSet",
+    scoring: "Scoring",
+) -> "Evaluation":
+    """Translate and score the test set, whose `about` then says by which models and search."""
+    rerankers = rerank.open(runs[0].config.search)
+    translator = models.load(runs, compute)
+    rerank.apply(translator, rerankers)
+    if len(runs) > 1:
+        members = [str(run.path) for run in runs]
+        test_set.about.update(ensemble=members, weights=models.shares())
+    test_set.about.update(
+        checkpoint=models.checkpoint or "best",
+        step=translator.step,
+        search=translator.search.model_dump(mode="json"),
+        device=str(translator.device),
+        int8=translator.int8,
+        precision=translator.precision,
+    )
+    if rerank.rerank:
+        weights = [reranker.weight for reranker in translator.rerankers]
+        names = [str(path) for path in rerank.rerank]
+        test_set.about.update(rerank=names, rerank_weights=weights)
+    return translate_test_set(translator, test_set, scoring)
+
+
+def _report(
+    name: str,
+    scoring: "Scoring",
+    evaluation: "Evaluation",
+    test_set: "TestSet",
+    hyp: Path | None,
+    baseline: Path | None,
+) -> "EvalReport":
+    """The report `name`, with a comparison if there is a baseline."""
+    from nmt.evaluation.evaluate import compare_with_baseline
+    from nmt.evaluation.examples import read_translations
+    from nmt.evaluation.score_report import EvalReport, checksum
+
+    examples = evaluation.compared.examples
+    sums = {
+        "hypotheses": checksum(evaluation.hyp_texts),
+        "references": checksum([example.ref_texts for example in examples]),
+        "baseline": None,
+    }
+    comparisons: dict[str, Comparison] = {}
+    if baseline:
+        lines = read_translations(_baseline_file(baseline, name), len(examples), test_set.corpus)
+        sums["baseline"] = checksum(lines)
+        comparisons, notes = compare_with_baseline(lines, evaluation, scoring)
+        for note in notes:
+            say(f"{baseline}: {note}")
+    about = {
+        **test_set.about,
+        "hyp": str(hyp) if hyp else None,
+        "baseline": str(baseline) if baseline else None,
+        "tgt_lang": scoring.tgt_lang,
+        "sha256": sums,
+    }
+    return EvalReport(name, scoring, evaluation, comparisons, about)
+
+
+def _baseline_file(baseline: Path, name: str) -> Path:
+    """The file of the earlier translations; of a run, those of its report of the same name."""
+    from nmt.evaluation.score_report import report_path
+
+    if not baseline.is_dir():
+        return baseline
+    file = report_path(baseline, name).with_suffix(".txt")
+    if not file.is_file():
+        raise DataError(
+            f"--baseline: {file}: no such file; evaluate that run in the same way first, or score "
+            "both with nmt compare"
+        )
+    return file
 
 
 def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:

@@ -1,31 +1,24 @@
 """`nmt export`: a trained run as files that other engines run."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Option
 
-from nmt.cli.shared.options import OutFolder, Quiet, RunArgument, one_run
-from nmt.cli.shared.search_flags import Checkpoint, Int8, Run, open_run
+from nmt.cli.shared.models import open_run
+from nmt.cli.shared.options import Checkpoint, Int8, OutFolder, RunOption
 from nmt.errors import ConfigError
-
-
-class Format(StrEnum):
-    """The formats that `nmt export` writes."""
-
-    onnx = "onnx"
-    ctranslate2 = "ctranslate2"
 
 
 def export(
     out: OutFolder,
-    run_argument: RunArgument = None,
-    run: Run = None,
-    format_: Annotated[Format, Option("--format", help="Format to write.")] = Format.onnx,
+    *,
+    run: RunOption,
+    format: Annotated[
+        Literal["onnx", "ctranslate2"], Option("--format", help="Format to write.")
+    ] = "onnx",
     checkpoint: Checkpoint = None,
     int8: Int8 = False,
-    quiet: Quiet = False,
 ) -> None:
     """Write a run for engines without PyTorch: ONNX or CTranslate2.
 
@@ -36,14 +29,13 @@ def export(
     from nmt.export.ctranslate2_folder import export_ctranslate2
     from nmt.export.onnx_folder import export_onnx
 
-    if int8 and format_ is not Format.onnx:
+    if int8 and format != "onnx":
         raise ConfigError(
-            "--int8: goes with --format onnx; CTranslate2 quantizes when it loads, with "
+            "--int8 requires --format onnx; CTranslate2 quantizes when it loads, with "
             "compute_type='int8'"
         )
-    trained = open_run(one_run(run_argument, run))
-    checkpoint = checkpoint or "best"
-    if format_ is Format.ctranslate2:
+    trained, checkpoint = open_run(run.path), checkpoint or "best"
+    if format == "ctranslate2":
         manifest = export_ctranslate2(trained, checkpoint, out)
     else:
         manifest = export_onnx(trained, checkpoint, out, int8)

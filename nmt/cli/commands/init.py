@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.command import say
-from nmt.cli.shared.options import Force, language
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import language
 from nmt.errors import ConfigError
 from nmt.storage.output import check_output
 
 if TYPE_CHECKING:
-    from nmt.data.proposal import Found
+    from nmt.config import RunConfig
+    from nmt.data.proposal import Comments, Found, Values
     from nmt.data.sources import DataConfig
 
 _BY_NAME = "told by the names of the files"
@@ -52,10 +53,6 @@ def init(
     out: Annotated[
         Path | None, Option(writable=True, help="Config to write.", show_default="NAME.yaml here")
     ] = None,
-    force: Force = False,
-    no_timing: Annotated[
-        bool, Option("--no-timing", help="Do not estimate the minutes of the training.")
-    ] = False,
 ) -> None:
     """Write a config for sentence pairs of your own, with fitting sizes.
 
@@ -71,12 +68,6 @@ def init(
     from nmt.cli.shared.process import configure_process
     from nmt.config import config_of
     from nmt.data.proposal import examine, is_messy, proposed_config, warnings
-    from nmt.device import describe_device, resolve_device
-    from nmt.settings.yaml_text import commented_yaml
-    from nmt.storage.output import write_lines
-    from nmt.storage.terminal import one_line
-    from nmt.training.estimate import epoch_seconds
-    from nmt.training.report import duration
 
     configure_process()  # as `nmt train` does, so that its updates take as long
     say(f"reading {' and '.join(map(str, files))} ...")
@@ -84,29 +75,43 @@ def init(
     path = _out(name, out, found.data)
     check_output(path)
     values, comments = proposed_config(name or _name(found.data), found)
-    config = config_of(values)
-    if not no_timing:
-        say("timing updates ...")
-        train = config.train
-        epoch = epoch_seconds(config, found.sample, found.tokenizers, found.n_pairs)
-        whole, device = epoch * (train.epochs or 1), describe_device(resolve_device(train.device))
-        comments["train", "epochs"] = (
-            f"about {duration(whole)} on {device}, {duration(epoch)} each, and validation besides"
-        )
-    head = (
-        f"# {_shown(found)}; written by: {one_line(shlex.join(['nmt', 'init', *map(str, files)]))}"
-    )
-    keys = "# All keys: nmt config docs. The same with every default: nmt config show FILE"
-    write_lines([head, keys, *commented_yaml(values, comments).rstrip("\n").split("\n")], path)
+    say("timing updates ...")
+    comments["train", "epochs"] = _duration(config_of(values), found)
+    _write(values, comments, path, files, found)
     say(_shown(found))
     for line in warnings(found):
         say(f"note: {line}")
     if is_messy(found):
         say(f"note: this writes the pairs that pass: {_cleaning(files, found)}")
-    if not no_timing:
-        say(f"training: {comments['train', 'epochs']}")
+    say(f"training: {comments['train', 'epochs']}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
     typer.echo(path)
+
+
+def _duration(config: "RunConfig", found: "Found") -> str:
+    """How long the training will take here, from some updates."""
+    from nmt.device import describe_device, resolve_device
+    from nmt.training.estimate import epoch_seconds
+    from nmt.training.report import duration
+
+    epoch = epoch_seconds(config, found.sample, found.tokenizers, found.n_pairs)
+    device = describe_device(resolve_device(config.train.device))
+    total = duration(epoch * (config.train.epochs or 1))
+    return f"about {total} on {device}, {duration(epoch)} each, and validation besides"
+
+
+def _write(
+    values: "Values", comments: "Comments", path: Path, files: Sequence[Path], found: "Found"
+) -> None:
+    """Write the config with its comments."""
+    from nmt.settings.yaml_text import commented_yaml
+    from nmt.storage.output import write_lines
+    from nmt.storage.terminal import one_line
+
+    command = one_line(shlex.join(["nmt", "init", *map(str, files)]))
+    head = f"# {_shown(found)}; written by: {command}"
+    keys = "# The same with every key and its default: nmt config show FILE"
+    write_lines([head, keys, *commented_yaml(values, comments).rstrip("\n").split("\n")], path)
 
 
 def _data(

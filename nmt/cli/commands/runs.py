@@ -10,30 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.command import Json, say
-from nmt.cli.shared.options import Force, Quiet, RunArgument, one_run, print_path
-from nmt.cli.shared.search_flags import Checkpoint, Run
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import Checkpoint, Json, RunOption, print_path
 from nmt.errors import CheckpointError, ConfigError, counted
 
 if TYPE_CHECKING:
     from nmt.runs.directory import RunDirectory
-    from nmt.training.run_list import RunRow
-
-app = typer.Typer(no_args_is_help=True, help="List, show, remove and pack runs.")
+    from nmt.runs.run_list import RunRow
 
 
-@app.command("list")
 def list_(
     folder: Annotated[Path, Argument(help="Folder of runs.")] = Path("runs"),
     as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """List the runs of a folder: state, updates, best score, age, size.
 
     The one that was changed last stands at the end. `killed` is a training that ended without a
     word; the command that began it continues it, as it does one that was stopped.
     """
-    from nmt.training.run_list import list_runs
+    from nmt.runs.run_list import list_runs
 
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder")
@@ -53,18 +48,16 @@ def list_(
         typer.echo("  ".join([f"{name:{widths[0]}}", f"{state:{widths[1]}}", *right]))
 
 
-@app.command()
 def show(
-    run_argument: RunArgument = None,
-    run: Run = None,
+    *,
+    run: RunOption,
     as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Show a run: its trainings, how they ended, checkpoints, data."""
-    from nmt.runs.history import read_card
-    from nmt.training.run_list import run_row
+    from nmt.runs.card import read_card
+    from nmt.runs.run_list import run_row
 
-    directory = _chosen(run_argument, run)
+    directory = _directory(run)
     row, card = run_row(directory), read_card(directory)
     if as_json:
         typer.echo(json.dumps({**card, **_fields(row)}, ensure_ascii=False))
@@ -90,7 +83,6 @@ def show(
             typer.echo(f"{name:<14}{text}")
 
 
-@app.command()
 def remove(
     runs: Annotated[list[Path], Argument(help="Run directories.", show_default=False)],
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
@@ -102,7 +94,7 @@ def remove(
     """
     from nmt.runs.directory import RunDirectory
     from nmt.runs.removal import remove_run
-    from nmt.training.run_list import run_row
+    from nmt.runs.run_list import run_row
 
     n_bytes = sum(run_row(RunDirectory(run)).n_bytes for run in _existing(runs))
     if not yes:
@@ -115,19 +107,16 @@ def remove(
         say(f"{run}: removed" + (f"; not nmt's, and left there: {', '.join(left)}" * bool(left)))
 
 
-@app.command()
 def pack(
-    run_argument: RunArgument = None,
-    run: Run = None,
+    *,
+    run: RunOption,
     out: Annotated[
         Path | None,
         Option(
             "--out", "-o", writable=True, help="File to write; - is stdout.", show_default="RUN.zip"
         ),
     ] = None,
-    force: Force = False,
     checkpoint: Checkpoint = None,
-    quiet: Quiet = False,
 ) -> None:
     """Write a run that translates as one file.
 
@@ -137,20 +126,19 @@ def pack(
     """
     from nmt.runs.pack import pack as write_pack
 
-    directory = _chosen(run_argument, run)
+    directory = _directory(run)
     folder = directory.path.resolve()
     out = out or folder.with_name(f"{folder.name}.zip")
     write_pack(directory, checkpoint or "best", out)
     print_path(out)
 
 
-def _chosen(argument: Path | None, option: Path | None) -> "RunDirectory":
+def _directory(run: RunOption) -> "RunDirectory":
     """The run that is named, which may have no checkpoint yet, or the newest with a model."""
     from nmt.runs.directory import RunDirectory
     from nmt.runs.find import find_run
 
-    run = one_run(argument, option)
-    directory = RunDirectory(find_run(None) if run is None else run)
+    directory = RunDirectory(run.path or find_run(None))
     directory.check_exists()
     return directory
 

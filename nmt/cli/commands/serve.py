@@ -8,25 +8,17 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from nmt.cli.shared import search_flags
-from nmt.cli.shared.command import say
-from nmt.cli.shared.config_option import SetKeys
-from nmt.cli.shared.options import Quiet, Threads
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
 from nmt.errors import ConfigError, pip_install
 from nmt.serve.limits import Limits
 
 
 def serve(
-    run: search_flags.Runs = None,
+    *,
+    models: ModelOptions,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0: a free one.")] = 5000,
-    checkpoint: search_flags.Checkpoint = None,
-    beam: search_flags.Beam = None,
-    length_penalty: search_flags.LengthPenalty = None,
-    batch_size: search_flags.BatchSize = None,
-    device: search_flags.Device = None,
-    threads: Threads = None,
-    int8: search_flags.Int8 = False,
     api_keys: Annotated[
         Path | None, Option(help="File with an API key a line, of which requests need one.")
     ] = None,
@@ -49,8 +41,8 @@ def serve(
     time_limit: Annotated[
         float, Option(min=0.1, help="Seconds a request may take.")
     ] = Limits.seconds,
-    set_: SetKeys = None,
-    quiet: Quiet = False,
+    search: SearchOptions,
+    compute: ComputeOptions,
 ) -> None:
     """Serve translations over HTTP, with a page.
 
@@ -61,13 +53,10 @@ def serve(
     missing = [each for each in _PACKAGES if importlib.util.find_spec(each) is None]
     if missing:
         raise ConfigError(f"nmt serve needs {', '.join(missing)}: {pip_install('serve')}")
-    flags = {"beam": beam, "length_penalty": length_penalty, "batch_size": batch_size}
-    runs = [
-        search_flags.with_search(each, flags, set_ or ()) for each in search_flags.open_runs(run)
-    ]
+    if models.weights is not None:
+        raise ConfigError("--weights: several runs are served side by side, not as an ensemble")
+    runs = [compute.with_search(run, search.keys()) for run in models.open(compute)]
 
-    from nmt.cli.shared.process import configure_process
-    from nmt.inference.translator import Translator
     from nmt.serve.app import make_app
     from nmt.serve.keys import Keys
     from nmt.serve.run import listen, url_of
@@ -75,18 +64,13 @@ def serve(
 
     limits = Limits(max_body_bytes, max_characters, max_sentences, max_waiting, time_limit)
     keys = Keys.read(api_keys) if api_keys else None
-    configure_process(threads)
     with listen(host, port) as listener:
         translators = [
-            (
-                each.path.resolve().name,
-                Translator.load(each, device or "auto", checkpoint or "best", int8=int8),
-            )
-            for each in runs
+            (run.path.resolve().name, compute.load([run], models.checkpoint)) for run in runs
         ]
         app = make_app(translators, limits, keys, cors or (), host)
         for name, translator in translators:
-            say(f"{name}: {translator.tokenizers.src.lang} to {translator.tokenizers.tgt.lang}")
+            say(f"{name}: {' to '.join(translator.languages)}")
         if keys is None and not _is_loopback(host):
             say(f"note: whoever reaches {host} may translate; --api-keys asks for a key")
         typer.echo(url_of(listener))

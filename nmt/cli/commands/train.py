@@ -11,12 +11,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from nmt.cli.shared import process
-from nmt.cli.shared.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
 from nmt.cli.shared.flags import overrides_of
 from nmt.cli.shared.launch import check_processes, launch
-from nmt.cli.shared.options import Quiet, Threads, check_cores
+from nmt.cli.shared.options import ConfigOptions, Quiet, Threads, check_cores
 from nmt.errors import NMTError
 from nmt.storage.terminal import give_up
 
@@ -29,51 +29,37 @@ _SECONDS_TO_BE_ENDED = 5.0
 _HANGUP = getattr(signal, "SIGHUP", None)
 _SIGNALS = [number for number in (signal.SIGINT, signal.SIGTERM, _HANGUP) if number is not None]
 
-Run = Annotated[Path | None, typer.Option(help="Run directory.", show_default="runs/NAME")]
-Device = Annotated[
-    str | None, typer.Option(help="auto, cpu, cuda[:N] or mps.", show_default="the config's")
-]
-Epochs = Annotated[
-    int | None, typer.Option(help="Stop after N epochs.", show_default="the config's")
-]
-Steps = Annotated[
-    int | None, typer.Option(help="Stop after N updates.", show_default="the config's")
-]
-AllowChange = Annotated[
-    bool,
-    typer.Option(
-        "--allow-change", help="Continue a run with another learning rate, batch size or dropout."
-    ),
-]
-Deterministic = Annotated[
-    bool,
-    typer.Option(
-        "--deterministic", help="Use only operations that give the same bits every time; slower."
-    ),
-]
-Processes = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="Train in N processes of this machine, with a GPU or a share of the CPU's threads "
-        "each. An update has N times train.accumulate batches.",
-        callback=check_cores,
-    ),
-]
-
 
 def train(
-    config_argument: ConfigArgument = None,
-    config: ConfigOption = None,
-    set_: SetKeys = None,
-    run: Run = None,
-    device: Device = None,
+    *,
+    config: ConfigOptions,
+    run: Annotated[Path | None, Option(help="Run directory.", show_default="runs/NAME")] = None,
+    device: Annotated[
+        str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="the config's")
+    ] = None,
     threads: Threads = None,
-    epochs: Epochs = None,
-    steps: Steps = None,
-    allow_change: AllowChange = False,
-    deterministic: Deterministic = False,
-    processes: Processes = 1,
+    epochs: Annotated[
+        int | None, Option(help="Stop after N epochs.", show_default="the config's")
+    ] = None,
+    steps: Annotated[
+        int | None, Option(help="Stop after N updates.", show_default="the config's")
+    ] = None,
+    allow_change: Annotated[
+        bool,
+        Option(
+            "--allow-change",
+            help="Continue a run with another learning rate, batch size or dropout.",
+        ),
+    ] = False,
+    processes: Annotated[
+        int,
+        Option(
+            min=1,
+            help="Train in N processes of this machine, with a GPU or a share of the CPU's threads "
+            "each. An update has N times train.accumulate batches.",
+            callback=check_cores,
+        ),
+    ] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or go on with a run that was begun.
@@ -86,22 +72,15 @@ def train(
     for number in _SIGNALS:
         if number != _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    from nmt.config import load_config
     from nmt.training import loop
     from nmt.training.distributed import Ranks
 
     ranks = Ranks.from_environment()
     check_processes(processes, ranks)
-    flags = {
-        "device": device,
-        "epochs": epochs,
-        "steps": steps,
-        "deterministic": deterministic or None,
-    }
-    overrides = [*(set_ or ()), *overrides_of("train", flags)]
+    flags = overrides_of("train", {"device": device, "epochs": epochs, "steps": steps})
     stop = _StopSignal(ranks)
     with stop.one_report():
-        loaded = load_config(one_config(config_argument, config), overrides)
+        loaded = config.load(*flags)
         if processes > ranks.world:
             raise typer.Exit(launch(processes))
         folder = run or Path("runs") / loaded.name

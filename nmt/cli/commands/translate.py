@@ -1,28 +1,37 @@
 """`nmt translate`: sentences in, translations out."""
 
+import json
 import os
 import sys
-from collections.abc import Iterator
-from itertools import islice, repeat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from nmt.cli.commands.translations import (
-    OutputFormat,
-    TranslationStream,
-    job_description,
-    open_writer,
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.models import (
+    ComputeOptions,
+    ModelOptions,
+    NBest,
+    RerankOptions,
+    SearchOptions,
 )
-from nmt.cli.shared import search_flags
-from nmt.cli.shared.command import Json, say
-from nmt.cli.shared.config_option import SetKeys
-from nmt.cli.shared.options import Force, OutFile, Quiet, SourceFile, Threads
-from nmt.cli.shared.sentences import checked_arguments, file_lines, prompted, with_progress
+from nmt.cli.shared.options import Json, OutFile, SourceFile, print_path
+from nmt.cli.shared.sentences import (
+    checked_arguments,
+    file_lines,
+    print_lines,
+    prompted,
+    with_progress,
+)
 from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import digest
-from nmt.storage.output import is_direct
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+    from nmt.types import TranslatedHypothesis, Translation
 
 _MARKED_UP = """
 .csv .htm .html .json .jsonl .md .po .pot .properties .rst .srt .tex .tmx .tsv .vtt .xlf .xliff .xml
@@ -30,40 +39,31 @@ _MARKED_UP = """
 """
 """Suffixes of text files whose lines are not sentences."""
 
+_CHECKED = 1000
+"""Sentences whose language is checked: the first ones."""
 
-@search_flags.with_decoding
+
 def translate(
     sentences: Annotated[
         list[str] | None,
         Argument(help="Sentences to translate, each in quotes.", show_default=False),
     ] = None,
+    *,
     file: SourceFile = None,
-    run: search_flags.Runs = None,
-    weights: search_flags.Weights = None,
-    rerank: search_flags.Rerank = None,
-    rerank_weights: search_flags.RerankWeights = None,
-    checkpoint: search_flags.Checkpoint = None,
-    beam: search_flags.Beam = None,
-    n_best: Annotated[
-        int | None, Option(min=1, help="Translations per sentence.", show_default="the run's")
+    models: ModelOptions,
+    rerank: RerankOptions,
+    search: SearchOptions,
+    n_best: NBest = None,
+    prefix: Annotated[
+        str | None, Option(help="How every translation begins.", show_default=False)
     ] = None,
-    length_penalty: search_flags.LengthPenalty = None,
-    mbr: search_flags.MBR = None,
-    decoding: search_flags.Decoding = search_flags.Decoding(),
-    prefix: search_flags.Prefix = None,
-    prefix_file: search_flags.PrefixFile = None,
-    n_best_format: search_flags.NBestFormat = "tsv",
-    batch_size: search_flags.BatchSize = None,
-    device: search_flags.Device = None,
-    threads: Threads = None,
-    int8: search_flags.Int8 = False,
-    scores: Annotated[bool, Option("--scores", help="Print score, tab, translation.")] = False,
+    prefix_file: Annotated[
+        Path | None, Option(help="How each translation begins, line by line.", show_default=False)
+    ] = None,
+    compute: ComputeOptions,
     as_json: Json = False,
     show_attention: Annotated[
         bool, Option("--show-attention", help="Draw the attention weights below each translation.")
-    ] = False,
-    no_restore: Annotated[
-        bool, Option("--no-restore", help="Print plain spaces and apostrophes everywhere.")
     ] = False,
     replace_unk: Annotated[
         bool,
@@ -73,13 +73,6 @@ def translate(
         Path | None, Option(help="Translations of such words: lines of word, tab, translation.")
     ] = None,
     out: OutFile = None,
-    force: Force = False,
-    resume: Annotated[
-        bool,
-        Option("--resume", help="Continue the --out file that the same command left unfinished."),
-    ] = False,
-    set_: SetKeys = None,
-    quiet: Quiet = False,
 ) -> None:
     """Translate sentences, a file, a pipe or what is typed.
 
@@ -102,76 +95,164 @@ def translate(
     if sentences and file:
         raise ConfigError("got sentences and --file, allowed: one of them")
     if as_json and show_attention:
-        raise ConfigError("--json does not go with --show-attention; see nmt attention")
-    if n_best_format == "moses" and (as_json or show_attention or scores):
-        raise ConfigError("--n-best-format moses: no --json, --scores or --show-attention with it")
+        raise ConfigError("--json does not allow --show-attention; see nmt attention")
+    if lexicon is not None and not replace_unk:
+        raise ConfigError("--lexicon requires --replace-unk")
+    prefixes = _prefixes(prefix, prefix_file, file)
+    texts = checked_arguments(sentences or ())
+    _note_oddities(texts, file)
+    runs = models.open(compute, {**search.keys(), "n_best": n_best})
+    rerankers = rerank.open(runs[0].config.search)
+    translator = models.load(runs, compute)
+    rerank.apply(translator, rerankers)
+    stream = _Stream(translator, lexicon, replace_unk, prefixes)
+    several = translator.search.n_best > 1
+    translations: Iterator[Translation]
+    output = _Output(as_json, show_attention, several, runs[0].config.data.max_pieces)
+    if not texts and file is None and sys.stdin.isatty():
+        lines = prompted(f"{translator.languages[0]}> ")
+        translations = (translation for text in lines for translation in stream.translate([text]))
+    else:
+        source = iter(texts) if texts else file_lines(file or Path("-"))
+        translations = with_progress(stream.translate(source), file, out)
+        if prefixes is not None and prefix_file is not None:
+            problem = f"{prefix_file}: it has more lines than {file}"
+            translations = _all_used(translations, prefixes, problem)
+    print_lines(output.lines(translations), out)
+    if out is not None:
+        print_path(out)
+    output.note(*translator.languages)
+
+
+def _prefixes(
+    prefix: str | None, prefix_file: Path | None, file: Path | None
+) -> Iterator[str] | None:
+    """How translations begin, from the first on. Raises ConfigError."""
     if prefix is not None and prefix_file is not None:
         raise ConfigError("got --prefix and --prefix-file, allowed: one of them")
-    if prefix_file is not None and (file is None or str(prefix_file) == "-"):
+    if prefix_file is None:
+        return repeat(prefix) if prefix else None
+    if file is None or str(prefix_file) == "-":
         raise ConfigError("--prefix-file: allowed with --file FILE, a line for each of its lines")
-    if lexicon is not None and not replace_unk:
-        raise ConfigError("--lexicon: it goes with --replace-unk")
-    out = None if out is None or str(out) == "-" else out
-    if resume and (out is None or file is None or not file.is_file() or is_direct(out)):
-        raise ConfigError("--resume: allowed with --file FILE --out FILE only")
-    texts = checked_arguments(sentences or ())
-    for text in filter(os.path.isfile, texts):  # its user may mean the text in the file
+    return file_lines(prefix_file)
+
+
+def _all_used(
+    translations: Iterator["Translation"], prefixes: Iterator[str], problem: str
+) -> Iterator["Translation"]:
+    yield from translations
+    if next(prefixes, None) is not None:
+        raise DataError(problem)
+
+
+def _note_oddities(texts: list[str], file: Path | None) -> None:
+    """Say on stderr what is probably not meant."""
+    for text in filter(os.path.isfile, texts):
         say(f"note: '{text}' is translated as a sentence; --file {text} translates the file")
     if file is not None and file.suffix.lower() in _MARKED_UP.split():
         say(f"note: {file}: each line is translated as plain text, markup and numbers included")
-    source = None if texts else file or Path("-")
-    flags = {
-        "beam": beam,
-        "n_best": n_best,
-        "length_penalty": length_penalty,
-        "mbr.samples": mbr,
-        "batch_size": batch_size,
-        **decoding.keys(),
+
+
+class _Stream:
+    """Translates texts; a lexicon replaces unknown words."""
+
+    def __init__(
+        self,
+        translator: "Translator",
+        lexicon: Path | None,
+        replace_unk: bool,
+        prefixes: Iterator[str] | None,
+    ) -> None:
+        from nmt.inference.unknown_words import read_lexicon
+
+        self.translator, self.replace_unk, self.prefixes = translator, replace_unk, prefixes
+        self.entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
+
+    def translate(self, texts: Iterable[str]) -> Iterator["Translation"]:
+        """Yield the translation of every text, in order, as soon as it is known."""
+        translations = self.translator.translate_stream(texts, prefixes=self.prefixes)
+        if not self.replace_unk:
+            yield from translations
+            return
+        from nmt.inference.unknown_words import replace_unknown
+
+        for translation in translations:
+            yield replace_unknown(translation, self.translator.tokenizers, self.entries)
+
+
+@dataclass
+class _Output:
+    """The lines of translations, and what is noted on stderr at their end.
+
+    `longest` are the pieces of the longest sentence of the training.
+    """
+
+    as_json: bool
+    attention: bool
+    several: bool
+    longest: int
+    n_lines: int = 0
+    n_cut: int = 0
+    too_long: list[int] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+
+    def lines(self, translations: Iterable["Translation"]) -> Iterator[str]:
+        """Yield the lines of each translation."""
+        for translation in translations:
+            self.n_lines += 1
+            if self.n_lines <= _CHECKED:
+                self.sources.append(translation.src_text)
+            self.n_cut += any(not h.hypothesis.finished for h in translation.hypotheses[:1])
+            if len(translation.source.ids) > self.longest:
+                self.too_long.append(self.n_lines)
+            yield from self._lines(translation)
+
+    def _lines(self, translation: "Translation") -> Iterator[str]:
+        if self.as_json:
+            hypotheses = [_hypothesis(hypothesis) for hypothesis in translation.hypotheses]
+            texts = {"src": translation.src_text, "translation": translation.text}
+            yield json.dumps({**texts, "hypotheses": hypotheses}, ensure_ascii=False)
+            return
+        if not translation.hypotheses:
+            yield f"{self.n_lines}\t\t" if self.several else ""
+        for rank, hypothesis in enumerate(translation.hypotheses):
+            score = f"{self.n_lines}\t{hypothesis.hypothesis.score:.4f}\t" if self.several else ""
+            yield score + hypothesis.text
+            if self.attention:
+                from nmt.attention_maps.terminal import render_terminal
+
+                yield from (render_terminal(translation, rank), "")
+
+    def note(self, src_lang: str, tgt_lang: str) -> None:
+        """Say on stderr what was odd in the sentences and their translations."""
+        from nmt.data.language_check import language_notes
+
+        if self.attention:
+            from nmt.attention_maps.terminal import legend
+
+            say(legend())
+        for note in language_notes(self.sources, (), src_lang, tgt_lang):
+            say(f"note: {note}")
+        if self.n_cut:
+            say(
+                f"{self.n_cut} of {self.n_lines} translations were cut at the length bound "
+                "(search.max_length_factor, max_length_extra, max_length)"
+            )
+        if self.too_long:
+            say(
+                f"longer than any sentence of the training ({self.longest} pieces): "
+                f"{len(self.too_long)} of {self.n_lines}, the first in line "
+                f"{self.too_long[0]:,}; their translations often leave much out: split them"
+            )
+
+
+def _hypothesis(translated: "TranslatedHypothesis") -> dict[str, object]:
+    """One hypothesis in `--json`; `pieces` and `log_probs` are parallel and include `</s>`."""
+    hypothesis = translated.hypothesis
+    return {
+        "text": translated.text,
+        "score": hypothesis.score,
+        "finished": hypothesis.finished,
+        "pieces": [*translated.target.pieces, *(["</s>"] if hypothesis.finished else [])],
+        "log_probs": hypothesis.log_probs,
     }
-    first, *others = search_flags.open_runs(run)
-    shares = search_flags.parse_weights(weights, 1 + len(others))
-    rerank_shares = search_flags.parse_rerank_weights(rerank_weights, rerank)
-    trained = search_flags.with_search(first, flags, set_ or ())
-    rerankers = search_flags.open_rerankers(rerank, trained.config.search)
-
-    from nmt.cli.shared.process import configure_process
-    from nmt.inference.translator import Translator
-
-    configure_process(threads)
-    checkpoint = checkpoint or "best"
-    runs = [trained, *others]
-    translator = Translator.load(
-        runs,
-        device or "auto",
-        checkpoint,
-        int8=int8,
-        weights=shares,
-        precision=decoding.precision,
-    )
-    translator.rerank_by(rerankers.runs, rerank_shares, rerankers.checkpoints)
-    decoding.note_precision(translator.device)
-    several = translator.search.n_best > 1
-    output = OutputFormat(scores, as_json, show_attention, several, n_best_format == "moses")
-    if resume and output.is_block:
-        raise ConfigError("--resume: allowed where each sentence has one line")
-    begun: Iterator[str] | None = repeat(prefix) if prefix else None
-    begun = file_lines(prefix_file) if prefix_file else begun
-    stream = TranslationStream.open(translator, not no_restore, replace_unk, lexicon, begun)
-    longest = trained.config.data.max_pieces
-    langs = translator.tokenizers.src.lang, translator.tokenizers.tgt.lang
-    if not texts and file is None and sys.stdin.isatty():
-        with open_writer(output, out, longest, langs) as writer:
-            for text in prompted(f"{translator.tokenizers.src.lang}> "):
-                writer.write(stream.translate([text]))
-        return
-    job = None
-    if out is not None and file is not None and file.is_file() and not output.is_block:
-        models = [*zip(runs, repeat(checkpoint)), *zip(*rerankers, strict=True)]
-        job = job_description(stream, output, file, models, weights)
-        job["--prefix"] = prefix or (prefix_file and digest(prefix_file))
-    with open_writer(output, out, longest, langs, job, resume, translator.chunk_size) as writer:
-        lines = file_lines(source) if source else iter(texts)
-        translations = stream.translate(islice(lines, writer.n_written, None), writer.n_written)
-        writer.write(with_progress(translations, file, out is not None, writer.n_written))
-        if prefix_file is not None and begun is not None and next(begun, None) is not None:
-            raise DataError(f"{prefix_file}: it has more lines than {file}")

@@ -7,39 +7,30 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from nmt.cli.shared.command import Json, say
-from nmt.cli.shared.config_option import ConfigArgument, ConfigOption, SetKeys, one_config
-from nmt.cli.shared.options import Force, OutFolder, Quiet
-from nmt.cli.shared.search_flags import Run
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import ConfigOptions, First, Force, Json, OutFolder, Run
 
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer, Tokenizers
 
-app = typer.Typer(no_args_is_help=True, help="Learn vocabularies, and look into them.")
-
 Side = Literal["src", "tgt"]
 
 
-@app.command()
 def build(
     out: OutFolder,
+    *,
     force: Force = False,
-    config_argument: ConfigArgument = None,
-    config: ConfigOption = None,
-    overrides: SetKeys = None,
-    quiet: Quiet = False,
+    config: ConfigOptions,
 ) -> None:
     """Learn the vocabularies that `nmt train` would learn, without training.
 
     They are read from data.vocab_pairs of the config's training pairs; the sizes are printed.
     """
-    from nmt.config import load_config
     from nmt.storage.output import check_output
     from nmt.text.tokenizer import MANIFEST_NAME, size_notes
     from nmt.training.training_data import learn_tokenizers
 
-    chosen = one_config(config_argument, config)
-    loaded = load_config(chosen, overrides or ())
+    loaded = config.load()
     check_output(out / MANIFEST_NAME)
     tokenizers = learn_tokenizers(loaded)
     for name in tokenizers.file_names:
@@ -52,18 +43,17 @@ def build(
         typer.echo(_describe(tokenizers, side))
 
 
-@app.command()
 def show(
     text: Annotated[
         str | None, Argument(help="A text to cut into pieces.", show_default=False)
     ] = None,
+    *,
     run: Run = None,
     side: Annotated[
         Side | None, Option(help="The side to show.", show_default="both; of a text the source")
     ] = None,
-    first: Annotated[int, Option(min=0, help="Only the first N.")] = 20,
-    json_: Json = False,
-    quiet: Quiet = False,
+    first: First = 20,
+    as_json: Json = False,
 ) -> None:
     """Print sizes and first pieces, or how a text is cut into pieces.
 
@@ -75,13 +65,13 @@ def show(
 
     tokenizers = Tokenizers.load(_folder(run))
     if text is None:
-        _show_pieces(tokenizers, side, first, json_)
+        _show_pieces(tokenizers, side, first or 0, as_json)
     else:
-        _show_text(_sides(tokenizers, side or "src")[side or "src"], text, json_)
+        _show_text(_sides(tokenizers, side or "src")[side or "src"], text, as_json)
 
 
 def _folder(run: Path | None) -> Path:
-    """The folder of the vocabularies; a given run may have no checkpoint yet."""
+    """The folder of the vocabularies; a run that is named may have no checkpoint yet."""
     from nmt.text.tokenizer import MANIFEST_NAME
 
     if run is None or not run.is_dir():
@@ -105,9 +95,9 @@ def _describe(tokenizers: "Tokenizers", side: Side) -> str:
     return f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces, {kind}{joint}"
 
 
-def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, json_: bool) -> None:
+def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, as_json: bool) -> None:
     chosen = _sides(tokenizers, side)
-    if json_:
+    if as_json:
         found = {
             name: {
                 "lang": tokenizer.lang,
@@ -125,7 +115,7 @@ def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, json_:
             typer.echo(f"{id_:6}  {piece}")
 
 
-def _show_text(tokenizer: "Tokenizer", text: str, json_: bool) -> None:
+def _show_text(tokenizer: "Tokenizer", text: str, as_json: bool) -> None:
     from nmt.text.normalisation import normalise
     from nmt.text.vocabulary import UNK_ID
 
@@ -138,7 +128,7 @@ def _show_text(tokenizer: "Tokenizer", text: str, json_: bool) -> None:
         "unknown": [p for p, i in zip(encoded.pieces, encoded.ids, strict=True) if i == UNK_ID],
         "decoded": tokenizer.decode(encoded.ids),
     }
-    if json_:
+    if as_json:
         typer.echo(json.dumps(shown, ensure_ascii=False))
         return
     for key in ("normalised", "pieces", "ids", "unknown", "decoded"):

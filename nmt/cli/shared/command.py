@@ -1,18 +1,13 @@
 """The class of all commands: each option at most once, help in plain words, errors with flags."""
 
-import contextlib
-import os
 import re
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from typing import Annotated, Any, TextIO
+from typing import Any
 
-import typer
-from typer import Option
 from typer.core import TyperCommand
 
 from nmt.cli.shared.flags import flags_of, with_flags
+from nmt.cli.shared.messages import without_notes
 from nmt.cli.shared.outputs import guarded_outputs
 from nmt.cli.shared.process import raise_interrupts
 from nmt.errors import NMTError
@@ -24,38 +19,6 @@ _TYPES = {
     **dict.fromkeys(("float", "float range"), "X"),
 }
 """The placeholders in help for the types that Typer shows by their Python names."""
-
-Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
-
-
-def say(line: str) -> None:
-    """Print a note for the user on stderr, where it does not mix with results."""
-    typer.echo(line, err=True)
-
-
-class _Streams:
-    """The stderr that --quiet has replaced."""
-
-    stderr: TextIO | None = None
-
-
-def complain(line: str) -> None:
-    """Print on stderr what --quiet does not hide: an error, or why a command fails."""
-    typer.echo(line, file=_Streams.stderr or sys.stderr)
-
-
-@contextlib.contextmanager
-def _without_notes() -> Iterator[None]:
-    """In this block notes and progress bars, also those of the library, lead nowhere."""
-    _Streams.stderr = sys.stderr
-    try:
-        with (
-            open(os.devnull, "w", encoding="utf-8") as nowhere,
-            contextlib.redirect_stderr(nowhere),
-        ):
-            yield
-    finally:
-        _Streams.stderr = None
 
 
 class Command(TyperCommand):
@@ -83,7 +46,7 @@ class Command(TyperCommand):
         raise_interrupts()
         try:
             with (
-                _without_notes() if ctx.params.get("quiet") else contextlib.nullcontext(),
+                without_notes(bool(ctx.params.get("quiet"))),
                 guarded_outputs(self.callback, ctx.params),
             ):
                 result: object = super().invoke(ctx)
@@ -104,8 +67,8 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the lines that describe arguments and options."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            chosen = [each for each in self.get_params(ctx) if each.param_type_name == kind]
-            records = [record for each in chosen if (record := each.get_help_record(ctx))]
+            parameters = [p for p in self.get_params(ctx) if p.param_type_name == kind]
+            records = [record for p in parameters if (record := p.get_help_record(ctx))]
             if records:
                 with formatter.section(title):
                     formatter.write_dl([_plain(*record, kind) for record in records])
@@ -115,7 +78,7 @@ def _plain(name: str, text: str, kind: str) -> tuple[str, str]:
     """A line of help without the Python names of types and without inequalities."""
     if kind == "argument":
         name = name.partition(" <")[0].upper()
-    name = re.sub(r"<([^<>]*)>", lambda found: _TYPES.get(found[1], found[1]), name)
+    name = re.sub(r"<([^<>]*)>", lambda match: _TYPES.get(match[1], match[1]), name)
     text = re.sub(r"\[default: \((.*)\)(?=\]$|; )", r"[default: \1", text)
     text = re.sub(r"\b(\d+)<=x<=(\d+)\]$", r"\1 to \2]", text)
     return name, re.sub(r"\bx>=([\d.]+)\]$", r"at least \1]", text)

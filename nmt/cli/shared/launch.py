@@ -7,7 +7,7 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from nmt.cli.shared.command import complain
+from nmt.cli.shared.messages import complain
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:

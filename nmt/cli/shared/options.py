@@ -1,19 +1,77 @@
-"""Options and arguments that many commands share; search_flags.py and config_option.py have others.
+"""Options that many commands share, named once, and groups of them as dataclasses.
 
-A command takes one by a line of its signature, so that it has one help text everywhere.
+A command takes a group by one parameter whose type is the dataclass; `with_options` expands it.
 """
 
+import functools
+import inspect
 import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from nmt.errors import ConfigError
 
+if TYPE_CHECKING:
+    from nmt.config import RunConfig
+    from nmt.settings.config_file import Override
+
 _MOST_PER_CORE = 4
 """More threads or processes only take turns; thousands fill the memory or end the process."""
+
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors on stderr.")]
+Force = Annotated[bool, Option("--force", help="Replace files that exist.")]
+
+
+def with_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Return `function` with a flag for each field of its parameters that are dataclasses.
+
+    Each command also gets --quiet, and --force if it writes a file; the class Command carries out
+    both. Example: `def score(source: ..., *, models: ModelOptions)` has --run, --device and so on.
+    """
+    groups: dict[str, Any] = {}
+    parameters: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        group: Any = parameter.annotation
+        if isinstance(group, type) and is_dataclass(group):
+            groups[name] = group
+            parameters.update(inspect.signature(group).parameters)
+        else:
+            parameters[name] = parameter
+    silent = {"quiet": Quiet}
+    if any(_is_written(parameter.annotation) for parameter in parameters.values()):
+        silent = {"force": Force, **silent}
+    silent = {name: flag for name, flag in silent.items() if name not in parameters}
+    for name, flag in silent.items():
+        parameters[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=flag
+        )
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        for name in silent:
+            del values[name]
+        options = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        function(**values, **options)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    ordered = [parameter.replace(kind=keyword) for parameter in parameters.values()]
+    run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
+    return run
+
+
+def _is_written(annotation: Any) -> bool:
+    """Whether a command writes the file of this parameter; most folders must be new."""
+    option: Any = getattr(annotation, "__metadata__", (None,))[0]
+    return getattr(option, "writable", False) and bool(option.file_okay)
 
 
 def usable_cores() -> int:
@@ -24,39 +82,13 @@ def usable_cores() -> int:
 
 
 def check_cores(value: int | None) -> int | None:
-    """Refuse a number of threads or processes far above that of the cores."""
-    cores = usable_cores()
-    if value is not None and value > _MOST_PER_CORE * cores:
-        allowed = f"1 to {_MOST_PER_CORE * cores}, {_MOST_PER_CORE} for each core of this machine"
-        raise typer.BadParameter(f"got {value}, allowed: {allowed}")
+    """Raise BadParameter for many more threads or processes than this process may use cores."""
+    most = _MOST_PER_CORE * usable_cores()
+    if value is not None and value > most:
+        raise typer.BadParameter(
+            f"got {value}, allowed: 1 to {most}, {_MOST_PER_CORE} for each core of this machine"
+        )
     return value
-
-
-RunArgument = Annotated[
-    Path | None, Argument(metavar="RUN", help="The same as --run.", show_default=False)
-]
-Threads = Annotated[
-    int | None,
-    Option(min=1, help="Threads of torch.", show_default="torch's own", callback=check_cores),
-]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors on stderr.")]
-"""The class Command carries it out: the command's own function need not look at it."""
-OutFile = Annotated[
-    Path | None,
-    Option("--out", "-o", writable=True, help="File to write; - is stdout.", show_default="stdout"),
-]
-"""`writable` marks what a command writes. The class Command keeps it from replacing files."""
-Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to write; - is stdout.")]
-Force = Annotated[bool, Option("--force", help="Replace files that exist.")]
-"""The class Command carries it out, as --quiet."""
-Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
-SourceFile = Annotated[
-    Path | None, Option("--file", help="Source text, one sentence a line; - is stdin.")
-]
-Source = Annotated[Path | None, Option(help="Source text, one sentence a line.")]
-References = Annotated[
-    list[Path] | None, Option(help="Reference translation of the source; may be repeated.")
-]
 
 
 def language(value: str | None) -> str | None:
@@ -71,15 +103,39 @@ def language(value: str | None) -> str | None:
         raise typer.BadParameter(str(error)) from None
 
 
-Language = Annotated[
-    str | None,
+def _folder(path: Path) -> Path:
+    if str(path) == "-":
+        raise ConfigError("--out: got -, allowed: a folder, which stdout cannot be")
+    return path
+
+
+Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
+Threads = Annotated[
+    int | None,
+    Option(min=1, help="Threads of torch.", show_default="torch's own", callback=check_cores),
+]
+Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
+Checkpoint = Annotated[
+    str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
+]
+Int8 = Annotated[bool, Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
+OutFile = Annotated[
+    Path | None,
+    Option("--out", "-o", writable=True, help="File to write; - is stdout.", show_default="stdout"),
+]
+"""`writable` marks what a command writes. The class Command keeps it from replacing files."""
+Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to write; - is stdout.")]
+OutFolder = Annotated[
+    Path,
     Option(
-        "--lang",
-        help="Target language.",
-        show_default="the run's, or the ending of --ref",
-        callback=language,
+        "--out", "-o", file_okay=False, writable=True, help="Folder to write.", callback=_folder
     ),
 ]
+Data = Annotated[Path, Option("--data", envvar="NMT_DATA", help="Folder where named corpora live.")]
+SourceFile = Annotated[
+    Path | None, Option("--file", help="Source text, one sentence a line; - is stdin.")
+]
+Run = Annotated[Path | None, Option(help="Run directory.", show_default="the newest with a model")]
 First = Annotated[int | None, Option(min=1, help="Only the first N.")]
 
 
@@ -91,25 +147,83 @@ def split_option(default: str | None) -> object:
     )
 
 
-def _folder(path: Path) -> Path:
-    if str(path) == "-":
-        raise ConfigError("--out: got -, allowed: a folder, which stdout cannot be")
-    return path
+def set_option(what: str, example: str) -> Any:
+    """The option --set, described alike in every command; its values are of type Override."""
+    return Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help=f"Set {what}, as in {example}; may be repeated.",
+        show_default=False,
+        parser=_override,
+    )
 
 
-OutFolder = Annotated[
-    Path,
-    Option(
-        "--out", "-o", file_okay=False, writable=True, help="Folder to write.", callback=_folder
-    ),
-]
+def _override(text: str) -> "Override":
+    from nmt.settings.config_file import Override  # pydantic takes a while to import
+
+    return Override.parse(text, f"--set {text}")
 
 
-def one_run(argument: Path | None, option: Path | None) -> Path | None:
-    """The run that is given, with or without `--run`; None for none. Raises ConfigError for two."""
+SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
+"""A command that trains nothing takes keys of `search` only (models.check_search_keys)."""
+
+
+@dataclass(frozen=True)
+class ConfigOptions:
+    """A config, as an argument or by --config, and keys that are set over it."""
+
+    config_argument: Annotated[
+        Path | None, Argument(metavar="CONFIG", help="The same as --config.", show_default=False)
+    ] = None
+    config: Annotated[
+        Path | None,
+        Option(
+            "--config",
+            "-c",
+            help="YAML file that describes the run, or the name of a recipe (nmt config list).",
+        ),
+    ] = None
+    set_: SetKeys = None
+
+    @property
+    def path(self) -> Path:
+        """The file or recipe. Raises ConfigError for none, or two."""
+        path = _one("--config", self.config_argument, self.config)
+        if path is None:
+            from nmt.settings.recipes import recipes
+
+            raise ConfigError(
+                "--config is missing: give a YAML file, or the name of a recipe that comes with "
+                "nmt: " + ", ".join(recipes())
+            )
+        return path
+
+    def load(self, *more: "Override") -> "RunConfig":
+        """Load the config with the keys of --set, and `more`, over it. Raises ConfigError."""
+        from nmt.config import load_config
+
+        return load_config(self.path, [*(self.set_ or ()), *more])
+
+
+def _one(flag: str, argument: Path | None, option: Path | None) -> Path | None:
     if argument is not None and option is not None and argument != option:
-        raise ConfigError(f"--run: got {option} and also {argument}, allowed: one of them")
+        raise ConfigError(f"{flag}: got {option} and also {argument}, allowed: one of them")
     return option or argument
+
+
+@dataclass(frozen=True)
+class RunOption:
+    """One run, as an argument or by --run."""
+
+    run_argument: Annotated[
+        Path | None, Argument(metavar="RUN", help="The same as --run.", show_default=False)
+    ] = None
+    run: Run = None
+
+    @property
+    def path(self) -> Path | None:
+        """The run that was named; None for the newest. Raises ConfigError for two."""
+        return _one("--run", self.run_argument, self.run)
 
 
 def print_path(path: Path) -> None:

@@ -14,9 +14,11 @@ from nmt.storage.output import STDIN_OR_STDOUT, check_output, command_files
 
 
 def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:
-    """The parameters of a command that are paths. Typer's `writable` marks what it writes."""
-    parameters = inspect.signature(callback).parameters
-    annotations = {name: parameter.annotation for name, parameter in parameters.items()}
+    """Return the parameters of a command that are paths; Typer's `writable` marks its outputs."""
+    annotations = {
+        name: parameter.annotation
+        for name, parameter in inspect.signature(callback).parameters.items()
+    }
     return {
         name: annotation.__metadata__[0]
         for name, annotation in annotations.items()
@@ -45,8 +47,7 @@ def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) 
         for name, info in outputs.items():
             for path in _paths(values.get(name)) or [STDIN_OR_STDOUT]:
                 if info.file_okay and not path.is_dir():
-                    is_resumed = bool(values.get("resume"))
-                    check_output(path, name=_shown(name, info), force=force or is_resumed)
+                    check_output(path, name=_shown(name, info), force=force)
                 place = os.path.realpath(path)
                 if values.get(name) and place in places:
                     raise ConfigError(
@@ -58,7 +59,7 @@ def guarded_outputs(callback: Callable[..., object], values: Mapping[str, Any]) 
 
 def _paths(value: Any) -> list[Path]:
     values = value if isinstance(value, list | tuple) else [value]
-    return [Path(each) for each in values if each is not None]
+    return [Path(path) for path in values if path is not None]
 
 
 def _shown(name: str, info: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from nmt.cli.shared.command import say
+from nmt.cli.shared.messages import say
 from nmt.errors import DataError
 from nmt.storage.terminal import one_line
 
@@ -91,16 +91,27 @@ def prompted(prompt: str) -> Iterator[str]:
         yield text
 
 
-def with_progress(
-    translations: Iterator[_Item], path: Path | None, to_file: bool = False, n_done: int = 0
-) -> Iterator[_Item]:
-    """`translations`, with a progress bar on stderr if that is a terminal without results on it.
+def print_lines(lines: Iterable[str], out: Path | None) -> None:
+    """Print lines as they come, or write them to the file `out`, which appears at the end."""
+    from nmt.storage.output import write_lines
 
-    `path` is the source file, whose lines give the total. `to_file` says that the results do not
-    go to stdout, `n_done` how many of them exist already.
+    if out is None or str(out) == "-":
+        for line in lines:
+            typer.echo(line)
+    else:
+        write_lines(lines, out)
+
+
+def with_progress(
+    items: Iterator[_Item], path: Path | None, out: Path | None = None
+) -> Iterator[_Item]:
+    """Show a progress bar on stderr if that is a terminal without results on it.
+
+    `path` is the source file, whose lines give the total; `out` the file of the results.
     """
-    if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
-        yield from translations
+    is_on_stdout = out is None or str(out) == "-"
+    if not sys.stderr.isatty() or (sys.stdout.isatty() and is_on_stdout):
+        yield from items
         return
     from tqdm import tqdm
 
@@ -110,4 +121,4 @@ def with_progress(
     if path is not None and path.is_file() and path.suffix.lower() not in (*PACKED, ".zip"):
         with path.open("rb") as stream:
             total = sum(1 for _ in stream)
-    yield from tqdm(translations, total=total, initial=n_done, unit=" sentences", desc="translated")
+    yield from tqdm(items, total=total, unit=" sentences", desc="translated")

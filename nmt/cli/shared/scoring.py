@@ -1,0 +1,180 @@
+"""Test sets and scores of `nmt eval` and `nmt compare`."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from nmt.cli.shared.messages import say
+from nmt.cli.shared.options import language, split_option
+from nmt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nmt.config import RunConfig
+    from nmt.data.sources import DataConfig
+    from nmt.evaluation.evaluate import Evaluation
+    from nmt.evaluation.examples import TestSet
+    from nmt.evaluation.metric import Scoring
+    from nmt.evaluation.typography import Comparable
+    from nmt.inference.translator import Translator
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """What is scored, and by which metrics."""
+
+    bleu: Annotated[bool, Option("--bleu", help="BLEU (the default).")] = False
+    bleu_lc: Annotated[bool, Option("--bleu-lc", help="BLEU of lower-cased texts.")] = False
+    chrf: Annotated[bool, Option("--chrf", help="chrF2.")] = False
+    chrf_words: Annotated[bool, Option("--chrf++", help="chrF2++: of words too.")] = False
+    ter: Annotated[bool, Option("--ter", help="TER (lower is better).")] = False
+    multi30k_style: Annotated[
+        bool, Option("--multi30k-style", help="The Multi30k papers' tokenised BLEU.")
+    ] = False
+    comet: Annotated[
+        Path | None,
+        Option(
+            help="COMET by this checkpoint (model.ckpt), read by the package unbabel-comet.",
+            show_default=False,
+        ),
+    ] = None
+    split: Annotated[str | None, split_option("test")] = None
+    src: Annotated[Path | None, Option(help="Source text, one sentence a line.")] = None
+    ref: Annotated[
+        list[Path] | None, Option(help="Reference translation of the source; may be repeated.")
+    ] = None
+    lang: Annotated[
+        str | None,
+        Option(
+            "--lang",
+            help="Target language.",
+            show_default="the run's, or the ending of --ref",
+            callback=language,
+        ),
+    ] = None
+    tokenize: Annotated[
+        str | None,
+        Option(
+            help="BLEU's tokenisation: 13a, intl, char, none, zh, ja-mecab or ko-mecab.",
+            show_default="the run's; zh, ja-mecab and ko-mecab for their languages, else 13a",
+        ),
+    ] = None
+    as_is: Annotated[
+        bool, Option("--as-is", help="Leave typography and Unicode form of both sides unaltered.")
+    ] = False
+
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics that were asked for."""
+        flags: dict[str, bool] = {
+            "bleu": self.bleu,
+            "bleu-lc": self.bleu_lc,
+            "chrf": self.chrf,
+            "chrf++": self.chrf_words,
+            "ter": self.ter,
+            "multi30k": self.multi30k_style,
+            "comet": self.comet is not None,
+        }
+        return tuple(name for name, is_wanted in flags.items() if is_wanted)
+
+    def scoring(
+        self,
+        config: "RunConfig | None",
+        default: tuple[str, ...],
+        n_bootstrap: int,
+        device: str | None,
+    ) -> "Scoring":
+        """Return how to score a run of this config, or files. Raises ConfigError."""
+        from nmt.data.languages import language_of
+        from nmt.device import resolve_device
+        from nmt.evaluation.metric import Scoring
+        from nmt.evaluation.metrics import check_metrics
+        from nmt.evaluation.tokenisation import TOKENISATIONS
+
+        if self.tokenize is not None and self.tokenize not in TOKENISATIONS:
+            allowed = ", ".join(TOKENISATIONS)
+            raise ConfigError(f"--tokenize: got '{self.tokenize}', allowed: {allowed}")
+        lang, tokenize = self.lang or "", self.tokenize
+        if config is not None:
+            lang = lang or config.data.tgt_lang
+            tokenize = tokenize or config.valid.bleu_tokenize
+        elif self.ref:
+            lang = lang or language_of(self.ref[0])
+        gpu = None
+        if self.comet is not None:
+            where = resolve_device(device or "auto")
+            gpu = where.index if where.type == "cuda" else None
+        scoring = Scoring(
+            lang,
+            self.metrics() or default,
+            n_bootstrap,
+            tokenize,
+            self.as_is,
+            comet=self.comet,
+            gpu=gpu,
+        )
+        check_metrics(scoring, "--tokenize")
+        return scoring
+
+    def test_set(self, config: "RunConfig | None", has_hypotheses: bool) -> "TestSet":
+        """Read the test set: files, or a split of the run's data. Raises ConfigError, DataError."""
+        from nmt.data.language_check import language_notes
+        from nmt.evaluation.examples import files_as_test_set, split_as_test_set
+
+        if self.src and not self.ref:
+            raise ConfigError("--src: its translation is scored against --ref, which is missing")
+        if self.ref and not (self.src or has_hypotheses):
+            raise ConfigError("--ref: give --src to translate, or --hyp to score, with it")
+        if self.comet and self.ref and not self.src:
+            raise ConfigError("--comet: it reads the source of each sentence: give --src")
+        if self.split and self.ref:
+            raise ConfigError("--split: the texts come from --ref, so --split does not apply")
+        if self.ref:
+            test_set = files_as_test_set(self.src, self.ref)
+        else:
+            assert config is not None
+            test_set = split_as_test_set(self.split or "test", config.data)
+        sources = [example.src_text for example in test_set.examples]
+        references = [text for example in test_set.examples for text in example.ref_texts]
+        langs = ("", self.lang or "") if config is None else _langs(config.data, self.lang)
+        for note in language_notes(sources, references, *langs):
+            say(f"note: {note}")
+        return test_set
+
+
+def _langs(data: "DataConfig", lang: str | None) -> tuple[str, str]:
+    return data.src_lang, lang or data.tgt_lang
+
+
+def translate_test_set(
+    translator: "Translator", test_set: "TestSet", scoring: "Scoring"
+) -> "Evaluation":
+    """Translate and score a test set; notes on stderr say what is done."""
+    from nmt.device import describe_device
+    from nmt.evaluation.evaluate import evaluate
+
+    say(
+        f"translating {len(test_set.examples):,} sentences of {test_set.corpus} "
+        f"(beam {translator.search.beam}, {describe_device(translator.device)})"
+    )
+    evaluation = evaluate(translator, test_set.examples, scoring)
+    # The run's own translations always get the references' typography.
+    note_altered(replace(evaluation.compared, n_retyped=0), test_set.corpus)
+    return evaluation
+
+
+def score_file(path: Path, test_set: "TestSet", scoring: "Scoring") -> "Evaluation":
+    """Score the translations of a file; a note on stderr says what is altered for it."""
+    from nmt.evaluation.evaluate import score_translations
+    from nmt.evaluation.examples import read_translations
+
+    texts = read_translations(path, len(test_set.examples), test_set.corpus)
+    evaluation = score_translations(texts, test_set.examples, scoring)
+    note_altered(evaluation.compared, path)
+    return evaluation
+
+
+def note_altered(compared: "Comparable", what: object) -> None:
+    """Say on stderr what scoring alters in the texts."""
+    for note in compared.notes():
+        say(f"{what}: {note}; --as-is leaves both sides as they are")

@@ -1,0 +1,58 @@
+"""The configuration reference and the JSON Schema say what the classes say."""
+
+import json
+from pathlib import Path
+
+import pytest
+from config_reference import json_schema, reference
+from pydantic.fields import FieldInfo
+
+from nmt.config import RunConfig
+from nmt.settings.base import Config
+from nmt.settings.keys import config_classes
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def fields(config_class: type[Config], path: str = "") -> list[tuple[str, FieldInfo]]:
+    keys = []
+    for name, field in config_class.model_fields.items():
+        keys.append((f"{path}{name}", field))
+        for inner in config_classes(field.annotation):
+            keys += fields(inner, f"{path}{name}.")
+    return keys
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("configuration.md", reference(RunConfig)), ("config.schema.json", json_schema(RunConfig))],
+)
+def test_the_tracked_file_is_what_the_classes_say(name: str, text: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == text, "run `make docs`"
+
+
+def test_every_key_has_a_whole_row_that_says_what_it_means() -> None:
+    page = reference(RunConfig)
+    for key, field in fields(RunConfig):
+        if not key.endswith("kind"):
+            assert field.description, f"{key} has no description"
+            assert f"`{key.rpartition('.')[2]}` |" in page
+    for line in page.splitlines():
+        if line.startswith("|"):
+            assert line.replace("\\|", "").count("|") == 5
+    assert "| `tgt` | path, or list of path, or null | `null` |" in page
+    assert "| `data` | section | its defaults |" in page
+    assert "| `name` | text | required |" in page
+    assert "| `clip_norm` | number (> 0), or null | `1.0` |" in page
+    assert "| `precision` | `fp32`, `bf16`, `fp16`, or `auto` | `fp32` |" in page
+    assert "## train.optimizer, kind: sgd\n" in page
+    assert page.count("Where the sentence pairs of one split come from") == 1
+
+
+def test_the_schema_knows_families_by_kind() -> None:
+    schema = json.loads(json_schema(RunConfig))
+    assert schema["additionalProperties"] is False
+    optimizer = schema["$defs"]["TrainConfig"]["properties"]["optimizer"]
+    section, name = optimizer["anyOf"]
+    assert section["discriminator"]["propertyName"] == "kind"
+    assert "sgd" in name["enum"]
