@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import typer.main
 from cli.helpers import nmt, refusal
-from nmt.inference.job import job_output
 
 from nmt.attention_maps.dump import write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap, write_map, write_pages
@@ -19,7 +18,7 @@ from nmt.errors import ConfigError, NMTError
 from nmt.lab.perform import perform
 from nmt.runs.pack import pack
 from nmt.runs.trained_run import TrainedRun
-from nmt.storage.output import command_files
+from nmt.storage.output import atomic_output, command_files
 from nmt.training.curve import draw_curve, write_table
 from nmt.training.report_page import write_report
 
@@ -179,14 +178,13 @@ def test_a_file_that_appears_meanwhile_is_not_lost(folder: Path) -> None:
     out = folder / "x"
 
     def appearing() -> None:
-        with job_output(out, None) as (write, _):
-            write(b"line\n")
+        with atomic_output(out) as stream:
+            stream.write(b"line\n")
             out.write_text("precious")
 
     with pytest.raises(NMTError):
         appearing()
     assert out.read_text() == "precious"
-    assert (folder / "x.nmt-part").read_bytes() == b"line\n"
 
 
 @pytest.mark.parametrize(
