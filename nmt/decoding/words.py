@@ -124,12 +124,12 @@ class WordHistory:
 
     @classmethod
     def none_yet(cls, words: Sequence[Words]) -> "WordHistory":
-        """That of empty hypotheses."""
+        """Return the history of empty hypotheses."""
         matches = ((Match(),) * (len(each.must) + len(each.must_not)) for each in words)
         return cls(tuple(words), tuple(matches))
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "WordHistory":
-        """Those of N hypotheses that extend rows `parents` (None: every row) by one piece each."""
+        """Return the history of N hypotheses that extend rows `parents` (None: all) by a piece."""
         rows = range(len(self.matches)) if parents is None else parents.tolist()
         matches = (
             tuple(word.after(match, id_) for word, match in self._pairs(row))

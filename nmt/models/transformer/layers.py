@@ -83,7 +83,7 @@ class EncoderLayer(nn.Module):
 
 
 class Sources(NamedTuple):
-    """Which places of B sources may be attended, which source a row reads, and how, if given.
+    """Cross-attention inputs: the mask, which source each row reads, weights from outside.
 
     `beams` are those of TransformerState. `given` are the weights of the layer's heads at the one
     place that it computes, where they are not NaN.
@@ -142,15 +142,15 @@ class DecoderLayer(nn.Module):
         keep, beams, given = sources
         if given is not None:
             given = given.unsqueeze(1)
-            given = (given if beams is None else beams.together(given)).transpose(1, 2)
-        query = y if beams is None else beams.together(y)
+            given = (given if beams is None else beams.group_by_sentence(given)).transpose(1, 2)
+        query = y if beams is None else beams.group_by_sentence(y)
         found, weights = self.source(
             query, cache.source, keep[:, None, None], "cross" in shown, given
         )
         if beams is not None:
-            found = beams.apart(found)
+            found = beams.ungroup(found)
             weights = (
-                None if weights is None else beams.apart(weights.transpose(1, 2)).transpose(1, 2)
+                None if weights is None else beams.ungroup(weights.transpose(1, 2)).transpose(1, 2)
             )
         x = self.around_source.leave(x, found)
         y = self.around_feed_forward.enter(x)

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, mean_annotation
-from nmt.models.beams import Beams, only, select_sentences
+from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
 from nmt.models.transformer.self_attention import decoder_places, encoder_places
@@ -96,7 +96,7 @@ class TransformerState(State):
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         layers = tuple(layer.read_by(rows, left) for layer in self.layers)
         given = None if self.given is None else self.given.index_select(0, rows)
-        return TransformerState(layers, only(self.keep, left), self.length, beams, given)
+        return TransformerState(layers, select_or_all(self.keep, left), self.length, beams, given)
 
 
 class Pieces(nn.Module):
