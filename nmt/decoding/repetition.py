@@ -105,6 +105,6 @@ def without(
     blocked: list[int],
 ) -> Float[Tensor, "R K"]:
     """`log_probs` with -infinity where a row would go on with a piece that is blocked for it."""
-    places, pieces = (torch.tensor(each, device=ids.device) for each in (rows, blocked))
+    places, pieces = (torch.tensor(part, device=ids.device) for part in (rows, blocked))
     hits = torch.zeros_like(ids).index_add_(0, places, (ids[places] == pieces[:, None]).long())
     return log_probs.masked_fill(hits > 0, -torch.inf)

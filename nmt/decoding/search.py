@@ -129,8 +129,8 @@ def start(
     if config.max_repeats is not None:
         allowed = n_repetitions(src_ids, keep, config.max_repeats)
     first_ids = torch.full_like(src_lengths, BOS_ID)
-    given = Constraints(constraints, src_ids.shape[1], config.beam) if constraints else None
-    return Start(step, state, first_ids, src_lengths.tolist(), allowed, given)
+    bound = Constraints(constraints, src_ids.shape[1], config.beam) if constraints else None
+    return Start(step, state, first_ids, src_lengths.tolist(), allowed, bound)
 
 
 @torch.inference_mode()

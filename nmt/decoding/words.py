@@ -49,10 +49,10 @@ class Word:
     def __init__(self, ids: Sequence[int], piece_texts: Sequence[str]) -> None:
         self.ids = tuple(ids)
         self._piece_texts = piece_texts
-        whole = "".join(piece_texts[id_] for id_ in ids)
-        self.text = whole.removeprefix(SPACE)
+        text = "".join(piece_texts[id_] for id_ in ids)
+        self.text = text.removeprefix(SPACE)
         self._n_after: dict[int, int] = {}  # the number of `ids` that end at a position
-        end = len(self.text) - len(whole)
+        end = len(self.text) - len(text)
         for n, id_ in enumerate(ids, start=1):
             end += len(piece_texts[id_])
             self._n_after[end] = n
@@ -125,7 +125,7 @@ class WordHistory:
     @classmethod
     def none_yet(cls, words: Sequence[Words]) -> "WordHistory":
         """Return the history of empty hypotheses."""
-        matches = ((Match(),) * (len(each.must) + len(each.must_not)) for each in words)
+        matches = ((Match(),) * (len(row.must) + len(row.must_not)) for row in words)
         return cls(tuple(words), tuple(matches))
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "WordHistory":

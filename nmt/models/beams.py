@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Beams:
-    """Which of B sentences each of R rows reads: row r stands at `places[r]` of a (B, W) table.
+    """The sentence, of B, that each of R rows reads: row r stands at `places[r]` of a (B, W) table.
 
     W is the most rows that a sentence has; where it has fewer, places are unused.
     """

@@ -32,7 +32,7 @@ class AttentionState(BatchFirst):
     `values` are what the weights sum: the annotations, or a linear map of them. `queries` counts
     the queries answered; `past` is coverage's memory, None without coverage. `soft` marks the rows
     that take expected weights instead of drawn ones, None where no weighting asks. `beams` says
-    which sentence a row reads; None: row i reads sentence i, R = B. `given` are the weights of the
+    which sentence a row reads; None: row i reads sentence i, R = B. `forced` are the weights of the
     next query where they are not NaN.
     """
 
@@ -43,18 +43,18 @@ class AttentionState(BatchFirst):
     past: Float[Tensor, "R S"] | None
     soft: Bool[Tensor, " R"] | None = None
     beams: Beams | None = None
-    given: Float[Tensor, "R N S"] | None = None
+    forced: Float[Tensor, "R N S"] | None = None
 
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
         """See BatchFirst.select; sentences are copied only to leave some of them out."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
-        past, soft, given = (
+        past, soft, forced = (
             None if x is None else x.index_select(0, rows)
-            for x in (self.past, self.soft, self.given)
+            for x in (self.past, self.soft, self.forced)
         )
         keys, values, keep = (select_or_all(x, left) for x in (self.keys, self.values, self.keep))
         queries = self.queries.index_select(0, rows)
-        return AttentionState(keys, values, keep, queries, past, soft, beams, given)
+        return AttentionState(keys, values, keep, queries, past, soft, beams, forced)
 
     def expand_rows(self) -> "AttentionState":
         """The same state with a copy of its sentence for each row."""
@@ -218,15 +218,15 @@ class Attention(nn.Module, abc.ABC):
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """Answer Q queries; one after another where coverage makes them depend on each other."""
-        if state.given is not None:
-            return self._attend_given(query, replace(state, given=None), state.given)
+        if state.forced is not None:
+            return self._attend_forced(query, replace(state, forced=None), state.forced)
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
         additive = self.as_additive() if query.shape[1] == 1 else None
         if additive is not None:
-            own = operations(self.backend, query)
-            if own.has_additive_attention_step:
-                return _additive_step(own, additive, query, state)
+            ops = operations(self.backend, query)
+            if ops.has_additive_attention_step:
+                return _additive_step(ops, additive, query, state)
         beams = state.beams
         if beams is None:
             return self._attend(query, state)
@@ -244,20 +244,20 @@ class Attention(nn.Module, abc.ABC):
             choice=None if output.choice is None else output.choice.ungroup(beams),
         )
 
-    def _attend_given(
+    def _attend_forced(
         self,
         query: Float[Tensor, "R 1 H"],
         state: AttentionState,
-        given: Float[Tensor, "R N S"],
+        forced: Float[Tensor, "R N S"],
     ) -> AttentionOutput:
-        """Answer one query a row with the given weights where these are not NaN."""
-        own = self(query, state)
-        heads = torch.where(given.isnan(), own.heads.squeeze(2), given).unsqueeze(2)
+        """Answer one query a row with the forced weights where these are not NaN."""
+        output = self(query, state)
+        heads = torch.where(forced.isnan(), output.heads.squeeze(2), forced).unsqueeze(2)
         rows = state.expand_rows()
         context = self.mix(heads.to(rows.values.dtype), rows.values)
         if self.gate is not None:
             context = torch.sigmoid(self.gate(query)) * context
-        after = own.state
+        after = output.state
         if self.coverage is not None and rows.past is not None:
             after = replace(after, past=self.coverage.after(rows.past, heads.mean(dim=1)))
         return AttentionOutput(context, heads, after, None)

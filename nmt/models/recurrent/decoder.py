@@ -30,7 +30,7 @@ class RNNState(State):
     attention: AttentionState
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "RNNState":
-        return replace(self, attention=replace(self.attention, given=weights))
+        return replace(self, attention=replace(self.attention, forced=weights))
 
     def layer(self, i: int) -> CellState:
         """The state of layer i."""
