@@ -12,7 +12,7 @@ from torch import Tensor
 from nmt.data.batching import pad_ids
 from nmt.decoding.forced import force_decode
 from nmt.models.attention.base import Attention
-from nmt.models.attention.fixed import FixedContext
+from nmt.models.attention.no_attention import NoAttention
 from nmt.models.attention.weighting import Weighted, Weighting
 from nmt.models.base import Seq2Seq
 from nmt.models.transformer.layers import DecoderLayer
@@ -73,7 +73,7 @@ def with_even_attention(model: Seq2Seq) -> Seq2Seq:
     """
     even = copy.deepcopy(model)
     for module in even.modules():
-        if isinstance(module, Attention) and not isinstance(module, FixedContext):
+        if isinstance(module, Attention) and not isinstance(module, NoAttention):
             module.weighting = EvenWeighting()
         elif isinstance(module, DecoderLayer):  # all scores 0
             for parameter in module.source.W_q.parameters():
