@@ -1,4 +1,4 @@
-"""Attack small trained runs in every way known: files, bombs, escapes, outputs, a server.
+"""Attack small trained runs in every way known: forged files, links, bombs, escapes, a server.
 
     python scripts/attack.py --seed 1
     python scripts/attack.py --seed 1 --only damage:17      again, with all that it said
@@ -12,49 +12,160 @@ attacked too (serve_attack.py).
 """
 
 import argparse
-import itertools
 import multiprocessing
+import os
+import random
+import re
 import shutil
 import sys
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from attacks.judge import COUNTS, FAULTS, Verdict, attack
-from attacks.material import Material, warm
+from attacks import forged, listed
+from attacks.material import Case, Expected, Material, snapshot, warm
+from attacks.process import Outcome, run
 from serve_attack import ATTACKS, attack_server
+
+LISTED = {"links": listed.links, "bombs": listed.bombs, "escapes": listed.escapes}
+DRAWN = {"forged": forged.forged, "damage": forged.damage}
+COUNTS = {"forged": 2000, "damage": 1000, **{name: len(make()) for name, make in LISTED.items()}}
+"""Attempts of a whole attack, by kind."""
+
+FAULTS = ("crash", "traceback", "hang", "outside", "silent", "memory", "escape")
+MAX_BYTES = 512 << 20
+"""Memory that a command may take beyond the most that a clean one takes."""
+
+_STEERING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The faults of one attack, by the names of FAULTS, each with a short description."""
+
+    kind: str
+    number: int
+    what: str
+    faults: dict[str, str]
+    code: int
+
+
+def case_of(kind: str, number: int, seed: int) -> Case:
+    """Return the case of a number: of the list, or drawn with the seed."""
+    if kind in LISTED:
+        cases = LISTED[kind]()
+        return cases[number % len(cases)]
+    return DRAWN[kind](random.Random(f"{seed} {kind} {number}"))
+
+
+def attack(material: Material, seed: int, task: tuple[str, int], is_shown: bool = False) -> Verdict:
+    """Prepare the case in a new folder, run its command and judge the outcome."""
+    kind, number = task
+    case = case_of(kind, number, seed)
+    folder, home = material.folder / f"{kind}-{number}", material.folder / "home"
+    material.copy(case.kind, folder)
+    os.chdir(folder)
+    try:
+        case.prepare()
+        before = {**snapshot(folder), **snapshot(home)}
+        is_escape = case.expected is Expected.ESCAPED
+        outcome = run(case.command, folder, material.environment, case.stdin, is_escape)
+        after = {**snapshot(folder), **snapshot(home)}
+        names = sorted(before.keys() | after.keys())
+        changed = [name for name in names if before.get(name) != after.get(name)]
+        faults = dict(faults_of(case, outcome, changed, material, folder))
+    finally:
+        os.chdir(material.folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    if is_shown:
+        print(outcome.stdout + outcome.stderr)
+    return Verdict(kind, number, f"nmt {case.command[0]}: {case.what}", faults, outcome.code)
+
+
+def faults_of(
+    case: Case, outcome: Outcome, changed: list[str], material: Material, folder: Path
+) -> Iterator[tuple[str, str]]:
+    """Yield the faults in the end of a command, each with a short description."""
+    output = outcome.stdout + outcome.stderr
+    last = (output.strip().split("\n") or [""])[-1][:160]
+    if outcome.hangs:
+        yield "hang", f"ended by signal {-outcome.code}"
+    elif outcome.code < 0:
+        yield "crash", f"signal {-outcome.code}"
+    if "Traceback (most recent call last)" in output:
+        yield "traceback", last
+    if changed and not (case.expected is Expected.ESCAPED and case.command[0] == "train"):
+        yield "outside", ", ".join(changed[:3])
+    too_much = outcome.max_rss > material.max_rss + MAX_BYTES
+    if too_much or "out of memory" in output or "MemoryError" in output:
+        yield "memory", f"{outcome.max_rss >> 20} MiB: {last}"
+    if case.expected is Expected.ESCAPED:
+        if problem := _steering(output):
+            yield "escape", problem
+    elif outcome.code == 0 and not any(name in output for name in case.about):
+        if case.expected is Expected.REFUSED:
+            yield "silent", "accepted"
+        elif case.expected is Expected.SAME and (
+            different := material.differences(case, outcome, folder)
+        ):
+            yield "silent", "; ".join(different)[:160]
+
+
+def _steering(output: str) -> str | None:
+    """Return the fault in the output to a terminal. Progress bars may return the carriage."""
+    if steering := _STEERING.search(output):
+        return ascii(output[max(0, steering.start() - 20) : steering.end() + 20])
+    if "ev\ril" in output:
+        return "a carriage return"
+    if not re.search("ev.{0,20}?il", output):
+        return f"`evil` was not shown: {output[-80:]!a}"
+    return None
+
+
+def attack_serving(material: Material, number: int, seconds: float) -> Verdict:
+    """Attack a server of the run in one of the ways of serve_attack.py."""
+    name = list(ATTACKS)[number]
+    outcome = attack_server(material.folder / "word" / "run", name, seconds / len(ATTACKS))
+    faults = {"hang": "; ".join(outcome.faults)} if outcome.faults else {}
+    return Verdict("server", number, f"nmt serve: {name}", faults, outcome.code)
 
 
 def main() -> int:
     """Run the attacks of the command line; return the exit code."""
     options = _parser().parse_args()
     work = Path(tempfile.mkdtemp(prefix="attack-"))
-    started = time.monotonic()
+    verdicts: list[Verdict] = []
+
+    def note(verdict: Verdict) -> None:
+        verdicts.append(verdict)
+        for fault, words in verdict.faults.items():
+            again = f"--seed {options.seed} --only {verdict.kind}:{verdict.number}"
+            print(f"{fault}: {verdict.what}: {words}\n    {again}", flush=True)
+
     try:
         warm()
         material = Material(work)
         material.make()
-        print(f"clean runs: {time.monotonic() - started:.0f} s", flush=True)
+        tasks = [(kind, n) for kind in COUNTS for n in range(getattr(options, kind))]
+        servers = list(range(len(ATTACKS) if options.server else 0))
         if options.only:
             kind, _, number = options.only.partition(":")
-            if kind == "server":
-                verdicts = [_attack_server(material, int(number), options.server)]
-            else:
-                verdicts = [attack(material, kind, int(number), options.seed, keep=True)]
-            _say(verdicts[0], options.seed)
-        else:
-            verdicts = _attack_all(material, options)
-            for number in range(len(ATTACKS) if options.server else 0):
-                verdicts.append(_attack_server(material, number, options.server))
-                if verdicts[-1].faults:
-                    _say(verdicts[-1], options.seed)
+            is_server = kind == "server"
+            tasks = [] if is_server else [(kind, int(number))]
+            servers = [int(number)] if is_server else []
+        work_on = partial(attack, material, options.seed, is_shown=bool(options.only))
+        # Forked: a worker, and each of its children, begins with everything imported.
+        with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+            for verdict in pool.imap_unordered(work_on, tasks):
+                note(verdict)
+        for number in servers:
+            note(attack_serving(material, number, options.server))
     finally:
         shutil.rmtree(work)
     _print_table(verdicts)
-    seconds, max_rss = (max(getattr(v, name) for v in verdicts) for name in ("seconds", "max_rss"))
-    print(f"longest {seconds:.1f} s of the processor, largest {max_rss >> 20} MiB")
-    print(f"{time.monotonic() - started:.0f} s")
     return int(any(verdict.faults for verdict in verdicts))
 
 
@@ -67,39 +178,6 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{kind}", type=int, default=count, help=f"attempts [{count}]")
     parser.add_argument("--server", type=float, default=24, help="seconds for a server [24]")
     return parser
-
-
-def _attack_server(material: Material, number: int, seconds: float) -> Verdict:
-    name = list(ATTACKS)[number]
-    started = time.monotonic()
-    outcome = attack_server(material.folder / "word" / "run", name, seconds / len(ATTACKS))
-    faults = {"hang": "; ".join(outcome.faults)} if outcome.faults else {}
-    elapsed = time.monotonic() - started
-    return Verdict("server", number, f"nmt serve: {name}", faults, outcome.code, elapsed, 0)
-
-
-def _attack_all(material: Material, options: argparse.Namespace) -> list[Verdict]:
-    tasks = [(kind, n) for kind in COUNTS for n in range(getattr(options, kind))]
-    verdicts = []
-    # Forked: a worker, and each of its children, begins with everything imported.
-    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
-        arguments = zip(itertools.repeat(material), itertools.repeat(options.seed), tasks)
-        for verdict in pool.imap_unordered(_one, arguments):
-            verdicts.append(verdict)
-            if verdict.faults:
-                _say(verdict, options.seed)
-    return sorted(verdicts, key=lambda verdict: verdict.number)
-
-
-def _one(task: tuple[Material, int, tuple[str, int]]) -> Verdict:
-    material, seed, (kind, number) = task
-    return attack(material, kind, number, seed)
-
-
-def _say(verdict: Verdict, seed: int) -> None:
-    for fault, words in verdict.faults.items():
-        print(f"{fault}: {verdict.what}: {words}")
-    print(f"    --seed {seed} --only {verdict.kind}:{verdict.number}", flush=True)
 
 
 def _print_table(verdicts: list[Verdict]) -> None:

@@ -23,14 +23,15 @@ import torch
 from measuring import machine_card
 from peers.data import Exported, export
 from peers.environments import set_up
-from peers.joeynmt import JoeyNMT
-from peers.marian import Marian
-from peers.opennmt import OpenNMT
-from peers.own import Form, Own
-from peers.rounds import Place, train_in_turn, translate_in_turn
-from peers.settings import Settings
-from peers.table import decoding_table, training_table
-from peers.toolkit import Toolkit
+from peers.rounds import (
+    Place,
+    decoding_table,
+    train_in_turn,
+    training_table,
+    translate_in_turn,
+)
+from peers.toolkit import Settings, Toolkit
+from peers.toolkits import Form, JoeyNMT, Marian, OpenNMT, Own
 
 from nmt.errors import ConfigError, NMTError
 from nmt.settings.config_file import load_overrides
@@ -98,8 +99,8 @@ def _chosen(names: Sequence[str], threads: int) -> list[Toolkit]:
 
 def _setup(options: argparse.Namespace) -> None:
     for toolkit in _chosen(options.only, options.threads):
-        for line in set_up(toolkit, options.envs):
-            print(line)
+        if toolkit.environment is not None:
+            print(set_up(toolkit.environment, options.envs))
 
 
 def _prepared(options: argparse.Namespace) -> tuple[Place, Exported, Settings]:

@@ -33,7 +33,7 @@ What several commands take is given in one way:
 - Results go to stdout, notes to stderr; `--quiet` leaves only errors there. A file of `--out`
   appears whole or not at all, and `--out -` is stdout.
 - Sentences, lines, hypotheses, heads, layers and epochs count from 1. Formats of others keep their
-  own numbers: Pharaoh's links count words from 0, and Nematus' blocks sentences.
+  own numbers: Pharaoh's links count words from 0.
 """
 
 

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,6 @@ OPEN_FILES = 256
 """The server's limit of file descriptors."""
 
 Langs = tuple[str, str]
-Attack = Callable[[int, Langs], Awaitable[None]]
 
 
 def post(path: str, body: bytes, kind: str = "application/json", more: str = "") -> bytes:
@@ -88,93 +87,70 @@ async def hold(port: int, first: bytes, n_connections: int = 400) -> None:
     await asyncio.gather(*(client(number) for number in range(n_connections)))
 
 
-def bodies(*fields: Mapping[str, object], path: str = "/v1/translate") -> Iterator[bytes]:
-    """Requests with these fields, over and over."""
-    return itertools.cycle([post(path, json.dumps(each).encode()) for each in fields])
+def json_bodies(path: str, *fields: Mapping[str, object]) -> list[bytes]:
+    """Requests with these fields."""
+    return [post(path, json.dumps(each).encode()) for each in fields]
 
 
-def faults(port: int, langs: Langs) -> Awaitable[None]:
-    """Very many faults in one request (S1)."""
+def requests(langs: Langs) -> dict[str, list[bytes]]:
+    """The requests of an attack that sends them over and over, by its name."""
     wrong: dict[str, object] = {f"k{n}": [] for n in range(70_000)}
-    return repeat(
-        port,
-        bodies(
+    marks = ("<a b=", "<a ", "<![", "<?", "<script>", "<!--", "</", "&#9", "<a b='\"")
+    asked = {"source": langs[0], "target": langs[1]}
+    texts = [mark * (size // len(mark)) for mark in marks for size in (4_900, 200_000)]
+    ids = [5 + n % 50 for n in range(5_000)]
+    part = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n' + b"a" * 900_000
+    charsets = ("idna", "punycode", "utf-7", "unicode_escape", "utf-8")
+    kinds = [f"multipart/form-data; boundary=x; charset={name}" for name in charsets]
+    form = "application/x-www-form-urlencoded"
+    body = f"q={'ab+cd+' * 800}&source={langs[0]}&target={langs[1]}".encode()
+    health = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    upgrade = health.replace(b"\r\n\r\n", b"\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n")
+    return {
+        # Very many faults in one request.
+        "faults": json_bodies(
+            "/v1/translate",
             {"q": "a", "attention_rows": wrong},
             {"q": "a", **wrong},
             {"q": list(range(120_000))},
             {"q": "a", "attention_rows": {str(n): ["x"] * 90 for n in range(1_900)}},
         ),
-    )
-
-
-def html(port: int, langs: Langs) -> Awaitable[None]:
-    """HTML that a parser reads again and again (S2)."""
-    marks = ("<a b=", "<a ", "<![", "<?", "<script>", "<!--", "</", "&#9", "<a b='\"")
-    texts = [mark * (size // len(mark)) for mark in marks for size in (4_900, 200_000)]
-    asked = {"source": langs[0], "target": langs[1], "format": "html"}
-    return repeat(port, bodies(*({"q": text, **asked} for text in texts), path="/translate"))
-
-
-def long_search(port: int, langs: Langs) -> Awaitable[None]:
-    """Searches that take minutes (S3)."""
-    ids = [5 + n % 50 for n in range(5_000)]
-    return repeat(
-        port,
-        bodies(
+        # HTML that a parser reads again and again.
+        "html": json_bodies("/translate", *({"q": q, **asked, "format": "html"} for q in texts)),
+        # Searches that take minutes.
+        "long_search": json_bodies(
+            "/v1/translate",
             {"q": "I am tired.", "n_best": 5, "prefix_ids": ids},
             {"q": "I am tired.", "n_best": 5, "prefix_ids": ids[:1_900]},
             {"q": "ab cd " * 700, "n_best": 5, "prefix_ids": ids[:700]},
             {"q": ["xy zw " * 80] * 9, "n_best": 5},
             {"q": "ab cd " * 800, "n_best": 5, "attention": "piece"},
         ),
-    )
+        # As many sentences as are allowed.
+        "crowd": json_bodies("/v1/translate", {"q": [f"a dog {n} sits" for n in range(200)]}),
+        # Forms in encodings that are slow to read.
+        "charsets": [post("/translate", part + b"\r\n--x--\r\n", kind) for kind in kinds],
+        # Forms of other pages, and names that resolve to this machine.
+        "origins": [
+            post("/translate", body, form, "Origin: https://evil.example\r\n"),
+            post("/translate", body, form).replace(b"127.0.0.1", b"evil.example"),
+        ],
+        # What is not HTTP, upgrades, and many requests at once.
+        "garbage": [b"\x16\x03\x01\x02" * 20, upgrade * 50, health * 100],
+    }
 
 
-def crowd(port: int, langs: Langs) -> Awaitable[None]:
-    """Requests of as many sentences as are allowed."""
-    texts = [{"q": [f"a dog {n} sits" for n in range(200)]}]
-    return repeat(port, bodies(*texts), n_clients=8)
+HELD = {
+    # More connections than descriptors, without a request or with half of its header.
+    "idle": b"GET /health HTTP/1.1\r\nHost: 127",
+    "slow_bodies": post("/translate", b"x" * 900_000)[:-1],
+    "stuck_readers": b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 500,
+}
+"""Starts of requests whose connections are kept open."""
 
 
-def idle(port: int, langs: Langs) -> Awaitable[None]:
-    """More connections than descriptors, without a request or with half of its header (S4)."""
-    return hold(port, b"GET /health HTTP/1.1\r\nHost: 127")
-
-
-def slow_bodies(port: int, langs: Langs) -> Awaitable[None]:
-    """As many connections whose bodies do not end."""
-    return hold(port, post("/translate", b"x" * 900_000)[:-1])
-
-
-def stuck_readers(port: int, langs: Langs) -> Awaitable[None]:
-    """Connections that ask for very much and read nothing."""
-    return hold(port, b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 500)
-
-
-def charsets(port: int, langs: Langs) -> Awaitable[None]:
-    """Forms in encodings that are slow to read (S5)."""
-    part = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n' + b"a" * 900_000
-    kinds = [
-        f"multipart/form-data; boundary=x; charset={name}"
-        for name in ("idna", "punycode", "utf-7", "unicode_escape", "utf-8")
-    ]
-    return repeat(
-        port,
-        itertools.cycle([post("/translate", part + b"\r\n--x--\r\n", kind) for kind in kinds]),
-    )
-
-
-def origins(port: int, langs: Langs) -> Awaitable[None]:
-    """Forms of other pages, and names that resolve to this machine (S6)."""
-    form = "application/x-www-form-urlencoded"
-    body = f"q={'ab+cd+' * 800}&source={langs[0]}&target={langs[1]}".encode()
-    request = post("/translate", body, form, "Origin: https://evil.example\r\n")
-    rebound = post("/translate", body, form).replace(b"127.0.0.1", b"evil.example")
-    return repeat(port, itertools.cycle([request, rebound]))
-
-
-async def endless(port: int, langs: Langs) -> None:
-    """Bodies in chunks without end, some of one byte each (F15)."""
+async def endless(port: int) -> None:
+    """Bodies in chunks without end, some of one byte each."""
     head = b"POST /translate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 
     async def client(number: int) -> None:
@@ -191,19 +167,20 @@ async def endless(port: int, langs: Langs) -> None:
     await asyncio.gather(*(client(number) for number in range(4)))
 
 
-def garbage(port: int, langs: Langs) -> Awaitable[None]:
-    """What is not HTTP, upgrades, and many requests at once."""
-    health = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    upgrade = health.replace(b"\r\n\r\n", b"\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n")
-    return repeat(port, itertools.cycle([b"\x16\x03\x01\x02" * 20, upgrade * 50, health * 100]))
+ATTACKS = ("none", *requests(("en", "de")), *HELD, "endless")
 
 
-ATTACKS: dict[str, Attack] = {
-    **{"none": lambda port, langs: asyncio.sleep(1e6), "faults": faults, "html": html},
-    **{"long_search": long_search, "crowd": crowd, "idle": idle, "slow_bodies": slow_bodies},
-    **{"stuck_readers": stuck_readers, "charsets": charsets, "origins": origins},
-    **{"endless": endless, "garbage": garbage},
-}
+async def attack(name: str, port: int, langs: Langs) -> None:
+    """Attack the server in this way until the process is killed."""
+    if name == "none":
+        await asyncio.sleep(1e6)
+    elif name == "endless":
+        await endless(port)
+    elif name in HELD:
+        await hold(port, HELD[name])
+    else:
+        n_clients = 8 if name == "crowd" else 4
+        await repeat(port, itertools.cycle(requests(langs)[name]), n_clients)
 
 
 @dataclass
@@ -255,7 +232,7 @@ async def use(port: int, langs: Langs, end: float, outcome: Outcome) -> None:
 
 def _be_attacker(name: str, port: int, langs: Langs) -> None:
     _allow_files(4096)
-    asyncio.run(ATTACKS[name](port, langs))  # type: ignore[arg-type]
+    asyncio.run(attack(name, port, langs))
 
 
 def _allow_files(n: int) -> None:

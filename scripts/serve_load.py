@@ -10,7 +10,6 @@ It prints JSON.
 
 import argparse
 import asyncio
-import contextlib
 import json
 import random
 import signal
@@ -70,31 +69,6 @@ async def client(
             counts.n_wrong += 1
             if len(counts.wrong) < 10:
                 counts.wrong.append((text, expected, str(found)))
-
-
-async def memory_of(pid: int, every: float) -> list[int | None]:
-    """The resident bytes of a process at once and every so many seconds, until cancelled."""
-    found = [process_bytes("VmRSS", pid)]
-    with contextlib.suppress(asyncio.CancelledError):
-        while True:
-            await asyncio.sleep(every)
-            found.append(process_bytes("VmRSS", pid))
-    return found
-
-
-async def load_and_watch(
-    pid: int,
-    port: int,
-    langs: tuple[str, str],
-    pairs: list[tuple[str, str]],
-    n_clients: int,
-    seconds: float,
-) -> tuple[Counts, list[int | None]]:
-    """`load`, and the server's memory at eleven moments of it."""
-    memory = asyncio.create_task(memory_of(pid, seconds / 10))
-    counts = await load(port, langs, pairs, n_clients, seconds)
-    memory.cancel()
-    return counts, await memory
 
 
 async def load(
@@ -166,23 +140,13 @@ def main() -> int:
         langs, pairs = (config.src_lang, config.tgt_lang), list(zip(texts, lines, strict=True))
         asyncio.run(load(port, langs, pairs, min(8, options.clients), 2))  # caches and allocator
         started = time.monotonic()
-        counts, memory = asyncio.run(
-            load_and_watch(server.pid, port, langs, pairs, options.clients, options.seconds)
-        )
-        seconds = time.monotonic() - started
+        counts = asyncio.run(load(port, langs, pairs, options.clients, options.seconds))
+        seconds, peak = time.monotonic() - started, process_bytes("VmHWM", server.pid)
     finally:
         server.send_signal(signal.SIGTERM)
         code = server.wait(60)
-    print(
-        json.dumps(
-            {
-                **report(counts, seconds, len(texts), alone),
-                "resident_bytes": memory,
-                "exit": code,
-            },
-            indent=1,
-        )
-    )
+    figures = report(counts, seconds, len(texts), alone)
+    print(json.dumps({**figures, "peak_bytes": peak, "exit": code}, indent=1))
     return int(bool(counts.lost or counts.n_wrong or code))
 
 

@@ -23,6 +23,19 @@ def test_the_citation_is_of_this_version() -> None:
     assert {"title", "authors", "message", "license"} <= set(citation)
 
 
+def test_no_sentence_of_the_starter_corpus_is_in_two_splits() -> None:
+    folder, seen = ROOT / "data" / "starter", set[str]()
+    for split, n_pairs in (("train", 12_892), ("valid", 500), ("test", 500)):
+        sides = [
+            (folder / f"{split}.{side}").read_text(encoding="utf-8").split("\n")[:-1]
+            for side in ("en", "fr")
+        ]
+        assert list(map(len, sides)) == [n_pairs, n_pairs]
+        lines = {line.casefold() for side in sides for line in side}
+        assert not lines & seen
+        seen |= lines
+
+
 def test_the_image_runs_the_server_without_root_and_copies_what_the_build_reads() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     build, final = text.split("\nFROM ")[1:]

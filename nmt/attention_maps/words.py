@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float32
 
 from nmt.attention_maps.heads import MEAN, Head
 from nmt.text.vocabulary import BOS_ID, EOS_ID
+from nmt.text.word_pieces import own_words
 from nmt.types import AttentionKind, Encoded, Translation, same_fields, shortened
 
 BOS_LABEL = "<s>"
 EOS_LABEL = "</s>"
 Level = Literal["piece", "word"]
-Spans = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,19 @@ def with_bos(encoded: Encoded) -> Encoded:
 
 
 def merge_words(
-    weights: Float32[np.ndarray, "Q S"], row_spans: Spans, column_spans: Spans
+    weights: Float32[np.ndarray, "Q S"],
+    row_shares: Float32[np.ndarray, "QW Q"],
+    column_shares: Float32[np.ndarray, "SW S"],
 ) -> Float32[np.ndarray, "QW SW"]:
-    """The matrix of words: summed over each span of columns, averaged over each span of rows.
+    """Return the matrix of words: summed over the pieces of a column, averaged over those of a row.
 
     merged[v, w] = 1/|v| * sum of weights[q, s] over q in the row word v and s in the column word w.
-    Spans are half-open and cover their axis in order without gaps.
+    A piece that several words share counts by its share in each (text/word_pieces.py). Rows sum to
+    1 where words have pieces.
     """
-    n_rows, n_columns = weights.shape
-    rows = _membership(row_spans, n_rows)
-    rows /= rows.sum(axis=1, keepdims=True)
-    columns = _membership(column_spans, n_columns)
-    merged: Float32[np.ndarray, "QW SW"] = (rows @ weights @ columns.T).astype(np.float32)
+    totals = row_shares.sum(axis=1, keepdims=True, dtype=np.float64)
+    rows = row_shares / np.where(totals > 0, totals, 1)
+    merged: Float32[np.ndarray, "QW SW"] = (rows @ weights @ column_shares.T).astype(np.float32)
     return merged
 
 
@@ -98,7 +99,7 @@ def attention_table(
     assert weights.shape == (len(rows.pieces), len(columns.pieces))
     if level == "piece":
         return AttentionTable(rows.pieces, columns.pieces, weights)
-    merged = merge_words(weights, rows.word_spans, columns.word_spans)
+    merged = merge_words(weights, own_words(rows).shares, own_words(columns).shares)
     return AttentionTable(rows.words, columns.words, merged)
 
 
@@ -123,14 +124,3 @@ def axes(
         target = with_bos(chosen.target)
         return target, target
     return with_eos(chosen.target) if chosen.hypothesis.finished else chosen.target, source
-
-
-def _membership(spans: Spans, n_pieces: int) -> Float[np.ndarray, "W N"]:
-    """1 where a piece belongs to a word, else 0."""
-    ends = [0, *(end for _, end in spans)]
-    assert all(start == before < end for (start, end), before in zip(spans, ends, strict=False))
-    assert ends[-1] == n_pieces
-    membership = np.zeros((len(spans), n_pieces))
-    for word, (start, end) in enumerate(spans):
-        membership[word, start:end] = 1
-    return membership

@@ -3,7 +3,7 @@
 import functools
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -105,16 +105,22 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on `device`."""
-        tensors = (self.src_ids, self.src_lengths, self.tgt_in, self.tgt_out)
-        src_ids, src_lengths, tgt_in, tgt_out = (t.to(device, non_blocking=True) for t in tensors)
+        return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> "Batch":
+        """The same batch in page-locked memory, from which `to` does not block."""
+        return self._changed(Tensor.pin_memory)
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         links = self.links
-        if links is not None:
-            links = BatchLinks(
-                links.places.to(device, non_blocking=True),
-                links.shares.to(device, non_blocking=True),
-            )
-        counts = self.n_src_tokens, self.n_tokens
-        return Batch(src_ids, src_lengths, tgt_in, tgt_out, *counts, links)
+        return replace(
+            self,
+            src_ids=change(self.src_ids),
+            src_lengths=change(self.src_lengths),
+            tgt_in=change(self.tgt_in),
+            tgt_out=change(self.tgt_out),
+            links=links and BatchLinks(change(links.places), change(links.shares)),
+        )
 
 
 def encode_pairs(

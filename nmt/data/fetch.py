@@ -5,13 +5,11 @@ into place. fetched.json beside it records the origin of each. Archives are read
 nothing is ever unpacked.
 """
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
 
 from nmt.data.checksums import verify
 from nmt.data.corpora import count_pairs
@@ -24,6 +22,7 @@ from nmt.storage.output import check_apart
 from nmt.storage.run_files import check_outside_runs
 
 RECORD = "fetched.json"
+_ADVICE = "remove it, or `force` fetches again"
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def fetch_corpus(
             elif from_path is None:
                 file.download()
                 report.fetched.append(file_name)
-            elif file.copy(from_path, alone=len(entry.files) == 1):
+            elif file.copy(from_path, is_alone=len(entry.files) == 1):
                 report.fetched.append(file_name)
             else:
                 say(f"{file_name}: left out, not in {from_path}")
@@ -96,146 +95,119 @@ def fetch_corpus(
 def _only(source: str | None, file_name: str, spec: CorpusFile) -> CorpusFile:
     if source is None:
         return spec
-    chosen = tuple(s for s in spec.sources if s.name == source)
-    if not chosen:
+    named = tuple(s for s in spec.sources if s.name == source)
+    if not named:
         names = ", ".join(s.name for s in spec.sources)
         raise ConfigError(f"source of {file_name}: got '{source}', allowed: {names}")
-    return spec.model_copy(update={"sources": chosen})
+    return spec.model_copy(update={"sources": named})
 
 
-@dataclass(frozen=True)
 class _File:
     """One file of a corpus in its folder `home`; `say` gets a line for each step."""
 
-    corpus: str
-    home: Path
-    name: str
-    spec: CorpusFile
-    say: Callable[[str], None]
-
-    @property
-    def target(self) -> Path:
-        return self.home / self.name
-
-    @property
-    def part(self) -> Path:
-        return self.home / f"{self.name}.part"
+    def __init__(
+        self, corpus: str, home: Path, name: str, spec: CorpusFile, say: Callable[[str], None]
+    ) -> None:
+        self.target, self._part = home / name, home / f"{name}.part"
+        self._corpus, self._name, self._spec, self._say = corpus, name, spec, say
 
     def is_current(self) -> bool:
         """Whether the file is there already. Raises DataError for one that is not correct."""
         if not self.target.is_file():
             return False
-        known = _read_record(self.home).get(self.name, {}).get("sha256")
-        advice = "remove it, or `force` fetches again"
+        known = _read_record(self.target.parent).get(self._name, {}).get("sha256")
         try:
-            found = verify(self.target, self.spec.sources)
+            source = verify(self.target, self._spec.sources)
         except DataError as error:
-            raise DataError(f"{error}; {advice}") from None
-        if not found.checked and known not in (None, digest(self.target)):
-            raise DataError(f"{self.target}: changed since it was fetched; {advice}")
+            raise DataError(f"{error}; {_ADVICE}") from None
+        if not source.checked and known not in (None, digest(self.target)):
+            raise DataError(f"{self.target}: changed since it was fetched; {_ADVICE}")
         if known is None:
-            self._record(found, str(self.target))
-        self.say(f"{self.name}: already there ({found.name})")
+            self._record(source, str(self.target))
+        self._say(f"{self._name}: already there ({source.name})")
         return True
 
     def download(self) -> None:
         """Download the file from the first source that has a correct one."""
         failures = []
-        for source in self.spec.sources:
+        for source in self._spec.sources:
             if source.url is None:
                 continue
-            self.home.mkdir(parents=True, exist_ok=True)
-            self.say(f"{self.name}: from {source.url}")
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            self._say(f"{self._name}: from {source.url}")
             try:
-                download(source.url, self.part, self.spec.max_bytes)
+                download(source.url, self._part, self._spec.max_bytes)
                 return self._install((source,), source.url)
             except DataError as error:
                 failures.append(str(error))
-                self.say(f"{error}")
+                self._say(f"{error}")
         reasons = "; ".join(failures) or "the catalogue gives no address"
         raise DataError(
-            f"cannot download {self.name}: {reasons}; where you have the file, use: "
-            f"nmt corpus fetch {self.corpus} `from_path=PATH`"
+            f"cannot download {self._name}: {reasons}; where you have the file, use: "
+            f"nmt corpus fetch {self._corpus} `from_path=PATH`"
         )
 
-    def copy(self, from_path: Path, alone: bool) -> bool:
+    def copy(self, from_path: Path, is_alone: bool) -> bool:
         """Copy the file from `from_path`, a file or a folder; False where it is not there.
 
-        An `alone` file, the only one of its corpus, may have another name there.
+        The only file of its corpus may have another name there. Of several with the right name one
+        with the right checksum is taken; without a checksum all must be equal.
         """
-        failures: list[str] = []
-        unchecked: list[Path] = []
-        for path in self._candidates(from_path, alone):
+        paths = [from_path] if is_alone or from_path.name == self._name else []
+        if from_path.is_dir():
+            paths = sorted(from_path.rglob(self._name))
+        failures, unchecked = [], []
+        for path in paths:
+            if path.resolve() == self.target.resolve():
+                continue
             try:
-                found = verify(path, self.spec.sources)
+                check_regular(path.stat().st_mode, path)
+                if verify(path, self._spec.sources).checked:
+                    return self._copy(path)
+                unchecked.append(path)
+            except OSError as error:
+                raise DataError(f"`from_path={path}`: {error.strerror}") from None
             except DataError as error:
                 failures.append(str(error))
-                continue
-            if found.checked:
-                self._copy(path)
-                return True
-            unchecked.append(path)
         if len(set(map(digest, unchecked))) > 1:
             listed = ", ".join(map(str, unchecked[:4]))
-            raise DataError(f"`from_path={from_path}`: several {self.name}: {listed}; name one")
-        if unchecked:
-            self._copy(unchecked[0])
-        elif failures:
+            raise DataError(f"`from_path={from_path}`: several {self._name}: {listed}; name one")
+        if failures and not unchecked:
             raise DataError("; ".join(failures))
-        return bool(unchecked)
+        return bool(unchecked) and self._copy(unchecked[0])
 
-    def _candidates(self, from_path: Path, alone: bool) -> list[Path]:
-        if not from_path.is_dir():
-            is_meant = alone or from_path.name == self.name
-            return [_regular(from_path)] if is_meant else []
-        found = []
-        for folder, folders, names in os.walk(from_path):
-            folders.sort()
-            path = Path(folder) / self.name
-            if self.name in names and path.resolve() != self.target.resolve():
-                found.append(_regular(path))
-        return found
-
-    def _copy(self, path: Path) -> None:
-        self.home.mkdir(parents=True, exist_ok=True)
-        check_apart(self.part, {"`from_path`": [path]}, "the file that is written first")
-        forget_part(self.part)
-        shutil.copyfile(path, self.part)
-        self._install(self.spec.sources, str(path))
+    def _copy(self, path: Path) -> bool:
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        check_apart(self._part, {"`from_path`": [path]}, "the file that is written first")
+        forget_part(self._part)
+        shutil.copyfile(path, self._part)
+        self._install(self._spec.sources, str(path))
+        return True
 
     def _install(self, sources: tuple[Source, ...], origin: str) -> None:
         """Verify the part and move it into place; a part that fails is removed."""
         try:
-            found = verify(self.part, sources, origin)
+            source = verify(self._part, sources, origin)
         except DataError:
-            forget_part(self.part)
+            forget_part(self._part)
             raise
-        flush(self.part)
-        replace(self.part, self.target)
-        forget_part(self.part)
-        self._record(found, origin)
-        word = "checksum right" if found.checked else "no checksum to hold it against; recorded"
-        self.say(f"{self.name}: {origin} ({found.name}: {word})")
+        flush(self._part)
+        replace(self._part, self.target)
+        forget_part(self._part)
+        self._record(source, origin)
+        word = "checksum right" if source.checked else "no checksum to hold it against; recorded"
+        self._say(f"{self._name}: {origin} ({source.name}: {word})")
 
-    def _record(self, found: Source, origin: str) -> None:
-        record = _read_record(self.home)
-        record[self.name] = {
+    def _record(self, source: Source, origin: str) -> None:
+        record = _read_record(self.target.parent)
+        record[self._name] = {
             "from": origin,
-            "source": found.name,
+            "source": source.name,
             "sha256": digest(self.target),
             "bytes": str(self.target.stat().st_size),
             "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        write_json(self.home / RECORD, record)
-
-
-def _regular(path: Path) -> Path:
-    """`path`; DataError at once where it is a FIFO or a device, which may never end."""
-    try:
-        check_regular(path.stat().st_mode, path)
-    except OSError as error:
-        raise DataError(f"`from_path={path}`: {error.strerror}") from None
-    return path
+        write_json(self.target.parent / RECORD, record)
 
 
 def _read_record(home: Path) -> dict[str, dict[str, str]]:
@@ -243,7 +215,8 @@ def _read_record(home: Path) -> dict[str, dict[str, str]]:
     if not path.is_file():
         return {}
     try:
-        record = cast(dict[str, dict[str, str]], read_json(path, DataError))
+        record = read_json(path, DataError)
+        assert isinstance(record, dict)
         return {str(name): dict(values) for name, values in record.items()}
-    except (ValueError, AttributeError, TypeError, DataError) as error:
+    except (ValueError, AssertionError, TypeError, DataError) as error:
         raise DataError(f"{path}: damaged ({error}); remove it and fetch again") from None

@@ -26,41 +26,19 @@ class Translates(Protocol):
         """One translation for each text, in the same order."""
 
 
-Limits = tuple[int, int | None]
-"""The lowest and the highest number of a range; None is no upper limit."""
-
-
 @dataclass(frozen=True, slots=True)
-class Range:
-    """The whole numbers `lowest` to `highest`; None is no upper limit."""
+class Bucket:
+    """BLEU of the sentences of `lowest` to `highest` source words; None is no upper limit."""
 
     lowest: int
     highest: int | None
-
-    @staticmethod
-    def limits(value: int, edges: Sequence[int]) -> Limits:
-        """`lowest` and `highest` of the range that has `value`.
-
-        `edges` are the highest values of all ranges but the last.
-        """
-        place = bisect_left(edges, value)
-        lowest = edges[place - 1] + 1 if place else 0
-        return lowest, edges[place] if place < len(edges) else None
+    n_sentences: int
+    bleu: float
 
     @property
     def label(self) -> str:
-        """`6-10`, `41+`, or `0` for a single number."""
-        if self.highest is None:
-            return f"{self.lowest}+"
-        return str(self.lowest) + (f"-{self.highest}" if self.highest > self.lowest else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket(Range):
-    """BLEU of the sentences whose value, such as their length, is in a range."""
-
-    n_sentences: int
-    bleu: float
+        """`6-10`, or `41+`."""
+        return f"{self.lowest}+" if self.highest is None else f"{self.lowest}-{self.highest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +113,25 @@ def scores_of(compared: Comparable, scoring: Scoring) -> dict[str, MetricResult]
 def compare_with_baseline(
     baseline_texts: Sequence[str], evaluation: Evaluation, scoring: Scoring
 ) -> tuple[dict[str, Comparison], list[str]]:
-    """A paired bootstrap test of `evaluation` against other translations of its examples.
+    """Compare `evaluation` with other translations of its examples; see compare_evaluations.
 
-    Returns a Comparison for each metric of sacreBLEU, and notes on what was altered in the
-    baseline for scoring. Raises DataError where the numbers of translations differ.
+    Returns also notes on what was altered in the baseline for scoring. Raises DataError where the
+    numbers of translations differ.
     """
     baseline = comparable(baseline_texts, evaluation.compared.examples, scoring)
-    texts = baseline.hyp_texts, evaluation.hyp_texts, baseline.refs
-    comparisons = {
+    return compare_evaluations(baseline, evaluation.compared, scoring), baseline.notes()
+
+
+def compare_evaluations(
+    baseline: Comparable, system: Comparable, scoring: Scoring
+) -> dict[str, Comparison]:
+    """Run a paired bootstrap test by each metric of sacreBLEU."""
+    texts = baseline.hyp_texts, system.hyp_texts, baseline.refs
+    return {
         metric: compare(metric, *texts, scoring.tgt_lang, scoring.tokenisation)
         for metric in scoring.metrics
         if isinstance(METRICS[metric], SacreBleuMetric)
     }
-    return comparisons, baseline.notes()
 
 
 def bleu_by_length(
@@ -156,37 +140,24 @@ def bleu_by_length(
     edges: Sequence[int] = BUCKET_WORDS,
     tokenize: str | None = None,
 ) -> tuple[Bucket, ...]:
-    """BLEU by source length, as in Bahdanau et al. 2015 (figure 2), without empty buckets.
+    """Return BLEU by source length, as in Bahdanau et al. 2015 (figure 2), without empty buckets.
 
     `edges` are as BUCKET_WORDS. Returns () if the sources are unknown (all empty).
     """
     if not any(example.src_text for example in examples):
         return ()
-    lengths = [len(example.src_text.split()) for example in examples]
-    return bleu_by(lengths, hyp_texts, examples, edges, tokenize)
-
-
-def bleu_by(
-    values: Sequence[int],
-    hyp_texts: Sequence[str],
-    examples: Sequence[EvalExample],
-    edges: Sequence[int],
-    tokenize: str | None = None,
-) -> tuple[Bucket, ...]:
-    """BLEU of the sentences in each bucket of `values`, one value a sentence.
-
-    `edges` are the highest values of all buckets but the last. Empty buckets are left out.
-    """
-    members_of: dict[Limits, list[int]] = {}
-    for index, value in enumerate(values):
-        members_of.setdefault(Range.limits(value, edges), []).append(index)
+    members_of: dict[int, list[int]] = {}
+    for index, example in enumerate(examples):
+        bucket = bisect_left(edges, len(example.src_text.split()))
+        members_of.setdefault(bucket, []).append(index)
     return tuple(
         Bucket(
-            *limits,
+            lowest=edges[bucket - 1] + 1 if bucket else 0,
+            highest=edges[bucket] if bucket < len(edges) else None,
             n_sentences=len(members),
             bleu=corpus_bleu(
                 [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members], tokenize
             ),
         )
-        for limits, members in sorted(members_of.items(), key=lambda item: item[0][0])
+        for bucket, members in sorted(members_of.items())
     )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nmt.export.onnx_layers import OPSET, OnnxLayers
 from nmt.export.state_tensors import named_tensors, names_of_rows, with_tensors
 from nmt.models.base import Seq2Seq, State
-from nmt.models.recurrent.encoder import PaddedLayers
+from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.models.recurrent.rnn import RNNSeq2Seq
 from nmt.models.transformer.transformer import TransformerState
 from nmt.ops.masks import keep_from_lengths
@@ -216,7 +216,7 @@ def _is_read(model: Seq2Seq, name: str) -> bool:
 def _with_onnx_layers(model: Seq2Seq) -> Seq2Seq:
     """A copy whose recurrent encoder layers are operators of ONNX."""
     model = copy.deepcopy(model)
-    if isinstance(model, RNNSeq2Seq) and isinstance(model.encoder.rnn, PaddedLayers):
+    if isinstance(model, RNNSeq2Seq) and isinstance(model.encoder.rnn, RecurrentLayers):
         model.encoder.rnn = OnnxLayers(model.encoder.rnn)  # type: ignore[assignment]
     return model
 

@@ -4,31 +4,33 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from nmt.models.recurrent.cell_layers import EncoderStates
-from nmt.models.recurrent.encoder import PaddedLayers
+from nmt.models.recurrent.cells import CELLS, Cell, GRUCell, LSTMCell
+from nmt.models.recurrent.encoder import EncoderStates, RecurrentLayers
 
-_GATES = {"gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
-"""Where ONNX's gates, [z; r; n] or [i; o; f; g], stand in torch's [r; z; n] or [i; f; g; o]."""
+ONNX_CELLS: dict[type[Cell], tuple[str, tuple[int, ...]]] = {
+    GRUCell: ("GRU", (1, 0, 2)),
+    LSTMCell: ("LSTM", (0, 3, 1, 2)),
+}
+"""ONNX's operator, and where its gates, [z; r; n] or [i; o; f; g], stand in those of the cell."""
 
 OPSET = 18
 """The version of the operators of every graph: of 2022, which all engines read."""
 
 
 class OnnxLayers(nn.Module):
-    """PaddedLayers in evaluation mode, for a graph alone: torch itself cannot run them.
+    """RecurrentLayers in evaluation mode, for a graph alone: torch itself cannot run them.
 
     torch unrolls its own recurrent layers to the length of an example. The operators of ONNX take
     the lengths of the sentences, and read padding neither forwards nor backwards.
     """
 
-    def __init__(self, layers: PaddedLayers) -> None:
+    def __init__(self, layers: RecurrentLayers) -> None:
         super().__init__()
-        self.kind = layers.kind
-        self.residual = layers.options is not None and layers.options.residual
-        self.hidden, self.directions = layers.hidden_size, 1 + int(layers.bidirectional)
+        self.operator, self.order = ONNX_CELLS[CELLS[layers.kind]]
+        self.hidden, self.directions = layers.hidden_size, len(layers.suffixes)
         self.layers = nn.ParameterList()
         for i in range(layers.num_layers):
-            own = layers.weights_by_direction(i)
+            own = layers.weights(i)
             self.layers.append(self._stack([w_ih for w_ih, _, _, _ in own]))
             self.layers.append(self._stack([w_hh for _, w_hh, _, _ in own]))
             input_bias = self._stack([b_ih for _, _, b_ih, _ in own])
@@ -37,12 +39,11 @@ class OnnxLayers(nn.Module):
 
     def _stack(self, weights: list[Tensor]) -> Float[Tensor, "directions G *I"]:
         """The weights of both directions, with the gates in the order of ONNX."""
-        order = _GATES[self.kind]
-        parts = (weight.detach().chunk(len(order)) for weight in weights)
-        return torch.stack([torch.cat([gates[i] for i in order]) for gates in parts])
+        parts = (weight.detach().chunk(len(self.order)) for weight in weights)
+        return torch.stack([torch.cat([gates[i] for i in self.order]) for gates in parts])
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
-        """See PaddedLayers.read."""
+        """See RecurrentLayers.read."""
         weights, finals = list(self.layers), []
         first, last = torch.zeros_like(lengths), lengths - 1
         for i in range(0, len(weights), 3):
@@ -50,8 +51,7 @@ class OnnxLayers(nn.Module):
             ends = torch.stack([last, first][: self.directions], dim=1)[None, :, :, None]
             index = ends.transpose(1, 2).expand(-1, -1, -1, self.hidden)
             finals.append(states.gather(0, index)[0].transpose(0, 1).flatten(1))
-            states = states.permute(2, 0, 1, 3).flatten(2)
-            x = x + states if self.residual and i else states
+            x = states.permute(2, 0, 1, 3).flatten(2)
         return EncoderStates(x, torch.stack(finals, dim=1), None)
 
     def _layer(
@@ -64,12 +64,12 @@ class OnnxLayers(nn.Module):
     ) -> Float[Tensor, "S directions B H"]:
         """The hidden states of one layer."""
         return torch.onnx.ops.symbolic(
-            self.kind.upper(),
+            self.operator,
             [x, w_ih, w_hh, bias, lengths.to(torch.int32)],
             {
                 "hidden_size": self.hidden,
                 "direction": "bidirectional" if self.directions == 2 else "forward",
-                **({"linear_before_reset": 1} if self.kind == "gru" else {}),
+                **({"linear_before_reset": 1} if self.operator == "GRU" else {}),
             },
             dtype=x.dtype,
             shape=[x.shape[0], self.directions, x.shape[1], self.hidden],

@@ -2,9 +2,12 @@
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from nmt.decoding.search_config import SearchConfig
 from nmt.settings.config_file import load_values
+
+_Value = TypeVar("_Value")
 
 
 def merged_search(
@@ -27,6 +30,14 @@ def merged_search(
 def checked(texts: Iterable[str], name: str = "texts") -> list[str]:
     """All of `texts`; see str_by_str."""
     return list(str_by_str(texts, name))
+
+
+def several(values: Iterable[_Value], name: str) -> list[_Value]:
+    """Return all of `values`. Raises TypeError for one str, which would be read by letters."""
+    if isinstance(values, str | bytes):
+        got = type(values).__name__
+        raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
+    return list(values)
 
 
 def str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:

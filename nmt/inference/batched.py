@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, TypeVar
 
-import numpy as np
 import torch
-from jaxtyping import Float32, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from nmt.data.batching import pad_ids
@@ -16,18 +15,20 @@ from nmt.decoding.forced import force_decode
 from nmt.decoding.sampling import sample
 from nmt.decoding.search import search, search_penalties
 from nmt.decoding.search_config import SearchConfig
-from nmt.decoding.self_attention import self_attention
 from nmt.device import autocast
 from nmt.inference.minimum_risk import expected_utilities, minimum_risk
 from nmt.inference.parallel import CheckCancelled, n_workers, never_cancelled, parallel_map
-from nmt.inference.search_batches import search_batches
 from nmt.models.base import Seq2Seq
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabulary import EOS_ID
 from nmt.types import Encoded, Hypothesis
 
 DecodingPrecision = Literal["fp32", "bf16"]
-_Found = TypeVar("_Found")
+Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]
+_Result = TypeVar("_Result")
+
+_PIECES_PER_SENTENCE = 100
+"""A batch has at most batch_size times as many padded pieces, which bounds its memory."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +56,22 @@ class BatchedModel:
 
         def work(batch: Sequence[int], check: CheckCancelled) -> list[list[Hypothesis]]:
             inputs = self._padded([sources[i] for i in batch])
-            own = [constraints[i] for i in batch] if constraints else ()
-            mbr, draws = config.mbr, config.sampling
+            rows = [constraints[i] for i in batch] if constraints else ()
+            mbr, draws, n = config.mbr, config.sampling, config.n_best
+            if mbr is not None and mbr.samples is not None:
+                draws, n = mbr.sampling, mbr.samples
             if draws is not None:
-                n = config.n_best
-                return sample(self.model, *inputs, config, draws, n, check, own)
-            if mbr is None:
-                return search(self.model, *inputs, config, check, own)
-            if mbr.samples is None:
-                widest = config.model_copy(update={"n_best": config.beam})
-                candidates = search(self.model, *inputs, widest, check, own)
+                candidates = sample(self.model, *inputs, config, draws, n, check, rows)
             else:
-                n, draws = mbr.samples, mbr.sampling
-                candidates = sample(self.model, *inputs, config, draws, n, check, own)
+                widest = {"n_best": config.n_best if mbr is None else config.beam}
+                plain = config.model_copy(update=widest)
+                candidates = search(self.model, *inputs, plain, check, rows)
+            if mbr is None:
+                return candidates
             return [self._least_risk(each, config, check) for each in candidates]
 
-        found = self._in_batches(sources, config.batch_size, work)
-        return [found.get(i, []) for i in range(len(sources))]
+        beams = self._in_batches(sources, config.batch_size, work)
+        return [beams.get(i, []) for i in range(len(sources))]
 
     def search_penalties(
         self,
@@ -107,11 +107,11 @@ class BatchedModel:
         self,
         sources: Sequence[Encoded],
         batch_size: int,
-        work: Callable[[Sequence[int], CheckCancelled], Sequence[_Found]],
-    ) -> dict[int, _Found]:
+        work: Callable[[Sequence[int], CheckCancelled], Sequence[_Result]],
+    ) -> dict[int, _Result]:
         """The results of `work` for the sources that are not empty, by the source's index."""
 
-        def work_on(batch: Sequence[int], check: CheckCancelled) -> Sequence[_Found]:
+        def work_on(batch: Sequence[int], check: CheckCancelled) -> Sequence[_Result]:
             with autocast(self.device, self.precision):  # of this thread only
                 return work(batch, check)
 
@@ -121,6 +121,26 @@ class BatchedModel:
         results = parallel_map(work_on, batches, workers, self.check_cancelled)
         return dict(zip(chain(*batches), chain(*results), strict=True))
 
+    def read_pairs(
+        self,
+        sources: Sequence[Encoded],
+        tgt_ids: Sequence[Sequence[int]],
+        batch_size: int,
+        read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[_Result]],
+        by_area: bool = True,
+    ) -> Iterator[tuple[int, _Result]]:
+        """Read pairs of a source and a given target in batches.
+
+        Yields the index and the result of each pair whose source is not empty.
+        """
+        pairs = zip(sources, tgt_ids, strict=True)
+        sizes = [max(len(src.ids), len(ids)) if src.ids else 0 for src, ids in pairs]
+        for batch in search_batches(sizes, batch_size, by_area=by_area):
+            inputs = self._padded([sources[i] for i in batch])
+            with autocast(self.device, self.precision):
+                results = read(inputs, [tgt_ids[i] for i in batch])
+            yield from zip(batch, results, strict=True)
+
     def force(
         self,
         sources: Sequence[Encoded],
@@ -128,49 +148,29 @@ class BatchedModel:
         config: SearchConfig,
         with_heads: bool,
     ) -> Iterator[tuple[int, Hypothesis]]:
-        """The index and the Hypothesis of each pair whose source is not empty."""
-        sizes = [
-            max(len(source.ids), len(ids)) if source.ids else 0
-            for source, ids in zip(sources, tgt_ids, strict=True)
-        ]
-        for batch in search_batches(sizes, config.batch_size, by_area=with_heads):
-            inputs = self._padded([sources[i] for i in batch])
-            own_ids = [tgt_ids[i] for i in batch]
-            with autocast(self.device, self.precision):
-                forced = force_decode(self.model, *inputs, own_ids, config.score, with_heads)
-            yield from zip(batch, forced, strict=True)
+        """Score given targets; yields the index and the Hypothesis of each pair with a source."""
+
+        def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Hypothesis]:
+            return force_decode(self.model, *inputs, ids, config.score, with_heads)
+
+        return self.read_pairs(sources, tgt_ids, config.batch_size, read, by_area=with_heads)
 
     def add_heads(
-        self, sources: Sequence[Encoded], found: list[list[Hypothesis]], config: SearchConfig
+        self, sources: Sequence[Encoded], beams: list[list[Hypothesis]], config: SearchConfig
     ) -> None:
         """Add the weights of each head to the hypotheses that a search found.
 
         Forced decoding computes them anew, with equal weights. So the beam need not carry a matrix
         per head for hypotheses of which most are dropped.
         """
-        places = [(i, rank) for i, best in enumerate(found) for rank in range(len(best))]
-        tgt_ids = [found[i][rank].ids for i, rank in places]
+        places = [(i, rank) for i, beam in enumerate(beams) for rank in range(len(beam))]
+        tgt_ids = [beams[i][rank].ids for i, rank in places]
         forced = self.force([sources[i] for i, _ in places], tgt_ids, config, with_heads=True)
         for k, hypothesis in forced:
             i, rank = places[k]
-            found[i][rank] = replace(found[i][rank], heads=hypothesis.heads)
+            beams[i][rank] = replace(beams[i][rank], heads=hypothesis.heads)
 
-    def self_heads(
-        self, pairs: Sequence[tuple[Encoded, Hypothesis]], batch_size: int
-    ) -> list[dict[str, Float32[np.ndarray, "N L L"]]]:
-        """The self-attention of each pair of a source and its translation."""
-        sizes = [max(len(src.ids), len(found.ids)) + 1 for src, found in pairs]
-        heads: list[dict[str, Float32[np.ndarray, "N L L"]]] = [{} for _ in pairs]
-        for batch in search_batches(sizes, batch_size, by_area=True):
-            inputs = self._padded([pairs[k][0] for k in batch])
-            tgt_ids = [pairs[k][1].ids for k in batch]
-            with autocast(self.device, self.precision):
-                weights = self_attention(self.model, *inputs, tgt_ids)
-            for k, each in zip(batch, weights, strict=True):
-                heads[k] = each
-        return heads
-
-    def _padded(self, sources: Sequence[Encoded]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
+    def _padded(self, sources: Sequence[Encoded]) -> Padded:
         """The ids with eos, padded, and their lengths, eos included."""
         rows = [(*source.ids, EOS_ID) for source in sources]
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
@@ -180,3 +180,22 @@ class BatchedModel:
 def without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:
     """The ids of the pieces of a hypothesis."""
     return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
+
+
+def search_batches(
+    sizes: Sequence[int], batch_size: int, n_parts: int = 1, by_area: bool = False
+) -> Iterator[list[int]]:
+    """Yield batches of the indices of items whose size is not 0, longest first.
+
+    Memory grows with the number of padded pieces, or `by_area` with its square. A batch has at
+    most its share of `n_parts`, so that as many workers can take one each.
+    """
+    order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
+    limit = min(batch_size, -(-len(order) // n_parts))
+    power = 2 if by_area else 1
+    start = 0
+    while start < len(order):
+        longest = sizes[order[start]]
+        count = max(1, min(limit, limit * _PIECES_PER_SENTENCE**power // longest**power))
+        yield order[start : start + count]
+        start += count

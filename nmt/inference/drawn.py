@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nmt.attention_maps.heads import MEAN, Head
-from nmt.attention_maps.words import Level
 from nmt.types import Translation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from nmt.attention_maps.heads import Head
     from nmt.attention_maps.map_style import MapStyle
+    from nmt.attention_maps.words import Level
 
 
 class DrawnTranslation(Translation):
@@ -30,17 +30,18 @@ class DrawnTranslation(Translation):
     def plot(
         self,
         rank: int = 0,
-        level: Level = "word",
-        heads: Sequence[Head] = (MEAN,),
+        level: "Level" = "word",
+        heads: "Sequence[Head]" = (),
         style: "MapStyle | None" = None,
     ) -> "Figure":
         """The heat map of hypothesis `rank` as a matplotlib figure, by `word` or by `piece`.
 
-        Several heads make a grid (nmt.attention_maps.heads.choose_heads). `style` has colours,
-        scale, numbers and title (nmt.attention_maps.map_style.MapStyle). An empty source has no
-        hypothesis: IndexError.
+        Without `heads` it is that of their mean; several make a grid (choose_heads in
+        nmt.attention_maps.heads). `style` has colours, scale, numbers and title
+        (nmt.attention_maps.map_style.MapStyle). An empty source has no hypothesis: IndexError.
         """
+        from nmt.attention_maps.heads import MEAN
         from nmt.attention_maps.heatmap import draw_translation
         from nmt.attention_maps.map_style import PLAIN
 
-        return draw_translation(self, rank, level, heads, style or PLAIN)
+        return draw_translation(self, rank, level, heads or (MEAN,), style or PLAIN)

@@ -6,19 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
 import torch
+from jaxtyping import Float32
 
-from nmt.decoding.constraints import Constraint
+from nmt.decoding.forced import self_attention
 from nmt.decoding.search_config import SearchConfig
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, counted
-from nmt.inference.arguments import checked, merged_search, str_by_str
-from nmt.inference.batched import BatchedModel, DecodingPrecision, without_eos
-from nmt.inference.constraint import Weights, constraint_of
+from nmt.inference.arguments import checked, merged_search, several, str_by_str
+from nmt.inference.batched import BatchedModel, DecodingPrecision, Padded, without_eos
+from nmt.inference.constraint import Prefix, Weights, constraints_of
 from nmt.inference.drawn import DrawnTranslation
 from nmt.inference.parallel import CheckCancelled, never_cancelled
 from nmt.inference.reranking import Reranker, check_rerankable, load_rerankers, rerank
-from nmt.inference.words import words_of
 from nmt.models.base import Seq2Seq
 from nmt.models.quantized import in_int8
 from nmt.runs.trained_run import TrainedRun, load_models
@@ -151,8 +152,8 @@ class Translator:
         return f"<Translator {langs} from {self.origin}, on {device}, beam {self.search.beam}>"
 
     @property
-    def _batched(self) -> BatchedModel:
-        """The model as it is now, which validation changes between two calls."""
+    def batched(self) -> BatchedModel:
+        """The model with what it searches by."""
         return BatchedModel(
             self.model, self.tokenizers.tgt, self.device, self.precision, self._check_cancelled
         )
@@ -167,25 +168,32 @@ class Translator:
         """The names of the heads of each attention; see Seq2Seq.names_by_attention."""
         return self.model.names_by_attention
 
-    def translate(
+    def translate(  # noqa: PLR0913 - the choices of one call
         self,
         texts: Iterable[str],
         n_best: int | None = None,
         restore: bool = True,
         with_heads: bool = False,
         search: SearchConfig | Mapping[str, object] | None = None,
-        prefixes: Iterable[str] | None = None,
+        prefixes: Iterable[Prefix] | None = None,
+        attention: Sequence[Mapping[int, Weights]] = (),
     ) -> list[DrawnTranslation]:
         """Translate texts; a text without any piece gets an empty Translation.
 
         `n_best` is the number of hypotheses per text (None: the search's). `restore` writes them
         in the typography of the language. `with_heads` adds the weights of each attention head.
         `search` is the SearchConfig of this call, or keys to change for it, such as {"beam": 1}.
-        `prefixes` say how each translation begins. With `rerank_by` the whole beam is reranked.
+        With `rerank_by` the whole beam is reranked.
+
+        `prefixes` say how each translation begins, as text or as ids of pieces; a word that one
+        ends in may be continued. With them `attention` may have for each text rows of
+        weights over its pieces, eos included, to use in place of the model's own: of the piece t of
+        the prefix, from 0, or of the first behind it. A row is for all shown heads (S,), or for
+        each head (N, S).
+
         Raises ConfigError for values that SearchConfig does not allow, for an `n_best` over the
-        beam, and for a search that cannot be reranked (check_rerankable); TypeError for texts that
-        are not str; DataError for another number of prefixes, or words of `must` that the
-        vocabulary lacks.
+        beam, for a search that cannot be reranked (check_rerankable), and where an ensemble is
+        given weights; TypeError for texts that are not str; DataError as constraints_of does.
         """
         config = merged_search(self.search, search)
         if n_best is not None:
@@ -194,66 +202,20 @@ class Translator:
         if self.rerankers:
             check_rerankable(config)
             widest = config.model_copy(update={"n_best": config.beam})
-        texts = checked(texts)
-        sources = [self.tokenizers.src.encode(text) for text in texts]
-        begun = None if prefixes is None else checked(prefixes, "prefixes")
-        found = self._batched.search(sources, widest, self._constraints(sources, config, begun))
+        texts, sources = self._encoded(texts)
+        begun = None if prefixes is None else several(prefixes, "prefixes")
+        constraints = constraints_of(
+            self.model, self.tokenizers.tgt, sources, config, begun, attention
+        )
+        beams = self.batched.search(sources, widest, constraints)
         if self.rerankers:
-            beams = self._translations(texts, sources, found, restore)
-            best = rerank(beams, self.rerankers, config)
-            found = [[each.hypothesis for each in one.hypotheses] for one in best]
+            best = rerank(
+                self._translations(texts, sources, beams, restore), self.rerankers, config
+            )
+            beams = [[each.hypothesis for each in one.hypotheses] for one in best]
         if with_heads:
-            self._batched.add_heads(sources, found, config)
-        return self._translations(texts, sources, found, restore)
-
-    def translate_prefixes(
-        self,
-        texts: Iterable[str],
-        prefixes: Sequence[str | Sequence[int]],
-        attention: Sequence[Mapping[int, Weights]] = (),
-        n_best: int | None = None,
-        restore: bool = True,
-    ) -> list[DrawnTranslation]:
-        """Translate texts by translations that begin with given prefixes: text, or ids of pieces.
-
-        `attention` may have for each text rows of weights over its pieces, eos included, to use in
-        place of the model's own: of the piece t of the prefix, from 0, or of the first behind it.
-        A row is for all shown heads (S,), or for each head (N, S). The search is by beam, whatever
-        `search.mbr` and `search.sampling` say. A prefix that ends within a word may be continued
-        within it. `n_best` and `restore` are as in `translate`. Raises DataError for numbers of
-        texts that differ, and as `constraint_of` does; ConfigError where an ensemble is given
-        weights.
-        """
-        config = merged_search(self.search, {} if n_best is None else {"n_best": n_best})
-        config = config.model_copy(update={"mbr": None, "sampling": None})
-        texts = checked(texts)
-        sources = [self.tokenizers.src.encode(text) for text in texts]
-        constraints = self._constraints(sources, config, prefixes, attention)
-        found = self._batched.search(sources, config, constraints)
-        return self._translations(texts, sources, found, restore)
-
-    def _constraints(
-        self,
-        sources: Sequence[Encoded],
-        config: SearchConfig,
-        prefixes: Sequence[str | Sequence[int]] | None = None,
-        attention: Sequence[Mapping[int, Weights]] = (),
-    ) -> list[Constraint]:
-        """One for each source, or none where nothing is asked for.
-
-        Raises DataError for numbers that differ.
-        """
-        words = words_of(self.tokenizers.tgt, config.must, config.must_not)
-        if prefixes is None:
-            return [Constraint(words=words)] * len(sources) if words else []
-        given = list(attention) or [{}] * len(sources)
-        if not len(sources) == len(prefixes) == len(given):
-            got = f"{len(prefixes)} prefixes and {len(given)} times weights"
-            raise DataError(f"translate_prefixes: got {got} for {counted(len(sources), 'text')}")
-        return [
-            constraint_of(self.model, self.tokenizers.tgt, source, prefix, rows, words)
-            for source, prefix, rows in zip(sources, prefixes, given, strict=True)
-        ]
+            self.batched.add_heads(sources, beams, config)
+        return self._translations(texts, sources, beams, restore)
 
     def translate_penalties(
         self,
@@ -261,29 +223,33 @@ class Translator:
         penalties: Sequence[float],
         search: SearchConfig | Mapping[str, object] | None = None,
     ) -> list[list[DrawnTranslation]]:
-        """For each length penalty what a beam search with it gives, by one search for all of them.
+        """Translate by a beam search with each length penalty, by one search for all of them.
 
-        See nmt.decoding.search.search_penalties. Raises ConfigError and TypeError likewise.
+        See nmt.decoding.search.search_penalties. Raises ConfigError and TypeError as `translate`.
         """
         config = merged_search(self.search, search)
         for penalty in penalties:
             merged_search(config, {"length_penalty": penalty})
-        texts = checked(texts)
-        sources = [self.tokenizers.src.encode(text) for text in texts]
-        constraints = self._constraints(sources, config)
-        each = self._batched.search_penalties(sources, config, penalties, constraints)
-        return [self._translations(texts, sources, best, True) for best in each]
+        texts, sources = self._encoded(texts)
+        constraints = constraints_of(self.model, self.tokenizers.tgt, sources, config, None)
+        results = self.batched.search_penalties(sources, config, penalties, constraints)
+        return [self._translations(texts, sources, beams, True) for beams in results]
+
+    def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
+        """Check and encode source texts."""
+        checked_texts = checked(texts)
+        return checked_texts, [self.tokenizers.src.encode(text) for text in checked_texts]
 
     def _translations(
         self,
         texts: Sequence[str],
         sources: Sequence[Encoded],
-        found: Sequence[Sequence[Hypothesis]],
+        beams: Sequence[Sequence[Hypothesis]],
         restore: bool,
     ) -> list[DrawnTranslation]:
         return [
             DrawnTranslation(text, source, tuple(self._with_text(h, restore) for h in hypotheses))
-            for text, source, hypotheses in zip(texts, sources, found, strict=True)
+            for text, source, hypotheses in zip(texts, sources, beams, strict=True)
         ]
 
     def translate_stream(
@@ -351,21 +317,18 @@ class Translator:
         score and the batch size (None: the translator's own). Raises DataError if the numbers of
         texts differ, TypeError for texts that are not str.
         """
-        texts, target_texts = checked(texts), checked(target_texts, "target_texts")
-        sources = [self.tokenizers.src.encode(text) for text in texts]
-        targets = [self.tokenizers.tgt.encode(text) for text in target_texts]
-        if len(sources) != len(targets):
-            got = counted(len(targets), "translation")
+        texts, sources = self._encoded(texts)
+        target_texts = checked(target_texts, "target_texts")
+        if len(sources) != len(target_texts):
+            got = counted(len(target_texts), "translation")
             raise DataError(f"force: got {got} for {counted(len(sources), 'text')}")
+        targets = [self.tokenizers.tgt.encode(text) for text in target_texts]
         tgt_ids = [(*target.ids, EOS_ID) for target in targets]
-        found: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
-        forced = self._batched.force(sources, tgt_ids, search or self.search, with_heads)
+        scored: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
+        forced = self.batched.force(sources, tgt_ids, search or self.search, with_heads)
         for i, hypothesis in forced:
-            found[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
-        return [
-            DrawnTranslation(text, source, hypotheses)
-            for text, source, hypotheses in zip(texts, sources, found, strict=True)
-        ]
+            scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
+        return list(map(DrawnTranslation, texts, sources, scored))
 
     def with_self_attention(self, translations: Iterable[Translation]) -> list[Translation]:
         """The translations with the self-attention of their hypotheses, in `Hypothesis.self_heads`.
@@ -377,12 +340,20 @@ class Translator:
             raise ConfigError("with_self_attention: this model has none: it is recurrent")
         translations = list(translations)
         pairs = [(each.source, h.hypothesis) for each in translations for h in each.hypotheses]
-        found_heads = iter(self._batched.self_heads(pairs, self.search.batch_size))
+        sources, targets = [source for source, _ in pairs], [found.ids for _, found in pairs]
+
+        def read(
+            inputs: Padded, ids: Sequence[Sequence[int]]
+        ) -> list[dict[str, Float32[np.ndarray, "N L L"]]]:
+            return self_attention(self.model, *inputs, ids)
+
+        read_pairs = self.batched.read_pairs(sources, targets, self.search.batch_size, read)
+        weights, heads = dict(read_pairs), iter(range(len(pairs)))
         return [
             replace(
                 translation,
                 hypotheses=tuple(
-                    replace(h, hypothesis=replace(h.hypothesis, self_heads=next(found_heads)))
+                    replace(h, hypothesis=replace(h.hypothesis, self_heads=weights[next(heads)]))
                     for h in translation.hypotheses
                 ),
             )

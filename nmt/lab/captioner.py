@@ -23,7 +23,7 @@ from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import BatchFirst, DecoderOutput, Memory, State, StepOutput
 from nmt.models.initialisation import initialise
-from nmt.models.recurrent.decoder import RNNDecoder, RNNState
+from nmt.models.recurrent.decoder import RNNState, build_decoder
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import LossSum, cross_entropy
@@ -111,7 +111,7 @@ class Captioner(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.decoder = RNNDecoder(config, memory_size, vocab_size)
+        self.decoder = build_decoder(config, memory_size, vocab_size)
         initialise(self.decoder)
 
     def init_state(self, memory: Memory) -> RNNState:

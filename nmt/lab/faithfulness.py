@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from nmt.attention_maps.health import AttentionHealth, health_of
+from nmt.attention_maps.pair_weights import Reading, piece_weights
 from nmt.data.corpora import read_examples
 from nmt.errors import DataError
-from nmt.evaluation.attention_health import AttentionHealth, health_of
 from nmt.evaluation.examples import split_named
-from nmt.inference.pair_weights import Reading, piece_weights
 from nmt.inference.translator import Translator
 from nmt.lab.erasure import Erasure, erase_each, even_log_probs, with_even_attention
 from nmt.lab.experiment import Experiment, Options, Result

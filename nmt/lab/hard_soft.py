@@ -41,8 +41,8 @@ from nmt.text.vocabulary import EOS_ID, RESERVED
 SHOWN = translate("my big green house follows the small black mouse")
 TRAINED: dict[str, WeightingConfig] = {
     "soft": SoftConfig(),
-    "hard": HardConfig(credit="sentence", baseline="mean", reward=1),
-    "hard_future": HardConfig(credit="future", baseline="mean", reward=1),
+    "hard": HardConfig(credit="sentence", reward=1),
+    "hard_future": HardConfig(credit="future", reward=1),
     "hard_gumbel": HardGumbelConfig(),
 }
 END = RESERVED[EOS_ID]

@@ -88,8 +88,7 @@ class AuxiliaryLoss(abc.ABC):
     ) -> Float[Tensor, ""]:
         """The term, summed over the n steps that `keep` marks, in nats.
 
-        `log_likelihoods` are those of the right pieces at these steps, row by row, detached; where
-        the output has expected features, minus those by these features.
+        `log_likelihoods` are those of the right pieces at these steps, row by row, detached.
         """
 
 
@@ -108,8 +107,7 @@ class StepOutput:
     @property
     def logits(self) -> Float[Tensor, "B V"]:
         """Unnormalised scores over the vocabulary, computed at each call."""
-        scores: Tensor = self.vocabulary(self.features)
-        return scores
+        return self.vocabulary(self.features)
 
 
 @dataclass(frozen=True)
@@ -119,8 +117,7 @@ class DecoderOutput:
     `features` are what the vocabulary layer reads. `weights` are the mean of the model's shown
     heads, `heads` are all that attend to the source. Both are None unless `with_weights` was set,
     because the fastest code computes none. `auxiliary_loss` is there in training mode only,
-    and only for models whose attention samples or has a penalty. `expected_features` are detached
-    features of a second pass in which nothing was drawn, where the auxiliary loss compares with it.
+    and only for models whose attention samples or has a penalty.
     """
 
     features: Float[Tensor, "B T R"]
@@ -128,13 +125,11 @@ class DecoderOutput:
     weights: Float[Tensor, "B T S"] | None = None
     heads: Float[Tensor, "B N T S"] | None = None
     auxiliary_loss: AuxiliaryLoss | None = None
-    expected_features: Float[Tensor, "B T R"] | None = None
 
     @property
     def logits(self) -> Float[Tensor, "B T V"]:
         """Unnormalised scores over the vocabulary, computed at each call."""
-        scores: Tensor = self.vocabulary(self.features)
-        return scores
+        return self.vocabulary(self.features)
 
 
 class Seq2Seq(nn.Module, abc.ABC):

@@ -28,7 +28,6 @@ class EnsembleState(State):
     of_members: tuple[State, ...]
 
     def select(self, rows: Int[Tensor, " R"]) -> "EnsembleState":
-        """See BatchFirst."""
         return replace(self, of_members=tuple(state.select(rows) for state in self.of_members))
 
 
@@ -47,7 +46,6 @@ class _LogProbabilities(Vocabulary):
         return features
 
     def affine(self) -> tuple[Float[Tensor, "V V"], Float[Tensor, " V"]]:
-        """See Vocabulary."""
         scale = self.scale.expand(self.n_pieces)
         return scale.diag(), 0 * scale
 
@@ -89,16 +87,13 @@ class Ensemble(Seq2Seq):
         return tuple(f"model {number}" for number in range(1, len(self.members) + 1))
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """See Seq2Seq."""
         found = tuple(model.encode(src_ids, src_keep) for model in self.models)
         return _Memories(found[0].values, src_keep, found[0].final, of_members=found)
 
     def init_state(self, memory: Memory) -> EnsembleState:
-        """See Seq2Seq."""
         return EnsembleState(tuple(m.init_state(own) for m, own in self._parts(memory)))
 
     def init_search_state(self, memory: Memory) -> EnsembleState:
-        """See Seq2Seq."""
         return EnsembleState(tuple(m.init_search_state(own) for m, own in self._parts(memory)))
 
     def _parts(self, memory: Memory) -> list[tuple[Seq2Seq, Memory]]:
@@ -106,7 +101,6 @@ class Ensemble(Seq2Seq):
         return list(zip(self.models, memory.of_members, strict=True))
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """See Seq2Seq."""
         assert isinstance(state, EnsembleState)
         parts = zip(self.models, state.of_members, strict=True)
         outs = [model.step(last_ids, own) for model, own in parts]
@@ -120,7 +114,6 @@ class Ensemble(Seq2Seq):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """See Seq2Seq."""
         assert isinstance(state, EnsembleState)
         parts = zip(self.models, state.of_members, strict=True)
         outs = [model.teacher_forced(tgt_in, own, with_weights) for model, own in parts]

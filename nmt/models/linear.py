@@ -16,5 +16,4 @@ class Linear(nn.Linear):
         self.backend: BackendName = backend
 
     def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L O"]:
-        """See Operations.linear."""
         return operations(self.backend, x).linear(x, self.weight, self.bias)

@@ -8,13 +8,18 @@ import copy
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Float, Int32
+from jaxtyping import Float, Int, Int32
 from torch import Tensor, nn
 
 from nmt.models.base import Seq2Seq
-from nmt.models.recurrent.cell_layers import CellLayers
-from nmt.models.recurrent.cells import CELLS, Cell, CellKind
-from nmt.models.recurrent.encoder import PaddedLayers
+from nmt.models.recurrent.cells import CELLS, CellKind
+from nmt.models.recurrent.encoder import (
+    EncoderStates,
+    Gates,
+    RecurrentLayers,
+    encoder_states,
+    read_layer,
+)
 from nmt.models.vocabulary import VocabLinear, Vocabulary
 from nmt.ops.backend import BackendName, operations
 
@@ -85,14 +90,11 @@ class Int8Vocabulary(Vocabulary):
         self.linear = Int8Linear(*exact.affine(), exact.backend)
 
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
-        """See Vocabulary."""
-        logits: Tensor = self.linear(features)
-        return logits
+        return self.linear(features)
 
     def in_parts(
         self, features: Float[Tensor, "B R"], n_numbers: int
     ) -> Iterator[Float[Tensor, "_ P"]]:
-        """See Vocabulary."""
         return self.linear.in_parts(features, n_numbers)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
@@ -101,22 +103,29 @@ class Int8Vocabulary(Vocabulary):
         return self.linear.weight, self.linear.bias
 
 
-def int8_cell(kind: CellKind, weights: Sequence[Tensor], backend: BackendName = "auto") -> Cell:
-    """A cell in int8; `weights` are weight_ih, weight_hh, bias_ih and bias_hh as in torch."""
-    w_ih, w_hh, b_ih, b_hh = weights
-    cell = CELLS[kind](w_ih.shape[1], w_hh.shape[1])
-    setattr(cell, "input_gates", Int8Linear(w_ih, b_ih, backend))  # noqa: B010 - another class of layer
-    setattr(cell, "hidden_gates", Int8Linear(w_hh, b_hh, backend))  # noqa: B010
-    return cell
-
-
-def int8_layers(exact: PaddedLayers) -> CellLayers:
+class Int8Layers(nn.Module):
     """The layers of an encoder in int8."""
-    layers = (
-        [int8_cell(exact.kind, weights, exact.backend) for weights in exact.weights_by_direction(i)]
-        for i in range(exact.num_layers)
-    )
-    return CellLayers(exact.kind, layers, exact.options, exact.backend)
+
+    def __init__(self, exact: RecurrentLayers) -> None:
+        super().__init__()
+        self.kind: CellKind = exact.kind
+        self.layers = nn.ModuleList(
+            nn.ModuleList(
+                Int8Linear(weight, bias, exact.backend)
+                for w_ih, w_hh, b_ih, b_hh in exact.weights(i)
+                for weight, bias in ((w_ih, b_ih), (w_hh, b_hh))
+            )
+            for i in range(exact.num_layers)
+        )
+
+    def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
+        finals: list[Sequence[Tensor]] = []
+        for layer in self.layers:
+            assert isinstance(layer, nn.ModuleList)
+            directions = list(map(Gates, layer[::2], layer[1::2]))
+            x, *final = read_layer(CELLS[self.kind], directions, x, lengths)
+            finals.append(final)
+        return encoder_states(x, finals)
 
 
 def in_int8(model: Seq2Seq) -> Seq2Seq:
@@ -128,8 +137,8 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
         for name, layer in module.named_children():
             if isinstance(layer, VocabLinear):
                 setattr(module, name, Int8Vocabulary(layer))
-            elif isinstance(layer, PaddedLayers):
-                setattr(module, name, int8_layers(layer))
+            elif isinstance(layer, RecurrentLayers):
+                setattr(module, name, Int8Layers(layer))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
                 setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))
     return copied

@@ -11,7 +11,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.device import CACHED_NUMBERS
-from nmt.models.dropout import drop_words
 from nmt.ops.backend import BackendName, operations
 from nmt.settings.base import Config
 
@@ -24,21 +23,10 @@ def padded_rows(vocab_size: int) -> int:
 
 
 class PieceEmbedding(nn.Embedding):
-    """A vector for each piece of a vocabulary, and rows that pad the table.
+    """A vector for each piece of a vocabulary, and rows that pad the table."""
 
-    `word_dropout` is the probability that a piece's whole vector is 0 in training (drop_words).
-    """
-
-    def __init__(self, vocab_size: int, size: int, word_dropout: float = 0.0) -> None:
+    def __init__(self, vocab_size: int, size: int) -> None:
         super().__init__(padded_rows(vocab_size), size)
-        self.word_dropout = word_dropout
-
-    def forward(self, ids: Int[Tensor, "*L"]) -> Float[Tensor, "*L D"]:
-        """The vectors of pieces."""
-        embedded = super().forward(ids)
-        if not (self.training and self.word_dropout):
-            return embedded
-        return drop_words(embedded, ids, self.word_dropout)
 
 
 class Vocabulary(nn.Module, abc.ABC):
@@ -146,7 +134,6 @@ class VocabLinear(Vocabulary):
             nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5 / self.rms)
 
     def affine(self) -> tuple[Float[Tensor, "P R"], Float[Tensor, " P"]]:
-        """See Vocabulary."""
         n_padding = len(self.bias) - self.n_pieces
         impossible = self.bias.new_full((n_padding,), _IMPOSSIBLE_LOGIT)
         return self.weight, torch.cat([self.bias[: self.n_pieces], impossible])

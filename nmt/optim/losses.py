@@ -8,7 +8,6 @@ import abc
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
@@ -125,14 +124,7 @@ def cross_entropy(
         output.features[keep], targets, label_smoothing
     )
     if output.auxiliary_loss is not None:
-        log_likelihoods = -nlls
-        if output.expected_features is not None:
-            with torch.no_grad():
-                expected = output.expected_features[keep]
-                log_likelihoods = (
-                    log_likelihoods + output.vocabulary.cross_entropy(expected, targets, 0.0)[1]
-                )
-        loss_sum = loss_sum + output.auxiliary_loss.loss_sum(keep, log_likelihoods)
+        loss_sum = loss_sum + output.auxiliary_loss.loss_sum(keep, -nlls)
     return LossSum(loss_sum, nlls.sum(), targets.numel())
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.errors import CheckpointError, NMTError
+from nmt.runs.card import read_card, trainings
 from nmt.runs.directory import RunDirectory
-from nmt.runs.history import read_card, trainings
 from nmt.runs.lock import LOCK_NAME, run_lock
 from nmt.storage.atomic import remove, remove_leftovers
 from nmt.storage.run_files import WRITTEN

@@ -76,7 +76,10 @@ def _start(
             return checked.translate(texts, options.n_best)
         prefixes = [options.prefix] * len(texts)
         rows = [dict(options.attention)] * len(texts)
-        return checked.translate_prefixes(texts, prefixes, rows, options.n_best)
+        by_beam = {"mbr": None, "sampling": None}
+        return checked.translate(
+            texts, options.n_best, search=by_beam, prefixes=prefixes, attention=rows
+        )
 
     def size_of(text: str, options: Hashable) -> int:
         assert isinstance(options, Decoding)

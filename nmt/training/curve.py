@@ -1,25 +1,21 @@
 """The learning curve of a run: loss, perplexity and BLEU over updates, as a picture."""
 
 import math
-from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from nmt.errors import CheckpointError
 from nmt.evaluation.metrics import METRICS
+from nmt.runs.metrics import metrics_of, points
 from nmt.storage.output import csv_line, write_lines
-from nmt.training.log import MetricsLine, metrics_of
 from nmt.types import LOWER_IS_BETTER
 
 _TRAINING, _VALIDATION = "#2a6fbb", "#d9772b"
 _PERPLEXITIES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000)
-_GREATEST = 1e6  # no loss and no BLEU of a training; an altered file may say more
 _TICK_GAP = 0.06  # of the height, between two perplexities
 _HEIGHT_INCHES, _PANEL_INCHES = 3.4, 4.6
 
@@ -32,7 +28,7 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
     Perplexity is the right-hand scale of the loss. Without validations there is no second panel.
     Raises CheckpointError where the run's metrics.jsonl has no training loss yet.
     """
-    lines = trained_metrics(run)
+    lines = metrics_of(run, trained=True)
     training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
     shown: str = "bleu" if metric == "loss" else metric
     scores = points(lines, "valid", shown)
@@ -67,31 +63,10 @@ def write_table(run: Path, path: Path, force: bool = False) -> None:
     `path` must be new unless `force`. Raises CheckpointError where the run's metrics.jsonl has no
     training loss yet.
     """
-    records = [line.record for line in trained_metrics(run)]
+    records = [line.record for line in metrics_of(run, trained=True)]
     names = list(dict.fromkeys(name for record in records for name in record))
     rows = (csv_line([record.get(name) for name in names]) for record in records)
     write_lines(chain([csv_line(names)], rows), path, force)
-
-
-def trained_metrics(run: Path) -> list[MetricsLine]:
-    """The records of a run. Raises CheckpointError where there is no training loss yet."""
-    lines = metrics_of(run)
-    if not len(points(lines, "train", "loss")):
-        path = run / "metrics.jsonl"
-        raise CheckpointError(f"{path}: no training loss yet; train the run further")
-    return lines
-
-
-def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np.float64]:
-    """Update and value of each record of one kind that has the value, (n, 2)."""
-    found = [
-        (line.step, value)
-        for line in lines
-        if line.kind == kind
-        and isinstance(value := line.record.get(name), float)
-        and 0 <= value < _GREATEST
-    ]
-    return np.array(found, dtype=np.float64).reshape(-1, 2)
 
 
 def _add_perplexity(axes: Axes) -> None:

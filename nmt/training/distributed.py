@@ -11,8 +11,6 @@ same bits. All ranks therefore take the same step, and their weights stay equal.
 import contextlib
 import datetime
 import os
-import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -20,7 +18,6 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
 
 from nmt.device import is_out_of_memory, resolve_device
 from nmt.errors import ConfigError, NMTError, counted
@@ -119,9 +116,8 @@ class Ranks:
             torch.cuda.set_device(device)
             backend = "cpu:gloo,cuda:nccl"
         with _lost_ranks():
-            store = self._fresh_store()
             dist.init_process_group(
-                backend, store=store, rank=self.rank, world_size=self.world, timeout=_TIMEOUT
+                backend, rank=self.rank, world_size=self.world, timeout=_TIMEOUT
             )
         try:
             if device.type == "cuda":
@@ -138,30 +134,6 @@ class Ranks:
                 f"train.device: got {counted(len(set(gpus)), 'GPU')} for {self.world} processes; "
                 "allowed: 'cuda' with a GPU for each of them, or 'cpu'"
             )
-
-    def _fresh_store(self) -> Store:
-        """A part of torchrun's key-value store that has no addresses of ranks that have ended.
-
-        Torchrun keeps its store when it starts ranks again. So each of the others asks under a name
-        that nobody had before, and the first answers with the name of this session until all know.
-        """
-        store, _, _ = next(rendezvous("env://", self.rank, self.world, timeout=_TIMEOUT))
-        session = uuid.uuid4().hex
-        if not self.is_first:
-            store.set(f"asked/{self.rank}", session)
-            session = str(store.get(f"answer/{session}"), "ascii")
-            store.set(f"{session}/{self.rank}", "joined")
-            return PrefixStore(session, store)
-        others = range(1, self.world)
-        deadline = time.monotonic() + _TIMEOUT.total_seconds()
-        while not store.check([f"{session}/{rank}" for rank in others]):
-            for rank in others:
-                if store.check([f"asked/{rank}"]):
-                    store.set(f"answer/{store.get(f'asked/{rank}').decode()}", session)
-            if time.monotonic() > deadline:
-                raise RuntimeError("not all ranks have come")
-            time.sleep(0.01)
-        return PrefixStore(session, store)
 
     @contextlib.contextmanager
     def first_alone(self) -> Iterator[None]:
@@ -207,10 +179,6 @@ class Ranks:
             dist.all_reduce(sums)
         totals: list[Number] = sums.tolist()
         return totals
-
-    def of_first(self, value: Number) -> Number:
-        """The value of the first rank."""
-        return self.sum(value if self.is_first else 0.0)[0]
 
     def gather(self, value: _Item) -> list[_Item]:
         """The values of all ranks, by rank."""
@@ -290,32 +258,6 @@ class Ranks:
 
 ALONE = Ranks()
 """One process, without a process group."""
-
-
-class AgreedStop:
-    """Whether to stop: True once the ranks have agreed, since one of them was interrupted.
-
-    All ranks then stop after the same update. In a world of 1 it is what `interrupted` says.
-    """
-
-    def __init__(self, interrupted: Callable[[], bool], ranks: Ranks) -> None:
-        self.interrupted = interrupted
-        self._ranks = ranks
-        self._is_agreed = False
-
-    def __call__(self) -> bool:
-        """See the class."""
-        is_interrupted = self.interrupted()  # also in a larger world: the first call starts a watch
-        return is_interrupted if self._ranks.world == 1 else self._is_agreed
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether this rank, among several, was interrupted."""
-        return self._ranks.world > 1 and self.interrupted()
-
-    def agree(self, n_interrupted: Number) -> None:
-        """Note how many ranks were interrupted; every rank gives the same number."""
-        self._is_agreed = self._is_agreed or n_interrupted > 0
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:

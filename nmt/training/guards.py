@@ -2,13 +2,13 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from nmt.attention_maps.health import AttentionHealth
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.batching import Batch
 from nmt.device import is_out_of_memory
 from nmt.errors import NMTError
-from nmt.evaluation.attention_health import AttentionHealth
 from nmt.models.base import Seq2Seq
 from nmt.storage.tensor_file import check_finite
 from nmt.training.step import DivergedError
@@ -20,12 +20,8 @@ def explain_update_errors(
     step: int,
     train: TrainConfig,
     saved_step: int | None,
-    step_after_error: Callable[[], int | None],
 ) -> Iterator[None]:
-    """Say of an error in update `step` what to change: no memory left, or a NaN.
-
-    `step_after_error` tells the last saved step as it will be after an error of memory, or None.
-    """
+    """Say of an error in update `step` what to change: no memory left, or a NaN."""
     try:
         yield
     except DivergedError as error:
@@ -33,16 +29,14 @@ def explain_update_errors(
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        last = step_after_error()
-        way = (
-            "nothing was saved yet: start anew with "
-            if last is None
-            else f"to go on from the last checkpoint, of step {last:,}, "
-        )
+        way, change = "nothing was saved yet: start anew with ", ""
+        if saved_step is not None:
+            way = f"to go on from the last checkpoint, of step {saved_step:,}, "
+            change = " `allow_change`"
         raise NMTError(
             f"out of memory at step {step}{_largest_of(group)}: {way}"
             f"`train.batch_size={max(1, train.batch_size // 2)}` "
-            f"`train.accumulate={2 * train.accumulate}`{'' if last is None else ' `allow_change`'}"
+            f"`train.accumulate={2 * train.accumulate}`{change}"
         ) from error
 
 

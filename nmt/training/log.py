@@ -6,41 +6,35 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tqdm import tqdm
 
-from nmt.errors import CheckpointError, ConfigError, pip_install
+from nmt.errors import ConfigError, pip_install
+from nmt.runs.metrics import METRICS, Record, read_metrics
 from nmt.storage.atomic import appending, flush, named_errors, write_text
-from nmt.storage.bounded import read_bytes, stay_inside
 from nmt.storage.terminal import escape_controls, give_up
-from nmt.types import rank_of
-
-_MAX_METRICS_BYTES = 256 << 20
-"""Enough for more than a million records."""
-
-_MAX_STEP = 2**53
-
-Record = dict[str, float | int | str | None]
 
 
 class RunLog:
-    """Writes what a run reports; a context manager.
+    """Writes what a run reports; a context manager. Without a folder it writes nothing.
 
     Records go to metrics.jsonl, lines to train.log and stderr. A progress bar is drawn if stderr is
     a terminal. If stderr is gone (a closed pipe, a terminal that hung up), training continues
     without it.
     """
 
-    def __init__(self, folder: Path, tensorboard: bool = False, quiet: bool = False) -> None:
+    def __init__(self, folder: Path | None, tensorboard: bool = False, quiet: bool = False) -> None:
         self._folder = folder
-        self._quiet = quiet
-        self._path = folder / "metrics.jsonl"
+        self._quiet = quiet or folder is None
+        self._path, self._log_path = (
+            Path(os.devnull) if folder is None else folder / name for name in (METRICS, "train.log")
+        )
         self._metrics = appending(self._path)
-        self._log = appending(folder / "train.log")
+        self._log = appending(self._log_path)
         self._bar: "tqdm[Any] | None" = None
         self._new_board = _summary_writer() if tensorboard else None
         self._board: Any = None
@@ -94,6 +88,8 @@ class RunLog:
 
     def write(self, name: str, text: str) -> None:
         """Write the file `name` of the run, in place of one that a resumed run writes again."""
+        if self._folder is None:
+            return
         path = self._folder / name
         if not path.parent.is_dir():
             path.parent.mkdir()
@@ -105,26 +101,31 @@ class RunLog:
 
         Raises OSError if a record still cannot be written.
         """
+        if self._folder is None:
+            return
         with named_errors(self._path):
             self._metrics.flush()
             os.fsync(self._metrics.fileno())
 
-    def rewind(self, step: int, validated: bool = True, n_records: int = 0) -> int:
+    def rewind(self, step: int, validated: bool = True) -> None:
         """Drop the records that a resumed run writes again, so that each step appears once.
 
         These are the records after `step` and, unless it was `validated`, the validation at `step`.
-        Returns how many records are left, and says so if damage left fewer than `n_records`. Call
-        it once, before the first record. Raises CheckpointError if the file cannot be read.
+        Damaged lines go too. Call it once, before the first record. Raises CheckpointError if the
+        file cannot be read.
         """
+        if self._folder is None:
+            return
         self._metrics.close()
-        n_kept = _truncate_metrics(self._path, step, validated)
-        if n_kept < n_records:
-            lost = f"{n_records - n_kept:,} of {n_records:,} records are missing or damaged"
-            self.say(f"{self._path}: {lost}")
+        kept = [
+            f"{line.text}\n"
+            for line in read_metrics(self._path)
+            if line.step < step or (line.step == step and (validated or line.kind != "valid"))
+        ]
+        write_text(self._path, "".join(kept))
         self._metrics = appending(self._path)
         if self._new_board is not None:
             self._board = self._new_board(self._folder / "tensorboard", purge_step=step + 1)
-        return n_kept
 
     def open_bar(self, name: str, total: int, done: int) -> None:
         """Show a bar over the batches of one epoch, such as `epoch 3/20`."""
@@ -169,112 +170,10 @@ class RunLog:
 
     def _write_log(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        with named_errors(self._folder / "train.log"):
+        with named_errors(self._log_path):
             lines = escape_controls(text).split("\n")  # it will be shown on a terminal too
             self._log.writelines(f"{stamp} {line}\n" for line in lines)
             self._log.flush()
-
-
-class SilentLog(RunLog):
-    """Writes nothing: the log of every rank but the first."""
-
-    def __init__(self) -> None:
-        self._quiet = True
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing is open."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
-
-    def record(self, record: Record) -> None:
-        """Write nothing."""
-
-    def write(self, name: str, text: str) -> None:
-        """Write nothing."""
-
-    def sync(self) -> None:
-        """Flush nothing."""
-
-    def rewind(self, step: int, validated: bool = True, n_records: int = 0) -> int:
-        """Drop nothing."""
-        return n_records
-
-    def note(self, text: str) -> None:
-        """Write nothing."""
-
-    def open_bar(self, name: str, total: int, done: int) -> None:
-        """Show nothing."""
-
-    def advance_bar(self, batches: int, measured: str) -> None:
-        """Show nothing."""
-
-    def close_bar(self) -> None:
-        """Remove nothing."""
-
-
-class MetricsLine(NamedTuple):
-    """A line of metrics.jsonl, and what it says."""
-
-    text: str
-    step: int
-    kind: str
-    record: Record
-
-
-def read_metrics(path: Path) -> Iterator[MetricsLine]:
-    """The lines of metrics.jsonl, without damaged ones.
-
-    Raises CheckpointError if the file cannot be read; FileNotFoundError is the caller's.
-    """
-    content = read_bytes(path, _MAX_METRICS_BYTES, CheckpointError)
-    for text in content.decode("utf-8", errors="replace").split("\n"):
-        try:
-            record = json.loads(text)
-            step, kind = record["step"], record["type"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-        if isinstance(step, int) and 0 <= step <= _MAX_STEP:
-            yield MetricsLine(text, step, kind, record)
-
-
-def metrics_of(run: Path) -> list[MetricsLine]:
-    """The lines of a run's metrics.jsonl; CheckpointError if it is missing or cannot be read."""
-    path = run / "metrics.jsonl"
-    stay_inside(path, run, CheckpointError)
-    try:
-        return list(read_metrics(path))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such file") from None
-
-
-def validation_ranks(run: Path, metric: str) -> dict[int, tuple[float, float]]:
-    """`ranks_of` the run's metrics.jsonl; CheckpointError if it is missing or cannot be read."""
-    return ranks_of(metrics_of(run), metric)
-
-
-def ranks_of(lines: Iterable[MetricsLine], metric: str) -> dict[int, tuple[float, float]]:
-    """The rank of each validated step by `metric`: the higher, the better.
-
-    The lower loss decides between equal scores.
-    """
-    ranks = {}
-    for line in lines:
-        score, loss = line.record.get(metric), line.record.get("loss")
-        if line.kind == "valid" and isinstance(score, float) and isinstance(loss, float):
-            ranks[line.step] = (rank_of(metric, score), -loss)
-    return ranks
-
-
-def _truncate_metrics(path: Path, step: int, validated: bool) -> int:
-    """Drop records as `rewind` does, and damaged lines. Returns how many records are left."""
-    kept = [
-        f"{line.text}\n"
-        for line in read_metrics(path)
-        if line.step < step or (line.step == step and (validated or line.kind != "valid"))
-    ]
-    write_text(path, "".join(kept))
-    return len(kept)
 
 
 def _finite(value: float | int | str | None) -> float | int | str | None:

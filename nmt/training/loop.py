@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import torch
 
@@ -19,15 +18,15 @@ from nmt.models.attention.weighting import HardConfig, SparsemaxConfig
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName, why
 from nmt.ops.precision import compute_dtype
+from nmt.runs.card import begin_training, end_training
 from nmt.runs.data_paths import with_found_paths
 from nmt.runs.directory import RunDirectory
-from nmt.runs.history import begin_training, end_training
 from nmt.runs.lock import run_lock
 from nmt.runs.removal import removing_failed_start
 from nmt.training.changes import Change
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.first_weights import freeze, set_first_weights
-from nmt.training.log import RunLog, SilentLog
+from nmt.training.log import RunLog
 from nmt.training.precision import choose_precision
 from nmt.training.progress import Validated
 from nmt.training.resume import check_run_folder, has_checkpoint, open_run, restore_checkpoints
@@ -121,8 +120,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
                 run, changes = opened.run, opened.changes
             chosen = config.train.model_copy(update={"precision": precision})
             config = config.model_copy(update={"train": chosen})
-            tensorboard = config.train.tensorboard
-            log = RunLog(run.path, tensorboard, quiet) if ranks.is_first else SilentLog()
+            log = RunLog(run.path if ranks.is_first else None, config.train.tensorboard, quiet)
             open_log.enter_context(log)
             if lock is not None and lock.missing:
                 log.say(lock.missing)
@@ -137,14 +135,13 @@ def train(  # noqa: PLR0913 - one call is a whole training
             lines += _resume(state, run) if has_checkpoint(run) else []
         _check_same(config, data, ranks)
         ranks.equalise(state.model)
-        progress = state.progress
-        progress.n_records = log.rewind(progress.step, progress.is_validated, progress.n_records)
+        log.rewind(state.step, state.progress.is_validated)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock)
         reason = _fit_and_note(trainer, interrupted, command)
-        best = progress.best[0] if progress.best else None
+        best = state.progress.best[0] if state.progress.best else None
         last = trainer.last_loss_and_speed
-        outcome = Outcome(run.path, progress.step, reason, config.valid.metric, best, last)
+        outcome = Outcome(run.path, state.step, reason, config.valid.metric, best, last)
         log.say(outcome.describe())
         return outcome
 
@@ -177,35 +174,28 @@ def _check_same(config: RunConfig, data: TrainingData, ranks: Ranks) -> None:
 def _resume(state: TrainingState, run: RunDirectory) -> list[str]:
     """Load the newest complete checkpoint. Returns lines that say so."""
     saved, faults = run.checkpoint_folder.load_newest()
-    state.load_checkpoint(saved, f"{run.path}: step {saved.step}")
-    if not state.ranks.is_first:
-        return []
-    lines = restore_checkpoints(run, state.progress, faults)
-    before = 1 + len(cast(list[object], saved.state.get("rng_of_others", [])))
-    if before != state.ranks.world:
-        lines.append(
-            f"processes     {before} -> {state.ranks.world}: an update has so many times "
-            "train.accumulate batches from here on, and dropout draws other units"
-        )
-    return [*lines, f"resuming after step {state.progress.step:,}"]
+    lines = state.load_checkpoint(saved, f"{run.path}: step {saved.step}")
+    if state.ranks.is_first:
+        lines = [*restore_checkpoints(run, state.progress, faults), *lines]
+    return [*lines, f"resuming after step {state.step:,}"]
 
 
 def _fit_and_note(
     trainer: Trainer, interrupted: Callable[[], bool], command: Sequence[str]
 ) -> str | None:
     """`_fit`; run.json says when it began, when it ended and how."""
-    run, progress = trainer.run, trainer.state.progress
-    if not trainer.state.ranks.is_first:
+    run, state = trainer.run, trainer.state
+    if not state.ranks.is_first:
         return _fit(trainer, interrupted)
-    begin_training(run, command, progress.step)
+    begin_training(run, command, state.step)
     try:
         reason = _fit(trainer, interrupted)
     except BaseException as error:
         with contextlib.suppress(OSError, NMTError):  # a full disk is what is reported already
             why = str(error).partition("\n")[0] or type(error).__name__
-            end_training(run, progress.step, f"failed: {why}")
+            end_training(run, state.step, f"failed: {why}")
         raise
-    end_training(run, progress.step, "stopped" if reason is None else f"finished: {reason}")
+    end_training(run, state.step, "stopped" if reason is None else f"finished: {reason}")
     return reason
 
 
@@ -221,8 +211,7 @@ def _fit(trainer: Trainer, interrupted: Callable[[], bool]) -> str | None:
         last = "nothing was saved yet" if saved is None else f"step {saved:,} is the last saved"
         raise CheckpointError(
             f"{error.filename or trainer.run.path}: {error.strerror} at step "
-            f"{trainer.state.progress.step:,}; {last}: mend this, and the same command goes on "
-            "there"
+            f"{trainer.state.step:,}; {last}: mend this, and the same command goes on there"
         ) from error
 
 

@@ -1,36 +1,27 @@
-"""The progress of a run: its counters, its next batches, and whether it is over."""
+"""The progress of a run: its counters, and whether it is over."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
-
-from pydantic import Field, Strict
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.batching import Batcher
-from nmt.data.plan import EpochPlan, Rows, Unit
+from nmt.data.plan import Unit
 from nmt.errors import counted
 from nmt.evaluation.metrics import METRICS
 from nmt.types import rank_of
-
-Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]
-Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-
-
-Batching = tuple[Annotated[Count, Field(gt=0)], Unit]
-"""The size of a batch and its unit."""
 
 
 class Validated(NamedTuple):
     """A validated step. `score` is its rank by valid.metric (nmt.types.rank_of)."""
 
-    step: Count
-    score: Annotated[float, Strict(), Field(le=101)]
-    loss: Annotated[float, Strict()]
+    step: int
+    score: float
+    loss: float
 
     def is_better(self, other: "Validated") -> bool:
-        """By score; by loss between equal scores (a BLEU of 0 in the first minutes)."""
+        """Compare by score; by loss between equal scores (a BLEU of 0 in the first minutes)."""
         return (self.score, -self.loss) > (other.score, -other.loss)
 
     def describe(self, metric: str) -> str:
@@ -39,16 +30,13 @@ class Validated(NamedTuple):
         return f"{METRICS[metric].title} {value:.{digits}f}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Progress:
-    """The counters of a run, saved as JSON in every checkpoint.
+    """The counters of a run, saved as JSON in every checkpoint; TrainingState alone advances them.
 
-    `epoch` and `batch` are the place of the next micro-batch. `batching` is the size and unit by
-    which this epoch is cut into batches. If that was changed within the epoch, `earlier` holds each
-    former batching and how many of its batches were done.
-
-    `window_*` are sums over the updates since the last line of the log. `seconds` count training
-    and validation. `n_records` counts the lines of metrics.jsonl.
+    `epoch` and `batch` are the place of the next micro-batch, and `batching` the size and unit by
+    which this epoch is cut into batches. `window_*` are sums over the updates since the last line
+    of the log. `seconds` count training and validation.
 
     `validated_step` is the last step that was validated. `best` are the best validations so far, of
     train.keep_best checkpoints, best first. `restore_step` is that of the checkpoint to which the
@@ -56,28 +44,38 @@ class Progress:
 
     `kept_steps` are the steps of scheduled checkpoints. A checkpoint written only because the run
     was stopped is not among them, so that the resumed run leaves the same checkpoints as an
-    unbroken one. A checkpoint whose fields do not have these types is refused (state_schema.py).
+    unbroken one.
     """
 
-    step: Count = 0
-    epoch: Count = 0
-    batch: Count = 0
-    batching: Batching | None = None
-    earlier: list[tuple[Batching, Count]] = field(default_factory=list)
-    seconds: Annotated[Finite, Field(ge=0)] = 0.0
-    window_nll_sum: Finite = 0.0
-    window_tokens: Count = 0
-    best: list[Validated] = field(default_factory=list)
-    restore_step: Count | None = None
-    bad_validations: Count = 0
-    validated_step: Count | None = None
-    n_records: Count = 0
-    kept_steps: list[Count] = field(default_factory=list)
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    batching: tuple[int, Unit] | None = None
+    seconds: float = 0.0
+    window_nll_sum: float = 0.0
+    window_tokens: int = 0
+    best: tuple[Validated, ...] = ()
+    restore_step: int | None = None
+    bad_validations: int = 0
+    validated_step: int | None = None
+    kept_steps: tuple[int, ...] = ()
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Progress":
+        """The progress that `dataclasses.asdict` gave, from JSON; TypeError for other keys."""
+        return cls(
+            **{
+                **values,
+                "batching": values["batching"] and tuple(values["batching"]),
+                "best": tuple(Validated(*entry) for entry in values["best"]),
+                "kept_steps": tuple(values["kept_steps"]),
+            }
+        )
 
     @property
     def last_epoch(self) -> int:
         """The number of the epoch that the last update belongs to, from 1; 0 before the first."""
-        return self.epoch + bool(self.batch or self.earlier)
+        return self.epoch + bool(self.batch)
 
     @property
     def best_step(self) -> int | None:
@@ -99,46 +97,31 @@ class Progress:
         """Whether this step was saved by schedule, not only because the run was stopped."""
         return self.step in self.kept_steps
 
-    def set_batching(self, batching: Batching | None) -> None:
-        """Cut the rest of the epoch into batches by `batching`."""
-        if self.batching and self.batching != batching and self.batch:
-            self.earlier.append((self.batching, self.batch))
-            self.batch = 0
-        self.batching = batching
-
-    def count_update(self, n_batches: int, is_last: bool) -> None:
+    def after_update(
+        self, n_batches: int, is_last: bool, nll_sum: float, n_tokens: int
+    ) -> "Progress":
         """Count an update of `n_batches` micro-batches, and the epoch if it was the last of it."""
-        self.step += 1
-        self.batch += n_batches
-        if is_last:
-            self.epoch, self.batch, self.earlier = self.epoch + 1, 0, []
+        return replace(
+            self,
+            step=self.step + 1,
+            epoch=self.epoch + is_last,
+            batch=0 if is_last else self.batch + n_batches,
+            window_nll_sum=self.window_nll_sum + nll_sum,
+            window_tokens=self.window_tokens + n_tokens,
+        )
 
-    def count_validation(
+    def after_validation(
         self, measured: Mapping[str, float], metric: str, keep_best: int = 1
-    ) -> bool:
-        """Count a validation of this step. Returns whether it is the best so far by `metric`.
-
-        The `keep_best` best validations are remembered.
-        """
-        self.validated_step = self.step
+    ) -> "Progress":
+        """Count a validation of this step; the `keep_best` best by `metric` are remembered."""
         new = Validated(self.step, rank_of(metric, measured[metric]), measured["loss"])
         place = sum(not new.is_better(old) for old in self.best)
-        self.best = [*self.best[:place], new, *self.best[place:]][:keep_best]
-        self.bad_validations = self.bad_validations + 1 if place else 0
-        return place == 0
-
-
-def epoch_plan(batcher: Batcher, progress: Progress) -> EpochPlan:
-    """The rows of every batch of this epoch under its present batching.
-
-    Rows of batches that were done under an earlier batching are left out: an epoch has each row
-    once.
-    """
-    undone: Rows | None = None
-    for batching, n_batches in progress.earlier:
-        earlier = Batcher(batcher.corpus, *batching, batcher.seed)
-        undone = earlier.plan(progress.epoch, undone).rows_from(n_batches)
-    return batcher.plan(progress.epoch, undone)
+        return replace(
+            self,
+            validated_step=self.step,
+            best=(*self.best[:place], new, *self.best[place:])[:keep_best],
+            bad_validations=self.bad_validations + 1 if place else 0,
+        )
 
 
 def total_steps(train: TrainConfig, batcher: Batcher, world: int = 1) -> int | None:

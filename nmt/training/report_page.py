@@ -17,16 +17,15 @@ from nmt.config import dump_config
 from nmt.errors import counted
 from nmt.evaluation.metrics import METRICS
 from nmt.runs.card import CARD
+from nmt.runs.metrics import MetricsLine, best_of, metrics_of, points
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import utf8
 from nmt.storage.output import atomic_output
 from nmt.storage.terminal import escape_controls
-from nmt.training.curve import points, trained_metrics
 from nmt.training.curve_svg import Series, curve_svg
-from nmt.training.log import MetricsLine
 from nmt.training.samples import KeptSample, read_samples
 from nmt.training.validation import evenly
-from nmt.types import LOWER_IS_BETTER, FilePath
+from nmt.types import FilePath
 
 _MOST_STEPS = 6  # validations whose samples are shown
 _MOST_CURVES = 24
@@ -45,7 +44,7 @@ def write_report(run: TrainedRun, path: FilePath, force: bool = False) -> None:
 
 
 def _page(run: TrainedRun) -> Iterator[str]:
-    lines = trained_metrics(run.path)
+    lines = metrics_of(run.path, trained=True)
     style = f"{map_style()}{web_file('report.css')}"
     yield html_head(f"{run.config.name}: report of a run", style)
     yield f'<body class="nmt-attention">\n<h1>{_text(run.config.name)}</h1>\n'
@@ -57,18 +56,18 @@ def _page(run: TrainedRun) -> Iterator[str]:
 
 def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
-    best = _best(run, lines)
+    best = best_of(lines, run.config.valid.metric)
     last = max(line.step for line in lines)
     facts = [f"{counted(last, 'update')}, {counted(len(validation), 'validation')}"]
     if best is not None:
         name = METRICS[run.config.valid.metric].title
-        facts.append(f"best {name} {best[1]:.2f} at update {best[0]:,.0f}")
+        facts.append(f"best {name} {best[0]:.2f} at update {best[1]:,}")
     if len(validation):
         perplexity = math.exp(min(validation[:, 1].min(), 700))
         facts.append(f"lowest perplexity {perplexity:,.2f}")
     yield f"<p>{_text('; '.join(facts))}</p>\n<section>\n<h2>Curves</h2>\n"
     yield '<div class="curves">'
-    at = None if best is None else best[0]
+    at = None if best is None else float(best[1])
     series = [Series("training", "train", training), Series("validation", "valid", validation)]
     yield curve_svg("Loss in nats per target token", series, at)
     shown: dict[str, str] = {
@@ -84,17 +83,6 @@ def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
         if len(found):
             yield curve_svg(title, [Series("training", "train", found)])
     yield "</div>\n</section>\n"
-
-
-def _best(run: TrainedRun, lines: Sequence[MetricsLine]) -> tuple[float, float] | None:
-    """The update and the value of the best validation by the run's metric."""
-    metric = run.config.valid.metric
-    found = points(lines, "valid", metric)
-    if not len(found):
-        return None
-    values = found[:, 1]
-    update, value = found[values.argmin() if metric in LOWER_IS_BETTER else values.argmax()]
-    return float(update), float(value)
 
 
 def _health(lines: Sequence[MetricsLine]) -> list[str]:

@@ -1,7 +1,8 @@
 """Everything that a resumed run needs, as one value: to tensors and JSON, and back."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -15,24 +16,26 @@ from nmt.models.base import Seq2Seq
 from nmt.optim.schedules import Schedule
 from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.trained_run import check_fit
+from nmt.storage.tensor_file import spec_faults, specs_of
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.progress import Progress, total_steps
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.training.state_schema import WEIGHTS, SavedValues, check_tensors, of_rank, read_values
+from nmt.training.step import StepResult
 
-Json = dict[Any, Any]
+Json = dict[str, Any]
+
+WEIGHTS = "weights."
+"""Begins the names of the weights as they are trained, where the model's are their averages."""
 
 
 @dataclass
 class TrainingState:
     """The state of a training: a run that is restored from it goes on bit for bit as if unbroken.
 
-    The random generators belong to it too. They are global, so they are read when the state is
-    saved and set when it is loaded: those of all `ranks`, each of which has a state that is equal
-    but for them. `lr` is the configured learning rate, before the schedule.
+    Its methods alone advance `progress`. torch's random generators belong to the state too: they
+    are read when it is saved and set when it is loaded, those of all `ranks`, each of which has a
+    state that is equal but for them. `lr` is the configured learning rate, before the schedule.
     `averages` are those of the weights with train.ema, in a model of their own.
-    `is_consistent` is False while an update or a validation has changed some parts and not yet
-    others; such a state must not be saved.
     """
 
     model: Seq2Seq
@@ -43,7 +46,6 @@ class TrainingState:
     device: torch.device
     progress: Progress
     averages: AveragedModel | None = None
-    is_consistent: bool = True
     ranks: Ranks = ALONE
 
     @classmethod
@@ -71,6 +73,52 @@ class TrainingState:
         """The model that is validated and saved: that of the averages where there are any."""
         return self.model if self.averages is None else cast(Seq2Seq, self.averages.module)
 
+    # ---- progress
+
+    def after_update(self, n_batches: int, is_last: bool, result: StepResult) -> None:
+        """Advance all but the weights after an update; `is_last` is the last one of its epoch."""
+        self.schedule.after_update()
+        if self.averages is not None:
+            self.averages.update_parameters(self.model)
+        self.progress = self.progress.after_update(
+            n_batches, is_last, result.nll_sum, result.n_tokens
+        )
+
+    def after_validation(
+        self, measured: Mapping[str, float], metric: str, train: TrainConfig
+    ) -> bool:
+        """Count a validation of this step. Returns whether it is the best so far by `metric`."""
+        self.progress = self.progress.after_validation(measured, metric, train.keep_best)
+        best = self.progress.best_step
+        has_fallen = self.schedule.after_validation(measured)
+        if has_fallen and getattr(train.schedule, "restore_best", False) and best != self.step:
+            self.progress = replace(self.progress, restore_step=best)
+        return best == self.step
+
+    def skip_validation(self) -> None:
+        """Count this step as validated, in a run without a validation set."""
+        self.progress = replace(self.progress, validated_step=self.step)
+
+    def keep_step(self, keep_last: int) -> None:
+        """Count this step's checkpoint among the `keep_last` scheduled ones that stay."""
+        kept = (*self.progress.kept_steps, self.step)[-keep_last:]
+        self.progress = replace(self.progress, kept_steps=kept)
+
+    def start_window(self) -> None:
+        """Begin the sums for the next line of the log."""
+        self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
+
+    def set_seconds(self, seconds: float) -> None:
+        """Note how long the run has taken."""
+        self.progress = replace(self.progress, seconds=seconds)
+
+    @property
+    def step(self) -> int:
+        """The number of updates so far."""
+        return self.progress.step
+
+    # ---- to and from checkpoints
+
     def state_dict(self) -> tuple[dict[str, Tensor], Json]:
         """All but the weights of `final_model`: tensors by name, and plain values for JSON.
 
@@ -85,9 +133,8 @@ class TrainingState:
         }
         if self.averages is not None:
             tensors |= {f"{WEIGHTS}{n}": p.detach() for n, p in self.model.named_parameters()}
-        rngs = self.ranks.gather(pack_rng(self.device))
-        for rank, (rng_tensors, _) in enumerate(rngs):
-            tensors |= {of_rank(rank, name): tensor for name, tensor in rng_tensors.items()}
+        for rank, generators in enumerate(self.ranks.gather(pack_rng(self.device))):
+            tensors |= {f"{_prefix(rank)}{name}": state for name, state in generators.items()}
         values: Json = {
             "progress": asdict(self.progress),
             "schedule": self.schedule.state_dict(),
@@ -95,42 +142,42 @@ class TrainingState:
             "param_groups": optimizer["param_groups"],
             "lr": self.lr,
             "n_averaged": None if self.averages is None else int(self.averages.n_averaged),
-            "rng": rngs[0][1],
-            "rng_of_others": [rng_values for _, rng_values in rngs[1:]],
+            "world": self.ranks.world,
         }
         return tensors, values
 
-    def load_state_dict(
-        self, tensors: Mapping[str, Tensor], values: Json, where: str = "training state"
-    ) -> None:
-        """Restore what `state_dict` gave, but for the weights.
+    def load_checkpoint(self, saved: CheckpointState, where: str) -> list[str]:
+        """Restore a checkpoint, and return lines about what goes on otherwise.
 
         Hyperparameters are not restored: this run's config decides them, and may have changed
-        them. Raises CheckpointError, which names `where`, for anything that `state_dict` would not
-        have given of this run; then nothing is changed, except perhaps random generators.
+        them. Raises CheckpointError, which names `where`, if the checkpoint does not fit.
         """
-        saved = self._checked(tensors, values, where)
-        try:
-            self._unpack_rng(tensors, [values["rng"], *values.get("rng_of_others", ())])
-        except (CheckpointError, RuntimeError) as error:
-            raise CheckpointError(f"{where} does not fit this run: {error}") from None
-        self._load_optimizer(tensors, saved)
-        self.schedule.load_state_dict(values["schedule"], self.lr / saved.lr)
-        if values["scaler"]:  # empty if the precision was not fp16
-            self.scaler.load_state_dict(values["scaler"])
-        if self.averages is not None:
-            self.averages.n_averaged.fill_(saved.n_averaged or 0)
-        self.progress = saved.progress
-
-    def load_checkpoint(self, saved: CheckpointState, where: str) -> None:
-        """Restore a checkpoint; raises CheckpointError, which names `where`, if it does not fit."""
-        batching = self.progress.batching
-        check_fit(self.model, saved.model_tensors, where)
-        self.load_state_dict(saved.state_tensors, saved.state, f"{where}: training state")
-        if self.progress.step != saved.step:
-            raise CheckpointError(f"{where}: training state is of step {self.progress.step}")
-        self._load_weights(saved)
-        self.progress.set_batching(batching)
+        values, world, batching = saved.state, self.ranks.world, self.progress.batching
+        with self._fitting(saved, where) as moments:
+            own = _prefix(self.ranks.rank)
+            generators = {n.removeprefix(own): t for n, t in saved.state_tensors.items()}
+            if self.ranks.rank < cast(int, values["world"]):  # another one keeps its seed
+                unpack_rng(generators, self.device)
+            progress = Progress.from_json(cast(Json, values["progress"]))
+            self._load_weights(saved, moments)
+            self.schedule.load_state_dict(
+                cast(Json, values["schedule"]), self.lr / cast(float, values["lr"])
+            )
+            if values["scaler"]:  # empty if the precision was not fp16
+                self.scaler.load_state_dict(cast(Json, values["scaler"]))
+        lines = []
+        if progress.batching != batching:
+            self.progress = replace(progress, batch=0, batching=batching)
+            if progress.batch:
+                lines.append(f"batches       epoch {progress.epoch + 1} begins anew with this size")
+        else:
+            self.progress = progress
+        if values["world"] != world:
+            lines.append(
+                f"processes     {values['world']} -> {world}: an update has so many times "
+                "train.accumulate batches from here on, and dropout draws other units"
+            )
+        return lines
 
     def go_back(self, saved: CheckpointState, where: str) -> None:
         """Take the weights, their averages and the optimiser's state of an earlier checkpoint.
@@ -138,41 +185,77 @@ class TrainingState:
         Learning rate, schedule, counters and random generators go on. Raises CheckpointError, with
         nothing changed, if it does not fit.
         """
+        with self._fitting(saved, where) as moments:
+            rates = [group["lr"] for group in self.optimizer.param_groups]
+            self._load_weights(saved, moments)
+            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate
+        self.forget_best()
+
+    def forget_best(self) -> None:
+        """Note that the next update goes back to no checkpoint."""
+        self.progress = replace(self.progress, restore_step=None)
+
+    @contextlib.contextmanager
+    def _fitting(self, saved: CheckpointState, where: str) -> Iterator[dict[int, Json]]:
+        """Give the optimiser's tensors by parameter, once names, shapes and types were checked.
+
+        Raises CheckpointError, which names `where`, there and for what the block cannot load.
+        """
         check_fit(self.model, saved.model_tensors, where)
-        values = self._checked(saved.state_tensors, saved.state, where)
-        rates = [group["lr"] for group in self.optimizer.param_groups]
-        self._load_optimizer(saved.state_tensors, values)
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
-        self._load_weights(saved)
-        if self.averages is not None:
-            self.averages.n_averaged.fill_(values.n_averaged or 0)
-
-    def _checked(self, tensors: Mapping[str, Tensor], values: Json, where: str) -> SavedValues:
-        """The values that fit this run; raises CheckpointError, which names `where`, if not."""
         try:
-            saved = read_values(values)
-            check_tensors(tensors, saved, self.model, self.optimizer, self.device)
-        except (CheckpointError, RuntimeError) as error:
-            raise CheckpointError(f"{where} does not fit this run: {error}") from None
-        return saved
+            self._check_weights(saved)
+            yield self._moments(saved)
+        except (LookupError, TypeError, ValueError, RuntimeError, CheckpointError) as error:
+            reason = error if isinstance(error, CheckpointError) else repr(error)[:200]
+            raise CheckpointError(
+                f"{where}: training state does not fit this run: {reason}"
+            ) from None
 
-    def _unpack_rng(self, tensors: Mapping[str, Tensor], values: list[Json]) -> None:
-        """Restore the generators of this rank; a rank that had none keeps those of its seed."""
-        rank, prefix = self.ranks.rank, of_rank(self.ranks.rank, "")
-        if rank < len(values):
-            own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-            unpack_rng(own, values[rank], self.device)
+    def _check_weights(self, saved: CheckpointState) -> None:
+        named = {n: t for n, t in saved.state_tensors.items() if n.startswith(WEIGHTS)}
+        expected = {f"{WEIGHTS}{n}": p for n, p in self.model.named_parameters()}
+        if named or saved.state["n_averaged"] is not None:
+            for fault in spec_faults(specs_of(expected), specs_of(named)):
+                raise CheckpointError(fault)
 
-    def _load_weights(self, saved: CheckpointState) -> None:
-        """Take the weights of a checkpoint, and their averages.
+    def _moments(self, saved: CheckpointState) -> dict[int, Json]:
+        """The optimiser's tensors by the index of their parameter."""
+        moments: dict[int, Json] = {}
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        for name, tensor in saved.state_tensors.items():
+            if not name.startswith("optimizer"):
+                continue
+            _, number, key = name.split(".")
+            index = int(number)
+            shape = torch.Size() if key == "step" else parameters[index].shape
+            if tensor.shape != shape or tensor.dtype != torch.float32:
+                raise CheckpointError(
+                    f"'{name}': got {tensor.dtype} {tuple(tensor.shape)}, allowed: torch.float32 "
+                    f"{tuple(shape)}"
+                )
+            moments.setdefault(index, {})[key] = tensor
+        for group in self.optimizer.state_dict()["param_groups"]:
+            names = [moments.get(index, {}).keys() for index in group["params"]]
+            if any(other != names[0] for other in names):
+                raise CheckpointError("'optimizer': a parameter lacks tensors that others have")
+        return moments
+
+    def _load_weights(self, saved: CheckpointState, moments: dict[int, Json]) -> None:
+        """Take the weights of a checkpoint, their averages and the optimiser's tensors.
 
         Averages of a run that had none begin with the next update. A run whose config has none any
         more goes on with its weights as they were trained.
         """
+        groups = self.optimizer.state_dict()["param_groups"]
+        saved_groups = cast(list[Json], saved.state["param_groups"])
+        for group, saved_group in zip(groups, saved_groups, strict=True):
+            group["lr"] = saved_group["lr"]
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self.model.load_state_dict(saved.model_tensors)
         if self.averages is not None:
             self.averages.module.load_state_dict(saved.model_tensors)
-        self.model.load_state_dict(saved.model_tensors)
+            self.averages.n_averaged.fill_(cast(int, saved.state["n_averaged"] or 0))
         trained = {
             name.removeprefix(WEIGHTS): tensor
             for name, tensor in saved.state_tensors.items()
@@ -180,13 +263,7 @@ class TrainingState:
         }
         self.model.load_state_dict(trained, strict=False)
 
-    def _load_optimizer(self, tensors: Mapping[str, Tensor], saved: SavedValues) -> None:
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            kind, *rest = name.split(".")
-            if kind == "optimizer":
-                state.setdefault(int(rest[0]), {})[rest[1]] = tensor
-        groups = self.optimizer.state_dict()["param_groups"]
-        for group, saved_group in zip(groups, saved.param_groups, strict=True):
-            group["lr"] = saved_group.lr
-        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+def _prefix(rank: int) -> str:
+    """Begins the names of a rank's generators."""
+    return f"rank{rank}." if rank else ""

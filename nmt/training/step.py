@@ -87,7 +87,6 @@ def train_step(
     optimizer: torch.optim.Optimizer,
     micro_batches: Sequence[MicroBatch],
     settings: StepSettings,
-    before_change: Callable[[], None] = lambda: None,
     loss_function: LossFunction = translation_loss,
 ) -> StepResult:
     """Update the weights once, by the mean loss per token over all micro-batches of all ranks.
@@ -102,8 +101,8 @@ def train_step(
     The sums and the norm come to the host in one transfer, for which the host waits. On a GPU the
     model and the loss wait too, wherever they pack sequences or select rows by a mask. Raises
     DivergedError where the numbers are NaN or infinite; an fp16 gradient may be, for its scaler
-    skips the update. Then `before_change` is called. An error raised before that call
-    leaves the weights, the optimiser and the scaler's scale as they were.
+    skips the update. Any error before the optimiser's step leaves the weights, the optimiser and
+    the scaler's scale as they were.
     """
     device = next(model.parameters()).device
     scaler = settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
@@ -126,7 +125,6 @@ def train_step(
         result = _fetch(nll_sums, int(n_tokens), grad_norm)
         result = replace(result, nll_sum=ranks.sum(result.nll_sum)[0])
         _refuse_non_finite(result, scaler.is_enabled())
-        before_change()
         scaler.step(optimizer)
         scaler.update()
     finally:

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import torch
 
+from nmt.attention_maps.health import AttentionHealth, attention_health
 from nmt.config import ValidConfig
 from nmt.data.batching import EncodedCorpus
 from nmt.decoding.search_config import SearchConfig
-from nmt.evaluation.attention_health import AttentionHealth, attention_health
 from nmt.evaluation.evaluate import comparable, scores_of
 from nmt.evaluation.metric import MetricResult, Scoring
 from nmt.inference.translator import Translator
@@ -146,7 +146,7 @@ class Validator:
             return None
         finally:
             model.train()
-            unpack_rng(*generators, device)
+            unpack_rng(generators, device)
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text, translation)
             for example, hyp_text, translation in evenly(

@@ -4,12 +4,50 @@ import hashlib
 import importlib
 import os
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from kill_test import record_differences, tensor_differences, timeless, write_corpus
 
-from attacks.case import COMMANDS, TRAIN, Case
 from attacks.process import Outcome, run
+
+TRAIN = ("train", "--config", "attack.yaml", "--run", "run", "--steps", "6")
+TRANSLATE = ("translate", "--run", "run", "--checkpoint", "last", "--file", "some.txt")
+EVAL = ("eval", "--run", "run", "--no-bootstrap")
+ATTENTION = ("attention", "--run", "run", "--file", "some.txt", "--format", "text")
+COMMANDS = (TRAIN, TRANSLATE, EVAL, ATTENTION)
+"""In a scratch folder, whose run has made 4 updates."""
+
+PACKED = ("translate", "--run", "packed.zip", "--file", "some.txt")
+CHECKPOINT = Path("run/checkpoints/step-000004")
+
+
+class Expected(Enum):
+    """The required outcome of a case, besides that nothing breaks."""
+
+    NOTHING = "nothing more"
+    REFUSED = "an error, or a word about the file"
+    SAME = "the result of a clean run, an error, or a word about the file"
+    ESCAPED = "`evil`, on a terminal, without what would steer it"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An attack: `prepare` is called in the scratch folder, then the command is run there.
+
+    A warning about the file would contain one of `about`.
+    """
+
+    what: str
+    command: tuple[str, ...]
+    prepare: Callable[[], object]
+    expected: Expected = Expected.NOTHING
+    about: tuple[str, ...] = ()
+    kind: str = "word"
+    stdin: bytes = b""
+
 
 CONFIG = """
 name: attacked
@@ -23,15 +61,12 @@ valid: {{every: 2, samples: 1, max_examples: 5}}
 search: {{batch_size: 8, max_length: 12}}
 """
 KINDS = {"word": "{kind: word}", "sentencepiece": "{kind: sentencepiece, vocab_size: 20}"}
-CHANGEABLE = frozenset({"run", "data", "cache"})
+CHANGEABLE = frozenset({"run", "data"})
 """Folders that a command may change."""
 
 TEXT = "a b c\nd\n\nh g f e\nz\n"
 _LATE_IMPORTS = """
-sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator nmt.data.fetch
-nmt.data.corpus_report nmt.data.corpus_report_text
-nmt.attention_maps.heatmap nmt.attention_maps.dump nmt.attention_maps.terminal
-nmt.ops.native.search
+sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator
 """
 
 
@@ -59,8 +94,6 @@ class Material:
             (base / "attack.yaml").write_text(CONFIG.format(tokenizer=tokenizer))
             (base / "some.txt").write_text(TEXT)
             self._run_clean(TRAIN[:5], base)
-            cache = ("--set", "data.cache=cache")
-            self._run_clean(("corpus", "encode", "attack.yaml", "--run", "run", *cache), base)
             self._run_clean(("runs", "pack", "run", "--out", "packed.zip"), base)
             for command in COMMANDS:
                 folder = self.folder / "clean" / f"{kind}-{command[0]}"
@@ -116,19 +149,19 @@ def warm() -> None:
     torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
 
 
-def snapshot(folder: Path, left_out: frozenset[str] = CHANGEABLE) -> dict[str, str]:
-    """Type and content of every file below `folder`, but for folders of these names in it."""
-    found = {}
+def snapshot(folder: Path) -> dict[str, str]:
+    """Return type and content of every file below `folder`, but for what commands may change."""
+    contents = {}
     for path, folders, files in os.walk(folder):
         if Path(path) == folder:
-            folders[:] = sorted(set(folders) - left_out)
+            folders[:] = sorted(set(folders) - CHANGEABLE)
         for name in (*folders, *files):
             at = Path(path) / name
             if at.is_symlink():
-                what = f"link {os.readlink(at)}"
+                content = f"link {os.readlink(at)}"
             elif at.is_file():
-                what = hashlib.sha256(at.read_bytes()).hexdigest()
+                content = hashlib.sha256(at.read_bytes()).hexdigest()
             else:
-                what = "folder" if at.is_dir() else "special"
-            found[str(at.relative_to(folder))] = what
-    return found
+                content = "folder" if at.is_dir() else "special"
+            contents[str(at.relative_to(folder))] = content
+    return contents

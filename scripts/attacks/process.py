@@ -19,23 +19,20 @@ from nmt.device import process_bytes
 
 CPU_SECONDS = 40
 WALL_SECONDS = 60
+_NEW = os.O_RDWR | os.O_CREAT | os.O_TRUNC
 DATA_BYTES = 2 << 30
 """Memory that a child may allocate beyond that of its parent, in bytes."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a command. `code` is its exit code, or minus the number of a fatal signal.
-
-    `seconds` are those of the processor.
-    """
+    """The end of a command. `code` is its exit code, or minus the number of a fatal signal."""
 
     code: int
     stdout: str
     stderr: str
     max_rss: int
     hangs: bool
-    seconds: float = 0.0
 
 
 def run(
@@ -46,14 +43,16 @@ def run(
     terminal: bool = False,
 ) -> Outcome:
     """`nmt COMMAND` in `folder`; with `terminal` its three streams are one, shown as stdout."""
-    logs = _logs(folder)
+    logs = [folder.with_name(f"{folder.name}.{name}") for name in ("in", "out", "err")]
     logs[0].write_bytes(stdin)
     ours, theirs = pty.openpty() if terminal else (-1, -1)
     if terminal:
         _raw(theirs)
     child = os.fork()
     if child == 0:
-        _be(command, folder, environment, theirs if terminal else None)
+        modes = (os.O_RDONLY, _NEW, _NEW)
+        files = [os.open(log, mode, 0o600) for log, mode in zip(logs, modes, strict=True)]
+        _be(command, folder, environment, [theirs] * 3 if terminal else files)
     shown = b""
     if terminal:
         os.close(theirs)
@@ -63,17 +62,7 @@ def run(
     code, usage, hangs = _wait(child)
     out, err = (b"", b"") if terminal else (log.read_bytes() for log in logs[1:])
     texts = [part.decode("utf-8", "surrogateescape") for part in (shown or out, err)]
-    seconds = usage.ru_utime + usage.ru_stime
-    return Outcome(code, texts[0], texts[1], usage.ru_maxrss * 1024, hangs, seconds)
-
-
-def _logs(folder: Path) -> list[Path]:
-    return [folder.with_name(f"{folder.name}.{name}") for name in ("in", "out", "err")]
-
-
-def _opened(logs: list[Path]) -> list[int]:
-    new = os.O_RDWR | os.O_CREAT | os.O_TRUNC
-    return [os.open(logs[0], os.O_RDONLY), *(os.open(log, new, 0o600) for log in logs[1:])]
+    return Outcome(code, texts[0], texts[1], usage.ru_maxrss * 1024, hangs)
 
 
 def _raw(terminal: int) -> None:
@@ -85,14 +74,14 @@ def _raw(terminal: int) -> None:
 
 
 def _be(
-    command: tuple[str, ...], folder: Path, environment: Mapping[str, str], terminal: int | None
+    command: tuple[str, ...], folder: Path, environment: Mapping[str, str], streams: list[int]
 ) -> None:
     """Become the command; never returns."""
     code = 1
     atexit._clear()  # the parent's
     try:
         os.setsid()
-        for number, stream in enumerate([terminal] * 3 if terminal else _opened(_logs(folder))):
+        for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.chdir(folder)
         os.environ.update(environment)

@@ -56,11 +56,11 @@ class Measured:
     hyp_texts: list[str]
 
 
-def measure(run: Path, anew: bool = False) -> Measured:
+def measure(run: Path) -> Measured:
     """The measures of a run's last checkpoint, stored in the run and read from there if current."""
     directory = RunDirectory(run)
-    if not anew and (found := _kept(directory)) is not None:
-        return found
+    if (kept := _kept(directory)) is not None:
+        return kept
     translator = Translator.load(run, device="cpu", checkpoint="last")
     config = directory.load_config()
     examples = test_set(run)

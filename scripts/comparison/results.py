@@ -57,13 +57,12 @@ def results_of(
     """A result for each kind, the baseline first, then by BLEU, the best first.
 
     `measured` has the runs of each kind by seed; a kind that shares no seed with the baseline is
-    compared to all runs of it, and to nothing where the baseline has none.
+    compared to all runs of it.
     """
-    results = []
+    results, base = [], measured[baseline]
     for name, runs in measured.items():
         against = None
-        base = measured.get(baseline, {})
-        if name != baseline and base:
+        if name != baseline:
             shared = [seed for seed in runs if seed in base]
             against = difference(
                 "bleu",
@@ -73,44 +72,6 @@ def results_of(
                 tgt_lang,
             )
         results.append(_result(name, runs, examples, against))
-    return in_order(results, baseline)
-
-
-def joined(kept: Result, new: Result) -> Result:
-    """One result over the seeds of both. The difference is that of the new seeds, if they have one.
-
-    Raises DataError where a seed is in both: its share of the kept means is not known.
-    """
-    if both := kept.bleus.keys() & new.bleus.keys():
-        raise DataError(f"{new.name}: seed {min(both)} is among the kept results already")
-    share = len(new.bleus) / (len(kept.bleus) + len(new.bleus))
-
-    def mean(old: float, now: float) -> float:
-        return (1 - share) * old + share * now
-
-    looks = replace(
-        new.looks,
-        entropy=mean(kept.looks.entropy, new.looks.entropy),
-        share=mean(kept.looks.share, new.looks.share),
-        largest=mean(kept.looks.largest, new.looks.largest),
-        head_entropy=mean(kept.looks.head_entropy, new.looks.head_entropy),
-    )
-    return replace(
-        new,
-        bleus={**kept.bleus, **new.bleus},
-        length=mean(kept.length, new.length),
-        loss=mean(kept.loss, new.loss),
-        looks=looks,
-        by_length=tuple(
-            replace(now, bleu=mean(old.bleu, now.bleu))
-            for old, now in zip(kept.by_length, new.by_length, strict=True)
-        ),
-        difference=new.difference or kept.difference,
-    )
-
-
-def in_order(results: Sequence[Result], baseline: str) -> list[Result]:
-    """The baseline first, then by BLEU, the best first."""
     return sorted(results, key=lambda result: (result.name != baseline, -result.bleu))
 
 

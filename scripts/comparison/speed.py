@@ -6,7 +6,6 @@ wall time without that of other processes.
 """
 
 import copy
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -77,8 +76,8 @@ def material_of(config: RunConfig) -> Material:
 
 def measure_speed(
     members: Sequence[Member], baseline: str, material: Material, rounds: int
-) -> dict[str, Speed]:
-    """Time every member `rounds` times, in turn."""
+) -> tuple[dict[str, Speed], float | None]:
+    """Time every member `rounds` times, in turn; return the load of others too."""
     beam = members[0].config.search.beam
     works: dict[str, Callable[[], None]] = {}
     for member in members:
@@ -86,7 +85,7 @@ def measure_speed(
         works[f"{member.name} training"] = model.update
         works[f"{member.name} greedy"] = partial(model.decode, beam=1)
         works[f"{member.name} beam"] = partial(model.decode, beam=beam)
-    measured, _ = in_turn(works, rounds, time.process_time)
+    measured, others = in_turn(works, rounds, time.process_time)
     amount = material.amount
 
     def timed(name: str, task: str) -> Timed:
@@ -98,7 +97,7 @@ def measure_speed(
             ratio=min(measured[f"{baseline} {task}"].seconds) / fastest,
         )
 
-    return {
+    speeds = {
         member.name: Speed(
             timed(member.name, "training"),
             timed(member.name, "greedy"),
@@ -107,11 +106,7 @@ def measure_speed(
         )
         for member in members
     }
-
-
-def load_of_others() -> float | None:
-    """The machine's load average of the last minute, if the system reports it."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return speeds, others
 
 
 def memory_of(config: RunConfig, material: Material) -> int | None:

@@ -1,6 +1,5 @@
 """A virtual environment for each toolkit, always with our version of torch."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,49 +12,36 @@ CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
 
 
 def python_of(toolkit: Toolkit, envs: Path) -> Path:
-    """The interpreter that runs the toolkit. Raises NMTError where it was not set up."""
+    """Return the interpreter that runs the toolkit. Raises NMTError where it was not set up."""
     if toolkit.environment is None:
         return Path(sys.executable)
-    folder = envs / toolkit.environment.name
-    python = folder / "bin" / "python"
+    python = envs / toolkit.environment.name / "bin" / "python"
     if not python.is_file():
-        raise NMTError(f"{folder}: not set up; first: bench_peers.py setup")
+        raise NMTError(f"{python.parents[1]}: not set up; first: bench_peers.py setup")
     return python
 
 
-def set_up(toolkit: Toolkit, envs: Path) -> list[str]:
-    """Create the environment, torch first, at its pinned version; return a line for each step."""
-    if toolkit.environment is None:
-        return []
-    folder = envs / toolkit.environment.name
-    if not (folder / "bin" / "python").is_file():
+def set_up(environment: Environment, envs: Path) -> str:
+    """Create the environment, torch first at its pinned version; return the packages in it."""
+    folder = envs / environment.name
+    python = str(folder / "bin" / "python")
+    if not Path(python).is_file():
         _run([sys.executable, "-m", "venv", str(folder)])
-    for arguments in install_commands(toolkit.environment):
-        _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *arguments])
+    for arguments in install_commands(environment):
+        _run([python, "-m", "pip", "install", "--quiet", *arguments])
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    stand_ins = toolkit.environment.stand_ins
-    for module, reason in stand_ins.items():
+    for module, reason in environment.stand_ins.items():
         write_text(packages / f"{module}.py", f'"""An empty stand-in: {reason}."""\n')
-    return [
-        *(f"{folder}: {name} {version}" for name, version in _versions(folder).items()),
-        *(f"{module}.py: a stand-in, {reason}" for module, reason in stand_ins.items()),
-    ]
+    return _run([python, "-m", "pip", "freeze"])
 
 
 def install_commands(environment: Environment) -> list[list[str]]:
-    """The arguments of pip, call by call."""
+    """Return the arguments of pip, call by call."""
     pinned = ["--constraint", str(CONSTRAINTS)]
-    calls = [[*pinned, "torch", "numpy"], [*pinned, *environment.packages]]
+    calls = [[*pinned, "torch", "numpy"], [*pinned, *environment.packages.split()]]
     if environment.alone:
-        calls.append(["--no-deps", *environment.alone])
+        calls.append(["--no-deps", environment.alone])
     return calls
-
-
-def _versions(folder: Path) -> dict[str, str]:
-    listed = _run([str(folder / "bin" / "python"), "-m", "pip", "list", "--format=json"])
-    versions = {found["name"].lower(): found["version"] for found in json.loads(listed)}
-    wanted = {"torch", "numpy", "opennmt-py", "joeynmt", "pymarian"}
-    return {name: versions[name] for name in sorted(wanted & set(versions))}
 
 
 def _run(command: list[str]) -> str:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from measuring import Watch
+from measuring import Watch, describe_load, is_clean, markdown_table
 
 from nmt.errors import NMTError
 from nmt.storage.output import write_lines
 from peers.data import Exported, bleu_of, text_of
 from peers.environments import python_of
-from peers.settings import Settings
-from peers.toolkit import Job, Toolkit, steady_rate
+from peers.toolkit import Job, Settings, Toolkit, steady_rate
 
 _Round = tuple[float, float | None]
 """The rate of a round, and the load of others meanwhile."""
@@ -196,3 +195,39 @@ def _measured(rounds: Sequence[_Round], bleu: float | None = None) -> Measured:
     loads = [load for _, load in rounds if load is not None]
     others = max(loads) if len(loads) == len(rounds) else None
     return Measured(tuple(rate for rate, _ in rounds), others, bleu)
+
+
+def training_table(measured: Mapping[str, Measured], both_by_target: float) -> str:
+    """Return tokens a second of each toolkit, and how many times as fast the first one is.
+
+    The quotient is the median over the rounds of that in the same round.
+    """
+    first = next(iter(measured.values()))
+    rows = []
+    for name, own in measured.items():
+        ratio = statistics.median(a / b for a, b in zip(first.rates, own.rates, strict=True))
+        both = f"{own.median * both_by_target:,.0f}"
+        rows.append([name, *_figure(own), both, f"{ratio:.2f}", _mark(own)])
+    titles = ["toolkit", "target tokens/s", "rounds", "source + target tokens/s"]
+    return markdown_table([*titles, "the first by it", "load"], rows)
+
+
+def decoding_table(measured: Mapping[tuple[str, int], Measured]) -> str:
+    """Return sentences a second of each toolkit by size of batch, with BLEU."""
+    rows = [
+        [name, str(size), *_figure(own), "" if own.bleu is None else f"{own.bleu:.2f}", _mark(own)]
+        for (name, size), own in measured.items()
+    ]
+    return markdown_table(["toolkit", "batch", "sentences/s", "rounds", "BLEU", "load"], rows)
+
+
+def _figure(own: Measured) -> tuple[str, str]:
+    median, low, high = (
+        f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+        for value in (own.median, min(own.rates), max(own.rates))
+    )
+    return median, f"{low} to {high}"
+
+
+def _mark(own: Measured) -> str:
+    return "" if is_clean(own.others) else describe_load(own.others)

@@ -1,15 +1,44 @@
-"""The interface of a toolkit: packages, configuration, commands, and reading of logs."""
+"""The interface of a toolkit: settings, packages, configuration, commands, and reading of logs."""
 
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
 
+from pydantic import Field
+
+from nmt.settings.base import Config
+from nmt.storage.atomic import write_text
 from peers.data import Exported
-from peers.settings import Settings
 
 WARM_SHARE = 0.25
 """Share of a log's windows, from its beginning, that are skipped as warm-up."""
+
+LENGTH_PENALTY = 0.6
+"""Length penalty: a hypothesis' score is divided by its length to this power."""
+
+LENGTH_FACTOR = 1.5
+"""Most target pieces per source piece. It is fixed in JoeyNMT; the others are set to it."""
+
+
+class Settings(Config):
+    """One experiment; a toolkit that cannot do something the same way says so in its class."""
+
+    embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
+    hidden: int = Field(default=512, gt=0, description="units of the decoder")
+    vocabulary: int = Field(default=8000, gt=4, description="pieces a side")
+    batch: int = Field(default=64, gt=0, description="sentence pairs of a batch")
+    dropout: float = Field(default=0.2, ge=0, lt=1, description="share of units dropped")
+    lr: float = Field(default=1e-3, gt=0, description="Adam's rate, constant")
+    clip: float = Field(default=1.0, gt=0, description="largest norm of a gradient")
+    steps: int = Field(default=60, gt=0, description="updates")
+    report_every: int = Field(default=5, gt=0, description="updates between lines of the log")
+    beam: int = Field(default=5, gt=0, description="hypotheses a sentence")
+    sentences: int | None = Field(
+        default=None, gt=1, description="of the test set, from its beginning; null: all"
+    )
+    seed: int = Field(default=1, ge=0, description="seed of all chance")
 
 
 @dataclass(frozen=True)
@@ -18,13 +47,12 @@ class Environment:
 
     `packages` are installed with their dependencies, under our constraints, which pin torch.
     `alone` are installed without, because they require an older torch. `stand_ins` are modules
-    that such a package imports and does not use here; each is written as an empty file, with the
-    given reason.
+    that such a package imports and does not use here; each is an empty file, with the reason.
     """
 
     name: str
-    packages: tuple[str, ...]
-    alone: tuple[str, ...] = ()
+    packages: str
+    alone: str = ""
     stand_ins: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -35,36 +63,6 @@ class Window:
 
     tokens: float
     seconds: float
-
-
-class Toolkit(abc.ABC):
-    """One toolkit. `folder` is where it keeps its configuration, logs and model."""
-
-    name: str
-    environment: Environment | None
-    """None for our own: it runs where this script runs."""
-    reads_pieces = True
-    """Whether input and output are pieces; else text."""
-    streams = False
-    """Whether it reads sentences from stdin and writes to stdout; else files by name."""
-    sorts = True
-    """Whether it sorts sentences by length itself; else its input is sorted."""
-
-    @abc.abstractmethod
-    def write(self, folder: Path, data: Exported, settings: Settings) -> None:
-        """Write the configuration."""
-
-    @abc.abstractmethod
-    def train_command(self, python: Path, folder: Path) -> list[str]:
-        """The command that trains for `settings.steps` updates and leaves a model in `folder`."""
-
-    @abc.abstractmethod
-    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
-        """The windows of the log, in order of time."""
-
-    @abc.abstractmethod
-    def translate_command(self, python: Path, folder: Path, job: "Job") -> list[str]:
-        """The command that translates a file with a model."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,49 @@ class Job:
     out: Path
     batch: int
     settings: Settings
+
+
+class Toolkit(abc.ABC):
+    """One toolkit. `folder` is where it keeps its configuration, logs and model."""
+
+    name: str
+    environment: Environment | None = None
+    """None for our own: it runs where this script runs."""
+    reads_pieces = True
+    """Whether input and output are pieces; else text."""
+    streams = False
+    """Whether it reads sentences from stdin and writes to stdout; else files by name."""
+    sorts = True
+    """Whether it sorts sentences by length itself; else its input is sorted."""
+
+    @abc.abstractmethod
+    def write(self, folder: Path, data: Exported, settings: Settings) -> None:
+        """Write the configuration."""
+
+    @abc.abstractmethod
+    def train_command(self, python: Path, folder: Path) -> list[str]:
+        """Return the command that trains for `settings.steps` updates, its model in `folder`."""
+
+    @abc.abstractmethod
+    def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
+        """Return the windows of the log, in order of time."""
+
+    @abc.abstractmethod
+    def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
+        """Return the command that translates a file with a model."""
+
+
+def write_config(
+    template: str, folder: Path, data: Exported, settings: Settings, **values: object
+) -> None:
+    """Write folder/config.yaml from peers/TEMPLATE.yaml: the settings, the files and `values`."""
+    files: dict[str, object] = {}
+    for side in ("src", "tgt"):
+        files[f"train_{side}"] = data.pieces("train", side).resolve()
+        files[f"vocab_{side}"] = data.vocabulary(side).resolve()
+    text = Path(__file__).with_name(f"{template}.yaml").read_text(encoding="utf-8")
+    filled = {**settings.model_dump(), **files, "model": (folder / "model").resolve(), **values}
+    write_text(folder / "config.yaml", Template(text).substitute(filled))
 
 
 def steady_rate(windows: Sequence[Window]) -> float:

@@ -18,6 +18,10 @@ def spans_of(lengths: list[int]) -> Spans:
     return tuple(itertools.pairwise(ends))
 
 
+def shares_of(lengths: list[int]) -> np.ndarray:
+    return np.repeat(np.eye(len(lengths), dtype=np.float32), lengths, axis=1)
+
+
 def random_rows(n_target: int, n_source: int) -> np.ndarray:
     weights = np.random.default_rng(n_target * 100 + n_source).random((n_target, n_source))
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
@@ -28,7 +32,7 @@ def test_merge_is_the_mean_over_target_of_the_sum_over_source(
     target: list[int], source: list[int]
 ) -> None:
     weights = random_rows(sum(target), sum(source))
-    merged = merge_words(weights, spans_of(target), spans_of(source))
+    merged = merge_words(weights, shares_of(target), shares_of(source))
     assert merged.dtype == np.float32
     expected = [
         [weights[top:bottom, left:right].sum(axis=1).mean() for left, right in spans_of(source)]
@@ -40,17 +44,18 @@ def test_merge_is_the_mean_over_target_of_the_sum_over_source(
 
 def test_words_of_one_piece_change_nothing() -> None:
     weights = random_rows(5, 7)
-    merged = merge_words(weights, spans_of([1] * 5), spans_of([1] * 7))
+    merged = merge_words(weights, shares_of([1] * 5), shares_of([1] * 7))
     np.testing.assert_array_equal(merged, weights)
 
 
-@pytest.mark.parametrize("spans", [((0, 2),), ((0, 1), (2, 3)), ((0, 0), (0, 3)), ((1, 3),)])
-def test_spans_that_do_not_cover_the_pieces_are_refused(spans: Spans) -> None:
-    weights = random_rows(3, 3)
-    with pytest.raises(AssertionError):
-        merge_words(weights, spans, ((0, 3),))
-    with pytest.raises(AssertionError):
-        merge_words(weights, ((0, 3),), spans)
+def test_a_shared_piece_counts_by_its_share() -> None:
+    """A word without pieces has no weight, and takes none."""
+    shares = np.array([[1, 0.25, 0], [0, 0.75, 0], [0, 0, 0]], np.float32)
+    columns = np.array([[1, 0.5], [0, 0.5]], np.float32)
+    weights = np.array([[0.2, 0.8], [1, 0], [0.3, 0.7]], np.float32)
+    merged = merge_words(weights, shares, columns)
+    first = (np.array([0.6, 0.4]) + 0.25 * np.array([1, 0])) / 1.25
+    np.testing.assert_allclose(merged, [first, [1, 0], [0, 0]], atol=1e-6)
 
 
 def test_a_table_names_every_row_and_column(make_translation) -> None:

@@ -120,7 +120,7 @@ def test_the_flags_reach_the_search(run: Run, loaded: Loaded) -> None:
     assert (search.beam, search.n_best, search.max_length) == (4, 4, 3)
 
 
-FORMATS = {"jsonl": b"{", "npz": b"PK\x03\x04", "csv": b"sentence,rank,attention,head,row,"}
+FORMATS = {"jsonl": b"{", "npz": b"PK\x03\x04"}
 PICTURES = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF"}
 TEXTS = {"text": b"[1] ", "pharaoh": b"0-0", "html": b"<!doctype html>"}
 

@@ -248,9 +248,6 @@ def test_compare_scores_runs_as_eval_does_on_the_test_set_of_the_first(home: Pat
     for row, checkpoint in zip(rows, ("best", "last"), strict=False):
         evaluated = nmt("eval", "--run", "runs/tiny", "--checkpoint", checkpoint, "--json").stdout
         assert row["scores"] == json.loads(evaluated)["scores"]
-    # Each word of the test set is in the training data, which is the same.
-    assert rows[2]["f1_by_frequency_of_target_word"][0]["lowest"] == 1
-    assert rows[2]["bleu_by_frequency_of_rarest_source_word"][0]["lowest"] == 1
     other = home / "runs" / "other"
     shutil.copytree(home / "runs" / "tiny", other)
     values = yaml.safe_load(config.read_text(encoding="utf-8"))

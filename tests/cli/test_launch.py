@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from training.ranks import free_port
-from training.test_distributed import assert_same_checkpoint, records
-from training.toy import toy_config, write_reversal
+from training.toy import assert_same_checkpoint, records, toy_config, write_reversal
 
 from nmt.cli.shared.launch import _SIGNALS, check_processes, launch
 from nmt.config import dump_config

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import typer.main
-from attacks.outputs import LANGUAGES, OUT, WRITERS
 from cli.helpers import nmt, refusal
 
 from nmt.attention_maps.dump import write_jsonl, write_npz
@@ -23,10 +22,31 @@ from nmt.storage.output import atomic_output, command_files
 from nmt.training.curve import draw_curve, write_table
 from nmt.training.report_page import write_report
 
-CAPTIONS = ("lab", "captions", "--images", "D", "--captions", "some.txt", "--weights", "random")
+RUN = ("--run", "run")
+LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")
+TEXT, PAIRS, OUT = "some.txt", "valid.tsv", "OUT"
+WRITERS = {
+    ("translate", "out"): ("translate", *RUN, "--file", TEXT, "--out", OUT),
+    ("eval", "out"): ("eval", *RUN, "--no-bootstrap", "--beam", "1", "--out", OUT),
+    ("score", "out"): ("score", *RUN, TEXT, TEXT, "--out", OUT),
+    ("attention", "out"): ("attention", *RUN, "--file", TEXT, "--format", "text", "--out", OUT),
+    ("align", "out"): ("align", *RUN, TEXT, TEXT, "--out", OUT),
+    ("lexicon", "out"): ("lexicon", *RUN, "--split", "valid", "--out", OUT),
+    ("curve", "out"): ("curve", *RUN, "--out", OUT),
+    ("report", "out"): ("report", *RUN, "--out", OUT),
+    ("card", "out"): ("card", *RUN, "--out", OUT),
+    ("runs pack", "out"): ("runs", "pack", *RUN, "--out", OUT),
+    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--out", OUT),
+    ("corpus clean", "out"): ("corpus", "clean", PAIRS, *LANGUAGES, "--out", OUT),
+    ("corpus clean", "rejected"): (
+        *("corpus", "clean", PAIRS, *LANGUAGES),
+        *("--out", "/dev/null", "--rejected", OUT),
+    ),
+}
+"""By command and option: how a command writes the file OUT."""
+
 FOLDERS = {
     ("lab", "out"): (("lab", "masks", "--out", "D"), "masks.json"),
-    ("lab", "model"): ((*CAPTIONS, "--model", "D"), "captioner.yaml"),
     ("vocab build", "out"): (("vocab", "build", "toy.yaml", "--out", "D"), "tokenizer.json"),
     ("export", "out"): (("export", "run", "--out", "D"), "manifest.json"),
 }

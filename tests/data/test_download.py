@@ -113,40 +113,47 @@ def test_cut_connections_are_resumed_where_they_were_cut(
     assert says.asked == [None, "bytes=70000-", "bytes=70000-", "bytes=120000-"]
 
 
-def test_an_answer_with_another_range_is_thrown_away(url: str, part: Path, says: Behaviour) -> None:
-    says.cuts, says.odd_range = [1000], "bytes 7-8/9"
-    download(url, part, len(BODY))
-    assert part.read_bytes() == BODY
-    assert says.asked == [None, "bytes=1000-", None]
-
-
-def test_a_part_of_an_earlier_process_is_continued(url: str, part: Path, says: Behaviour) -> None:
+def interrupt(url: str, part: Path, says: Behaviour) -> None:
+    """Leave a part of 5000 bytes, as a process does whose every try is cut."""
     says.cuts = [1000] * module.TRIES
     with pytest.raises(DataError, match=rf"^{url}: the connection was cut \(tried 5 times\)$"):
         download(url, part, len(BODY))
     assert part.stat().st_size == 5000
+
+
+def test_a_part_of_an_earlier_process_is_continued(url: str, part: Path, says: Behaviour) -> None:
+    interrupt(url, part, says)
     download(url, part, len(BODY))
     assert part.read_bytes() == BODY
     assert says.asked[-1] == "bytes=5000-"
-
-
-def test_a_server_without_ranges_starts_again(url: str, part: Path, says: Behaviour) -> None:
-    says.cuts, says.ranges = [70_000], False
+    download(url, part, len(BODY))  # whole, and not yet moved into place
+    assert says.asked[-1] == f"bytes={len(BODY)}-"
+    assert part.read_bytes() == BODY
+    part.write_bytes(BODY + b"more")
     download(url, part, len(BODY))
     assert part.read_bytes() == BODY
-    assert says.asked == [None, "bytes=70000-"]
+    assert says.asked[-1] is None
 
 
 def test_another_version_is_never_glued_to_the_first(url: str, part: Path, says: Behaviour) -> None:
-    says.cuts = [1000] * module.TRIES
-    with pytest.raises(DataError):
-        download(url, part, len(BODY))
+    interrupt(url, part, says)
     says.body, says.etag = BODY[::-1], '"two"'
     download(url, part, len(BODY))
     assert part.read_bytes() == BODY[::-1]
 
 
-@pytest.mark.parametrize("note", [None, "{}", "not json", "[]", '{"url": "https://else.where"}'])
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_server_that_ignores_the_range_starts_again(
+    url: str, part: Path, says: Behaviour, ranges: bool
+) -> None:
+    says.cuts, says.ranges = [1000], ranges
+    says.odd_range = "bytes 7-8/9" if ranges else ""
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert says.asked == [None, "bytes=1000-", *([None] if ranges else [])]
+
+
+@pytest.mark.parametrize("note", [None, "not json", "[]", '{"url": "https://else.where"}'])
 def test_a_part_of_unknown_origin_is_not_continued(
     url: str, part: Path, says: Behaviour, note: str | None
 ) -> None:
@@ -158,39 +165,18 @@ def test_a_part_of_unknown_origin_is_not_continued(
     assert says.asked == [None]
 
 
-def test_a_part_that_was_whole_is_taken_as_it_is(url: str, part: Path, says: Behaviour) -> None:
-    download(url, part, len(BODY))
-    download(url, part, len(BODY))
-    assert part.read_bytes() == BODY
-    assert says.asked == [None, f"bytes={len(BODY)}-"]
-
-
-def test_a_part_that_is_too_long_is_thrown_away(url: str, part: Path, says: Behaviour) -> None:
-    download(url, part, len(BODY))
-    part.write_bytes(BODY + b"more")
-    download(url, part, len(BODY))
-    assert part.read_bytes() == BODY
-    assert says.asked[-1] is None
-
-
-def test_a_server_that_is_busy_is_asked_again(url: str, part: Path, says: Behaviour) -> None:
+def test_some_answers_are_worth_another_try(
+    url: str, part: Path, says: Behaviour, monkeypatch: pytest.MonkeyPatch
+) -> None:
     says.status = [503, 429]
     download(url, part, len(BODY))
     assert part.read_bytes() == BODY
-
-
-def test_not_found_is_final_and_names_the_address(url: str, part: Path, says: Behaviour) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", slept.append)
+    forget_part(part)
     says.status = [404]
     with pytest.raises(DataError, match=rf"^{url}: HTTP 404 Not Found$"):
         download(url, part, len(BODY))
-    assert len(says.asked) == 1
-
-
-def test_a_dead_address_is_final(
-    url: str, part: Path, says: Behaviour, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(module.time, "sleep", slept.append)
     with pytest.raises(DataError, match=r"^http://127\.0\.0\.1:9/x: .*[Rr]efused"):
         download("http://127.0.0.1:9/x", part, 10)
     assert not slept
@@ -206,8 +192,11 @@ def test_more_than_allowed_is_refused_and_not_kept(
     assert list(part.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "https://x.invalid"])
-def test_a_redirect_to_another_scheme_is_refused(
+@pytest.mark.parametrize(
+    "target",
+    ["file:///etc/passwd", "ftp://127.0.0.1/x", "https://x.invalid", "http://example.invalid/x"],
+)
+def test_a_redirect_elsewhere_is_refused(
     url: str, part: Path, says: Behaviour, target: str
 ) -> None:
     says.location = target
@@ -222,26 +211,15 @@ def test_a_redirect_within_the_scheme_is_followed(url: str, part: Path, says: Be
     assert part.read_bytes() == BODY
 
 
-def test_a_redirect_to_http_elsewhere_is_refused(url: str, part: Path, says: Behaviour) -> None:
-    says.location = "http://example.invalid/x"
-    with pytest.raises(DataError, match=rf"^{url}: redirect to {says.location} refused"):
-        download(url, part, len(BODY))
-
-
-def test_redirects_in_a_circle_end_in_a_line(url: str, part: Path, says: Behaviour) -> None:
-    says.location, says.in_a_circle = "/moved", True
-    with pytest.raises(DataError, match=rf"^{url}: HTTP 302 .*infinite loop[^\n]*$"):
-        download(url, part, len(BODY))
-    assert len(says.asked) < 20
-
-
-@pytest.mark.parametrize("location", ["http://[", "https://[::1", "/a b", "//[x"])
-def test_a_redirect_to_no_address_is_a_line(
+@pytest.mark.parametrize("location", ["/moved", "http://[", "/a b"])
+def test_a_redirect_without_a_goal_is_one_line(
     url: str, part: Path, says: Behaviour, location: str
 ) -> None:
+    """In a circle, or to no address."""
     says.location, says.in_a_circle = location, True
     with pytest.raises(DataError, match=rf"^{url}: [^\n]+$"):
         download(url, part, len(BODY))
+    assert len(says.asked) < 20
     assert not part.exists()
 
 
@@ -341,34 +319,16 @@ def test_https_never_becomes_anything_else(
         "http://example.org/x",
         "file:///etc/passwd",
         "ftp://h/x",
-        "/etc/passwd",
         "https:x",
-        "https://",
+        r"https://\[",
         "http://localhost.example.org/x",
     ],
 )
 def test_only_https_is_allowed(address: str, part: Path) -> None:
     with pytest.raises(DataError, match=rf"^{address}: not an address to download from"):
-        download(address, part, 10)
+        download(address.replace("\\", ""), part, 10)
     check_address("https://example.org/x")
     check_address("http://localhost:80/x")
-
-
-def test_a_pipe_gets_no_progress_bar(
-    url: str, part: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    download(url, part, len(BODY))
-    assert capfd.readouterr() == ("", "")
-
-
-def test_half_an_address_is_no_address(part: Path) -> None:
-    with pytest.raises(DataError, match=r"^https://\[: not an address to download from"):
-        download("https://[", part, 10)
-
-
-def test_forgetting_what_is_not_there_is_no_error(part: Path) -> None:
-    forget_part(part)
-    assert not part.exists()
 
 
 def test_a_planted_link_is_never_written_through(url: str, part: Path, says: Behaviour) -> None:

@@ -8,8 +8,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from nmt.data.batching import pad_ids
-from nmt.decoding.forced import force_decode
-from nmt.decoding.read_weights import read_weights
+from nmt.decoding.forced import force_decode, read_weights
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq, State
 from nmt.models.catalog import ModelConfig, build_model

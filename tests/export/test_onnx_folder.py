@@ -40,10 +40,9 @@ _TRANSFORMER = {
 }
 MODELS: dict[str, dict[str, Any]] = {
     "bahdanau": _RNN,
-    "conditional-residual-two-layers": {
+    "conditional-two-layers": {
         **_RNN,
         "layers": 2,
-        "residual": True,
         "decoder": {"kind": "conditional"},
         "tie_embeddings": "target",
         "embedding": 10,
@@ -235,7 +234,6 @@ def test_int8_copies_translate_without_pytorch(exported: tuple[TrainedRun, Path]
 @pytest.mark.parametrize(
     ("model", "key"),
     [
-        ({**_RNN, "layer_norm": True}, "model.layer_norm"),
         ({**_RNN, "attention": {"kind": "location"}}, "model.attention.kind"),
         ({**_TRANSFORMER, "self_attention_window": 3}, "model.self_attention_window"),
     ],

@@ -9,7 +9,7 @@ import torch
 from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.evaluate import Scoring
-from nmt.evaluation.rerank_grid import rerank_grid
+from nmt.evaluation.tuning import rerank_grid
 from nmt.inference.drawn import DrawnTranslation
 from nmt.inference.reranking import Reranker, is_backward, reordered
 from nmt.inference.translator import Translator

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.inference.search_batches import search_batches
+from nmt.inference.batched import search_batches
 
 
 def test_long_texts_are_batched_by_their_pieces() -> None:

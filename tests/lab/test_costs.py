@@ -71,17 +71,6 @@ def test_the_time_is_a_median_and_short_work_is_repeated(monkeypatch: pytest.Mon
     assert not list(durations)
 
 
-def test_one_thread_and_then_as_before() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with costs.one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_measuring_gives_every_cost_at_every_size(quick: None) -> None:
     weight = torch.ones(5, 5, requires_grad=True)
 
@@ -165,12 +154,3 @@ def test_key_sizes_cost_what_the_scores_compute(quick: None) -> None:
     assert key_size.macs("dot", n, d) == key_size.macs("scaled_dot", n, d) == pairs
     assert key_size.macs("general", n, d) == pairs + n * d * d
     assert key_size.macs("additive", n, d) == pairs + 2 * n * d * d
-
-
-@pytest.mark.slow
-def test_undivided_dot_products_learn_less_where_d_is_large() -> None:
-    options = key_size.KeySizeOptions(sizes=(16, 512), draws=2, repetitions=1)
-    learned = key_size.run(options).learned
-    loss = {kind: values.loss.mean(axis=1) for kind, values in learned.items()}
-    assert loss["dot"][1] > 1.2 * loss["dot"][0]
-    assert max(loss["scaled_dot"][1], loss["additive"][1]) < loss["dot"][1] / 2

@@ -8,6 +8,7 @@ from nmt.lab.cues import KINDS, LAYERS, SALIENT, CuesOptions, draw_scenes, learn
 from nmt.lab.perform import perform
 
 
+@pytest.mark.slow
 def test_a_query_decides_and_without_one_salience_does() -> None:
     result = run(CuesOptions(updates=400, tests=1500))
     assert 0.4 < result.ceiling < 0.55

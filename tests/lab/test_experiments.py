@@ -24,7 +24,6 @@ QUICK: dict[str, tuple[str, ...]] = {
     "cues": ("updates=2", "tests=5"),
     "equivariance": ("permutations=5",),
     "heads": ("updates=2", "letters=4", "size=8"),
-    "hard-soft": ("updates=2", "sentences=3", "hidden=6", "embedding=5", "batch=3"),
     "kernel-regression": ("epochs=20", "draws=2"),
     "masks": (),
     "positions": ("updates=2", "batch=3", "trained_length=5", "positions=9"),
@@ -61,25 +60,17 @@ def test_two_runs_are_equal_and_leave_chance_alone(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("architectures", "kernel=4", "got 4, allowed: an odd number"),
         ("complexity", "longest=1000", "longest.*got 1000, allowed: 32 times a power of 2"),
-        ("complexity", "longest=64", "longest: got 64, allowed: >= 256"),
-        ("cues", "items=9", "items: got 9, allowed: <= 8"),
         ("cues", "lr=1e30; updates=3; tests=9; batch=2", "^cues: got NaN or infinity"),
         ("captions", "attention={kind: dot}; annotation=32", "attention.kind: 'dot' needs"),
         ("equivariance", "heads=3", "heads: got 3, allowed: a divisor of size"),
-        ("equivariance", "sentence=a rose is a rose", "no word twice"),
         ("heads", "heads=[3]", "heads: got 3, allowed: divisors of size"),
         ("kernel-regression", "draws=1; epochs=1; points=5; lr=1e30", "smaller lr"),
         ("key-size", "items=65", r"items: got 65, allowed: at most names \(64\)"),
-        ("key-size", f"seed={2**62}", f"seed: got {2**62}, allowed: < {2**48}$"),
         ("masks", "sentence=cat; padding=0", "sentence: got 'cat', allowed: 2 to 12 words"),
-        ("masks", "sentence=" + 13 * "word ", "allowed: 2 to 12 words"),
         ("positions", "columns=[32]", r"got 32, allowed: 0 to 31"),
         ("retrieval", "query= ", "query: got "),
-        ("retrieval", "temperatures=[0]", "temperatures.0: got 0, allowed: > 0"),
         ("scaling", "sizes=[]", r"sizes: got \[\], allowed: a list of one or more"),
-        ("scaling", "draws=1", "draws: got 1, allowed: >= 2"),
     ],
 )
 def test_an_impossible_option_is_a_line(
@@ -117,14 +108,6 @@ def test_a_picture_does_not_depend_on_the_users_settings(tmp_path: Path) -> None
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "black", "savefig.dpi": 10}):
         assert picture(tmp_path / "b.png") == first
         assert mpl.rcParams["font.size"] == 30
-
-
-def test_no_part_of_a_picture_is_left_after_a_fault(tmp_path: Path) -> None:
-    figure = new_figure(1.0, 1.0)
-    figure.text(0, 0, "$\\nonsense$")
-    with pytest.raises(ValueError, match="nonsense"):
-        write_png(figure, tmp_path / "x.png")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_json_has_six_digits_and_a_line_for_each_row() -> None:

@@ -11,9 +11,9 @@ from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB
 from pydantic import TypeAdapter
 from training.toy import toy_config, write_reversal
 
+from nmt.attention_maps.health import health_of
 from nmt.data.batching import pad_ids
 from nmt.decoding.forced import force_decode
-from nmt.evaluation.attention_health import health_of
 from nmt.lab.erasure import Erasure, erase_each, even_log_probs, with_even_attention
 from nmt.lab.faithfulness import (
     MOST,

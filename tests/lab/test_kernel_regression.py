@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nmt.lab.kernel_regression import AVERAGE, KernelOptions, places, run, truth
+from nmt.lab.kernel_regression import AVERAGE, KernelOptions, places, run
 from nmt.lab.kernels import Kernel, kernel_weights
 
 
@@ -70,10 +70,3 @@ def test_a_place_without_neighbours_gets_the_mean_and_is_counted(kernel: Kernel)
     assert fixed.lonely == int(far.sum()) > 0
     assert torch.isfinite(fixed.curve).all()
     torch.testing.assert_close(fixed.curve[far], result.y.mean().expand(fixed.lonely))
-
-
-def test_without_noise_many_points_give_the_truth() -> None:
-    result = run(KernelOptions(points=400, noise=0.0, width=40.0, epochs=1, draws=1))
-    inner = (places() > 0.1) & (places() < 4.9)
-    gap = (result.estimates["fixed"].curve - truth(places())).abs()[inner]
-    assert float(gap.max()) < 0.1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.lab.first_mark import LEARNED, NONE, SINUSOIDAL
+from nmt.lab.first_mark import NONE
 from nmt.lab.place_codes import place_codes
 from nmt.lab.positions import PositionsOptions, run
 from nmt.models.transformer.positions import sinusoids
@@ -52,11 +52,3 @@ def test_sinusoids_alone_are_unique_bounded_even_and_the_same_at_every_length() 
     assert waves.moved == 0
     assert codes["learned"].moved is None
     assert codes["learned"].nearest == 0  # two rows are equal
-
-
-def test_both_kinds_of_positions_learn_which_mark_is_first() -> None:
-    learning = run(PositionsOptions(trained_length=6, updates=200, width=16)).learning
-    assert learning.shares(NONE)["both_trained"] == pytest.approx(0.5)
-    assert learning.shares(LEARNED)["both_trained"] > 0.95
-    assert learning.shares(SINUSOIDAL)["both_trained"] > 0.95
-    assert learning.table.shape == (12, 16)

@@ -75,22 +75,6 @@ def test_operations_paths_and_steps_are_those_of_the_theory(layer: SequenceLayer
             assert paths.hops[hop][following, place]
 
 
-@pytest.mark.parametrize("n", [2, 8, N])
-def test_the_path_is_how_many_layers_connect_both_ends(layer: SequenceLayer, n: int) -> None:
-    if isinstance(layer, Recurrence):
-        return  # its path goes through the steps of one layer
-    stack = [layer]
-    while len(stack) < layer.theory.path(n):
-        stack.append(stack[-1].above())
-    for used in (stack, stack[:-1]):
-        x = torch.randn(1, n, D, dtype=torch.float64, requires_grad=True)
-        y = x
-        for part in used:
-            y = part(y)
-        (gradient,) = torch.autograd.grad(y[0, -1].sum(), x)
-        assert bool(gradient[0, 0].any()) == (used is stack)
-
-
 def test_a_sweep_over_known_outputs_is_the_forward_pass(layer: SequenceLayer) -> None:
     x = torch.randn(3, N, D).double()
     y = layer(x)

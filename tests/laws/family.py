@@ -112,15 +112,9 @@ def is_placed(name: str) -> bool:
 
 
 _SMALL = {"kind": "rnn", "embedding": 5, "hidden": 7, "dropout": 0.0}
-_DROPOUTS = {
-    **{"embedding_dropout": 0.3, "annotation_dropout": 0.1, "readout_dropout": 0.2},
-    **{"state_dropout": 0.2, "variational_dropout": True},
-    **{"src_word_dropout": 0.2, "tgt_word_dropout": 0.3},
-}
-"""All of them; the laws hold in evaluation, and every parameter learns in training."""
 _LSTM = {"kind": "bahdanau", "cell": "lstm"}
 _SUM = {"kind": "sum"}
-_HARD = {"kind": "hard", "credit": "sentence", "baseline": "mean"}
+_HARD = {"kind": "hard", "credit": "sentence"}
 _LOCAL = {"kind": "general", "span": {"kind": "local_p", "window": 1}}
 _DEEP = {"kind": "deep", "size": 13}
 _TANH = {"kind": "deep", "size": 5, "activation": "tanh"}
@@ -151,11 +145,10 @@ MODELS = {
         **_SMALL,
         "attention": {"kind": "multi_head", "heads": 7, "over": {"kind": "additive"}},
     },
-    "rnn-dot-residual-three-layers": {
+    "rnn-dot-three-layers": {
         **_SMALL,
         "hidden": 14,
         "layers": 3,
-        "residual": True,
         "encoder": {"hidden": 7},
         "attention": {"kind": "dot"},
     },
@@ -177,9 +170,8 @@ MODELS = {
         "decoder": {"kind": "bahdanau", "initial_state": "copy"},
         "attention": {"kind": "additive", "weights": {"kind": "sparsemax"}, "coverage": _SUM},
     },
-    "rnn-learned-layer-norm-monotonic-location-sensitive": {
+    "rnn-learned-monotonic-location-sensitive": {
         **_SMALL,
-        "layer_norm": True,
         "decoder": {"kind": "bahdanau", "initial_state": "learned"},
         "attention": {
             "kind": "general",
@@ -192,17 +184,14 @@ MODELS = {
         "decoder": {"kind": "luong"},
         "attention": {"kind": "location", "max_length": 5},
     },
-    "rnn-dropouts-gate-penalty": {
+    "rnn-gate-penalty": {
         **_SMALL,
-        **_DROPOUTS,
         "attention": {"kind": "additive", "dropout": 0.3, "gate": True, "doubly_stochastic": 0.7},
     },
-    "rnn-luong-layer-norm-residual-mean-penalty": {
+    "rnn-luong-dropout-mean-penalty": {
         **_SMALL,
-        **_DROPOUTS,
+        "dropout": 0.3,
         "layers": 2,
-        "layer_norm": True,
-        "residual": True,
         "decoder": {"kind": "luong", "initial_state": "mean"},
         "attention": {"kind": "additive", "doubly_stochastic": 0.7},
     },
@@ -242,23 +231,18 @@ MODELS = {
         "attention": {"kind": "additive", "weights": {"kind": "hard"}},
         "tie_embeddings": "all",
     },
-    "lstm-multi-head-dropouts-layer-norm-residual-mean": {
+    "lstm-multi-head-mean": {
         **_SMALL,
-        **_DROPOUTS,
         "layers": 2,
-        "layer_norm": True,
-        "residual": True,
         "encoder": {"cell": "lstm"},
         "decoder": {**_LSTM, "initial_state": "mean"},
         "attention": {"kind": "multi_head", "heads": 7},
     },
     "transformer": {**_TRANSFORMER},
-    "transformer-post-all-maps-word-dropout": {
+    "transformer-post-all-maps": {
         **_TRANSFORMER,
         "norm": "post",
         "attention_layer": "all",
-        "src_word_dropout": 0.2,
-        "tgt_word_dropout": 0.3,
     },
     "transformer-learned-gelu-deep-decoder-tied": {
         **_TRANSFORMER,

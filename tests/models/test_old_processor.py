@@ -6,14 +6,15 @@ import sys
 
 PROGRAM = """
 import torch
-from nmt.models.recurrent.encoder import PaddedLSTM
+from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.ops.products import int8_product
 
 largest = torch.full((64, 512), 127, dtype=torch.int8)
 for rows in (largest[:1], largest):
     assert (int8_product(rows, largest.t()) == 512 * 127**2).all(), int8_product(rows, largest.t())
 with torch.autocast("cpu", torch.bfloat16):
-    PaddedLSTM(16, 16, 1, 0.0, True).read(torch.randn(3, 7, 16), torch.tensor([7, 7, 7]))
+    layers = RecurrentLayers("lstm", 16, 16, 1, 0.0, True)
+    layers.read(torch.randn(3, 7, 16), torch.tensor([7, 7, 7]))
 """
 
 

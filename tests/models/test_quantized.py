@@ -5,10 +5,9 @@ import torch
 from torch import nn
 
 from nmt.models.catalog import build_model
-from nmt.models.quantized import Int8Linear, Int8Vocabulary, in_int8, int8_layers
-from nmt.models.recurrent.cell_layers import CellLayers
+from nmt.models.quantized import Int8Layers, Int8Linear, Int8Vocabulary, in_int8
 from nmt.models.recurrent.cells import CellKind
-from nmt.models.recurrent.encoder import PaddedGRU, PaddedLSTM
+from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.models.vocabulary import VocabLinear
@@ -23,10 +22,9 @@ CONFIGS: dict[str, dict[str, object]] = {
         "decoder": {"kind": "bahdanau", "readout": {"kind": "deep", "size": 41}},
         "tie_embeddings": "all",
     },
-    "rnn-conditional-layer-norm": {"decoder": {"kind": "conditional"}, "layer_norm": True},
+    "rnn-conditional": {"decoder": {"kind": "conditional"}},
     "lstm": {
         "layers": 2,
-        "residual": True,
         "encoder": {"cell": "lstm", "bidirectional": False},
         "decoder": {"kind": "luong", "cell": "lstm", "initial_state": "copy"},
     },
@@ -90,8 +88,8 @@ def test_layers_are_near_the_exact_ones_and_read_each_sentence_alone(
     """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
     torch.manual_seed(0)
     sizes = (41, 64, 2, 0.0, bidirectional, "fused")
-    exact = (PaddedGRU if kind == "gru" else PaddedLSTM)(*sizes).eval()
-    layers = int8_layers(exact)
+    exact = RecurrentLayers(kind, *sizes).eval()
+    layers = Int8Layers(exact)
     x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
     values, *finals = layers.read(x, lengths)
     assert (finals[1] is None) == (kind == "gru")
@@ -122,8 +120,8 @@ def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) ->
     rounded = in_int8(model)
     kinds = {type(module) for module in rounded.modules()}
     assert {Int8Linear, Int8Vocabulary} <= kinds
-    assert kinds.isdisjoint({nn.GRU, PaddedGRU, nn.LSTM, PaddedLSTM})
-    assert (CellLayers in kinds) == is_rnn
+    assert RecurrentLayers not in kinds
+    assert (Int8Layers in kinds) == is_rnn
     if name in ("rnn-concat", "lstm"):
         upper = rounded.decoder.upper
         assert all(isinstance(cell.hidden_gates, Int8Linear) for cell in upper)

@@ -11,14 +11,9 @@ import pytest
 import yaml
 from peers.data import Exported, bleu_of, export, text_of
 from peers.environments import CONSTRAINTS, install_commands, python_of
-from peers.joeynmt import JoeyNMT
-from peers.marian import Marian
-from peers.opennmt import OpenNMT
-from peers.own import Own
-from peers.rounds import Place, train_in_turn, translate_in_turn
-from peers.settings import Settings
-from peers.table import training_table
-from peers.toolkit import Job, Toolkit, Window, steady_rate
+from peers.rounds import Place, train_in_turn, training_table, translate_in_turn
+from peers.toolkit import Job, Settings, Toolkit, Window, steady_rate
+from peers.toolkits import JoeyNMT, Marian, OpenNMT, Own
 
 from nmt.config import load_config
 from nmt.errors import NMTError

@@ -18,8 +18,7 @@ import pytest
 import yaml
 from cli.test_launch import ended, wait_for_step
 from training.ranks import free_port
-from training.test_distributed import assert_same_checkpoint, records
-from training.toy import toy_config, write_reversal
+from training.toy import assert_same_checkpoint, records, toy_config, write_reversal
 
 from nmt.config import dump_config, load_config
 

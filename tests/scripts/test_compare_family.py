@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from comparison.measures import FILE, Looks, Measured, looks_of, measure
 from comparison.members import read_members, run_path, state_of
-from comparison.results import joined, results_of
+from comparison.results import results_of
 from comparison.speed import Speed, Timed
 from comparison.table import markdown
 from training.toy import toy_config, write_reversal
 
 from nmt.config import dump_config
-from nmt.errors import DataError
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.types import Encoded, EvalExample, Hypothesis, TranslatedHypothesis, Translation
 
@@ -58,13 +57,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def kinds_of(home: Path) -> dict[str, dict[str, object]]:
-    kinds: dict[str, dict[str, object]] = json.loads((home / "out" / "family.json").read_text())[
-        "kinds"
-    ]
-    return kinds
-
-
 def test_both_kinds_are_measured_and_shown(home: Path) -> None:
     assert run(home, "--seeds", "1", "2", "--measure-only") == 0
     family = json.loads((home / "out" / "family.json").read_text())
@@ -85,27 +77,6 @@ def test_both_kinds_are_measured_and_shown(home: Path) -> None:
         (home / "out" / name).unlink()
     assert run(home, "--kept", "--runs", str(home / "nothing")) == 0
     assert [(home / "out" / name).read_bytes() for name in names] == before
-
-
-def test_an_update_keeps_the_other_kinds_and_seeds_are_joined(home: Path) -> None:
-    assert run(home, "--seeds", "1", "2", "--measure-only") == 0
-    both = kinds_of(home)
-    assert run(home, "--seeds", "1", "--measure-only") == 0
-    measured, path = kinds_of(home), home / "out" / "family.json"
-    family = json.loads(path.read_text())
-    family["kinds"]["none"]["bleus"]["1"] = 99.5  # will be put right
-    family["kinds"]["additive"]["bleus"]["1"] = 12.5  # is kept
-    path.write_text(json.dumps(family))
-    assert run(home, "--seeds", "1", "--update", "none") == 0
-    assert kinds_of(home)["additive"]["bleus"] == {"1": 12.5}
-    assert kinds_of(home)["none"] == {**measured["none"], "difference": None}
-    assert run(home, "--seeds", "1", "--update", "additive", "none") == 0
-    assert kinds_of(home) == measured
-    join = ("--seeds", "2", "--only", "additive", "--measure-only", "--join")
-    assert run(home, *join) == 0
-    assert kinds_of(home)["additive"]["bleus"] == both["additive"]["bleus"]
-    assert kinds_of(home)["none"] == both["none"]
-    assert run(home, *join) == 2
 
 
 def test_finished_runs_are_left_alone_and_measured_once(home: Path, tmp_path: Path) -> None:
@@ -179,16 +150,3 @@ def test_results_are_means_over_runs_held_against_the_baseline() -> None:
     table = markdown([additive, none], {"none": Speed(timed, timed, timed, memory_bytes=3 * 2**20)})
     assert "| none | 1,234 (5 %) | 0.50 | 1,234 (5 %) | 0.50 | 1,234 (5 %) | 0.50 | 3 |" in table
     assert f"| none | 1 | {none.bleu:.2f} |  | {none.difference.mean:+.2f} | " in table
-
-
-def test_joined_results_are_the_means_of_all_seeds() -> None:
-    runs = {1: measured(RIGHT, 1.0), 2: measured(WRONG, 2.0), 3: measured(WRONG, 6.0)}
-    first, last, everything = (
-        results_of({"additive": {s: runs[s] for s in seeds}}, EXAMPLES, "additive", "fr")[0]
-        for seeds in ((1, 2), (3,), (1, 2, 3))
-    )
-    both = joined(first, last)
-    assert both.bleus == everything.bleus
-    assert (both.bleu, both.loss) == pytest.approx((everything.bleu, everything.loss))
-    with pytest.raises(DataError, match="seed 1 is among the kept results already"):
-        joined(everything, first)

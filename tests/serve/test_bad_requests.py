@@ -137,7 +137,8 @@ def test_a_search_steered_over_http_is_the_translator_s(
     ids = plain.hypotheses[0].hypothesis.ids[:2]
     row = [0.0] * (len(plain.source.ids) + 1)
     row[0] = 3.0
-    [expected] = translator.translate_prefixes(["He is tired."], [ids], [{1: row, 2: row}])
+    rows = [{1: row, 2: row}]
+    [expected] = translator.translate(["He is tired."], prefixes=[ids], attention=rows)
     with serve() as client:
         asked = {
             "q": "He is tired.",

@@ -76,9 +76,8 @@ def shown(translator: Translator, **options: Any) -> list[str]:
     if not options:
         [translation] = translator.translate([TEXT], n_best=4)
     else:
-        [translation] = translator.translate_prefixes(
-            [TEXT], [options["prefix"]], [options.get("attention", {})], n_best=4
-        )
+        prefixes, rows = [options["prefix"]], [options.get("attention", {})]
+        [translation] = translator.translate([TEXT], n_best=4, prefixes=prefixes, attention=rows)
     return [h.text or "(nothing)" for h in translation.hypotheses]
 
 
@@ -102,7 +101,7 @@ def test_a_prefix_is_forced_by_text_and_by_a_piece(page: Any, translator: Transl
     page.find_element("css selector", ".prefix").send_keys("Il est")
     wait_for(page, shown(translator, prefix="Il est"))
     page.execute_script("document.querySelectorAll('.pieces button')[2].click()")
-    [translation] = translator.translate_prefixes([TEXT], ["Il est"])
+    [translation] = translator.translate([TEXT], prefixes=["Il est"])
     ids = translation.hypotheses[0].hypothesis.ids[:2]
     wait_for(page, ["2 pieces given"], lambda _: texts(page, ".changes span"))
     wait_for(page, shown(translator, prefix=ids))

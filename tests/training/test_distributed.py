@@ -11,10 +11,18 @@ import pytest
 import torch
 import torch.distributed as dist
 from training.ranks import in_world
-from training.toy import last_checkpoint, toy_config, toy_state, write_reversal
+from training.toy import (
+    assert_same_checkpoint,
+    last_checkpoint,
+    log_of,
+    records,
+    tiny_config,
+    toy_state,
+)
 
 from nmt.data.batching import Batch, make_batch
 from nmt.errors import ConfigError
+from nmt.optim.losses import CrossEntropy
 from nmt.training.distributed import ALONE, LostRankError, Ranks, _lost_ranks
 from nmt.training.loop import Outcome, train
 from nmt.training.step import StepSettings, train_step
@@ -62,22 +70,16 @@ def losses_of(
 @pytest.mark.parametrize(
     "n_updates", [7, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"]
 )
-@pytest.mark.parametrize(("dtype", "rel"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
-def test_any_world_has_the_same_losses(dtype: torch.dtype, rel: float, n_updates: int) -> None:
+def test_any_world_has_the_same_losses(n_updates: int) -> None:
     """With the same micro-batches in all; in the last update a third rank has none."""
-    work = losses_of(dtype, n_updates)
+    work = losses_of(torch.float64, n_updates)
     (expected,) = in_world(1, work)
+    assert expected == work(ALONE), "a world of one is a plain update"
     for world in WORLDS[1:]:
         found = in_world(world, work)
         assert found == [found[0]] * world, "every rank reports the same bits"
         for ours, theirs in zip(found[0], expected, strict=True):
-            assert ours == pytest.approx(theirs, rel=rel)
-
-
-def test_a_world_of_one_is_a_plain_update() -> None:
-    torch.manual_seed(3)
-    plain = losses_of(torch.float32, 3)(ALONE)
-    assert in_world(1, losses_of(torch.float32, 3)) == [plain]
+            assert ours == pytest.approx(theirs, rel=1e-9)
 
 
 def test_a_parameter_without_a_gradient_anywhere_gets_none() -> None:
@@ -223,22 +225,17 @@ def test_work_is_shared_in_turn_and_gathered_in_order() -> None:
     assert one == [squares, [1, 3], None]
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    write_reversal(tmp_path, n_train=150, n_test=20)
-    return tmp_path
-
-
 def run_of(
     corpus: Path,
     name: str,
     interrupted: Callable[[Ranks], bool] = lambda ranks: False,
     **train_: Any,
 ) -> Callable[[Ranks], Outcome]:
-    """A work for `in_world` that trains `corpus / name`, with dropout; 5 batches an epoch."""
-    settings = {"epochs": 2, "log_every": 1, "ema": {"decay": 0.9}, **train_}
-    model = {"kind": "rnn", "embedding": 16, "hidden": 32, "dropout": 0.3}
-    config = toy_config(corpus, train=settings, model=model, valid={"every": 2, "samples": 1})
+    """A work for `in_world` that trains `corpus / name`, with dropout; 4 batches an epoch."""
+    settings = {"ema": {"decay": 0.9}, **train_}
+    config = tiny_config(
+        corpus, train=settings, model={"dropout": 0.3}, valid={"every": 2, "samples": 1}
+    )
 
     def work(ranks: Ranks) -> Outcome:
         return train(
@@ -263,79 +260,55 @@ def in_run(world: int, work: Callable[[Ranks], Outcome]) -> Outcome:
     return outcomes[0]
 
 
-def assert_same_checkpoint(one: Path, two: Path) -> None:
-    """Every tensor of the last checkpoints, bit for bit."""
-    first, second = last_checkpoint(one), last_checkpoint(two)
-    assert first.step == second.step
-    for left, right in (
-        (first.model_tensors, second.model_tensors),
-        (first.state_tensors, second.state_tensors),
-    ):
-        assert left.keys() == right.keys()
-        for name, tensor in left.items():
-            if "rng.python" not in name:  # the type checks of the tests draw from it
-                assert torch.equal(tensor, right[name]), name
+@pytest.fixture
+def whole(corpus: Path) -> Path:
+    """A run of two processes, of four updates."""
+    assert in_run(2, run_of(corpus, "whole")).step == 4
+    return corpus / "whole"
 
 
-def records(run: Path, kind: str = "train") -> list[dict[str, Any]]:
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] == kind]
-
-
-def test_the_same_world_gives_the_same_bits_and_goes_on_with_them(corpus: Path) -> None:
+def test_a_world_goes_on_with_the_same_bits(corpus: Path, whole: Path) -> None:
     """Dropout draws on each rank from a generator of its own, and all are in the checkpoint."""
-    in_run(2, run_of(corpus, "one"))
-    in_run(2, run_of(corpus, "two"))
-    in_run(2, run_of(corpus, "parts", steps=3))
-    in_run(2, run_of(corpus, "parts"))
-    for other in ("two", "parts"):
-        assert_same_checkpoint(corpus / "one", corpus / other)
-    state = last_checkpoint(corpus / "one").state_tensors
-    assert not torch.equal(state["rng.cpu"], state["rank1.rng.cpu"])
-    card = json.loads((corpus / "one" / "run.json").read_text(encoding="utf-8"))
-    assert card["hardware"]["processes"] == "2"
-    assert "processes     2, whose tokens" in (corpus / "one/train.log").read_text("utf-8")
-
-
-def test_a_validation_is_that_of_one_process(corpus: Path) -> None:
-    """And so are the losses of updates without dropout, with as many batches in each."""
-    for name, world, accumulate in (("one", 1, 2), ("two", 2, 1)):
-        config = toy_config(
-            corpus,
-            train={"epochs": 2, "log_every": 1, "accumulate": accumulate},
-            valid={"every": 2, "metric": "chrf"},
-        )
-        in_run(world, lambda ranks: train(config, corpus / name, quiet=True, ranks=ranks))  # noqa: B023
-    for kind in ("train", "valid"):
-        one, two = (records(corpus / name, kind) for name in ("one", "two"))
-        assert len(one) == len(two) > 0
-        for ours, theirs in zip(one, two, strict=True):
-            for key in ours.keys() - {"type", "seconds", "tokens_per_second"}:
-                assert ours[key] == pytest.approx(theirs[key], rel=1e-4), key
-
-
-def test_another_world_goes_on_and_says_so(corpus: Path) -> None:
-    in_run(2, run_of(corpus, "run", steps=2))
-    outcome = in_run(3, run_of(corpus, "run"))
-    assert outcome.reason == "2 epochs done"
-    assert "processes     2 -> 3: an update has so many" in (corpus / "run/train.log").read_text()
-    assert [record["step"] for record in records(corpus / "run")] == [1, 2, 3, 4, 5]
-    in_run(1, run_of(corpus, "run", epochs=3))
-    assert "rank1.rng.cpu" not in last_checkpoint(corpus / "run").state_tensors
-
-
-def test_a_stop_on_one_rank_stops_all_after_the_same_update(corpus: Path) -> None:
     calls = 0
 
     def second_rank(ranks: Ranks) -> bool:
         nonlocal calls
         calls += 1
-        return ranks.rank == 1 and calls > 5
+        return ranks.rank == 1 and calls > 2
 
+    in_run(2, run_of(corpus, "same"))
+    assert_same_checkpoint(whole, corpus / "same")
     stopped = in_run(2, run_of(corpus, "parts", second_rank))
-    assert stopped.reason is None
-    assert 0 < stopped.step < 6
-    assert last_checkpoint(corpus / "parts").step == stopped.step
+    assert (stopped.step, stopped.reason) == (2, None), "all stop after the same update"
+    assert last_checkpoint(corpus / "parts").step == 2
     in_run(2, run_of(corpus, "parts"))
-    in_run(2, run_of(corpus, "whole"))
-    assert_same_checkpoint(corpus / "whole", corpus / "parts")
+    assert_same_checkpoint(whole, corpus / "parts")
+    state = last_checkpoint(whole).state_tensors
+    assert not torch.equal(state["rng.cpu"], state["rank1.rng.cpu"])
+    card = json.loads((whole / "run.json").read_text(encoding="utf-8"))
+    assert card["hardware"]["processes"] == "2"
+    assert "processes     2, whose tokens" in log_of(whole)
+
+
+def test_another_world_goes_on_and_reports_it(corpus: Path, whole: Path) -> None:
+    in_run(1, run_of(corpus, "whole", epochs=3))
+    assert "processes     2 -> 1: an update has so many" in log_of(whole)
+    assert [record["step"] for record in records(whole, "train")] == list(range(1, 9))
+    assert "rank1.rng.cpu" not in last_checkpoint(whole).state_tensors
+    in_run(2, run_of(corpus, "whole", epochs=4))
+    assert "processes     1 -> 2: an update has so many" in log_of(whole)
+
+
+def test_a_validation_is_that_of_one_process(corpus: Path) -> None:
+    """And so are the losses of updates without dropout, with as many batches in each."""
+    for world, accumulate in ((1, 2), (2, 1)):
+        config = tiny_config(
+            corpus, train={"accumulate": accumulate}, valid={"every": 2, "metric": "chrf"}
+        )
+        in_run(world, lambda ranks: train(config, corpus / f"{ranks.world}", ranks=ranks))  # noqa: B023
+    for kind in ("train", "valid"):
+        one, two = (records(corpus / name, kind) for name in ("1", "2"))
+        assert len(one) == len(two) > 0
+        for ours, theirs in zip(one, two, strict=True):
+            for key in ours.keys() - {"type"}:
+                assert ours[key] == pytest.approx(theirs[key], rel=1e-4), key

@@ -11,12 +11,12 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
+from nmt.attention_maps.aligner import Aligner
+from nmt.attention_maps.alignment import alignment_score
 from nmt.data.alignments import Gold, parse_gold
 from nmt.data.batching import Batch, EncodedCorpus, batch_links
 from nmt.data.guided_alignment import encode_aligned_pairs, piece_links
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.aligner import Aligner
-from nmt.evaluation.alignment_error import alignment_score
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model

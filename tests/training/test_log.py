@@ -1,19 +1,22 @@
-"""metrics.jsonl is JSON, each step once, whatever happened before."""
+"""metrics.jsonl is JSON with each step once; the lines for a reader have time and memory."""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
-from training.toy import toy_config, write_reversal
+from training.toy import log_of, toy_config, toy_state, train_tiny
 
+from nmt.data.batching import Batcher, EncodedCorpus
+from nmt.device import MemoryUse, glibc, process_bytes
 from nmt.errors import CheckpointError
+from nmt.training import report
 from nmt.training.log import RunLog
-from nmt.training.loop import train
 from nmt.training.progress import Progress
+from nmt.training.step import StepResult
 
 
-def _metrics(folder: Path) -> list[dict[str, object]]:
+def metrics(folder: Path) -> list[dict[str, object]]:
     def refuse(name: str) -> None:
         raise AssertionError(f"{name} is not JSON")
 
@@ -24,34 +27,30 @@ def _metrics(folder: Path) -> list[dict[str, object]]:
 def test_infinity_is_null(tmp_path: Path) -> None:
     with RunLog(tmp_path, quiet=True) as log:
         log.record({"type": "train", "step": 1, "grad_norm": float("inf"), "loss": 1.5})
-    assert _metrics(tmp_path) == [{"type": "train", "step": 1, "grad_norm": None, "loss": 1.5}]
+    assert metrics(tmp_path) == [{"type": "train", "step": 1, "grad_norm": None, "loss": 1.5}]
 
 
-def test_rewind_drops_later_steps_and_a_line_cut_short(tmp_path: Path) -> None:
-    with RunLog(tmp_path, quiet=True) as log:
-        for step in (1, 2, 3):
-            log.record({"type": "train", "step": step})
-    with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-        file.write('{"type": "train", "st')
-    with RunLog(tmp_path, quiet=True) as log:
-        log.rewind(2)
-        log.record({"type": "train", "step": 3})
-    assert [record["step"] for record in _metrics(tmp_path)] == [1, 2, 3]
-
-
-def test_missing_and_damaged_records_are_counted_and_said(tmp_path: Path) -> None:
+def test_rewind_drops_later_steps_and_damaged_lines(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    good = [f'{{"type": "train", "step": {step}}}\n' for step in (1, 2)]
+    good = [f'{{"type": "{kind}", "step": {n}}}\n' for n, kind in enumerate("ttvt", start=1)]
     bad = ["[\n", "{}\n", '{"step": "x", "type": 1}\n', "\n", "[" * 100_000 + "\n"]
-    path.write_text(good[0] + "".join(bad) + good[1] + '{"type": "tr', encoding="utf-8")
+    path.write_text("".join([good[0], *bad, *good[1:], '{"type": "tr']), encoding="utf-8")
     with RunLog(tmp_path, quiet=True) as log:
-        assert log.rewind(2, n_records=7) == 2
-    assert [record["step"] for record in _metrics(tmp_path)] == [1, 2]
-    said = (tmp_path / "train.log").read_text(encoding="utf-8")
-    assert said[20:] == f"{path}: 5 of 7 records are missing or damaged\n"
+        log.rewind(3)
+        log.record({"type": "train", "step": 4})
+    assert [record["step"] for record in metrics(tmp_path)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("validated", "kinds"), [(True, ["train", "valid"]), (False, ["train"])])
+def test_rewind_drops_a_validation_that_comes_again(
+    tmp_path: Path, validated: bool, kinds: list[str]
+) -> None:
     with RunLog(tmp_path, quiet=True) as log:
-        assert log.rewind(2, n_records=2) == 2
-    assert (tmp_path / "train.log").read_text(encoding="utf-8") == said
+        for kind in ("train", "valid"):
+            log.record({"type": kind, "step": 2})
+    with RunLog(tmp_path, quiet=True) as log:
+        log.rewind(2, validated)
+    assert [record["type"] for record in metrics(tmp_path)] == kinds
 
 
 def test_a_log_without_end_is_not_read(tmp_path: Path) -> None:
@@ -62,49 +61,71 @@ def test_a_log_without_end_is_not_read(tmp_path: Path) -> None:
             log.rewind(2)
 
 
-def test_an_error_is_kept_in_the_log(tmp_path: Path) -> None:
-    try:
-        with RunLog(tmp_path, quiet=True) as log:
-            log.say("begun")
-            raise ValueError("no")
-    except ValueError:
-        pass
-    lines = (tmp_path / "train.log").read_text(encoding="utf-8").splitlines()
-    assert [line[20:] for line in lines] == ["begun", "stopped: ValueError: no"]
+def test_a_log_without_a_folder_writes_nothing(tmp_path: Path, capfd) -> None:
+    with RunLog(None) as log:
+        log.rewind(0)
+        log.say("text")
+        log.record({"type": "train", "step": 1})
+        log.write("samples/x", "text")
+        log.sync()
+    assert not any(capfd.readouterr())
 
 
-def test_train_log_cannot_steer_a_terminal_and_takes_any_name(tmp_path: Path) -> None:
-    with RunLog(tmp_path, quiet=True) as log:
-        log.say("a\x1b[31mb\r \udcff\nsecond")
+def test_train_log_has_errors_and_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, quiet=True)
+    log.say("a\x1b[31mb\r \udcff\nsecond")
+    error = ValueError("no")
+    log.__exit__(ValueError, error, None)
     lines = (tmp_path / "train.log").read_text(encoding="utf-8").split("\n")
-    assert [line[20:] for line in lines] == ["a\\u001b[31mb\\u000d \\udcff", "second", ""]
+    expected = ["a\\u001b[31mb\\u000d \\udcff", "second", "stopped: ValueError: no", ""]
+    assert [line[20:] for line in lines] == expected
 
 
 def test_a_line_a_minute_has_loss_epoch_and_the_time_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Outside of a terminal an hour's epoch would else be an hour's silence."""
-    monkeypatch.setattr("nmt.training.report._LINE_SECONDS", 0.0)
-    write_reversal(tmp_path, n_train=200, n_test=5)
-    train(toy_config(tmp_path, train={"epochs": 3, "batch_size": 10}), tmp_path / "run", quiet=True)
-    text = (tmp_path / "run" / "train.log").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if "tokens/s" in line and " epoch " in line]
-    assert len(lines) == 60
-    pattern = r"step {}  epoch {}/3  loss \d+\.\d{{3}}  [\d,]+ tokens/s"
+    monkeypatch.setattr(report, "_LINE_SECONDS", 0.0)
+    monkeypatch.setattr(report, "_RELEASE_EVERY", 21)
+    train_tiny(corpus, train={"batch_size": 8})
+    log = log_of(corpus / "run")
+    lines = [line for line in log.splitlines() if "tokens/s" in line and " epoch " in line]
+    assert len(lines) == 26
+    pattern = r"step {}  epoch {}/2  loss \d+\.\d{{3}}  [\d,]+ tokens/s"
     assert re.search(pattern.format(1, 1) + "$", lines[0])
-    assert re.search(pattern.format(45, 3) + r"  \d+ s left$", lines[44])
+    assert re.search(pattern.format(24, 2) + r"  \d+ s left$", lines[23])
     assert lines[-1].endswith("  0 s left")
+    if process_bytes("VmHWM") is not None:
+        words = (
+            r" about [0-9,]+ s an epoch, ([0-9.]+) GiB of memory so far$",
+            r" about ([0-9.]+) GiB of memory with the largest batch$",
+        )
+        (so_far,), (peak,) = (re.findall(pattern, log, re.MULTILINE) for pattern in words)
+        assert 0.1 < float(so_far) <= float(peak) < 100
+
+
+def test_the_memory_reported_has_the_growth_of_the_heap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the largest batch was among the first."""
+    monkeypatch.setattr(report, "_RELEASE_EVERY", 1)
+    monkeypatch.setattr(report.MemoryUse, "of", lambda device: MemoryUse(now=2**30, peak=2**31))
+    batcher = Batcher(EncodedCorpus([(5, 6)], [(7,)]), 32, "sentences", seed=1)
+    state, result = toy_state(), StepResult(1.0, 1, 1.0)
+    with RunLog(tmp_path, quiet=True) as log:
+        reporter = report.Reporter(state, log, toy_config(tmp_path).train, batcher)
+        state.optimizer.step()
+        state.after_update(1, True, result)
+        reporter.after_update([batcher.corpus.batch([0])], result, 3, 1, 1)
+    (expected,) = re.findall(r" about ([0-9.]+) GiB of memory with", log_of(tmp_path))
+    assert (float(expected) > 2.0) == (glibc() is not None)
 
 
 def test_an_epoch_has_one_number_from_its_first_update_to_its_last() -> None:
-    """From 1, as the bar counts; batches under another batching are still of it."""
-    progress = Progress(batching=(4, "sentences"))
-    assert progress.last_epoch == 0
+    progress = Progress()
     numbers = []
     for is_last in (False, True, False, False, True):
-        progress.count_update(1, is_last)
+        progress = progress.after_update(1, is_last, 1.0, 1)
         numbers.append(progress.last_epoch)
     assert numbers == [1, 1, 2, 2, 2]
-    progress.count_update(1, False)
-    progress.set_batching((8, "sentences"))
-    assert (progress.batch, progress.last_epoch) == (0, 3)
+    assert (progress.step, progress.epoch, progress.batch) == (5, 2, 0)

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from training.test_resume import _train, corpus
-from training.toy import last_checkpoint, toy_config
+from training.toy import last_checkpoint, log_of, toy_config, train_tiny
 
 from nmt.device import fast_bf16
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.training import precision
-
-__all__ = ["corpus"]
 
 AUTO: dict[str, Any] = {"train": {"steps": 2, "precision": "auto"}}
 
@@ -52,13 +49,13 @@ def test_auto_is_what_it_chooses_and_says_so(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, unit: str | None, chosen: str
 ) -> None:
     _unit(monkeypatch, unit)
-    _train(corpus, **AUTO)
+    train_tiny(corpus, **AUTO)
     auto = last_checkpoint(corpus / "run").model_tensors
     assert _card(corpus / "run")["precision"].startswith(f"{chosen} (auto: ")
-    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    log = log_of(corpus / "run")
     assert f", {chosen} (auto: {unit or 'this device is not faster in bf16'}" in log
     (corpus / "run").rename(corpus / "auto")
-    _train(corpus, train={"steps": 2, "precision": chosen})
+    train_tiny(corpus, train={"steps": 2, "precision": chosen})
     assert _card(corpus / "run")["precision"] == chosen
     named = last_checkpoint(corpus / "run").model_tensors
     assert all(torch.equal(auto[name], tensor) for name, tensor in named.items())
@@ -69,26 +66,26 @@ def test_a_run_keeps_its_format_on_another_machine(
 ) -> None:
     longer: dict[str, Any] = {"train": {**AUTO["train"], "steps": 4}}
     _unit(monkeypatch, None)
-    _train(corpus, **longer)
+    train_tiny(corpus, **longer)
     whole = last_checkpoint(corpus / "run").model_tensors
     (corpus / "run").rename(corpus / "whole")
-    _train(corpus, stop_after=2, **longer)
+    train_tiny(corpus, stop_after=2, **longer)
     _unit(monkeypatch, "AMX-BF16")
-    _train(corpus, **longer)
+    train_tiny(corpus, **longer)
     resumed = last_checkpoint(corpus / "run").model_tensors
     assert all(torch.equal(whole[name], tensor) for name, tensor in resumed.items())
-    log = (corpus / "run" / "train.log").read_text(encoding="utf-8")
+    log = log_of(corpus / "run")
     assert "fp32 (auto: AMX-BF16 of this device, but the run was begun in fp32)" in log
 
 
 @pytest.mark.parametrize("hardware", [{}, {"precision": "int4"}, [], None])
 def test_a_card_without_a_format_is_a_line(corpus: Path, hardware: object) -> None:
-    _train(corpus, stop_after=1, **AUTO)
+    train_tiny(corpus, stop_after=1, **AUTO)
     path = corpus / "run" / "run.json"
     card = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**card, "hardware": hardware}), encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"json: damaged: it lacks hardware\.precision"):
-        _train(corpus, **AUTO)
+        train_tiny(corpus, **AUTO)
 
 
 @pytest.mark.parametrize("capability", [(7, 0), (7, 5)])

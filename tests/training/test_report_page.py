@@ -18,9 +18,9 @@ from nmt.attention_maps.dump import to_json
 from nmt.attention_maps.record import records
 from nmt.cli.app import app
 from nmt.errors import CheckpointError
+from nmt.runs.metrics import read_metrics
 from nmt.runs.trained_run import TrainedRun
 from nmt.training.curve_svg import Series, curve_svg
-from nmt.training.log import read_metrics
 from nmt.training.loop import train
 from nmt.training.report_page import write_report
 from nmt.training.samples import read_samples, sample_file

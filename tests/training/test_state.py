@@ -1,19 +1,30 @@
-"""A training state comes back from tensors and JSON, and goes on the same."""
+"""A training state comes back from tensors and JSON, fits its run, and goes on the same."""
 
 import json
+import random
+from collections.abc import Callable
 from copy import deepcopy
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from training.toy import toy_state
 
 from nmt.errors import CheckpointError
-from nmt.training.state import TrainingState
+from nmt.optim.averages import EMAConfig
+from nmt.runs.checkpoints import CheckpointState
+from nmt.training import rng
+from nmt.training.state import WEIGHTS, TrainingState
+from nmt.training.step import StepResult
+
+MOMENT = "optimizer.0.exp_avg"
+CPU = torch.device("cpu")
 
 
-def new_state() -> TrainingState:
+def new_state(**train: Any) -> TrainingState:
     """As training with fp16 has it; the scale grows after two updates without an overflow."""
-    state = toy_state(schedule={"kind": "inverse_sqrt", "warmup": 3}, precision="fp16")
+    state = toy_state(schedule={"kind": "inverse_sqrt", "warmup": 3}, precision="fp16", **train)
     state.scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
     return state
 
@@ -26,9 +37,17 @@ def update(state: TrainingState, overflow: bool = False) -> float:
     state.scaler.unscale_(state.optimizer)
     state.scaler.step(state.optimizer)
     state.scaler.update()
-    state.schedule.after_update()
     state.optimizer.zero_grad(set_to_none=True)
+    state.after_update(1, False, StepResult(1.0, 1, 1.0))
     return float(state.scaler.get_scale())
+
+
+def saved(state: TrainingState) -> CheckpointState:
+    """The state as it comes from the disk."""
+    tensors, values = state.state_dict()
+    weights = state.final_model.state_dict()
+    numbers = json.loads(json.dumps(values))
+    return deepcopy(CheckpointState(state.step, weights, tensors, numbers))
 
 
 def test_the_scale_of_gradients_goes_on_too() -> None:
@@ -36,40 +55,146 @@ def test_the_scale_of_gradients_goes_on_too() -> None:
     state = new_state()
     scales = [update(state), update(state, overflow=True), update(state)]
     assert scales == [64, 32, 32]
-    state.progress.step = 3
-    tensors, values = deepcopy(state.state_dict())
-    weights = deepcopy(state.model.state_dict())
-
+    checkpoint = saved(state)
     later = [update(state) for _ in range(4)]
     assert later == [64, 64, 128, 128]
     other = new_state()
-    other.model.load_state_dict(weights)
-    other.load_state_dict(tensors, json.loads(json.dumps(values)))
-    assert other.progress == state.progress
+    other.load_checkpoint(checkpoint, "x")
     assert [update(other) for _ in range(4)] == later
+    assert other.progress == state.progress
     for one, two in zip(state.model.parameters(), other.model.parameters(), strict=True):
         assert torch.equal(one, two)
 
 
-def test_a_run_whose_updates_were_all_skipped_goes_on() -> None:
-    """Fused Adam counts an update that its scaler skips back, to step 0."""
-    state = new_state()
-    assert update(state, overflow=True) == 32
-    state.progress.step = 1
-    tensors, values = deepcopy(state.state_dict())
-    assert float(tensors["optimizer.0.step"]) == 0
-    other = new_state()
-    other.load_state_dict(tensors, json.loads(json.dumps(values)))
-    assert other.scaler.get_scale() == 32
-    values["scaler"] = {}
-    with pytest.raises(CheckpointError, match=r"'optimizer\.0\.step': got 0"):
-        new_state().load_state_dict(tensors, values)
+def without(key: str) -> Callable[[CheckpointState], object]:
+    return lambda checkpoint: checkpoint.state.pop(key)
 
 
-@pytest.mark.parametrize("lost", ["progress", "schedule", "scaler", "param_groups", "lr", "rng"])
-def test_what_is_missing_is_said(lost: str) -> None:
-    state = new_state()
-    tensors, values = state.state_dict()
-    del values[lost]
-    with pytest.raises(CheckpointError, match=f"^training state does not fit this run: '{lost}'"):
-        state.load_state_dict(tensors, values)
+def renamed(start: str, end: str) -> Callable[[CheckpointState], object]:
+    def change(checkpoint: CheckpointState) -> None:
+        name = next(name for name in checkpoint.state_tensors if name.startswith(start))
+        checkpoint.state_tensors[end] = checkpoint.state_tensors.pop(name)
+
+    return change
+
+
+def replaced(start: str, tensor: torch.Tensor) -> Callable[[CheckpointState], object]:
+    def change(checkpoint: CheckpointState) -> None:
+        name = next(name for name in checkpoint.state_tensors if name.startswith(start))
+        checkpoint.state_tensors[name] = tensor
+
+    return change
+
+
+MISFITS: dict[str, Callable[[CheckpointState], object]] = {
+    "one moment missing": lambda checkpoint: checkpoint.state_tensors.pop(MOMENT),
+    "a moment of no numbers": replaced(MOMENT, torch.zeros(0)),
+    "a moment of one number": replaced(MOMENT, torch.zeros(())),
+    "a moment of another shape": replaced(MOMENT, torch.zeros(3, 5)),
+    "a moment of another format": replaced("optimizer.0.step", torch.zeros((), dtype=torch.int64)),
+    "a parameter too many": renamed(MOMENT, "optimizer.99.exp_avg"),
+    "a word as index": renamed(MOMENT, "optimizer.x.exp_avg"),
+    "no index": renamed(MOMENT, "optimizer"),
+    "no generator": renamed("rng.cpu", "rng.gpu"),
+    "a short generator": replaced("rng.cpu", torch.zeros(9, dtype=torch.uint8)),
+    "a generator of zeros": replaced("rng.cpu", torch.zeros(5056, dtype=torch.uint8)),
+    "weights missing": renamed(WEIGHTS, "weights"),
+    "weights of another shape": replaced(WEIGHTS, torch.ones(2)),
+    "progress of other keys": lambda checkpoint: checkpoint.state["progress"].update(x=1),  # type: ignore[attr-defined]
+    "another number of groups": lambda checkpoint: checkpoint.state["param_groups"].clear(),  # type: ignore[attr-defined]
+    **{
+        key: without(key) for key in ("progress", "schedule", "scaler", "lr", "n_averaged", "world")
+    },
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_what_does_not_fit_the_run_is_one_line(name: str) -> None:
+    """A fused optimiser would read and write beyond the ends of tensors of other shapes."""
+    state = new_state(ema={})
+    update(state)
+    checkpoint = saved(state)
+    new_state(ema={}).load_checkpoint(checkpoint, "run: step 1")
+    MISFITS[name](checkpoint)
+    with pytest.raises(CheckpointError, match=r"^run: step 1: training state does not") as caught:
+        new_state(ema={}).load_checkpoint(checkpoint, "run: step 1")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("ema", [None, {"decay": 0.5}])
+def test_weights_and_optimiser_go_back_and_nothing_else(ema: dict[str, float] | None) -> None:
+    state = new_state(ema=ema)
+    update(state)
+    best = saved(state)
+    for _ in range(3):
+        update(state)
+    state.optimizer.param_groups[0]["lr"] = 0.125
+    before = saved(state)
+    state.go_back(best, "best")
+    after = saved(state)
+    assert (after.step, after.state["progress"]) == (before.step, before.state["progress"])
+    assert state.optimizer.param_groups[0]["lr"] == 0.125
+    for name, tensor in after.model_tensors.items():
+        assert torch.equal(tensor, best.model_tensors[name])
+    for name, tensor in after.state_tensors.items():
+        source = before if name.startswith("rng.") else best
+        assert torch.equal(tensor, source.state_tensors[name])
+    assert after.state["n_averaged"] == best.state["n_averaged"]
+    best.state_tensors.pop(MOMENT)
+    with pytest.raises(CheckpointError, match=r"^best: training state does not fit this run"):
+        state.go_back(best, "best")
+
+
+def test_weights_of_averaged_layers_are_in_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else cuDNN copies them at every call; a copy of a module has each weight by itself."""
+    flat: list[object] = []
+    monkeypatch.setattr(torch.nn.RNNBase, "flatten_parameters", lambda self: flat.append(self))
+    model = torch.nn.ModuleList([torch.nn.GRU(2, 3), torch.nn.Linear(2, 3)])
+    flat.clear()
+    averages = EMAConfig().build(model)
+    assert flat == [averages.module[0]]
+
+
+# ---- random generators
+
+
+def draw() -> list[float]:
+    """Numbers of each generator; a normal one keeps a second number back."""
+    torch_numbers = [float(torch.rand(())), float(torch.randn(()))]
+    return [*torch_numbers, random.random(), float(np.random.rand())]
+
+
+def test_the_seed_decides_and_torch_goes_on() -> None:
+    rng.seed_all(6)
+    other = draw()
+    rng.seed_all(5)
+    first = draw()
+    assert not set(first) & set(other)
+    tensors = rng.pack_rng(CPU)
+    after = draw()
+    rng.unpack_rng(tensors, CPU)
+    assert draw()[:2] == after[:2]
+    rng.seed_all(5)
+    assert draw() == first
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
+def test_the_generator_of_the_device_is_saved_alone(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    device = torch.device(kind, 1) if kind == "cuda" else torch.device(kind)
+    owner = torch.cuda if kind == "cuda" else torch.mps
+    state = torch.arange(3, dtype=torch.uint8)
+    monkeypatch.setattr(owner, "get_rng_state", lambda *at: (seen.append(at), state)[1])
+    monkeypatch.setattr(owner, "set_rng_state", lambda *arguments: seen.append(arguments))
+    tensors = rng.pack_rng(device)
+    assert torch.equal(tensors[f"rng.{kind}"], state)
+    rng.unpack_rng(tensors, device)
+    assert torch.equal(seen[1][0], state)
+    if kind == "cuda":
+        assert (seen[0], seen[1][1]) == ((device,), device)
+    # From a CPU's checkpoint there is nothing to restore: the seed stands.
+    rng.unpack_rng(rng.pack_rng(CPU), device)
+    assert len(seen) == 2

@@ -1,5 +1,7 @@
-"""Small tasks that a whole run learns in seconds."""
+"""A small task that a run learns in seconds, runs of a second, and what two runs must share."""
 
+import itertools
+import json
 import random
 import shutil
 from pathlib import Path
@@ -12,6 +14,7 @@ from nmt.data.batching import Batcher, EncodedCorpus
 from nmt.models.catalog import build_model
 from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.directory import RunDirectory
+from nmt.training.loop import Outcome, train
 from nmt.training.state import TrainingState
 
 SYMBOLS = "abcdefgh"
@@ -75,3 +78,72 @@ def toy_config(folder: Path, **sections: Any) -> RunConfig:
         anew = not isinstance(section, dict) or "kind" in section
         tree[name] = section if anew else {**tree.get(name, {}), **section}
     return RunConfig.model_validate(tree)
+
+
+def tiny_config(folder: Path, **sections: Any) -> RunConfig:
+    """As `toy_config`, of a model and a validation that take no time, for two epochs."""
+    tiny: dict[str, dict[str, Any]] = {
+        "model": {"embedding": 8, "hidden": 8},
+        "train": {"epochs": 2, "log_every": 1},
+        "valid": {"beam": 1, "max_examples": 6},
+    }
+    for name, section in tiny.items():
+        if "kind" not in sections.get(name, {}):
+            sections[name] = {**section, **sections.get(name, {})}
+    return toy_config(folder, **sections)
+
+
+def train_tiny(
+    folder: Path,
+    run: str = "run",
+    stop_after: int | None = None,
+    allow_change: bool = False,
+    **sections: Any,
+) -> Outcome:
+    """Train `folder / run` by `tiny_config`, until it was asked `stop_after` times to stop."""
+    asked = itertools.count(1)
+
+    def interrupted() -> bool:
+        return stop_after is not None and next(asked) > stop_after
+
+    config = tiny_config(folder, **sections)
+    command = ["nmt", "train"]
+    return train(config, folder / run, command, interrupted, quiet=True, allow_change=allow_change)
+
+
+def log_of(run: Path) -> str:
+    return (run / "train.log").read_text(encoding="utf-8")
+
+
+def records(run: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    """The records of metrics.jsonl, but for what tells the time."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [
+        {k: v for k, v in record.items() if k not in ("seconds", "tokens_per_second")}
+        for record in map(json.loads, lines)
+        if kind in (None, record["type"])
+    ]
+
+
+def assert_same_checkpoint(one: Path, two: Path, which: str = "last") -> None:
+    """Every tensor and number of two runs' checkpoints, bit for bit."""
+    first, second = (RunDirectory(run).checkpoint_folder.load(which) for run in (one, two))
+    assert first.step == second.step
+    for tensors, others in (
+        (first.model_tensors, second.model_tensors),
+        (first.state_tensors, second.state_tensors),
+    ):
+        assert tensors.keys() == others.keys()
+        assert [n for n, t in tensors.items() if not torch.equal(t, others[n])] == []
+    for state in (first.state, second.state):
+        state["progress"].pop("seconds")  # type: ignore[attr-defined]
+    assert first.state == second.state
+
+
+def assert_same_run(one: Path, two: Path) -> None:
+    """The records, the list of checkpoints and their labels, and all that is in each."""
+    assert records(one) == records(two)
+    first, second = (RunDirectory(run).checkpoint_folder for run in (one, two))
+    assert (first.steps(), first.labels()) == (second.steps(), second.labels())
+    for step in first.steps():
+        assert_same_checkpoint(one, two, str(step))

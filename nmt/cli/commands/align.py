@@ -17,9 +17,9 @@ from nmt.cli.shared.sentences import file_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from nmt.attention_maps.aligner import Aligner
+    from nmt.attention_maps.pair_weights import Reading
     from nmt.data.alignments import Links
-    from nmt.evaluation.aligner import Aligner
-    from nmt.inference.pair_weights import Reading
 
 _CHUNK = 256
 """Sentence pairs that are aligned before their links are written."""
@@ -45,7 +45,7 @@ class ReadingOptions:
 
     def value(self) -> "Reading":
         """Return the options as the library takes them."""
-        from nmt.inference.pair_weights import Reading
+        from nmt.attention_maps.pair_weights import Reading
 
         return Reading(self.shift, self.norm, self.heads)
 
@@ -92,7 +92,7 @@ def align(
     format counts words, between spaces, from 0; `nmt` counts sentences from 1. With --gold the
     scores are printed, and the links only into --out.
     """
-    from nmt.evaluation.symmetrisation import SYMMETRISATIONS
+    from nmt.attention_maps.alignment import SYMMETRISATIONS
 
     if symmetrise is not None and symmetrise not in SYMMETRISATIONS:
         allowed = ", ".join(SYMMETRISATIONS)
@@ -104,7 +104,7 @@ def align(
     runs = models.open(compute)
     back = None if reverse is None else compute.with_search(open_run(reverse))
 
-    from nmt.evaluation.aligner import Aligner
+    from nmt.attention_maps.aligner import Aligner
 
     aligner = Aligner(
         models.load(runs, compute),
@@ -145,8 +145,8 @@ def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterat
 
 def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_json: bool) -> None:
     """Print how far links agree with gold ones, and write them into --out."""
+    from nmt.attention_maps.alignment import alignment_score
     from nmt.data.alignments import stream_gold
-    from nmt.evaluation.alignment_error import alignment_score
 
     true = list(stream_gold(gold, first))
     if len(true) != len(links):

@@ -41,8 +41,7 @@ def attention(
     format: Annotated[
         str | None,
         Option(
-            help="jsonl, npz, csv, png, svg, pdf, html, text, pharaoh (word alignments), nematus "
-            "or bertviz.",
+            help="jsonl, npz, png, svg, pdf, html, text or pharaoh (word alignments).",
             show_default="by the suffix of --out, else jsonl; on a terminal, text",
         ),
     ] = None,
@@ -120,7 +119,7 @@ def _search_config(search: "SearchConfig", n_best: int | None, format: str) -> "
         raise ConfigError(
             f"--n-best: got {n_best}, allowed with --format pharaoh: 1 (a line per sentence)"
         )
-    is_data = format in ("jsonl", "npz", "csv") and search.sampling is None
+    is_data = format in ("jsonl", "npz") and search.sampling is None
     n_best = n_best or (search.beam if is_data else 1)
     return search.model_copy(update={"n_best": n_best})
 

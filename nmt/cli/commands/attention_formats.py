@@ -28,7 +28,7 @@ PICTURES = ("png", "svg", "pdf")
 """Formats with one picture a hypothesis."""
 
 
-_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "csv", "html", *PICTURES)}
+_SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)}
 _SUFFIXES |= {".txt": "text"}
 
 
@@ -230,7 +230,7 @@ def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator
 
 
 def _write_pharaoh(translations: Iterable["Translation"], options: Map) -> None:
-    from nmt.evaluation.alignment import pharaoh
+    from nmt.attention_maps.alignment import pharaoh
 
     if len(options.heads) > 1:
         raise ConfigError(
@@ -245,43 +245,11 @@ def _write_pharaoh(translations: Iterable["Translation"], options: Map) -> None:
     _print_or_write((pharaoh(each, level=level, head=head) for each in translations), options.out)
 
 
-def _write_csv(translations: Iterable["Translation"], options: Map) -> None:
-    from nmt.attention_maps.interchange import CSV_COLUMNS, csv_lines
-    from nmt.storage.output import csv_line
-
-    lines = (line for record in _records(translations, options) for line in csv_lines(record))
-    _print_or_write(chain([csv_line(CSV_COLUMNS)], lines), options.out)
-
-
-def _write_nematus(translations: Iterable["Translation"], options: Map) -> None:
-    from nmt.attention_maps.interchange import nematus_block
-
-    level = _one_mean(options, "nematus")
-    blocks = (nematus_block(record, level) for record in _records(translations, options))
-    _print_or_write((line for block in blocks for line in block), options.out)
-
-
-def _write_bertviz(translations: Iterable["Translation"], options: Map) -> None:
-    from nmt.attention_maps.interchange import bertviz_line
-
-    _print_or_write(map(bertviz_line, _records(translations, options)), options.out)
-
-
-def _one_mean(options: Map, format: str) -> "Level":
-    """The level of a format that has one matrix a hypothesis. Raises ConfigError for heads."""
-    if any(head.index is not None for head in options.heads):
-        raise ConfigError(f"--heads: got heads, allowed with --format {format}: mean")
-    return options.level or "piece"
-
-
 WRITERS: dict[str, Callable[[Iterable["Translation"], Map], None]] = {
     "jsonl": _write_jsonl,
     "npz": _write_npz,
-    "csv": _write_csv,
     **{name: partial(_write_picture, name) for name in PICTURES},
     "html": _write_html,
     "text": _write_text,
     "pharaoh": _write_pharaoh,
-    "nematus": _write_nematus,
-    "bertviz": _write_bertviz,
 }

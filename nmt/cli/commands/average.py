@@ -62,9 +62,9 @@ def average(
 
 def _worst_to_best(run: "TrainedRun") -> list[int]:
     """The steps on disk that were validated, the best last."""
-    from nmt.training.log import validation_ranks
+    from nmt.runs.metrics import metrics_of, ranks_of
 
-    ranks = validation_ranks(run.path, run.config.valid.metric)
+    ranks = ranks_of(metrics_of(run.path), run.config.valid.metric)
     steps = run.directory.checkpoint_folder.steps()
     return sorted((step for step in steps if step in ranks), key=lambda step: (ranks[step], -step))
 

@@ -33,8 +33,8 @@ def card(
     import torch
 
     from nmt.evaluation.model_card import CardFacts, model_card, read_reports
-    from nmt.runs.history import read_card
-    from nmt.training.run_list import run_row
+    from nmt.runs.card import read_card
+    from nmt.runs.run_list import run_row
 
     if run.path is not None and run.path.is_file():
         raise ConfigError(f"{run.path}: a packed run has no scores; give the run's folder")

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, check_checkpoint, check_search_keys, run_at
 from nmt.cli.shared.options import Json
 from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.data.sources import DataConfig
-    from nmt.evaluation.comparison import Change, Frequencies, System
-    from nmt.evaluation.evaluate import Bucket, Evaluation
-    from nmt.evaluation.metric import Scoring
+    from nmt.evaluation.comparison import Change, System
+    from nmt.evaluation.evaluate import Evaluation
     from nmt.runs.trained_run import TrainedRun
 
 
@@ -38,11 +35,10 @@ def compare(
 ) -> None:
     """Compare runs, or translations of others, side by side.
 
-    All are compared with the first: scores with intervals, two paired tests, BLEU by length and by
-    word frequency, the sentences that changed most. The metrics are BLEU and chrF by default.
+    All are compared with the first: scores with intervals, two paired tests, BLEU by length, the
+    sentences that changed most. The metrics are BLEU and chrF by default.
 
-    A run translates the test set of the first run as `nmt eval` does. Frequencies are those of its
-    training data.
+    A run translates the test set of the first run as `nmt eval` does.
     """
     from nmt.evaluation.comparison import compare_systems
     from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
@@ -63,8 +59,7 @@ def compare(
             evaluations[str(system)] = translate_test_set(translator, test_set, scoring)
         else:
             evaluations[str(system)] = score_file(system, test_set, scoring)
-    frequencies = None if config is None else _frequencies(config.data, scoring)
-    compared = compare_systems(evaluations, scoring, frequencies, changes)
+    compared = compare_systems(evaluations, scoring, changes)
     if as_json:
         content = {"systems": [system.as_json() for system in compared]}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
@@ -100,55 +95,24 @@ def _open_runs(
     }
 
 
-def _frequencies(data: "DataConfig", scoring: "Scoring") -> "Frequencies | None":
-    """The word frequencies in a run's training data; None, with a note, if it cannot be read."""
-    from nmt.data.corpora import stream_split
-    from nmt.evaluation.comparison import word_frequencies, words_of
-    from nmt.evaluation.examples import split_named
-
-    try:
-        pairs = stream_split(split_named(data, "train"), data)
-        return word_frequencies(pairs, words_of(scoring))
-    except DataError as error:
-        say(f"no frequencies of words: {error}")
-        return None
-
-
-Cells = list[tuple[str, int, float]]
-"""A range, the number of its sentences or words, and a score."""
-
-
 def _lines(systems: "Sequence[System]") -> Iterator[str]:
-    """All tables, a row for each system, and then the sentences that changed most."""
+    """Yield all tables, a row for each system, and then the sentences that changed most."""
     from nmt.lab.numbers import columns
 
     yield from _score_lines(systems)
-    lengths = [_cells(system.evaluation.by_length) for system in systems]
-    rarest = [_cells(system.by_rarest_word) for system in systems]
-    words = [[(b.label, b.n_words, b.f1) for b in system.f1_by_frequency] for system in systems]
-    for title, cells in (
-        ("BLEU by words of the source (sentences)", lengths),
-        ("BLEU by the training frequency of the rarest source word (sentences)", rarest),
-        ("F1 of target words by their training frequency (words of the reference)", words),
-    ):
-        if len(cells[0]) > 1:
-            yield from ("", title, *columns(list(_rows(systems, cells))))
+    if len(systems[0].evaluation.by_length) > 1:
+        yield from ("", "BLEU by words of the source (sentences)", *columns(_length_rows(systems)))
     for system in systems[1:]:
         for change in system.changes:
             yield from _change_lines(systems[0].name, system.name, change)
 
 
-def _cells(buckets: "Sequence[Bucket]") -> Cells:
-    return [(bucket.label, bucket.n_sentences, bucket.bleu) for bucket in buckets]
-
-
-def _rows(systems: "Sequence[System]", cells: Sequence[Cells]) -> Iterator[list[str]]:
-    """A title row with a cell for each range that any system has, then a row for each system."""
-    heads = {label: number for row in cells for label, number, _ in row}
-    yield ["", *(f"{label} ({number:,})" for label, number in heads.items())]
-    for system, row in zip(systems, cells, strict=True):
-        values = {label: f"{value:.1f}" for label, _, value in row}
-        yield [system.name, *(values.get(label, "-") for label in heads)]
+def _length_rows(systems: "Sequence[System]") -> list[list[str]]:
+    """Return a title row with a cell for each bucket, then a row for each system."""
+    rows = [["", *(f"{b.label} ({b.n_sentences:,})" for b in systems[0].evaluation.by_length)]]
+    for system in systems:
+        rows.append([system.name, *(f"{b.bleu:.1f}" for b in system.evaluation.by_length)])
+    return rows
 
 
 def _score_lines(systems: "Sequence[System]") -> Iterator[str]:

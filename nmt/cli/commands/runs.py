@@ -16,7 +16,7 @@ from nmt.errors import CheckpointError, ConfigError, counted
 
 if TYPE_CHECKING:
     from nmt.runs.directory import RunDirectory
-    from nmt.training.run_list import RunRow
+    from nmt.runs.run_list import RunRow
 
 
 def list_(
@@ -28,7 +28,7 @@ def list_(
     The one that was changed last stands at the end. `killed` is a training that ended without a
     word; the command that began it continues it, as it does one that was stopped.
     """
-    from nmt.training.run_list import list_runs
+    from nmt.runs.run_list import list_runs
 
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder")
@@ -54,8 +54,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a run: its trainings, how they ended, checkpoints, data."""
-    from nmt.runs.history import read_card
-    from nmt.training.run_list import run_row
+    from nmt.runs.card import read_card
+    from nmt.runs.run_list import run_row
 
     directory = _directory(run)
     row, card = run_row(directory), read_card(directory)
@@ -94,7 +94,7 @@ def remove(
     """
     from nmt.runs.directory import RunDirectory
     from nmt.runs.removal import remove_run
-    from nmt.training.run_list import run_row
+    from nmt.runs.run_list import run_row
 
     n_bytes = sum(run_row(RunDirectory(run)).n_bytes for run in _existing(runs))
     if not yes:

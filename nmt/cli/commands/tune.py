@@ -22,8 +22,7 @@ from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.rerank_grid import RerankSetting
-    from nmt.evaluation.search_grid import SearchSetting
+    from nmt.evaluation.tuning import RerankSetting, SearchSetting
     from nmt.runs.trained_run import TrainedRun
     from nmt.types import EvalExample
 
@@ -50,7 +49,7 @@ def search(
     search each.
     """
     from nmt.decoding.search_config import SearchConfig
-    from nmt.evaluation.search_grid import BEAMS, PENALTIES, search_grid
+    from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
     from nmt.settings.config_file import Override, load_overrides
 
     values: dict[str, tuple[str, Sequence[float]]] = {
@@ -99,7 +98,7 @@ def rerank(
     The test set is never read. The beam is searched once, and scored once by each run. Weights of
     0, the search's own order, are always tried.
     """
-    from nmt.evaluation.rerank_grid import rerank_grid
+    from nmt.evaluation.tuning import rerank_grid
 
     if not rerank:
         raise ConfigError("--rerank: got none, allowed: at least one run")

@@ -288,7 +288,7 @@ def open_run(run: Path | None) -> "TrainedRun":
 
 def _progress(run: "RunDirectory") -> str:
     """The updates of a run, and whether its training has not finished."""
-    from nmt.runs.history import read_card, trainings
+    from nmt.runs.card import read_card, trainings
 
     try:
         history = trainings(read_card(run), run)

@@ -215,8 +215,7 @@ class Attention(nn.Module, abc.ABC):
         """
         if keep is None:
             keep = keys.new_ones(keys.shape[:2], dtype=torch.bool)
-        output: AttentionOutput = self(query, self._state(keys, values, keep))
-        return output
+        return self(query, self._state(keys, values, keep))
 
     def _state(
         self,

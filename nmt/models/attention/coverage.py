@@ -55,9 +55,7 @@ class SumCoverage(Coverage):
         self.W_f = nn.Linear(1, key_size, bias=False)
 
     def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
-        """See Coverage."""
-        feature: Tensor = self.W_f(past.unsqueeze(-1))
-        return feature
+        return self.W_f(past.unsqueeze(-1))
 
     def after(
         self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]
@@ -88,9 +86,7 @@ class LocationSensitiveCoverage(Coverage):
         self.W_f = nn.Linear(config.filters, key_size, bias=False)
 
     def forward(self, past: Float[Tensor, "B S"]) -> Float[Tensor, "B S K"]:
-        """See Coverage."""
-        feature: Tensor = self.W_f(self.F(past.unsqueeze(1)).transpose(1, 2))
-        return feature
+        return self.W_f(self.F(past.unsqueeze(1)).transpose(1, 2))
 
     def after(
         self, past: Float[Tensor, "B S"], weights: Float[Tensor, "B 1 S"]

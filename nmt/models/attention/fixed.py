@@ -69,5 +69,4 @@ class _LargestWeighting(Weighting):
     """All the weight on the largest score."""
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         return Weighted(one_hot_where(scores, keep_like(keep, scores)))

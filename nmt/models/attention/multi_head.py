@@ -69,7 +69,6 @@ class MultiHeadConfig(AttentionOptions):
             )
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return MultiHeadAttention(self, query_size, memory_size, backend)
 
     def build_for(
@@ -135,8 +134,7 @@ class MultiHeadAttention(Attention):
 
     def carry(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S C"]:
         """W_v v for every annotation, the heads side by side."""
-        carried: Tensor = self.W_v(values)
-        return carried
+        return self.W_v(values)
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
@@ -165,8 +163,7 @@ class MultiHeadAttention(Attention):
     ) -> Float[Tensor, "B Q M"]:
         """W_o over the heads' sums."""
         sums = torch.bmm(heads.flatten(0, 1), split_heads(values, self.n_heads))
-        context: Tensor = self.W_o(join_heads(sums, self.n_heads))
-        return context
+        return self.W_o(join_heads(sums, self.n_heads))
 
 
 def mixed_norms(
@@ -176,8 +173,7 @@ def mixed_norms(
     n_heads, size = values.shape[1], values.shape[3]
     by_head = weight.view(weight.shape[0], n_heads, size)
     mixed = torch.einsum("bnsp,mnp->bnsm", values, by_head)
-    norms: Tensor = torch.linalg.vector_norm(mixed, dim=-1)
-    return norms
+    return torch.linalg.vector_norm(mixed, dim=-1)
 
 
 def split_heads(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:

@@ -25,7 +25,6 @@ class AdditiveConfig(AttentionOptions):
     size: int | None = Field(default=None, gt=0, description=_SIZE)
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return AdditiveAttention(query_size, memory_size, self.size or query_size, backend)
 
 
@@ -39,7 +38,6 @@ class _Additive(Attention, AdditiveScore):
         return additive_scores(self.project_query(query), keys, self.score_vector)
 
     def additive_score(self) -> AdditiveScore | None:
-        """See Attention."""
         return self
 
 
@@ -56,17 +54,13 @@ class AdditiveAttention(_Additive):
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
         """W_k k for every annotation."""
-        keys: Tensor = self.W_k(values)
-        return keys
+        return self.W_k(values)
 
     def project_query(self, query: Float[Tensor, "B Q H"]) -> Float[Tensor, "B Q K"]:
-        """See AdditiveScore."""
-        projected: Tensor = self.W_q(query)
-        return projected
+        return self.W_q(query)
 
     @property
     def query_weight(self) -> Float[Tensor, "K H"]:
-        """See AdditiveScore."""
         return self.W_q.weight
 
     @property
@@ -82,7 +76,6 @@ class ConcatConfig(AttentionOptions):
     size: int | None = Field(default=None, gt=0, description=_SIZE)
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return ConcatAttention(query_size, memory_size, self.size or query_size, backend)
 
 
@@ -107,7 +100,6 @@ class ConcatAttention(_Additive):
         return nn.functional.linear(values, self.W_a.weight[:, self.query_size :])
 
     def project_query(self, query: Float[Tensor, "B Q H"]) -> Float[Tensor, "B Q K"]:
-        """See AdditiveScore."""
         return nn.functional.linear(query, self.query_weight)
 
     @property
@@ -127,7 +119,6 @@ class GeneralConfig(AttentionOptions):
     kind: Literal["general"] = "general"
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return GeneralAttention(query_size, memory_size)
 
 
@@ -140,8 +131,7 @@ class GeneralAttention(Attention):
 
     def project(self, values: Float[Tensor, "B S M"]) -> Float[Tensor, "B S K"]:
         """W_a k for every annotation."""
-        keys: Tensor = self.W_a(values)
-        return keys
+        return self.W_a(values)
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
@@ -171,7 +161,6 @@ class DotConfig(_SameSizes):
     kind: Literal["dot"] = "dot"
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return DotAttention(memory_size, scale=1.0)
 
 
@@ -181,7 +170,6 @@ class ScaledDotConfig(_SameSizes):
     kind: Literal["scaled_dot"] = "scaled_dot"
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return DotAttention(memory_size, scale=memory_size**-0.5)
 
 
@@ -219,7 +207,6 @@ class GaussianConfig(_SameSizes):
     )
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return GaussianAttention(memory_size, self.width or (2 * memory_size) ** -0.25)
 
 
@@ -265,7 +252,6 @@ class CosineConfig(_SameSizes):
     )
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return CosineAttention(memory_size, self.scale or memory_size**0.5)
 
 
@@ -315,7 +301,6 @@ class LocationConfig(AttentionOptions):
     )
 
     def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
-        """See AttentionOptions."""
         return LocationAttention(query_size, self.max_length)
 
 

@@ -73,7 +73,6 @@ class MonotonicSpan(Span):
         keep: Bool[Tensor, "B S"],
         queries: Int[Tensor, " B"],
     ) -> Window:
-        """See Span."""
         steps = torch.arange(query.shape[1], device=queries.device)
         centres = torch.minimum(queries.unsqueeze(1) + steps, _lengths(keep) - 1)
         return _window(centres, self.window, keep)
@@ -113,7 +112,6 @@ class PredictiveSpan(Span):
         keep: Bool[Tensor, "B S"],
         queries: Int[Tensor, " B"],
     ) -> Window:
-        """See Span."""
         place = self.v_p(torch.tanh(self.W_p(query))).squeeze(-1)
         # 16 bits would round positions beyond 256.
         place = place.to(torch.promote_types(place.dtype, torch.float32))

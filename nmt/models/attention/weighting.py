@@ -75,8 +75,6 @@ class Weighting(nn.Module, abc.ABC):
 
     is_softmax = False
     """Whether the weights are the softmax of the scores and nothing else."""
-    compares_with_soft = False
-    """Whether its auxiliary loss compares with a pass in which all weights are expected ones."""
 
     @abc.abstractmethod
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
@@ -107,7 +105,6 @@ class SoftWeighting(Weighting):
     is_softmax = True
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         return Weighted(softmax_where(scores, keep))
 
 
@@ -125,7 +122,6 @@ class SparsemaxWeighting(Weighting):
     """weights = argmin_p ||p - scores||^2 over the simplex (arXiv 1602.02068, algorithm 1)."""
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         return Weighted(sparsemax_where(scores, keep_like(keep, scores)))
 
 
@@ -153,8 +149,8 @@ def sparsemax_where(
 class HardConfig(Config):
     """One position, drawn at random in training, the most likely one afterwards.
 
-    Trained by REINFORCE with baselines and an entropy term (arXiv 1502.03044, section 4.1). The
-    paper's own form has the credit `sentence` and the baseline `mean`, and learns slowly.
+    Trained by REINFORCE with a baseline, the mean of earlier batches, and an entropy term (arXiv
+    1502.03044, section 4.1). The paper's own form has the credit `sentence`, and learns slowly.
     """
 
     kind: Literal["hard"] = "hard"
@@ -170,12 +166,6 @@ class HardConfig(Config):
     )
     entropy: float = Field(
         default=0.01, ge=0, description="weight of the entropy, which keeps it exploring"
-    )
-    baseline: Literal["mean", "soft"] = Field(
-        default="soft",
-        description="what a reward is compared with: the mean of earlier batches, as in the paper; "
-        "or also the log-likelihood of the same piece in a second pass with the softmax weights, "
-        "which knows how hard the sentence is (arXiv 1807.03756, section 3)",
     )
     baseline_decay: float = Field(
         default=0.9, ge=0, lt=1, description="share of the old baseline kept at each batch"
@@ -200,7 +190,6 @@ class HardWeighting(Weighting):
     def __init__(self, config: HardConfig) -> None:
         super().__init__()
         self.config = config
-        self.compares_with_soft = config.baseline == "soft"
         self.register_buffer("baseline", torch.zeros(()))  # saved: a resumed run needs it
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
@@ -238,10 +227,6 @@ class Reinforce(AuxiliaryLoss):
     is its moving average over batches, b <- 0.9 b + 0.1 mean log p(y | s). With `future`, R_t sums
     over the pieces from t on: those before a draw do not depend on it, and only add variance. b_t
     is then the moving average of a piece's log-likelihood, times the number of pieces in the sum.
-
-    With the baseline `soft`, log p(y_k | s) - log p(y_k | expected weights at all steps) stands in
-    place of log p(y_k | s) everywhere. No draw changes what is subtracted, so that the mean of the
-    estimate stays. Its variance falls by what both passes have in common.
     """
 
     def __init__(self, weighting: HardWeighting, choice: Choice) -> None:
@@ -287,7 +272,6 @@ class DoublyStochastic(AuxiliaryLoss):
     def loss_sum(
         self, keep: Bool[Tensor, "B T"], log_likelihoods: Float[Tensor, " n"]
     ) -> Float[Tensor, ""]:
-        """See AuxiliaryLoss."""
         sums = (self.weights * keep.unsqueeze(2)).sum(dim=1)
         return self.strength * ((1 - sums).square() * self.keep).sum()
 
@@ -316,7 +300,6 @@ class HardGumbelWeighting(Weighting):
         self.temperature = temperature
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        """See Weighting."""
         kept = keep_like(keep, scores)
         if not self.training:
             return Weighted(one_hot_where(scores, kept))

@@ -1,8 +1,8 @@
-"""GRU and LSTM cells of the decoder: one step, from the pre-activations of the gates."""
+"""GRU and LSTM cells: one step, from the pre-activations of the gates. `CELLS` has every kind."""
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -18,73 +18,22 @@ CellState = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"] | None]
 """The hidden state, which other layers read, and the cell state of an LSTM (None for a GRU)."""
 
 
-def lstm_cell(
-    gates: Float[Tensor, "B G"],
-    cell: Float[Tensor, "B H"],
-    normalise: Callable[[Tensor], Tensor] | None = None,
-) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]:
-    """The next hidden and cell state of an LSTM, from the pre-activations a of its gates.
-
-    Gates [i; f; g; o] as in torch.nn.LSTMCell (Hochreiter & Schmidhuber 1997; arXiv 1308.0850,
-    section 2, without its peepholes):
-
-        i = sigmoid(a_i);  f = sigmoid(a_f);  g = tanh(a_g);  o = sigmoid(a_o)
-        c' = f c + i g;  h' = o tanh(c'), or o tanh(normalise(c'))
-    """
-    input_gate, forget_gate, new, output_gate = gates.chunk(4, dim=-1)
-    kept = torch.sigmoid(forget_gate) * cell.to(gates.dtype)  # under autocast they differ
-    after = torch.addcmul(kept, torch.sigmoid(input_gate), torch.tanh(new))
-    read = after if normalise is None else normalise(after)
-    return torch.sigmoid(output_gate) * torch.tanh(read), after
-
-
-class NormalisedGates(nn.Module):
-    """LN(W x) for each block of gates: one part of their pre-activations, with layer normalisation.
-
-    LN(a) = gain (a - mean) / std + bias over the units of a block (arXiv 1607.06450, section 3.1).
-    W x itself has no bias, because the mean takes it away.
-    """
-
-    def __init__(self, input_size: int, blocks: Sequence[int], backend: BackendName) -> None:
-        super().__init__()
-        self.linear = Linear(input_size, sum(blocks), bias=False, backend=backend)
-        self.blocks = tuple(blocks)
-        self.gain = nn.Parameter(torch.ones(sum(blocks)))
-        self.bias = nn.Parameter(torch.zeros(sum(blocks)))
-
-    @property
-    def weight(self) -> Float[Tensor, "G I"]:
-        """W."""
-        weight: Tensor = self.linear.weight
-        return weight
-
-    def reset_parameters(self) -> None:
-        """Set gains to 1 and biases to 0."""
-        nn.init.ones_(self.gain)
-        nn.init.zeros_(self.bias)
-
-    def forward(self, x: Float[Tensor, "*L I"]) -> Float[Tensor, "*L G"]:
-        """See the class."""
-        blocks = self.linear(x).split(self.blocks, dim=-1)
-        normal = [nn.functional.layer_norm(block, block.shape[-1:]) for block in blocks]
-        return torch.addcmul(self.bias, self.gain, torch.cat(normal, dim=-1))
-
-
 class Cell(nn.Module, abc.ABC):
     """One step of a recurrent layer whose input is x, or [x; context] with `context_size`.
 
     The input's weights are two modules: `input_gates` can be applied to all steps at once,
     `context_gates` only at each step. The gates' pre-activations are the sum of both and of
-    `hidden_gates`. With `layer_norm` each of the three is normalised by itself, and an LSTM's cell
-    state where the output gate reads it (arXiv 1607.06450, supplementary material).
+    `hidden_gates`.
     """
 
     n_gates: int
-    together: int
-    """The number of gates, from the first on, that layer normalisation takes together."""
     has_cell_state = False
     forget_gate: int | None = None
     """The place of a forget gate among the gates, if there is one."""
+    packed_layer: Callable[..., Any] | None = None
+    """torch's layer of such cells over packed sequences; None where torch has none."""
+    is_gru = False
+    """Whether Operations.gru_layer and Operations.attentional_gru compute this cell."""
 
     def __init__(
         self,
@@ -92,49 +41,36 @@ class Cell(nn.Module, abc.ABC):
         hidden_size: int,
         context_size: int | None = None,
         backend: BackendName = "auto",
-        layer_norm: bool = False,
         input_bias: bool = True,
     ) -> None:
         super().__init__()
-        rest = self.n_gates - self.together
-        blocks = [self.together * hidden_size, *[hidden_size] * rest]
-
-        def gates(size: int, bias: bool = True) -> Linear | NormalisedGates:
-            if layer_norm:
-                return NormalisedGates(size, blocks, backend)
-            return Linear(size, sum(blocks), bias, backend)
-
-        self.input_gates = gates(input_size, input_bias)
-        self.context_gates = None if context_size is None else gates(context_size, bias=False)
-        self.hidden_gates = gates(hidden_size)
-        self.cell_norm = nn.LayerNorm(hidden_size) if layer_norm and self.has_cell_state else None
+        n_units = self.n_gates * hidden_size
+        self.input_gates = Linear(input_size, n_units, input_bias, backend)
+        self.context_gates = None
+        if context_size is not None:
+            self.context_gates = Linear(context_size, n_units, False, backend)
+        self.hidden_gates = Linear(hidden_size, n_units, True, backend)
 
     @staticmethod
     @abc.abstractmethod
     def next_state(
-        gates: Float[Tensor, "B G"],
-        own: Float[Tensor, "B G"],
-        state: CellState,
-        normalise: Callable[[Tensor], Tensor] | None = None,
+        x_gates: Float[Tensor, "B G"], h_gates: Float[Tensor, "B G"], state: CellState
     ) -> CellState:
-        """The state after `state`, from the pre-activations from the input and from the state.
-
-        `normalise` is applied to an LSTM's cell state where the output gate reads it.
-        """
+        """The state after `state`, from the pre-activations from the input and from the state."""
 
     def forward(
         self,
         gates: Float[Tensor, "B G"],
         state: CellState,
-        read: Float[Tensor, "B H"] | None = None,
+        hidden: Float[Tensor, "B H"] | None = None,
     ) -> CellState:
         """The state after `state`; `gates` are the pre-activations from x and the context.
 
-        `read` is what `hidden_gates` reads, such as the hidden state after dropout; None: that
-        state as it is.
+        `hidden` is the hidden state once more, in a view of its own: autograd then sums the
+        gradients of a state in the order of its uses.
         """
-        own = self.hidden_gates(state[0] if read is None else read)
-        return self.next_state(gates, own, state, self.cell_norm)
+        h_gates = self.hidden_gates(state[0] if hidden is None else hidden)
+        return self.next_state(gates, h_gates, state)
 
     def reset_parameters(self) -> None:
         """See `reset_gates`; an LSTM's forget gate as in `reset_gate_biases`."""
@@ -150,37 +86,36 @@ class GRUCell(Cell):
     """torch.nn.GRUCell; see ops.reference.gru_cell."""
 
     n_gates = 3
-    together = 2
+    packed_layer = staticmethod(torch._VF.gru)
+    is_gru = True
 
     @staticmethod
-    def next_state(
-        gates: Float[Tensor, "B G"],
-        own: Float[Tensor, "B G"],
-        state: CellState,
-        normalise: Callable[[Tensor], Tensor] | None = None,
-    ) -> CellState:
-        """See Cell."""
-        return gru_cell(gates, own, state[0]), None
+    def next_state(x_gates: Tensor, h_gates: Tensor, state: CellState) -> CellState:
+        return gru_cell(x_gates, h_gates, state[0]), None
 
 
 class LSTMCell(Cell):
-    """torch.nn.LSTMCell; see `lstm_cell`."""
+    """torch.nn.LSTMCell (Hochreiter & Schmidhuber 1997; arXiv 1308.0850, without its peepholes).
+
+    From the pre-activations a of its gates [i; f; g; o]:
+
+        i = sigmoid(a_i);  f = sigmoid(a_f);  g = tanh(a_g);  o = sigmoid(a_o)
+        c' = f c + i g;  h' = o tanh(c')
+    """
 
     n_gates = 4
-    together = 4
     forget_gate = 1
     has_cell_state = True
+    packed_layer = staticmethod(torch._VF.lstm)
 
     @staticmethod
-    def next_state(
-        gates: Float[Tensor, "B G"],
-        own: Float[Tensor, "B G"],
-        state: CellState,
-        normalise: Callable[[Tensor], Tensor] | None = None,
-    ) -> CellState:
-        """See Cell."""
+    def next_state(x_gates: Tensor, h_gates: Tensor, state: CellState) -> CellState:
         assert state[1] is not None
-        return lstm_cell(gates + own, state[1], normalise)
+        input_gate, forget_gate, new, output_gate = (x_gates + h_gates).chunk(4, dim=-1)
+        cell = state[1].to(new.dtype)  # under autocast they differ
+        remembered = torch.sigmoid(forget_gate) * cell
+        after = torch.addcmul(remembered, torch.sigmoid(input_gate), torch.tanh(new))
+        return torch.sigmoid(output_gate) * torch.tanh(after), after
 
 
 CELLS: dict[CellKind, type[Cell]] = {"gru": GRUCell, "lstm": LSTMCell}

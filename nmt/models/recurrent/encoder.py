@@ -1,7 +1,10 @@
-"""The recurrent encoder: layers of GRUs or LSTMs over padded sentences."""
+"""The recurrent encoder: layers of cells over padded sentences."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,78 +12,114 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.models.base import Memory
-from nmt.models.recurrent.cell_layers import (
-    CellLayers,
-    EncoderStates,
-    LayerOptions,
-    direction_of,
-    read_layers,
-)
 from nmt.models.recurrent.cells import (
     CELLS,
+    Cell,
     CellKind,
-    GRUCell,
+    CellState,
     reset_gate_biases,
     reset_gates,
 )
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
+from nmt.ops.directions import in_directions
 
 
-class PaddedLayers(nn.RNNBase):
-    """Layers of torch.nn.GRU or torch.nn.LSTM over padded sentences; padding reaches no state.
+class EncoderStates(NamedTuple):
+    """The top layer's hidden states, 0 at padding, and the last states of every layer.
 
-    Where `backend` serves it, each direction of a GRU layer is one operation
-    (Operations.gru_layer), with the same numbers up to rounding. Elsewhere torch's own layers
-    run, cuDNN's on a GPU. With `options` layers run one after another (cell_layers.py).
+    Both directions stand side by side, forward first, M = 2 H; a layer's last states are those
+    after its last word, which is the sentence's first for the backward direction. `final_cell`
+    are the cell states of LSTMs, None for GRUs.
     """
 
-    kind: CellKind
+    values: Float[Tensor, "B S M"]
+    final: Float[Tensor, "B L M"]
+    final_cell: Float[Tensor, "B L M"] | None
 
-    def __init__(  # noqa: PLR0913 - torch's own, and what they lack
+
+class RecurrentLayers(nn.Module):
+    """Layers of cells over padded sentences; padding reaches no state.
+
+    Where `backend` has it, each GRU layer is one operation (Operations.gru_layer). Elsewhere
+    torch's layers run, cuDNN's on a GPU, and of a cell that torch lacks one step after another. The
+    weights are named as in torch.nn.GRU.
+    """
+
+    def __init__(  # noqa: PLR0913 - those of torch.nn.GRU
         self,
+        kind: CellKind,
         input_size: int,
         hidden_size: int,
-        layers: int,
-        dropout: float,
-        bidirectional: bool,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
         backend: BackendName = "auto",
-        options: LayerOptions | None = None,
     ) -> None:
-        nn.RNNBase.__init__(
-            self,
-            self.kind.upper(),
-            input_size,
-            hidden_size,
-            num_layers=layers,
-            batch_first=True,
-            dropout=dropout if layers > 1 else 0.0,
-            bidirectional=bidirectional,
-        )
+        super().__init__()
+        self.kind: CellKind = kind
+        self.hidden_size, self.num_layers, self.dropout = hidden_size, num_layers, dropout
+        self.suffixes = ("", "_reverse") if bidirectional else ("",)
         self.backend: BackendName = backend
-        self.options = options
+        n_units = CELLS[kind].n_gates * hidden_size
+        for layer, suffix in product(range(num_layers), self.suffixes):
+            size = hidden_size * len(self.suffixes) if layer else input_size
+            shapes = {"weight_ih": (n_units, size), "weight_hh": (n_units, hidden_size)}
+            for name, shape in {**shapes, "bias_ih": (n_units,), "bias_hh": (n_units,)}.items():
+                parameter = nn.Parameter(torch.empty(shape))
+                self.register_parameter(f"{name}_l{layer}{suffix}", parameter)
+        self.reset_parameters()
+
+    def weights(self, layer: int) -> list[tuple[Tensor, ...]]:
+        """weight_ih, weight_hh, bias_ih and bias_hh of each direction of a layer."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [
+            tuple(getattr(self, f"{name}_l{layer}{suffix}") for name in names)
+            for suffix in self.suffixes
+        ]
+
+    def reset_parameters(self) -> None:
+        """First weights as a decoder cell's; see cells.reset_gates and cells.reset_gate_biases."""
+        cell = CELLS[self.kind]
+        for layer in range(self.num_layers):
+            for w_ih, w_hh, b_ih, b_hh in self.weights(layer):
+                reset_gates(cell.n_gates, w_ih, nn.init.xavier_uniform_)
+                reset_gates(cell.n_gates, w_hh, nn.init.orthogonal_)
+                reset_gate_biases(cell, b_ih, b_hh)
 
     def read(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
         """The states of sentences of these lengths, all at least 1."""
-        if self.options is not None:
-            layers = [
-                [direction_of(self.kind, own, self.backend) for own in self.weights_by_direction(i)]
-                for i in range(self.num_layers)
-            ]
-            return read_layers(layers, x, lengths, self.options, self.backend)
-        own = operations(self.backend, x)
-        if CELLS[self.kind] is GRUCell and own.has_gru_layer:
-            finals = []
-            for i in range(self.num_layers):
-                if i > 0:
-                    x = nn.functional.dropout(x, self.dropout, self.training)
-                x, final = own.gru_layer(x, lengths, self.weights_by_direction(i))
-                finals.append(final)
-            return EncoderStates(x, torch.stack(finals, dim=1), None)
-        return self._read_packed(x, lengths)
+        cell, ops = CELLS[self.kind], operations(self.backend, x)
+        is_operation = cell.is_gru and ops.has_gru_layer
+        if cell.packed_layer is not None and not is_operation:
+            return self._read_packed(cell.packed_layer, x, lengths)
+        finals: list[Sequence[Tensor]] = []
+        for i in range(self.num_layers):
+            if i > 0:
+                x = nn.functional.dropout(x, self.dropout, self.training)
+            if is_operation:
+                x, *final = ops.gru_layer(x, lengths, self.weights(i))
+            else:
+                x, *final = read_layer(
+                    cell, [self._gates(own) for own in self.weights(i)], x, lengths
+                )
+            finals.append(final)
+        return encoder_states(x, finals)
 
-    def _read_packed(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncoderStates:
+    def _gates(self, weights: tuple[Tensor, ...]) -> "Gates":
+        def linear(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
+            return operations(self.backend, x).linear(x, weight, bias)
+
+        w_ih, w_hh, b_ih, b_hh = weights
+        return Gates(partial(linear, w_ih, b_ih), partial(linear, w_hh, b_hh))
+
+    def _read_packed(
+        self,
+        packed_layer: Callable[..., tuple[Tensor, ...]],
+        x: Float[Tensor, "B S D"],
+        lengths: Int[Tensor, " B"],
+    ) -> EncoderStates:
         """Read by torch's layers, one call for each.
 
         In one call for all of them, cuDNN would draw dropout from a generator of its own, which no
@@ -90,63 +129,69 @@ class PaddedLayers(nn.RNNBase):
         data, sizes, _, unsorted = packed
         dtype, lasts = _dtype_of_layers(x), []
         data = data.to(dtype)
-        zeros = data.new_zeros(1 + int(self.bidirectional), int(sizes[0]), self.hidden_size)
+        zeros = data.new_zeros(len(self.suffixes), int(sizes[0]), self.hidden_size)
+        first = (zeros, zeros) if CELLS[self.kind].has_cell_state else zeros
         no_autocast = torch.autocast(x.device.type, enabled=False)
         with contextlib.nullcontext() if dtype is None else no_autocast:
             for i in range(self.num_layers):
                 if i > 0:
                     data = nn.functional.dropout(data, self.dropout, self.training)
-                weights = [weight for own in self.weights_by_direction(i) for weight in own]
+                weights = [weight for direction in self.weights(i) for weight in direction]
                 if dtype is not None or (x.is_cuda and self.num_layers > 1):
                     weights = _in_one_block(weights, dtype)
-                options = (weights, True, 1, 0.0, self.training, self.bidirectional)
-                if self.kind == "gru":
-                    data, *last = torch._VF.gru(data, sizes, zeros, *options)
-                else:
-                    data, *last = torch._VF.lstm(data, sizes, (zeros, zeros), *options)
+                options = (weights, True, 1, 0.0, self.training, len(self.suffixes) == 2)
+                data, *last = packed_layer(data, sizes, first, *options)
                 lasts.append(last)
         outputs = packed._replace(data=data)
         values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
         # Each is of shape (directions, B, H), with the sentences in the order of their lengths.
-        hidden, *cell = (
-            torch.stack([last[:, unsorted].transpose(0, 1).flatten(1) for last in part], dim=1)
-            for part in zip(*lasts, strict=True)
-        )
-        return EncoderStates(values, hidden, cell[0] if cell else None)
-
-    def weights_by_direction(self, layer: int) -> list[tuple[Tensor, ...]]:
-        """weight_ih, weight_hh, bias_ih and bias_hh of each direction of a layer."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        suffixes = ["", "_reverse"] if self.bidirectional else [""]
-        return [
-            tuple(getattr(self, f"{name}_l{layer}{suffix}") for name in names)
-            for suffix in suffixes
-        ]
-
-    def reset_parameters(self) -> None:
-        """First weights as a decoder cell's; see cells.reset_gates and cells.reset_gate_biases."""
-        cell = CELLS[self.kind]
-        for layer in range(self.num_layers):
-            for w_ih, w_hh, b_ih, b_hh in self.weights_by_direction(layer):
-                reset_gates(cell.n_gates, w_ih, nn.init.xavier_uniform_)
-                reset_gates(cell.n_gates, w_hh, nn.init.orthogonal_)
-                reset_gate_biases(cell, b_ih, b_hh)
+        finals = [[x[:, unsorted].transpose(0, 1).flatten(1) for x in last] for last in lasts]
+        return encoder_states(values, finals)
 
 
-class PaddedGRU(PaddedLayers, nn.GRU):
-    """See PaddedLayers; the equations of a step are those of ops.reference.gru_cell."""
-
-    kind = "gru"
-
-
-class PaddedLSTM(PaddedLayers, nn.LSTM):
-    """See PaddedLayers; the equations of a step are those of cells.lstm_cell."""
-
-    kind = "lstm"
+def encoder_states(
+    values: Float[Tensor, "B S M"], finals: Sequence[Sequence[Float[Tensor, "B M"]]]
+) -> EncoderStates:
+    """The states of the top layer, and of every layer its last states: hidden, then cell."""
+    hidden, *cell = (torch.stack(states, dim=1) for states in zip(*finals, strict=True))
+    return EncoderStates(values, hidden, cell[0] if cell else None)
 
 
-LAYERS: dict[CellKind, type[PaddedLayers]] = {"gru": PaddedGRU, "lstm": PaddedLSTM}
-"""torch's layers. An encoder of any other cell runs step by step, as CellLayers."""
+class Gates(NamedTuple):
+    """The maps from the input and from the hidden state to their parts of the gates."""
+
+    input: Callable[[Tensor], Tensor]
+    hidden: Callable[[Tensor], Tensor]
+
+
+def read_layer(
+    cell: type[Cell],
+    directions: Sequence[Gates],
+    x: Float[Tensor, "B S D"],
+    lengths: Int[Tensor, " B"],
+) -> tuple[Tensor, ...]:
+    """A layer step by step: the hidden states, then the last hidden and, of LSTMs, cell states."""
+    readers = [partial(_states_of, cell, gates) for gates in directions]
+    states, final = in_directions(x, lengths, readers)
+    n_states = 1 + cell.has_cell_state
+    by_state = states.reshape(*states.shape[:2], len(directions), n_states, -1)
+    last = final.view(len(final), len(directions), n_states, -1)
+    return by_state[:, :, :, 0].flatten(2), *(part.flatten(1) for part in last.unbind(2))
+
+
+def _states_of(
+    cell: type[Cell], gates: Gates, n_steps: int, x: Float[Tensor, "N I"]
+) -> Float[Tensor, "N X"]:
+    """The states after each step, an LSTM's cell state beside them; see ops.directions.Reader."""
+    x_gates = gates.input(x)
+    x_gates = x_gates.view(n_steps, -1, x_gates.shape[1])
+    zeros = x_gates.new_zeros(x_gates.shape[1], x_gates.shape[2] // cell.n_gates)
+    state: CellState = (zeros, zeros if cell.has_cell_state else None)
+    states = []
+    for step in x_gates:
+        state = cell.next_state(step, gates.hidden(state[0]), state)
+        states.append(torch.cat([part for part in state if part is not None], dim=1))
+    return torch.cat(states)
 
 
 def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
@@ -182,43 +227,26 @@ def _in_one_block(weights: Sequence[Tensor], dtype: torch.dtype | None) -> list[
     return [views[i] for i in range(len(weights))]
 
 
-def _layers(config: EncoderConfig, shared: RecurrentConfig) -> PaddedLayers | CellLayers:
-    """Build torch's layers, or layers of cells where torch lacks the cell or its normalisation."""
-    hidden = config.hidden or shared.hidden
-    options = LayerOptions(shared)
-    if config.cell in LAYERS and not shared.layer_norm:
-        return LAYERS[config.cell](
-            shared.embedding,
-            hidden,
-            shared.layers,
-            options.dropout.p,
-            config.bidirectional,
-            shared.backend,
-            None if options.are_torchs(shared.layers) else options,
-        )
-    directions = 2 if config.bidirectional else 1
-    cell = CELLS[config.cell]
-    sizes = [shared.embedding, *[directions * hidden] * (shared.layers - 1)]
-    cells = (
-        [cell(size, hidden, None, shared.backend, shared.layer_norm) for _ in range(directions)]
-        for size in sizes
-    )
-    return CellLayers(config.cell, cells, options, shared.backend)
-
-
 class RNNEncoder(nn.Module):
     """Embeds and reads the source."""
 
     def __init__(self, config: EncoderConfig, shared: RecurrentConfig, vocab_size: int) -> None:
         super().__init__()
-        self.embedding = PieceEmbedding(vocab_size, shared.embedding, shared.src_word_dropout)
-        self.embedding_dropout = shared.dropout_at("embedding")
-        self.annotation_dropout = shared.dropout_at("annotation")
-        self.rnn = _layers(config, shared)
+        self.embedding = PieceEmbedding(vocab_size, shared.embedding)
+        self.dropout = nn.Dropout(shared.dropout)
+        self.rnn = RecurrentLayers(
+            config.cell,
+            shared.embedding,
+            config.hidden or shared.hidden,
+            shared.layers,
+            shared.between_layers,
+            config.bidirectional,
+            shared.backend,
+        )
 
     def forward(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
         """The top layer's states as annotations, and the last states; see EncoderStates."""
-        embedded = self.embedding_dropout(self.embedding(src_ids), 1)
+        embedded = self.dropout(self.embedding(src_ids))
         states = self.rnn.read(embedded, src_keep.sum(dim=1))
-        values = self.annotation_dropout(states.values, 1)
+        values = self.dropout(states.values)
         return Memory(values, src_keep, states.final, states.final_cell)

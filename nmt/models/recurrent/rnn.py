@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
 from nmt.models.recurrent.cells import CELLS
-from nmt.models.recurrent.decoder import RNNDecoder, RNNState
+from nmt.models.recurrent.decoder import RNNState, build_decoder
 from nmt.models.recurrent.encoder import RNNEncoder
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.settings.base import Conflict, conflict_error
@@ -55,8 +55,6 @@ def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
             f"'copy' for a decoder of cell '{decoder.cell}' needs an encoder of the same cell: got "
             f"'{config.encoder.cell}', which has no cell state to copy",
         )
-    if config.residual and config.layers == 1:
-        yield "residual", "got true with layers 1, allowed: at least 2 layers"
     width = decoder.readout.width(config.hidden)
     if config.tie_embeddings != "none" and width != config.embedding:
         yield (
@@ -72,32 +70,26 @@ class RNNSeq2Seq(Seq2Seq):
     def __init__(self, config: RNNConfig, src_vocab: int, tgt_vocab: int) -> None:
         super().__init__()
         self.encoder = RNNEncoder(config.encoder, config, src_vocab)
-        self.decoder = RNNDecoder(config, config.memory_size, tgt_vocab)
+        self.decoder = build_decoder(config, config.memory_size, tgt_vocab)
         if config.tie_embeddings == "all":
             self.encoder.embedding.weight = self.decoder.embedding.weight
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """See Seq2Seq.encode."""
-        memory: Memory = self.encoder(src_ids, src_keep)
-        return memory
+        return self.encoder(src_ids, src_keep)
 
     def init_state(self, memory: Memory) -> RNNState:
-        """See Seq2Seq.init_state."""
         return self.decoder.init_state(memory)
 
     def init_search_state(self, memory: Memory) -> RNNState:
-        """See Seq2Seq.init_search_state."""
         return self.decoder.init_search_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """See Seq2Seq.step."""
         assert isinstance(state, RNNState)
         return self.decoder.step(last_ids, state)
 
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
     ) -> DecoderOutput:
-        """See Seq2Seq.teacher_forced."""
         assert isinstance(state, RNNState)
         return self.decoder.teacher_forced(tgt_in, state, with_weights)
 

@@ -6,15 +6,11 @@ from pydantic import Field
 
 from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
-from nmt.models.dropout import Dropout, WordDropout
 from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.initial_state import InitialStateKind
 from nmt.models.vocabulary import PlainReadoutConfig, ReadoutConfig
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.settings.base import Config
-
-OwnDropout = Annotated[float | None, Field(ge=0, lt=1)]
-"""The dropout of one place; None: that of all places."""
 
 
 class EncoderConfig(Config):
@@ -90,40 +86,11 @@ class RecurrentConfig(Config):
         description="share of units dropped in embeddings, annotations, between layers and "
         "before the vocabulary",
     )
-    embedding_dropout: OwnDropout = Field(
-        default=None, description="share of units dropped in embeddings; unset: dropout"
-    )
-    annotation_dropout: OwnDropout = Field(
-        default=None, description="share of units dropped in annotations; unset: dropout"
-    )
-    layer_dropout: OwnDropout = Field(
-        default=None, description="share of units dropped between layers alone; unset: dropout"
-    )
-    readout_dropout: OwnDropout = Field(
-        default=None, description="share of units dropped before the vocabulary; unset: dropout"
-    )
-    state_dropout: float = Field(
-        default=0.0,
+    layer_dropout: float | None = Field(
+        default=None,
         ge=0,
         lt=1,
-        description="share of units of the last state dropped where the gates read it (arXiv "
-        "1512.05287); training then runs step by step",
-    )
-    variational_dropout: bool = Field(
-        default=False,
-        description="drop the same units at all steps of a sentence (arXiv 1512.05287)",
-    )
-    src_word_dropout: WordDropout = 0.0
-    tgt_word_dropout: WordDropout = 0.0
-    layer_norm: bool = Field(
-        default=False,
-        description="layer normalisation in the cells of encoder and decoder (arXiv 1607.06450); "
-        "both then run step by step",
-    )
-    residual: bool = Field(
-        default=False,
-        description="from the second on, add to the output of a layer that of the layer below "
-        "(arXiv 1609.08144, section 3.1)",
+        description="share of units dropped between layers alone; unset: dropout",
     )
     attention: AttentionConfig = Field(
         default=AdditiveConfig(), description="how a decoder step scores the annotations"
@@ -138,16 +105,7 @@ class RecurrentConfig(Config):
     )
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
-    def dropout_at(self, place: Literal["embedding", "annotation", "layer", "readout"]) -> Dropout:
-        """The dropout at this place."""
-        own = {
-            "embedding": self.embedding_dropout,
-            "annotation": self.annotation_dropout,
-            "layer": self.layer_dropout,
-            "readout": self.readout_dropout,
-        }[place]
-        return Dropout(self.dropout if own is None else own, self.variational_dropout)
-
-    def dropout_of_states(self) -> Dropout:
-        """The dropout of the last state, where the gates read it."""
-        return Dropout(self.state_dropout, self.variational_dropout)
+    @property
+    def between_layers(self) -> float:
+        """The share of units dropped between layers."""
+        return self.dropout if self.layer_dropout is None else self.layer_dropout

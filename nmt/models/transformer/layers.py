@@ -39,8 +39,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Two linear layers and the activation between them."""
-        y: Tensor = self.outer(self.activation(self.inner(x)))
-        return y
+        return self.outer(self.activation(self.inner(x)))
 
 
 class Residual(nn.Module):
@@ -54,8 +53,7 @@ class Residual(nn.Module):
 
     def enter(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """The input of the part."""
-        y: Tensor = self.norm(x) if self.pre else x
-        return y
+        return self.norm(x) if self.pre else x
 
     def leave(
         self, x: Float[Tensor, "B T D"], found: Float[Tensor, "B T D"]

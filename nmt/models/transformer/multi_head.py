@@ -163,5 +163,4 @@ class MultiHead(nn.Module):
 
     def join(self, found: Float[Tensor, "B N Q P"]) -> Float[Tensor, "B Q D"]:
         """W_o [head_1; ...; head_N]."""
-        joined: Tensor = self.W_o(found.transpose(1, 2).flatten(2))
-        return joined
+        return self.W_o(found.transpose(1, 2).flatten(2))

@@ -89,7 +89,6 @@ class SinusoidalPositions(Positions):
     """x + PE; computed for the positions at hand, in double precision, without a table."""
 
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
-        """See Positions.forward."""
         return x + sinusoids(x.shape[1], x.shape[2], first).to(x)
 
 
@@ -116,7 +115,6 @@ class LearnedPositions(Positions):
         self.embedding = nn.Embedding(max_length, size)
 
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
-        """See Positions.forward."""
         end = first + x.shape[1]
         if end > self.embedding.num_embeddings:
             raise DataError(
@@ -141,7 +139,6 @@ class NoPositions(Positions):
     """x itself."""
 
     def forward(self, x: Float[Tensor, "B T D"], first: int = 0) -> Float[Tensor, "B T D"]:
-        """See Positions.forward."""
         return x
 
 

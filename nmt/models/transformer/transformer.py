@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, mean_annotation
 from nmt.models.beams import Beams, only, select_sentences
-from nmt.models.dropout import WordDropout
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
 from nmt.models.transformer.self_attention import decoder_places, encoder_places
@@ -39,8 +38,6 @@ class TransformerConfig(LayerConfig):
         description="share the vocabulary layer's weight with the target embedding (arXiv "
         "1608.05859); `all`: with the source embedding too (needs a joint tokenizer)",
     )
-    src_word_dropout: WordDropout = 0.0
-    tgt_word_dropout: WordDropout = 0.0
     attention_layer: int | Literal["all"] | None = Field(
         default=None,
         description="decoder layer, from 1, whose attention over the source is shown in maps as "
@@ -105,17 +102,16 @@ class TransformerState(State):
 class Pieces(nn.Module):
     """The vectors of pieces: sqrt(D) E[id] and, where positions are added to it, the position."""
 
-    def __init__(self, config: TransformerConfig, vocab_size: int, word_dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
-        self.embedding = PieceEmbedding(vocab_size, config.size, word_dropout)
+        self.embedding = PieceEmbedding(vocab_size, config.size)
         self.positions = config.positions.build(config.size)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "B T"], first: int = 0) -> Float[Tensor, "B T D"]:
         """The vectors of T pieces, of which the first stands at position `first`."""
         embedded: Tensor = self.embedding(ids)
-        x: Tensor = self.dropout(self.positions(embedded * embedded.shape[-1] ** 0.5, first))
-        return x
+        return self.dropout(self.positions(embedded * embedded.shape[-1] ** 0.5, first))
 
 
 def _last_norm(config: TransformerConfig) -> nn.Module:
@@ -137,7 +133,7 @@ class TransformerEncoder(nn.Module):
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        self.pieces = Pieces(config, vocab_size, config.src_word_dropout)
+        self.pieces = Pieces(config, vocab_size)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = _last_norm(config)
 
@@ -174,7 +170,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        self.pieces = Pieces(config, vocab_size, config.tgt_word_dropout)
+        self.pieces = Pieces(config, vocab_size)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_depth))
         self.norm = _last_norm(config)
         tied = self.pieces.embedding if config.tie_embeddings != "none" else None
@@ -250,16 +246,12 @@ class TransformerSeq2Seq(Seq2Seq):
             self.encoder.pieces.embedding.weight = self.decoder.pieces.embedding.weight
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        """See Seq2Seq.encode."""
-        memory: Memory = self.encoder(src_ids, src_keep)[0]
-        return memory
+        return self.encoder(src_ids, src_keep)[0]
 
     def init_state(self, memory: Memory) -> TransformerState:
-        """See Seq2Seq.init_state."""
         return self.decoder.init_state(memory)
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
-        """See Seq2Seq.step."""
         assert isinstance(state, TransformerState)
         found: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, self._shown_layers)
         assert found.heads is not None
@@ -280,7 +272,6 @@ class TransformerSeq2Seq(Seq2Seq):
     def attention_weights(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
-        """See Seq2Seq.attention_weights."""
         memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
         every = range(len(self.decoder.layers))
         found: DecoderPass = self.decoder(tgt_in, self.init_state(memory), every, with_own=True)
@@ -300,7 +291,6 @@ class TransformerSeq2Seq(Seq2Seq):
 
     @property
     def shown_heads(self) -> tuple[int, ...]:
-        """See Seq2Seq.shown_heads."""
         return self._shown_heads
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:

@@ -25,7 +25,6 @@ def gru_layer(
     lengths: Int[Tensor, " B"],
     weights: Sequence[tuple[Tensor, ...]],
 ) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
-    """See Operations.gru_layer."""
 
     def read(
         parameters: tuple[Tensor, ...], n_steps: int, rows: Float[Tensor, "N I"]

@@ -17,7 +17,6 @@ def linear(
     weight: Float[Tensor, "O I"],
     bias: Float[Tensor, " O"] | None,
 ) -> Float[Tensor, "*L O"]:
-    """See Operations.linear."""
     if torch.is_autocast_enabled(x.device.type) or not is_for_onednn(x):
         return nn.functional.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])

@@ -144,11 +144,8 @@ def test_the_baseline_moves_once_a_batch_and_is_saved(credit: str, expected: flo
     assert float(hard.baseline) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("has_expected", [False, True])
 @pytest.mark.parametrize("credit", CREDITS)
-def test_the_loss_adds_the_auxiliary_term_over_the_steps_that_count(
-    credit: str, has_expected: bool
-) -> None:
+def test_the_loss_adds_the_auxiliary_term_over_the_steps_that_count(credit: str) -> None:
     torch.manual_seed(0)
     features, tgt_out = torch.randn(2, 3, 7), torch.tensor([[5, 6, 7], [8, PAD_ID, PAD_ID]])
     vocabulary = VocabLinear(7, 9)
@@ -158,21 +155,9 @@ def test_the_loss_adds_the_auxiliary_term_over_the_steps_that_count(
     hard.baseline.fill_(-1.0)
     choice = Choice(-torch.rand(2, 3), torch.rand(2, 3))
     output = DecoderOutput(features, vocabulary)
-    soft = DecoderOutput(torch.randn(2, 3, 7), vocabulary)
     plain = cross_entropy(output, tgt_out)
-    loss = cross_entropy(
-        replace(
-            output,
-            auxiliary_loss=Reinforce(hard, choice),
-            expected_features=soft.features if has_expected else None,
-        ),
-        tgt_out,
-    )
-    log_probs, compared = (
-        scored.logits.log_softmax(-1).gather(-1, tgt_out.unsqueeze(-1)).squeeze(-1)
-        for scored in (output, soft)
-    )
-    log_probs = log_probs - compared * has_expected
+    loss = cross_entropy(replace(output, auxiliary_loss=Reinforce(hard, choice)), tgt_out)
+    log_probs = output.logits.log_softmax(-1).gather(-1, tgt_out.unsqueeze(-1)).squeeze(-1)
     expected = torch.zeros(())
     for row, length in enumerate((3, 1)):
         for t in range(length):
@@ -184,10 +169,9 @@ def test_the_loss_adds_the_auxiliary_term_over_the_steps_that_count(
     torch.testing.assert_close(loss.nll_sum, plain.nll_sum)
 
 
-@pytest.mark.parametrize("kind", ["mean", "soft"])
 @pytest.mark.parametrize("credit", CREDITS)
 def test_the_mean_gradient_of_all_draws_is_that_of_the_lower_bound(
-    credit: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    credit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """L_s = sum_s p(s) log p(y | s), over the 9 ways to draw 3 positions in 2 steps.
 
@@ -195,8 +179,7 @@ def test_the_mean_gradient_of_all_draws_is_that_of_the_lower_bound(
     loss has when s is drawn. The second draw depends on the first through the decoder's state.
     """
     torch.manual_seed(0)
-    weights = {"kind": "hard", "credit": credit, "baseline": kind}
-    weights = {**weights, "reward": 1.0, "soft_share": 0.0, "entropy": 0.0}
+    weights = {"kind": "hard", "credit": credit, "reward": 1.0, "soft_share": 0.0, "entropy": 0.0}
     attention = {"kind": "additive", "weights": weights}
     sizes = {"embedding": 3, "hidden": 5, "dropout": 0.0}
     config = RNNConfig.model_validate({**sizes, "attention": attention})
@@ -216,11 +199,9 @@ def test_the_mean_gradient_of_all_draws_is_that_of_the_lower_bound(
     baseline = model.decoder.attention.weighting.baseline
     bound, mean, likelihoods = 0, 0, []
     for path in product(range(3), repeat=2):
-        drawn.extend([*path, 0, 0])  # the second pass takes expected weights, whatever it draws
+        drawn.extend(path)
         baseline.fill_(-2.0)
         output = model(src, keep, tgt_in)
-        drawn.clear()
-        assert (output.expected_features is not None) == (kind == "soft")
         assert isinstance(output.auxiliary_loss, Reinforce)
         log_p = output.auxiliary_loss.choice.log_probs.sum()
         loss = cross_entropy(output, tgt_out)

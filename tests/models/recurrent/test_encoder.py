@@ -9,21 +9,21 @@ from torch import nn
 
 from nmt.models.initialisation import initialise
 from nmt.models.recurrent import encoder
-from nmt.models.recurrent.encoder import PaddedGRU, PaddedLayers, PaddedLSTM
+from nmt.models.recurrent.cells import CELLS, CellKind
+from nmt.models.recurrent.encoder import RecurrentLayers
 
 LENGTHS = (4, 7, 1)
+TORCHS: dict[CellKind, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM}
 
 
-@pytest.mark.parametrize(
-    ("kind", "torchs"), [(PaddedGRU, nn.GRU), (PaddedLSTM, nn.LSTM)], ids=["gru", "lstm"]
-)
+@pytest.mark.parametrize("kind", CELLS)
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
-    kind: type[PaddedLayers], torchs: type[nn.RNNBase], bidirectional: bool
+    kind: CellKind, bidirectional: bool
 ) -> None:
     torch.manual_seed(0)
-    layers = kind(3, 5, 2, 0.0, bidirectional).double()
-    alone = torchs(3, 5, num_layers=2, batch_first=True, bidirectional=bidirectional).double()
+    layers = RecurrentLayers(kind, 3, 5, 2, 0.0, bidirectional).double()
+    alone = TORCHS[kind](3, 5, num_layers=2, batch_first=True, bidirectional=bidirectional).double()
     alone.load_state_dict(layers.state_dict())
     x = torch.randn(3, 7, 3, dtype=torch.float64)
     values, final, final_cell = layers.read(x, torch.tensor(LENGTHS))
@@ -31,57 +31,52 @@ def test_each_sentence_is_read_as_torchs_layers_read_it_alone(
         outputs, last = alone(x[i, :length])
         torch.testing.assert_close(values[i, :length], outputs)
         assert (values[i, length:] == 0).all()
-        ends = [(final, last)] if kind is PaddedGRU else zip((final, final_cell), last, strict=True)
+        ends = [(final, last)] if kind == "gru" else zip((final, final_cell), last, strict=True)
         for end, expected in ends:
             torch.testing.assert_close(end[i], expected.unflatten(0, (2, -1)).flatten(1))
 
 
-@pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
-def test_first_weights_of_layers_are_those_of_a_cell(kind: type[PaddedLayers]) -> None:
+@pytest.mark.parametrize("kind", CELLS)
+def test_first_weights_of_layers_are_those_of_a_cell(kind: CellKind) -> None:
     torch.manual_seed(0)
-    layers = kind(16, 16, 2, 0.0, True)
+    layers = RecurrentLayers(kind, 16, 16, 2, 0.0, True)
     initialise(layers)
-    n_gates = 3 if kind is PaddedGRU else 4
-    for w_ih, w_hh, b_ih, b_hh in (
-        *layers.weights_by_direction(0),
-        *layers.weights_by_direction(1),
-    ):
+    n_gates = CELLS[kind].n_gates
+    for w_ih, w_hh, b_ih, b_hh in (*layers.weights(0), *layers.weights(1)):
         for gate in w_hh.chunk(n_gates):
             torch.testing.assert_close(gate @ gate.t(), torch.eye(16), atol=1e-5, rtol=0)
         for gate in w_ih.chunk(n_gates):
             assert gate.abs().max() <= (6 / sum(gate.shape)) ** 0.5
-        ones = 16 if kind is PaddedLSTM else 0  # of the forget gate
+        ones = 16 if kind == "lstm" else 0  # of the forget gate
         assert [bias.sum().item() for bias in b_ih.chunk(n_gates)][:2] == [0, ones]
         assert b_ih.sum() == ones
         assert (b_hh == 0).all()
 
 
-@pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
+@pytest.mark.parametrize("kind", CELLS)
 def test_torchs_layers_draw_no_dropout_themselves(
-    kind: type[PaddedLayers], monkeypatch: pytest.MonkeyPatch
+    kind: CellKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """cuDNN would draw it from a generator that no checkpoint holds."""
     calls = []
-    name = kind.kind
 
     def spied(data: Any, sizes: Any, hx: Any, weights: Any, *options: Any) -> Any:
         calls.append((len(weights), options))
         return real(data, sizes, hx, weights, *options)
 
-    real = getattr(torch._VF, name)
-    monkeypatch.setattr(torch._VF, name, spied, raising=False)
-    layers = kind(3, 5, 3, 0.5, True, "reference").train()
+    real = getattr(torch._VF, kind)
+    monkeypatch.setattr(CELLS[kind], "packed_layer", staticmethod(spied))
+    layers = RecurrentLayers(kind, 3, 5, 3, 0.5, True, "reference").train()
     layers.read(torch.randn(3, 7, 3), torch.tensor(LENGTHS))
     assert calls == [(8, (True, 1, 0.0, True, True))] * 3
 
 
-@pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
-def test_dropout_between_layers_is_torchs(kind: type[PaddedLayers]) -> None:
+@pytest.mark.parametrize("kind", CELLS)
+def test_dropout_between_layers_is_torchs(kind: CellKind) -> None:
     """On a CPU the same units as one call of torch for all layers drops."""
     torch.manual_seed(0)
-    layers = kind(3, 5, 3, 0.5, True, "reference").train()
-    one = getattr(nn, kind.__name__.removeprefix("Padded"))
-    together = one(3, 5, 3, batch_first=True, bidirectional=True, dropout=0.5)
+    layers = RecurrentLayers(kind, 3, 5, 3, 0.5, True, "reference").train()
+    together = TORCHS[kind](3, 5, 3, batch_first=True, bidirectional=True, dropout=0.5)
     together.load_state_dict(layers.state_dict())
     x = torch.randn(2, 7, 3)
     torch.manual_seed(1)
@@ -112,12 +107,12 @@ def test_the_dtype_of_cudnn_is_autocasts(monkeypatch: pytest.MonkeyPatch) -> Non
         assert encoder._dtype_of_layers(torch.zeros(1)) is None
 
 
-@pytest.mark.parametrize("kind", [PaddedGRU, PaddedLSTM])
+@pytest.mark.parametrize("kind", CELLS)
 def test_layers_in_bf16_are_near_fp32_and_learn(
-    kind: type[PaddedLayers], monkeypatch: pytest.MonkeyPatch
+    kind: CellKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
-    layers = kind(16, 16, 2, 0.0, True, "reference")
+    layers = RecurrentLayers(kind, 16, 16, 2, 0.0, True, "reference")
     x, lengths = torch.randn(3, 7, 16), torch.tensor(LENGTHS)
 
     def values_and_gradients() -> list[torch.Tensor]:
@@ -137,7 +132,7 @@ def test_layers_in_bf16_are_near_fp32_and_learn(
 def test_an_lstm_learns_under_autocast_from_sentences_of_one_length(dtype: torch.dtype) -> None:
     """torch gives them to oneDNN, which may lack an LSTM of this dtype."""
     torch.manual_seed(0)
-    layers = PaddedLSTM(16, 16, 2, 0.0, True)
+    layers = RecurrentLayers("lstm", 16, 16, 2, 0.0, True)
     x, lengths = torch.randn(3, 7, 16), torch.tensor([7, 7, 7])
     expected = layers.read(x, lengths)
     with torch.autocast("cpu", dtype):
@@ -149,8 +144,8 @@ def test_an_lstm_learns_under_autocast_from_sentences_of_one_length(dtype: torch
 
 def test_weights_of_a_layer_are_in_one_block() -> None:
     """cuDNN's order: the matrices of both directions, then the biases."""
-    layers = PaddedGRU(3, 5, 1, 0.0, True)
-    weights = [weight for own in layers.weights_by_direction(0) for weight in own]
+    layers = RecurrentLayers("gru", 3, 5, 1, 0.0, True)
+    weights = [weight for own in layers.weights(0) for weight in own]
     block = encoder._in_one_block(weights, torch.float64)
     assert [tuple(part.shape) for part in block] == [tuple(part.shape) for part in weights]
     for part, weight in zip(block, weights, strict=True):

@@ -10,12 +10,11 @@ from nmt.config import load_config
 from nmt.models.base import Memory
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.cells import CellKind
-from nmt.models.recurrent.decoder import RNNState
+from nmt.models.recurrent.decoder import RNNState, SearchState
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.vocabulary import DeepReadout, DeepReadoutConfig, padded_rows
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.word_tokenizer import WordConfig
-from tests.ops.conftest import NEEDS_NATIVE
 
 
 def _model(**options: object) -> RNNSeq2Seq:
@@ -66,7 +65,7 @@ def test_a_search_projects_the_annotations_once_where_nothing_else_reads_them() 
         model = build_model(config, 13, 13)
         state = model.init_search_state(memory)
         assert isinstance(state, RNNState)
-        assert state.context_is_gates == is_in_gates
+        assert isinstance(state, SearchState) == is_in_gates
         values = state.attention.values if is_in_gates else None
         assert values is None or values.shape == (2, 3, 33)
 
@@ -91,59 +90,19 @@ def test_layer_dropout_acts_between_layers_alone(layers: int) -> None:
     assert torch.equal(*steps) == (layers == 1)
 
 
-PLACES = {
-    "dropout": (True, True),
-    "embedding_dropout": (True, True),
-    "annotation_dropout": (True, False),
-    "readout_dropout": (False, True),
-    "state_dropout": (True, True),
-    "src_word_dropout": (True, False),
-    "tgt_word_dropout": (False, True),
-}
-"""Whether each acts on the annotations of a sentence, and on a step of the decoder."""
-
-
 @pytest.mark.parametrize("backend", ["reference", "fused"])
-@pytest.mark.parametrize("key", PLACES)
-def test_a_dropout_acts_at_its_place_in_training_alone(key: str, backend: str) -> None:
-    model = _model(**{"dropout": 0.0, "backend": backend, key: 0.6}).train()
+def test_dropout_acts_in_training_alone(backend: str) -> None:
+    model = _model(dropout=0.6, backend=backend).train()
     src, tgt_in = torch.randint(4, 29, (2, 5)), torch.randint(4, 31, (2, 3))
     keep = torch.ones(2, 5, dtype=torch.bool)
-    for places in (PLACES[key], (False, False)):
-        memory, other = (model.encode(src, keep) for _ in range(2))
+    for is_training in (True, False):
+        memory, other = (model.train(is_training).encode(src, keep) for _ in range(2))
         state = model.init_state(memory)
         outputs = [model.teacher_forced(tgt_in, state).features for _ in range(2)]
-        changes = not torch.equal(memory.values, other.values), not torch.equal(*outputs)
-        assert changes == places
-        model.eval()
+        assert torch.equal(memory.values, other.values) != is_training
+        assert torch.equal(*outputs) != is_training
 
 
-@pytest.mark.parametrize(
-    "backend", ["reference", "fused", pytest.param("native", marks=NEEDS_NATIVE)]
-)
-def test_variational_masks_stay_over_the_steps_whatever_computes(backend: str) -> None:
-    model = _model(backend=backend, dropout=0.5, variational_dropout=True, hidden=64).train()
-    src, tgt_in = torch.randint(4, 29, (3, 5)), torch.randint(4, 31, (3, 7))
-    memory = model.encode(src, torch.ones(3, 5, dtype=torch.bool))
-    features = model.teacher_forced(tgt_in, model.init_state(memory)).features
-    for masks in (memory.values == 0, features == 0):
-        assert (masks == masks[:, :1]).all()
-        assert 0.2 < masks.float().mean() < 0.8
-        assert not torch.equal(masks[0], masks[1])
-
-
-def test_a_residual_layer_of_the_decoder_reads_the_sum_of_all_layers_below() -> None:
-    model, inputs = _model(layers=3, residual=True).eval(), []
-    for layer in model.decoder.upper:
-        layer.input_gates.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
-    memory = model.encode(torch.randint(4, 29, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
-    after = model.step(torch.tensor([2, 2]), model.init_state(memory)).state
-    assert isinstance(after, RNNState)
-    sums = after.hidden.cumsum(dim=1)
-    torch.testing.assert_close(torch.stack(inputs, dim=1), sums[:, :2])
-
-
-@pytest.mark.parametrize("is_equipped", [False, True])
 @pytest.mark.parametrize(
     ("cell", "initial_state", "layers", "dtype"),
     [
@@ -156,19 +115,14 @@ def test_a_residual_layer_of_the_decoder_reads_the_sum_of_all_layers_below() -> 
     ],
 )
 def test_every_initial_state_trains_under_autocast(
-    cell: CellKind, initial_state: str, layers: int, dtype: torch.dtype, is_equipped: bool
+    cell: CellKind, initial_state: str, layers: int, dtype: torch.dtype
 ) -> None:
-    """Also with normalisation, residual layers and every dropout."""
-    options: dict[str, object] = {"dropout": 0.0}
-    if is_equipped:
-        options = {**dict.fromkeys(PLACES, 0.2), "variational_dropout": True, "layer_norm": True}
-        options["residual"] = layers > 1
     model = _model(
         encoder={"cell": cell, "hidden": 4},
         decoder={"kind": "bahdanau", "cell": cell, "initial_state": initial_state},
         hidden=8,
         layers=layers,
-        **options,
+        dropout=0.0,
     )
     keep = keep_from_lengths(torch.tensor([3, 1]), 3)
     args = torch.tensor([[5, 6, 3], [3, 0, 0]]), keep, torch.tensor([[2, 7], [2, 8]])
@@ -176,9 +130,17 @@ def test_every_initial_state_trains_under_autocast(
         output = model(*args)
     output.logits[..., :29].float().logsumexp(-1).sum().backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
-    if not is_equipped:
-        expected = model(*args).logits
-        torch.testing.assert_close(output.logits.float(), expected, atol=0.05, rtol=0.05)
+    torch.testing.assert_close(output.logits.float(), model(*args).logits, atol=0.05, rtol=0.05)
+
+
+def test_a_layer_of_the_decoder_reads_the_state_of_the_layer_below() -> None:
+    model, inputs = _model(layers=3).eval(), []
+    for layer in model.decoder.upper:
+        layer.input_gates.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    memory = model.encode(torch.randint(4, 29, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
+    after = model.step(torch.tensor([2, 2]), model.init_state(memory)).state
+    assert isinstance(after, RNNState)
+    torch.testing.assert_close(torch.stack(inputs, dim=1), after.hidden[:, :2])
 
 
 _BACKWARD = {"kind": "bahdanau", "initial_state": "tanh_backward"}
@@ -195,7 +157,6 @@ _COPIED = {"kind": "conditional", "initial_state": "copy"}
             "same cell: got 'gru'",
         ),
         ({"tie_embeddings": "target"}, "got 7 and 5"),
-        ({"residual": True}, "layers 1, allowed: at least 2 layers"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(options: dict[str, object], words: str) -> None:

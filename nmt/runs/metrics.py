@@ -1,0 +1,98 @@
+"""What a training has measured: reading a run's metrics.jsonl."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.errors import CheckpointError
+from nmt.storage.bounded import read_bytes, stay_inside
+from nmt.types import rank_of
+
+METRICS = "metrics.jsonl"
+
+Record = dict[str, float | int | str | None]
+
+_MAX_BYTES = 256 << 20
+"""Enough for more than a million records."""
+
+_MAX_STEP = 2**53
+_MAX_VALUE = 1e6  # no loss and no score of a training; an altered file may say more
+
+
+class MetricsLine(NamedTuple):
+    """A line of metrics.jsonl, and what it says."""
+
+    text: str
+    step: int
+    kind: str
+    record: Record
+
+
+def read_metrics(path: Path) -> Iterator[MetricsLine]:
+    """The lines of metrics.jsonl, without damaged ones.
+
+    Raises CheckpointError if the file cannot be read; FileNotFoundError is the caller's.
+    """
+    content = read_bytes(path, _MAX_BYTES, CheckpointError)
+    for text in content.decode("utf-8", errors="replace").split("\n"):
+        try:
+            record = json.loads(text)
+            step, kind = record["step"], record["type"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if isinstance(step, int) and 0 <= step <= _MAX_STEP:
+            yield MetricsLine(text, step, kind, record)
+
+
+def metrics_of(run: Path, trained: bool = False) -> list[MetricsLine]:
+    """The lines of a run's metrics.jsonl; CheckpointError if it is missing or cannot be read.
+
+    Where it must be `trained`, also if there is no training loss yet.
+    """
+    path = run / METRICS
+    stay_inside(path, run, CheckpointError)
+    try:
+        lines = list(read_metrics(path))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file") from None
+    if trained and not len(points(lines, "train", "loss")):
+        raise CheckpointError(f"{path}: no training loss yet; train the run further")
+    return lines
+
+
+def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np.float64]:
+    """Update and value of each record of one kind that has the value, (n, 2)."""
+    pairs = [
+        (line.step, value)
+        for line in lines
+        if line.kind == kind
+        and isinstance(value := line.record.get(name), float)
+        and 0 <= value < _MAX_VALUE
+    ]
+    return np.array(pairs, dtype=np.float64).reshape(-1, 2)
+
+
+def ranks_of(lines: Iterable[MetricsLine], metric: str) -> dict[int, tuple[float, float]]:
+    """The rank of each validated step by `metric`: the higher, the better.
+
+    The lower loss decides between equal scores.
+    """
+    ranks = {}
+    for line in lines:
+        score, loss = line.record.get(metric), line.record.get("loss")
+        if line.kind == "valid" and isinstance(score, float) and isinstance(loss, float):
+            ranks[line.step] = (rank_of(metric, score), -loss)
+    return ranks
+
+
+def best_of(lines: Iterable[MetricsLine], metric: str) -> tuple[float, int] | None:
+    """The best validation by `metric`: its value and its step; None without any."""
+    ranks = ranks_of(lines, metric)
+    if not ranks:
+        return None
+    step = max(ranks, key=ranks.__getitem__)
+    return rank_of(metric, ranks[step][0]), step

@@ -1,0 +1,91 @@
+"""The runs of a folder, each in a row: state, steps, best score, age and size."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nmt.errors import CheckpointError, NMTError
+from nmt.runs.card import CARD, Training, read_card, trainings
+from nmt.runs.directory import RunDirectory
+from nmt.runs.lock import is_locked
+from nmt.runs.metrics import METRICS, best_of, read_metrics
+from nmt.storage.bounded import stay_inside
+from nmt.types import MetricName
+
+RunState = Literal["training", "finished", "stopped", "failed", "killed", "not begun"]
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run in short. `best` is its best score by `metric`, and its step; None without any.
+
+    `changed` is when anything was last written for its training, in seconds of the epoch.
+    """
+
+    path: Path
+    state: RunState
+    step: int
+    metric: MetricName
+    best: tuple[float, int] | None
+    changed: float
+    n_bytes: int
+    trainings: tuple[Training, ...]
+
+
+def list_runs(root: Path, say: Callable[[str], None]) -> list[RunRow]:
+    """The runs in `root`, the one that was changed last at the end.
+
+    A run that cannot be read is left out, with a note to `say`.
+    """
+    rows = []
+    for path in sorted(root.iterdir()):
+        run = RunDirectory(path)
+        try:
+            if run.exists and (path / CARD).is_file():
+                rows.append(run_row(run))
+        except (NMTError, OSError) as error:
+            say(f"note: {path}: left out: {error}")
+    return sorted(rows, key=lambda row: row.changed)
+
+
+def run_row(run: RunDirectory) -> RunRow:
+    """The row of a run. Raises CheckpointError or ConfigError if it is damaged, OSError."""
+    history = tuple(trainings(read_card(run), run))
+    metric = run.load_config().valid.metric
+    path = run.path / METRICS
+    stay_inside(path, run.path, CheckpointError)
+    lines = list(read_metrics(path)) if path.is_file() else []
+    ends = (training.step or 0 for training in history)
+    step = max([0, *(line.step for line in lines), *ends, *run.checkpoint_folder.steps()])
+    written = [file for file in (run.path / CARD, path) if file.is_file()]
+    changed = max(file.stat().st_mtime for file in written)
+    best, n_bytes = best_of(lines, metric), _size(run)
+    return RunRow(run.path, _state(run, history), step, metric, best, changed, n_bytes, history)
+
+
+def _state(run: RunDirectory, history: tuple[Training, ...]) -> RunState:
+    if is_locked(run.path):
+        return "training"
+    if not history:
+        return "not begun"
+    how = history[-1].how
+    if how is None:
+        return "killed"
+    for state in ("finished", "failed"):
+        if how.startswith(state):
+            return state
+    return "stopped"
+
+
+def _size(run: RunDirectory) -> int:
+    """The bytes of all its files; links count for themselves."""
+    total = 0
+    for folder, _, files in os.walk(run.path):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except FileNotFoundError:  # a training has just deleted it
+                continue
+    return total
