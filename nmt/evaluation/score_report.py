@@ -11,10 +11,10 @@ from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation, Scoring
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
-from nmt.runs.tree import check_tree
 from nmt.storage.atomic import utf8
 from nmt.storage.bounded import read_json
 from nmt.storage.output import written_whole
+from nmt.storage.run_files import check_tree
 
 _FEW_SENTENCES = 10
 """Fewer are too few for a BLEU that is shown; the JSON has it."""

@@ -10,10 +10,9 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.runs.card import CARD, run_card
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import LOCK_NAME
-from nmt.runs.tree import check_tree
 from nmt.storage.atomic import ASIDE, remove_leftovers, write_json
 from nmt.storage.bounded import read_json
-from nmt.storage.run_files import check_outside_runs
+from nmt.storage.run_files import check_outside_runs, check_tree
 from nmt.text.tokenizer import MANIFEST_NAME
 from nmt.training.changes import Change, Verdict, config_changes
 from nmt.training.progress import Progress

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import typer.main
 from cli.helpers import nmt, refusal
-from nmt.inference.job import job_output
 
 from nmt.attention_maps.dump import write_jsonl, write_npz
 from nmt.attention_maps.heatmap import write_heatmap, write_map, write_pages
@@ -19,7 +18,7 @@ from nmt.errors import ConfigError, NMTError
 from nmt.lab.perform import perform
 from nmt.runs.pack import pack
 from nmt.runs.trained_run import TrainedRun
-from nmt.storage.output import command_files
+from nmt.storage.output import atomic_output, command_files
 from nmt.training.curve import draw_curve, write_table
 from nmt.training.report_page import write_report
 
@@ -32,16 +31,12 @@ WRITERS = {
     ("score", "out"): ("score", *RUN, TEXT, TEXT, "--out", OUT),
     ("attention", "out"): ("attention", *RUN, "--file", TEXT, "--format", "text", "--out", OUT),
     ("align", "out"): ("align", *RUN, TEXT, TEXT, "--out", OUT),
-    ("align", "translations"): (
-        *("align", *RUN, TEXT),
-        *("--out", "/dev/null", "--translations", OUT),
-    ),
     ("lexicon", "out"): ("lexicon", *RUN, "--split", "valid", "--out", OUT),
     ("curve", "out"): ("curve", *RUN, "--out", OUT),
     ("report", "out"): ("report", *RUN, "--out", OUT),
     ("card", "out"): ("card", *RUN, "--out", OUT),
     ("runs pack", "out"): ("runs", "pack", *RUN, "--out", OUT),
-    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--no-timing", "--out", OUT),
+    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--out", OUT),
     ("corpus clean", "out"): ("corpus", "clean", PAIRS, *LANGUAGES, "--out", OUT),
     ("corpus clean", "rejected"): (
         *("corpus", "clean", PAIRS, *LANGUAGES),
@@ -141,7 +136,6 @@ def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     clean = ("corpus", "clean", "test.tsv", *LANGUAGES, "--force")
     for other in ("a", "./a", "b"):
         refusal(*clean, "--out", "a", "--rejected", other)
-    refusal("align", *RUN, "some.txt", "--out", "a", "--translations", "b")
     assert not (folder / "a").exists()
 
 
@@ -185,14 +179,13 @@ def test_a_file_that_appears_meanwhile_is_not_lost(folder: Path) -> None:
     out = folder / "x"
 
     def appearing() -> None:
-        with job_output(out, None) as (write, _):
-            write(b"line\n")
+        with atomic_output(out) as stream:
+            stream.write(b"line\n")
             out.write_text("precious")
 
     with pytest.raises(NMTError):
         appearing()
     assert out.read_text() == "precious"
-    assert (folder / "x.nmt-part").read_bytes() == b"line\n"
 
 
 @pytest.mark.parametrize(

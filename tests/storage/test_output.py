@@ -76,14 +76,6 @@ def test_an_error_about_another_file_is_not_said_of_this_one(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_said_of_the_file_asked_for(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(DataError, match=r"cannot write .*/x: Permission denied$"):
-        write_lines([], tmp_path / "x")
-    tmp_path.chmod(0o700)
-
-
 def test_a_link_planted_aside_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
     (tmp_path / ".tmp-x.nmt-part").symlink_to("victim")
@@ -125,11 +117,6 @@ def test_without_hard_links_no_file_is_replaced_either(
         write_lines(appearing(), tmp_path / "y")
     assert (tmp_path / "y").read_text() == "precious"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x", "y"]
-
-
-def test_lines_are_utf8_and_end_in_a_newline(tmp_path: Path) -> None:
-    write_lines(["œuvre\u2028été", ""], tmp_path / "x.txt")
-    assert (tmp_path / "x.txt").read_bytes() == "œuvre\u2028été\n\n".encode()
 
 
 def test_a_second_writer_of_a_file_is_refused_and_the_first_is_not_disturbed(
