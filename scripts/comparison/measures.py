@@ -18,7 +18,7 @@ from nmt.evaluation.examples import split_named
 from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
 from nmt.storage.atomic import write_json
-from nmt.training.validation_loss import mean_loss
+from nmt.training.validation import mean_loss
 from nmt.types import EvalExample, Translation
 
 FILE = "comparison.json"
