@@ -17,6 +17,16 @@ from nmt.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.usefixtures("home")
 
+
+@pytest.fixture(autouse=True)
+def few_samples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of chance take 20 samples, but for those of the number itself."""
+    for name in ("DEFAULT_BOOTSTRAP", "RANDOMISATIONS"):
+        monkeypatch.setattr(f"nmt.evaluation.significance.{name}", 20)
+    if request.function is not test_scores_and_translations_are_kept_in_the_newest_run:
+        monkeypatch.setattr("nmt.evaluation.metric.DEFAULT_BOOTSTRAP", 20)
+
+
 QUICK = ("eval", "--no-bootstrap")
 HYP = ("eval", "--hyp", "fr", "--ref", "fr")
 
