@@ -12,7 +12,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from nmt.runs.sealed_config import sealed
+from nmt.runs.directory import sealed
 
 Change = Callable[[Any], object]
 """Changes a value in place."""

@@ -221,17 +221,16 @@ class Batcher:
         longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
         return len(rows) * sum(map(int, longest))
 
-    def plan(self, epoch: int, undone: Rows | None = None) -> EpochPlan:
-        """The rows of every batch of `epoch`, each row of the corpus, or of `undone`, once."""
-        if undone is None and self._last is not None and self._last[0] == epoch:
+    def plan(self, epoch: int) -> EpochPlan:
+        """The rows of every batch of `epoch`, each row of the corpus once."""
+        if self._last is not None and self._last[0] == epoch:
             return self._last[1]
         src, tgt = self.corpus.lengths
         n_rows = len(self.corpus)
         mean_longer = int(np.maximum(src, tgt).sum(dtype=np.int64)) / n_rows if n_rows else 1.0
-        rows = np.arange(n_rows, dtype=np.uint32) if undone is None else undone
+        rows = np.arange(n_rows, dtype=np.uint32)
         lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
         batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
         plan = EpochPlan(lengths_at, rows, mean_longer, batching, seed)
-        if undone is None:
-            self._last = epoch, plan
+        self._last = epoch, plan
         return plan

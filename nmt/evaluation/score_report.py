@@ -11,10 +11,10 @@ from nmt.errors import DataError
 from nmt.evaluation.evaluate import Evaluation, Scoring
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.significance import RANDOMISATIONS, Comparison
-from nmt.runs.tree import check_tree
 from nmt.storage.atomic import utf8
 from nmt.storage.bounded import read_json
 from nmt.storage.output import written_whole
+from nmt.storage.run_files import check_tree
 
 _FEW_SENTENCES = 10
 """Fewer are too few for a BLEU that is shown; the JSON has it."""
@@ -104,10 +104,10 @@ def _write(lines: Iterable[str], path: Path) -> None:
 def _read(path: Path) -> dict[str, object]:
     """The earlier report at `path`; {} if there is none, or it is damaged."""
     try:
-        found = read_json(path, DataError)
+        value = read_json(path, DataError)
     except (FileNotFoundError, DataError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _is_of_the_same(content: Mapping[str, object], before: Mapping[str, object]) -> bool:
@@ -137,8 +137,8 @@ def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[st
 
 
 def _section(content: Mapping[str, object], key: str) -> dict[str, object]:
-    found = content.get(key)
-    return found if isinstance(found, dict) else {}
+    value = content.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def score_line(result: MetricResult) -> str:

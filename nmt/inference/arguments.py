@@ -11,20 +11,20 @@ _Value = TypeVar("_Value")
 
 
 def merged_search(
-    base: SearchConfig, given: SearchConfig | Mapping[str, object] | None
+    base: SearchConfig, changes: SearchConfig | Mapping[str, object] | None
 ) -> SearchConfig:
-    """`given` if it is a SearchConfig, else `base` with the keys of `given`.
+    """`changes` if it is a SearchConfig, else `base` with the keys of `changes`.
 
     Raises ConfigError for values that SearchConfig does not allow, TypeError for another type.
     """
-    if isinstance(given, SearchConfig):
-        return given
-    if not given:
+    if isinstance(changes, SearchConfig):
+        return changes
+    if not changes:
         return base
-    if not isinstance(given, Mapping):
-        got = reprlib.repr(given)
+    if not isinstance(changes, Mapping):
+        got = reprlib.repr(changes)
         raise TypeError(f"search: got {got}, allowed: a SearchConfig, or a dict of its keys")
-    return load_values({**base.model_dump(), **given}, SearchConfig, "search")
+    return load_values({**base.model_dump(), **changes}, SearchConfig, "search")
 
 
 def checked(texts: Iterable[str], name: str = "texts") -> list[str]:

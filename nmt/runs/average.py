@@ -14,7 +14,7 @@ from nmt.runs.checkpoint_files import Tensors
 from nmt.runs.checkpoints import CheckpointFolder
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
-from nmt.runs.tree import check_tree
+from nmt.storage.run_files import check_tree
 from nmt.storage.tensor_file import spec_faults, specs_of
 
 

@@ -8,14 +8,16 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from torch import Tensor
 
 from nmt.errors import CheckpointError
+from nmt.settings.messages import first_fault
 from nmt.storage.atomic import digest, flush, write_bytes, write_json
 from nmt.storage.bounded import read_json, stay_inside
 from nmt.storage.tensor_file import Specs, check_finite, read_checked
@@ -27,22 +29,21 @@ Tensors = dict[str, Tensor]
 
 MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
 
-_KINDS = {"seal": str, "step": int, "sha256": dict, "aliases": dict, "state": dict}
-"""The type of each value in state.json, except for `format`."""
-
 
 class DamagedCheckpointError(CheckpointError):
     """The files differ from what was written. Another checkpoint may be intact."""
 
 
-@dataclass(frozen=True)
-class StateFile:
+class StateFile(BaseModel):
     """The content of state.json; `aliases` are further names of tensors, by file."""
 
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    seal: str
     step: int
     sha256: dict[str, str]
     aliases: dict[str, dict[str, str]]
-    state: dict[str, object]
+    state: dict[str, Any]
 
 
 def write_files(
@@ -92,19 +93,10 @@ def read_state(path: Path) -> StateFile:
             f"{path}: got format {content.get('format')!r}, allowed: {FORMAT}; "
             "another version of nmt wrote this checkpoint"
         )
-    for name, kind in _KINDS.items():
-        if name not in content:
-            raise DamagedCheckpointError(f"{path}: damaged: it lacks '{name}'")
-        if type(content[name]) is not kind:
-            raise DamagedCheckpointError(f"{path}: damaged: '{name}' is no {kind.__name__}")
-    sha256, aliases = content["sha256"], content["aliases"]
-    for file in (MODEL, STATE):
-        names = aliases.get(file)
-        if not isinstance(names, dict) or not all(isinstance(n, str) for n in names.values()):
-            raise DamagedCheckpointError(f"{path}: damaged: aliases: no names for {file}")
-        if not isinstance(sha256.get(file), str):
-            raise DamagedCheckpointError(f"{path}: damaged: sha256: no checksum of {file}")
-    return StateFile(content["step"], sha256, aliases, content["state"])
+    try:
+        return StateFile.model_validate(content)
+    except ValidationError as error:
+        raise DamagedCheckpointError(f"{path}: damaged: {first_fault(error)}") from None
 
 
 Fits = Callable[[Specs, Mapping[str, str]], None]
@@ -118,7 +110,7 @@ def read_tensors(path: Path, content: StateFile, fits: Fits | None = None) -> Te
     that is NaN or infinite; CheckpointError for a link out of the run.
     """
     stay_inside(path, _run_of(path), CheckpointError)
-    aliases = content.aliases[path.name]
+    aliases = content.aliases.get(path.name, {})
 
     def check(specs: Specs) -> None:
         if fits is not None:

@@ -28,9 +28,12 @@ from nmt.runs.checkpoint_files import (
     read_tensors,
     write_files,
 )
-from nmt.runs.labels import LABELS, read_labels, write_labels
-from nmt.runs.tree import STEP_NAME
-from nmt.storage.atomic import ASIDE, IS_WINDOWS, flush, remove
+from nmt.storage.atomic import ASIDE, IS_WINDOWS, flush, remove, write_json
+from nmt.storage.bounded import read_json, stay_inside
+
+LABELS_FILE, LABELS = "labels.json", ("best", "last")
+STEP_NAME = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,17})")
+"""The full name of a checkpoint's folder: each step has one name."""
 
 _NUMBER = re.compile(r"([0-9]{1,18})")
 _OWN_NAME = re.compile(r"(?!step-|damaged-|(?:best|last)$)[a-z][a-z0-9-]{0,63}")
@@ -64,8 +67,23 @@ class CheckpointFolder:
         return sorted(int(match[1]) for match in found if match)
 
     def labels(self) -> dict[str, int]:
-        """The step of each label, `best` and `last`, that is set."""
-        return read_labels(self.path)
+        """The step of each label, `best` and `last`, that is set.
+
+        One small file has them: symbolic links do not survive zip, object stores or Windows.
+        Raises CheckpointError for a damaged file, and for a link out of the run.
+        """
+        path = self.path / LABELS_FILE
+        stay_inside(path, self.path.parent, CheckpointError)
+        try:
+            labels = read_json(path, CheckpointError)
+        except FileNotFoundError:
+            return {}
+        if not isinstance(labels, dict) or not all(map(_is_label, labels.items())):
+            raise CheckpointError(
+                f'{path}: damaged: allowed: the steps of best and last, as in {{"best": 10, '
+                '"last": 20}; remove it, and a training that goes on writes it anew'
+            )
+        return labels
 
     def folder_of(self, step: int) -> Path:
         """The folder of a step's checkpoint, which may be absent."""
@@ -161,7 +179,7 @@ class CheckpointFolder:
                 raise CheckpointError(
                     f"{self.folder_of(step)}: no such checkpoint to call '{label}'"
                 )
-        write_labels(self.path, labels)
+        write_json(self.path / LABELS_FILE, dict(sorted(labels.items())))
 
     def point(self, labels: Mapping[str, int]) -> None:
         """Set these labels. Another one is kept if its checkpoint exists."""
@@ -200,18 +218,13 @@ class CheckpointFolder:
     def find(self, which: str) -> Path:
         """The folder of a label, `step-000123`, `123` or a name; CheckpointError if absent."""
         step = self._step_of(which)
-        is_named = _OWN_NAME.fullmatch(which) is not None
-        while step is not None or is_named:
+        if step is not None or _OWN_NAME.fullmatch(which):
             folder = self.path / which if step is None else self.folder_of(step)
             for candidate in (folder, self.path / f"{_REPLACED}{folder.name}"):
                 if candidate.is_symlink():
                     raise CheckpointError(f"{candidate}: a symbolic link, expected a folder")
                 if candidate.is_dir():
                     return candidate
-            # A training may have moved the label on and deleted what it meant before.
-            before, step = step, self._step_of(which)
-            if step == before:
-                break
         raise self._absent(which, step)
 
     def _step_of(self, which: str) -> int | None:
@@ -264,12 +277,16 @@ class CheckpointFolder:
         It is read again if a training has meanwhile moved the label and deleted that folder.
         """
         while True:
-            folder = self.find(which)
+            step = self._step_of(which)
             try:
+                folder = self.find(which)
                 return read(folder)
-            except DamagedCheckpointError as error:
-                if self.find(which) == folder:
+            except CheckpointError as error:
+                if self._step_of(which) != step:
+                    continue
+                if isinstance(error, DamagedCheckpointError):
                     raise self._naming_others(error, folder) from None
+                raise
 
     def load_newest(self) -> tuple[CheckpointState, dict[int, str]]:
         """The newest intact checkpoint, and the faults of newer ones by step.
@@ -314,3 +331,8 @@ def _load(folder: Path) -> CheckpointState:
         state_tensors=read_tensors(folder / STATE, content),
         state=content.state,
     )
+
+
+def _is_label(item: tuple[str, object]) -> bool:
+    label, step = item
+    return label in LABELS and type(step) is int and 0 <= step < 10**18

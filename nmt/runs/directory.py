@@ -6,15 +6,20 @@ runs/NAME/config.yaml   the resolved config        run.json       versions, comm
           samples/step-000123.jsonl                translations of a validation, with attention
 """
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.config import RunConfig
+from nmt.config import RunConfig, dump_config
 from nmt.errors import CheckpointError
 from nmt.runs.checkpoints import CheckpointFolder
-from nmt.runs.sealed_config import load_sealed, write_sealed
-from nmt.storage.atomic import flush, remove_leftovers
+from nmt.settings.config_file import load_text
+from nmt.settings.yaml_text import read_text
+from nmt.storage.atomic import flush, remove_leftovers, write_text
 from nmt.storage.bounded import read_json, stay_inside
+
+_SEAL = "# sha256 of the lines below: "
+"""The first line of a run's config.yaml, before the checksum: a comment in YAML."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class RunDirectory:
 
     def write_config(self, config: RunConfig) -> None:
         """Write config.yaml, with its checksum."""
-        write_sealed(self.config_path, config)
+        write_text(self.config_path, sealed(dump_config(config)))
 
     def read_json(self, name: str) -> object:
         """The content of the run's file `name`; CheckpointError if it is missing or damaged."""
@@ -102,3 +107,26 @@ class RunDirectory:
             return read_json(path, CheckpointError)
         except FileNotFoundError:
             raise CheckpointError(f"{path}: no such file") from None
+
+
+def sealed(text: str) -> str:
+    """`text` after a line with its checksum."""
+    return f"{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
+
+
+def load_sealed(path: Path) -> RunConfig:
+    """The config in a run's config.yaml; CheckpointError if the file was changed since.
+
+    A file without the first line is not checked: a user who edits the file deletes that line.
+    """
+    try:
+        text = read_text(path, regular=True)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file") from None
+    head, _, below = text.partition("\n")
+    if head.startswith(_SEAL) and sealed(below) != text:
+        raise CheckpointError(
+            f"{path}: changed since nmt wrote it; give other settings to the command "
+            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
+        )
+    return load_text(text, path, (), RunConfig)

@@ -115,7 +115,7 @@ def _lock(descriptor: int, folder: Path) -> str | None:
     if reason is None:
         return None
     return (
-        f"{folder}: no lock is to be had on this file system ({reason}); "
+        f"{folder}: this file system has no locks ({reason}); "
         "let no second process train in this run"
     )
 

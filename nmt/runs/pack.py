@@ -19,9 +19,8 @@ from pathlib import Path
 from nmt.errors import CheckpointError
 from nmt.runs.card import CARD
 from nmt.runs.checkpoint_files import JSON, MODEL
+from nmt.runs.checkpoints import LABELS, LABELS_FILE, STEP_NAME
 from nmt.runs.directory import RunDirectory
-from nmt.runs.labels import FILE, LABELS
-from nmt.runs.tree import STEP_NAME
 from nmt.storage.atomic import NO_FOLLOW, lock
 from nmt.storage.bounded import BINARY, open_zip, stay_inside
 from nmt.storage.output import atomic_output
@@ -35,7 +34,7 @@ _SECONDS_TO_LOCK = 60
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # equal runs give equal bytes
 _TOKENIZER = r"tokenizer/[a-z]{1,20}(\.[a-z]{1,20}){1,2}"
-_CHECKPOINT = rf"checkpoints/({FILE}|{STEP_NAME.pattern}/({JSON}|{MODEL}))"
+_CHECKPOINT = rf"checkpoints/({LABELS_FILE}|{STEP_NAME.pattern}/({JSON}|{MODEL}))"
 _MEMBER = re.compile(rf"[^/]+/(config\.yaml|{CARD}|{_TOKENIZER}|{_CHECKPOINT})")
 
 
@@ -60,7 +59,7 @@ def pack(run: RunDirectory, checkpoint: str, out: Path, force: bool = False) -> 
             with file.open("rb") as content, archive.open(_member(name), "w") as member:
                 shutil.copyfileobj(content, member, 1 << 20)
         labels = json.dumps(dict.fromkeys(LABELS, step))
-        archive.writestr(_member(f"{top}/checkpoints/{FILE}"), labels)
+        archive.writestr(_member(f"{top}/checkpoints/{LABELS_FILE}"), labels)
 
 
 def unpacked(archive: Path) -> Path:

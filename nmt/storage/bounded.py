@@ -75,12 +75,9 @@ def read_json(path: Path, error: type[NMTError], max_bytes: int = MAX_JSON_BYTES
 
 
 def parse_json(content: bytes, shown: str, error: type[NMTError]) -> object:
-    """The value of JSON in UTF-8 in which no object names a key twice.
-
-    Raises `error`, naming the file by `shown`.
-    """
+    """The value of JSON in UTF-8. Raises `error`, naming the file by `shown`."""
     try:
-        value: object = json.loads(content.decode("utf-8"), object_pairs_hook=_each_once)
+        value: object = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as problem:
         reason = "nested too deeply" if isinstance(problem, RecursionError) else problem
         raise error(f"{shown}: damaged: not JSON ({reason})") from None
@@ -112,12 +109,3 @@ def stay_inside(path: Path, folder: Path, error: type[NMTError]) -> None:
     except (OSError, RuntimeError):  # links in a circle
         raise error(f"{path}: a link that leads nowhere") from None
     raise error(f"{path}: a link out of {folder}, to {resolved}; allowed: files of its own")
-
-
-def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"{twice!r} stands twice in one object")
-    return value

@@ -1,11 +1,12 @@
-"""The files of runs, which no output replaces: a run's directory, and the data of its training."""
+"""The files of runs and the data of their training: no output replaces them, none is a link."""
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.errors import ConfigError, NMTError
-from nmt.storage.bounded import read_json
+from nmt.errors import CheckpointError, ConfigError, NMTError
+from nmt.storage.bounded import check_regular, read_json
 
 WRITTEN = (
     "config.yaml",
@@ -23,6 +24,7 @@ WRITTEN = (
 
 _README = "README.md"
 """The model card may stand in its run, and be replaced; nmt reads no such file."""
+
 
 _CARDS = ("*/run.json", "runs/*/run.json", "runs/*/*/run.json")
 
@@ -116,3 +118,24 @@ def _is_same(path: Path, other: Path) -> bool:
         return path.samefile(other)
     except (OSError, ValueError):  # absent, or no name of a file
         return False
+
+
+def check_tree(run: Path, names: tuple[str, ...] = WRITTEN) -> None:
+    """Raise CheckpointError unless `names` are, and contain, regular files and folders alone.
+
+    The target of a link would be written to, and a FIFO would keep its writer waiting. The run
+    itself may be a link.
+    """
+    open_paths = [run / name for name in names]
+    while open_paths:
+        path = open_paths.pop()
+        try:
+            mode = os.lstat(path).st_mode
+            if stat.S_ISDIR(mode):
+                open_paths += [path / name for name in os.listdir(path)]
+            else:
+                check_regular(mode, path)
+        except FileNotFoundError:
+            continue  # not there yet, or deleted by the run's writer meanwhile
+        except OSError as error:
+            raise CheckpointError(f"{path}: {error.strerror}; remove it from the run") from None

@@ -9,7 +9,7 @@ from nmt.device import Precision, fast_bf16
 from nmt.errors import CheckpointError
 from nmt.runs.card import CARD
 from nmt.runs.directory import RunDirectory
-from nmt.runs.tree import check_tree
+from nmt.storage.run_files import check_tree
 
 
 def choose_precision(

@@ -14,8 +14,7 @@ from nmt.models.catalog import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.find import find_run
 from nmt.runs.trained_run import TrainedRun
-from nmt.storage.atomic import write_json
-from nmt.text.tokenizer import Tokenizers, train_tokenizers
+from nmt.text.tokenizer import train_tokenizers
 from nmt.types import SentencePair
 
 CPU = torch.device("cpu")
@@ -71,17 +70,6 @@ def test_open_removes_what_a_killed_save_left(tmp_path: Path) -> None:
     RunDirectory.open(run.path)
     assert not leftover.exists()
     assert run.checkpoint_folder.load("last").state == {"epoch": 1}
-
-
-def test_json_files_of_a_run(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "x")
-    write_json(run.path / "run.json", {"a": ["é"]})
-    assert run.read_json("run.json") == {"a": ["é"]}
-    with pytest.raises(CheckpointError, match=r"x/scores\.json: no such file$"):
-        run.read_json("scores.json")
-    (run.path / "run.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"x/run\.json: damaged: not JSON"):
-        run.read_json("run.json")
 
 
 @pytest.mark.parametrize("which", ["last", "step-000003", "3", 3])
@@ -219,10 +207,3 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     Path("empty").mkdir()
     with pytest.raises(CheckpointError, match=r"^empty: not a run: it has no config\.yaml$"):
         find_run(Path("empty"))
-
-
-def test_tokenizers_are_a_value_of_the_loaded_model(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "x")
-    tokenizers = TrainedRun.open(run.path).load_model("last", CPU).tokenizers
-    assert isinstance(tokenizers, Tokenizers)
-    assert tokenizers.src.encode("the cat").pieces

@@ -3,6 +3,7 @@
 Nothing outside of the run is written, appended to, renamed or deleted, and nothing is waited for.
 """
 
+import itertools
 import os
 import shutil
 import socket
@@ -18,7 +19,7 @@ from nmt.evaluation.evaluate import Evaluation, Scoring
 from nmt.evaluation.score_report import EvalReport
 from nmt.evaluation.typography import Comparable
 from nmt.runs.trained_run import TrainedRun
-from nmt.runs.tree import WRITTEN, check_tree
+from nmt.storage.run_files import WRITTEN, check_tree
 from nmt.training.loop import train
 
 Plant = Callable[[Path], object]
@@ -114,8 +115,9 @@ def refused(act: Callable[[], object]) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("what", ["", "bashrc", "nothing yet"])
+@pytest.mark.parametrize(
+    ("name", "what"), list(zip(NAMES, itertools.cycle(["", "bashrc", "nothing yet"])))
+)
 def test_training_and_evaluation_do_not_follow_a_link_out(
     folder: Path, outside: Path, name: str, what: str
 ) -> None:
@@ -128,8 +130,9 @@ def test_training_and_evaluation_do_not_follow_a_link_out(
     assert content(outside) == before
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("plant", [os.mkfifo, as_socket], ids=["FIFO", "socket"])
+@pytest.mark.parametrize(
+    ("name", "plant"), list(zip(NAMES[::2], itertools.cycle([os.mkfifo, as_socket])))
+)
 def test_training_waits_for_no_special_file(folder: Path, name: str, plant: Plant) -> None:
     replaced_by(plant)(folder / "run" / name)
     text = refused(lambda: go_on(folder, 4))

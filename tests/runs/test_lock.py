@@ -96,7 +96,7 @@ def test_a_file_system_without_locks_is_said(
     monkeypatch.setattr(fcntl, "flock", refused)
     with run_lock(tmp_path) as held:
         assert held.missing == (
-            f"{tmp_path}: no lock is to be had on this file system (No locks available); "
+            f"{tmp_path}: this file system has no locks (No locks available); "
             "let no second process train in this run"
         )
 
@@ -124,7 +124,7 @@ def test_nothing_needs_the_module_that_windows_lacks(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert said.stdout.startswith(f"{tmp_path}: no lock is to be had on this file system (")
+    assert said.stdout.startswith(f"{tmp_path}: this file system has no locks (")
 
 
 def test_the_first_byte_of_the_lock_is_nothing_to_a_reader(tmp_path: Path) -> None:

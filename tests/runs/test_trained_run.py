@@ -11,7 +11,7 @@ from nmt.cli.app import app
 from nmt.errors import ConfigError
 from nmt.inference.translator import Translator
 from nmt.models.ensemble import Ensemble
-from nmt.runs import sealed_config
+from nmt.runs import directory
 from nmt.runs.trained_run import TrainedRun
 from nmt.types import SentencePair
 
@@ -28,23 +28,21 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The config.yaml files that are read, and those that are parsed."""
     found: list[Path] = []
     for name in ("read_text", "load_text"):
-        genuine = getattr(sealed_config, name)
+        genuine = getattr(directory, name)
 
         def counted(*arguments: object, genuine: object = genuine, **options: object) -> object:
             found.extend(a for a in arguments if isinstance(a, Path))
             assert callable(genuine)
             return genuine(*arguments, **options)
 
-        monkeypatch.setattr(sealed_config, name, counted)
+        monkeypatch.setattr(directory, name, counted)
     return found
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        ["translate", "the cat"],
         ["translate", "--beam", "3", "--set", "search.length_penalty=0.5", "the cat"],
-        ["attention", "the cat"],
         ["attention", "--beam", "2", "--n-best", "2", "the cat"],
         ["eval", "--src", "src.en", "--ref", "ref.fr", "--no-bootstrap", "--beam", "1"],
     ],

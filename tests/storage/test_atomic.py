@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from nmt.storage.atomic import (
-    digest,
     part_stream,
     remove,
     replaced,
@@ -17,14 +16,6 @@ from nmt.storage.atomic import (
     write_json,
     write_text,
 )
-
-
-def test_a_text_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    write_text(path, "old é\n")
-    write_text(path, "new é\n")
-    assert path.read_text(encoding="utf-8") == "new é\n"
-    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_a_second_name_of_a_file_keeps_its_content(tmp_path: Path) -> None:
@@ -103,11 +94,6 @@ def test_remove_takes_a_link_and_leaves_what_it_points_to(tmp_path: Path) -> Non
     assert (tmp_path / "folder" / "file").exists()
     remove(tmp_path / "folder")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_sha256_of_nothing(tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    assert digest(tmp_path / "a").startswith("e3b0c44298fc1c14")
 
 
 def test_on_windows_a_reader_of_the_old_file_is_waited_for(

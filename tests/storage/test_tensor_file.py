@@ -74,40 +74,21 @@ A = entry("F32", [2], 0, 8)
     ("content", "reason"),
     [
         (b"", "damaged: not a safetensors file (header too small"),
-        (b"\x01\0\0", "damaged: not a safetensors file (header too small"),
         (pack(b"{}", length=3), "invalid header length"),
         (b"PK\x03\x04\0\0\0\0" + b"\0" * 9000, "a header of 67,324,752 bytes, allowed"),
-        (b"\x80\x02}q\0." + b"\0" * 99, "a header of"),
-        (pack(b"{}", length=1 << 62), "a header of 4,611,686,018,427,387,904 bytes, allowed: 4,1"),
         (pack(b"{}", length=MAX_HEADER_BYTES + 1), "a header of 4,194,305 bytes, allowed: 4,194,3"),
         (pack(b"[]"), "invalid JSON in header"),
-        (pack(b"{" + b"[" * 9999), "invalid JSON in header"),
         (pack(b'{"a": ' * 99999), "invalid JSON in header: recursion limit exceeded"),
-        (pack(b'{"a":1,"a":2}'), "invalid JSON in header"),
-        (pack({"a": 3}), "invalid JSON in header: invalid type: integer `3`"),
         (pack({"a": entry("F3", [2], 0, 8)}), "unknown variant `F3`"),
         (pack({"a": entry("F4", [2], 0, 1)}, bytes(1)), "'a': got F4 (2,), not a tensor here"),
-        (pack({"a": entry("C64", [1], 0, 8)}, bytes(8)), "'a': got C64 (1,), not a tensor here"),
         (pack({"a": entry("F32", [-2], 0, 8)}), "invalid value: integer `-2`"),
-        (pack({"a": entry("F32", [2.0], 0, 8)}, bytes(8)), "floating point `2.0`"),
-        (pack({"a": entry("F32", [True], 0, 4)}, bytes(4)), "boolean `true`"),
         (pack({"a": entry("F32", [1] * 9, 0, 4)}, bytes(4)), "(1, 1, 1, 1, 1, 1, 1, 1, 1), not a"),
         (pack({"a": entry("F32", [1] * 9**5, 0, 4)}, bytes(4)), "not a tensor here"),
         (pack({"a": entry("F32", [1 << 60], 0, 8)}), "overflow computing buffer size"),
         (pack({"a": entry("F32", [0, 1 << 63], 0, 0)}), "'a': got F32 (0, 9223372036854775808)"),
-        (pack({"a": entry("F32", [2], "0", 8)}), 'invalid type: string "0"'),
-        (pack({"a": entry("F32", [2], -8, 0)}), "invalid value: integer `-8`"),
-        (pack({"a": entry("F32", [2], 8, 0)}), "invalid offset for tensor `a`"),
         (pack({"a": entry("F32", [1 << 20, 1 << 20], 0, 8)}, bytes(8)), "invalid shape, data type"),
-        (
-            pack({"a": entry("F32", [1 << 40], 0, 4 << 40)}, bytes(8)),
-            "incomplete metadata, file not fully covered",
-        ),
         (pack({"a": entry("F32", [2], 4, 12)}, bytes(12)), "invalid offset for tensor `a`"),
-        (pack({"a": A, "b": entry("U8", [4], 9, 13)}, bytes(13)), "invalid offset for tensor `b`"),
         (pack({"a": A, "b": entry("U8", [4], 6, 10)}, bytes(10)), "invalid offset for tensor `b`"),
-        (pack({"a": A, "b": A}, bytes(8)), "invalid offset for tensor"),
-        (pack({"a": A}, bytes(9)), "incomplete metadata, file not fully covered"),
         (pack({"a": A}, bytes(7)), "incomplete metadata, file not fully covered"),
         (pack({"a\n\x1b[31m" + "x" * 9999: entry("U8", [2], 4, 6)}), "invalid offset for tensor"),
     ],
@@ -154,7 +135,7 @@ def test_nothing_but_the_header_is_read_before_the_reader_agrees(tmp_path: Path)
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_damage_is_refused_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -19,6 +19,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.training.loop import train
 
 SMOOTHED = {"kind": "cross_entropy", "smoothing": 0.1}
+TRANSFORMER = {"kind": "transformer", "size": 8, "heads": 2, "layers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +101,10 @@ def test_best_and_last_checkpoints_are_kept(corpus: Path) -> None:
     [
         {"train": {"precision": "bf16", "loss": SMOOTHED, "clip_norm": None}},
         {"train": {"optimizer": {"kind": "adadelta"}, "lr": 1.0}, "data": {"valid": None}},
-        {"train": {"schedule": {"kind": "cosine"}}, "model": {"kind": "transformer", "size": 8,
-                                                              "heads": 2, "layers": 1}},
+        {"train": {"schedule": {"kind": "cosine"}}, "model": TRANSFORMER},
         {"valid": {"every": 2, "metric": "chrf"}, "train": {"schedule": {"kind": "plateau"}}},
     ],
-)  # fmt: skip
+)
 def test_options_train(corpus: Path, sections: dict[str, Any]) -> None:
     sections["train"]["epochs"] = 1
     assert train_tiny(corpus, **sections).reason == "1 epoch done"

@@ -40,7 +40,7 @@ def encode(
     """
     from nmt.data.store import EncodedSet
     from nmt.runs.directory import RunDirectory
-    from nmt.runs.tree import check_tree
+    from nmt.storage.run_files import check_tree
     from nmt.text.tokenizer import MANIFEST_NAME
     from nmt.training.resume import check_run_folder
     from nmt.training.training_data import data_sets, run_tokenizers
