@@ -42,14 +42,9 @@ def errors(folder: Path, text: str, *overrides: str) -> list[str]:
     ("override", "line"),
     [
         ("train.epochs=null", "train: says no end: give at least one of epochs, steps, max_min"),
-        ("data.corpus=null", "data: nothing to learn from: give corpus (a named corpus) or tra"),
         ("search.beam=8001", "search.beam: got 8001, allowed: at most the vocabulary's size, toke"),
-        ("valid.beam=8001", "valid.beam: got 8001, allowed: at most the vocabulary's size, tokeni"),
-        ("model.tie_embeddings=all", "model.tie_embeddings: 'all' needs one vocabulary for both"),
-        ("train.batch_by=tokens", "train.batch_size: got 64 tokens, allowed: more than data.max_p"),
         ("train.device=cuda:x", "train.device: got 'cuda:x', allowed: auto, cpu, cuda, cuda:N, m"),
         ("name=a/b", "name: got 'a/b', allowed: letters, digits and _ . + -"),
-        ("seed=-1", "seed: got -1, allowed: >= 0"),
     ],
 )
 def test_each_check_says_what_is_wrong(tmp_path: Path, override: str, line: str) -> None:
@@ -165,11 +160,8 @@ def test_a_bare_name_is_a_recipe_unless_a_file_has_it(
     Path("data").mkdir()
     for name, message in (
         ("startre", r"startre: no such file, and no recipe .*: multi30k.* mean 'starter'\?"),
-        ("STARTER", r"STARTER: no such file.*; did you mean 'starter'\?"),
         ("family/dto", r"family/dto: no such file, .*: family/additive, .* mean 'family/dot'\?"),
         ("family/dot.yaml", r"family/dot\.yaml: .*; the recipe .* is 'family/dot'"),
-        ("elsewhere/dot", "elsewhere/dot: no such file"),
-        ("family", "family: no such file.* nmt: family/additive, .*coverage.*"),
         ("data", "data: a folder, and no recipe that comes with nmt: .*"),
     ):
         with pytest.raises(ConfigError, match=f"^{message}$"):

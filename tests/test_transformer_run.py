@@ -1,4 +1,4 @@
-"""A Transformer through every command: trained, copied, read back, asked, scored, drawn."""
+"""A Transformer by the commands: trained, copied, and the maps of all its heads."""
 
 import json
 import shutil
@@ -13,14 +13,13 @@ from click.testing import Result
 from training.toy import toy_config, write_reversal
 from typer.testing import CliRunner
 
-from nmt.attention_maps.dump import read_jsonl, read_npz
+from nmt.attention_maps.dump import read_npz
 from nmt.cli.app import app
-from nmt.config import dump_config, load_config
+from nmt.config import dump_config
 from nmt.errors import ConfigError
 from nmt.inference.translator import Translator
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
-from nmt.models.transformer.transformer import TransformerConfig
 
 MODEL = {
     "kind": "transformer",
@@ -34,11 +33,10 @@ MODEL = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run that learned to reverse."""
+    """A folder with a run of two updates."""
     folder = tmp_path_factory.mktemp("transformer")
-    write_reversal(folder, n_train=1500, n_test=50)
-    train = {"epochs": 7, "lr": 5e-3, "schedule": {"kind": "cosine", "warmup": 40}}
-    config = toy_config(folder, model=MODEL, train=train, valid={"every": 150})
+    write_reversal(folder, n_train=60, n_test=3)
+    config = toy_config(folder, model=MODEL, train={"steps": 2, "epochs": None})
     (folder / "toy.yaml").write_text(dump_config(config), encoding="utf-8")
     _nmt("train", "--config", folder / "toy.yaml", "--run", folder / "run", "--quiet")
     return folder
@@ -57,30 +55,21 @@ def nmt(folder: Path, tmp_path: Path) -> Callable[..., Result]:
     return lambda command, *rest: _nmt(command, *rest, "--run", tmp_path / "copy")
 
 
-def test_what_it_learned_is_right(nmt: Callable[..., Result]) -> None:
-    result = nmt("translate", "a b c d", "h g f e d", "c a")
-    assert result.stdout == "d c b a\nd e f g h\na c\n"
-    scores = json.loads(nmt("eval", "--split", "test", "--json", "--no-bootstrap").stdout)
-    assert scores["scores"]["bleu"]["score"] > 97
-
-
 def test_maps_of_each_head_and_their_mean(nmt: Callable[..., Result]) -> None:
     row = json.loads(nmt("attention", "a b c d", "--heads", "cross", "--beam", "1").stdout)
     assert row["head_names"] == [f"layer {m} head {n}" for m in (1, 2) for n in (1, 2, 3, 4)]
     heads, mean = torch.tensor(row["heads"]), torch.tensor(row["weights"])
     torch.testing.assert_close(heads[:4].mean(0), mean, rtol=0, atol=1e-4)
-    torch.testing.assert_close(heads.sum(-1), torch.ones(8, 5), rtol=0, atol=1e-3)
+    sums = heads.sum(-1)
+    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "npz"])
-def test_self_attention_of_every_layer_and_head(
-    suffix: str, nmt: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_self_attention_of_every_layer_and_head(nmt: Callable[..., Result], tmp_path: Path) -> None:
     """As Python gives it, of all hypotheses of the beam; the same with or without a batch."""
-    path = tmp_path / f"dump.{suffix}"
+    path = tmp_path / "dump.npz"
     options = ("--beam", "3", "--heads", "all", "--out", path)
     nmt("attention", "a b c d", "", "h g", *options)
-    dumped = list((read_npz if suffix == "npz" else read_jsonl)(path))
+    dumped = list(read_npz(path))
     assert len(dumped) == 6
     translator = Translator.load(tmp_path / "copy", "cpu", search={"beam": 3})
     plain = translator.translate(["a b c d", "h g"], n_best=3)
@@ -98,7 +87,6 @@ def test_self_attention_of_every_layer_and_head(
             np.testing.assert_allclose(each.heads, expected, atol=1e-5)
             np.testing.assert_allclose(each.heads.sum(axis=2), 1, atol=1e-5)
         assert (np.triu(decoder.heads, 1) == 0).all()
-        assert replace(hypothesis.hypothesis, self_heads={}) != hypothesis.hypothesis
     assert [replace(h.hypothesis, self_heads={}) for h in hypotheses] == [
         h.hypothesis for each in plain for h in each.hypotheses
     ]
@@ -119,18 +107,3 @@ def test_self_attention_as_text_and_its_refusals(folder: Path, nmt: Callable[...
     other = Translator(recurrent, translator.tokenizers, torch.device("cpu"))
     with pytest.raises(ConfigError, match=r"^with_self_attention: this model has none: it is rec"):
         other.with_self_attention([])
-
-
-def test_another_layer_can_be_asked_of_a_trained_run(folder: Path, tmp_path: Path) -> None:
-    """What maps show is a setting, not a weight: config.yaml may be edited afterwards, without the
-    checksum in its first line.
-    """
-    shutil.copytree(folder / "run", tmp_path / "run")
-    path = tmp_path / "run" / "config.yaml"
-    assert load_config(path).model == TransformerConfig.model_validate(MODEL)
-    _, _, text = path.read_text(encoding="utf-8").partition("\n")
-    path.write_text(text.replace("attention_layer: null", "attention_layer: 2"))
-    out = _nmt("attention", "a b", "--heads", "cross", "--beam", "1", "--run", tmp_path / "run")
-    row = json.loads(out.stdout)
-    heads, mean = torch.tensor(row["heads"]), torch.tensor(row["weights"])
-    torch.testing.assert_close(heads[4:].mean(0), mean, rtol=0, atol=1e-4)

@@ -1,7 +1,6 @@
 """Fonts for labels in any script, found among those that matplotlib and this machine have."""
 
 import functools
-import unicodedata
 from collections.abc import Iterable
 
 from matplotlib import font_manager
@@ -12,23 +11,15 @@ from nmt.attention_maps.labels import display_width, label
 
 FAMILY = "DejaVu Sans"  # comes with matplotlib
 
-_CJK = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC")
-_SYMBOLS = ("Noto Emoji", "Noto Sans Symbols2", "Noto Sans Symbols", "Symbola")
-_ALPHABETS = (
-    *("Armenian", "Bengali", "Devanagari", "Ethiopic", "Georgian", "Gujarati", "Gurmukhi"),
-    *("Hebrew", "Kannada", "Khmer", "Lao", "Malayalam", "Myanmar", "Oriya", "Sinhala"),
-    *("Syriac", "Tamil", "Telugu", "Thaana", "Thai", "Tibetan"),
-)
-_FAMILIES = {
-    **{script: (f"Noto Sans {script}",) for script in _ALPHABETS},
-    "Cjk": _CJK,
-    "Hiragana": ("Noto Sans CJK JP", *_CJK),
-    "Katakana": ("Noto Sans CJK JP", *_CJK),
-    "Hangul": ("Noto Sans CJK KR", *_CJK),
-}
-"""Families that draw a script, the first to be proposed."""
-_FALLBACKS = tuple(
-    dict.fromkeys([*_CJK, "Arial Unicode MS", *sum(_FAMILIES.values(), ()), *_SYMBOLS])
+_FALLBACKS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC"),
+    "Arial Unicode MS",
+    *("Noto Sans Armenian", "Noto Sans Bengali", "Noto Sans Devanagari", "Noto Sans Ethiopic"),
+    *("Noto Sans Georgian", "Noto Sans Gujarati", "Noto Sans Gurmukhi", "Noto Sans Hebrew"),
+    *("Noto Sans Kannada", "Noto Sans Khmer", "Noto Sans Lao", "Noto Sans Malayalam"),
+    *("Noto Sans Myanmar", "Noto Sans Oriya", "Noto Sans Sinhala", "Noto Sans Syriac"),
+    *("Noto Sans Tamil", "Noto Sans Telugu", "Noto Sans Thaana", "Noto Sans Thai"),
+    *("Noto Sans Tibetan", "Noto Emoji", "Noto Sans Symbols2", "Noto Sans Symbols", "Symbola"),
 )
 _NO_GLYPH = "□"
 
@@ -50,25 +41,14 @@ def drawable(text: str) -> str:
 
 
 def font_hint(texts: Iterable[str]) -> str:
-    """A line that says which scripts no font here draws, and a family for each; "" for none."""
-    found: dict[str, str] = {}
-    for char in label("".join(texts)):
-        if ord(char) not in _glyphs() and display_width(char):
-            found.setdefault(_script(char), char)
-    if not found:
-        return ""
-    shown = ", ".join(
-        f"{'CJK' if script == 'Cjk' else script} ({char})" for script, char in found.items()
+    """Return a line that names the characters that no font here draws; "" for none."""
+    missing = dict.fromkeys(
+        char for char in label("".join(texts)) if ord(char) not in _glyphs() and display_width(char)
     )
-    families = dict.fromkeys(_FAMILIES.get(script, _SYMBOLS)[0] for script in found)
-    return f"no font here draws {shown}, shown as {_NO_GLYPH}: install {', '.join(families)}"
-
-
-def _script(char: str) -> str:
-    """The script of a letter or of its mark, by its name in Unicode, or "symbols"."""
-    name = unicodedata.name(char, "")
-    script = name.partition(" ")[0].title()
-    return script if script in _FAMILIES or char.isalpha() else "symbols"
+    if not missing:
+        return ""
+    some = " ".join(list(missing)[:8])
+    return f"no font here draws {some}, shown as {_NO_GLYPH}: install one of Noto's that does"
 
 
 @functools.cache

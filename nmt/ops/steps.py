@@ -118,6 +118,10 @@ class Steps:
     def __init__(self, dtypes: Dtypes) -> None:
         self.compute_dtype, self.accumulate_dtype = dtypes
 
+    def empty(self, like: Tensor, *shape: int, units_dim: int = 0) -> Tensor:
+        """A tensor for what the steps write; the units may come last in memory."""
+        return like.new_empty(shape)
+
     def product(
         self, weight: Float[Tensor, "M K"], x: Float[Tensor, "K N"]
     ) -> Float[Tensor, "M N"]:

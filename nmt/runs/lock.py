@@ -21,7 +21,7 @@ _INSTANT_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class RunLock:
-    """A lock that this process holds by the open file `path`.
+    """A lock that this process holds by the open file or folder `path`.
 
     `missing` is None, or a line that says why this file system has no locks; then nothing guards
     the run.
@@ -47,17 +47,27 @@ class RunLock:
 def run_lock(folder: Path) -> Iterator[RunLock]:
     """Hold the run directory `folder`, which is made if need be, for this process alone.
 
-    Raises CheckpointError, which names the process, if another one trains there.
+    The directory is locked as well as its lock file, which somebody may delete. Raises
+    CheckpointError, which names the process, if another one trains there.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | NO_FOLLOW | BINARY
-        descriptor = os.open(folder / LOCK_NAME, flags, 0o666)
-    except OSError as error:
-        why = "it is a file" if folder.is_file() else error.strerror
-        raise CheckpointError(f"{folder}: cannot be created or written to: {why}") from None
-    try:
+    with contextlib.ExitStack() as opened:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | NO_FOLLOW | BINARY
+            descriptor = os.open(folder / LOCK_NAME, flags, 0o666)
+        except OSError as error:
+            why = "it is a file" if folder.is_file() else error.strerror
+            raise CheckpointError(f"{folder}: cannot be created or written to: {why}") from None
+        opened.callback(os.close, descriptor)
         held = RunLock(folder / LOCK_NAME, descriptor, _lock(descriptor, folder))
+        with contextlib.suppress(OSError):  # Windows opens no folder, NFS locks none
+            of_folder = os.open(folder, os.O_RDONLY)
+            opened.callback(os.close, of_folder)
+            try:
+                if _patient(of_folder) is None:
+                    held = RunLock(folder, of_folder, held.missing)
+            except BlockingIOError:
+                raise _refused(folder, "another process") from None
         held.check()
         owner = {"pid": os.getpid(), "host": socket.gethostname()}
         with contextlib.suppress(OSError):  # a full disk is said where something is at stake
@@ -65,20 +75,24 @@ def run_lock(folder: Path) -> Iterator[RunLock]:
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, b" " + json.dumps(owner).encode())
         yield held
-    finally:
-        os.close(descriptor)
 
 
 def is_locked(folder: Path) -> bool:
     """Whether another process holds the lock of the run directory `folder`."""
+    return any(_is_locked(path) for path in (folder / LOCK_NAME, folder))
+
+
+def _is_locked(path: Path) -> bool:
     try:
-        descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY | NO_FOLLOW | BINARY)
+        descriptor = os.open(path, os.O_RDONLY | NO_FOLLOW | BINARY)
     except OSError:
         return False
     try:
         lock(descriptor)
-    except OSError as error:
-        return isinstance(error, BlockingIOError)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
     finally:
         os.close(descriptor)
     return False

@@ -17,6 +17,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.pack import unpacked
 from nmt.settings.config_file import Overrides, with_overrides
 from nmt.storage.bounded import stay_inside
+from nmt.storage.run_files import note_run
 from nmt.storage.tensor_file import Specs, spec_faults, specs_of
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import FilePath
@@ -50,6 +51,7 @@ class TrainedRun:
         path = Path(path)
         directory = RunDirectory(unpacked(path) if path.is_file() else path)
         directory.check_exists()
+        note_run(directory.path)
         return cls(directory, with_found_paths(directory.load_config(), directory))
 
     @property

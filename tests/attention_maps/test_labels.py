@@ -2,7 +2,6 @@
 
 import pytest
 
-from nmt.attention_maps import fonts
 from nmt.attention_maps.fonts import drawable, font, font_hint
 from nmt.attention_maps.labels import display_width, label, pad, shorten
 
@@ -55,21 +54,5 @@ def test_a_missing_glyph_becomes_a_box_where_it_takes_room() -> None:
     assert drawable(french) == french
     assert drawable("a\U0010fffdb\U000e0100") == "a□b"
     assert font_hint([french, "▁a\u200bb"]) == ""
-    assert font_hint(["a\U0010fffdb", "c\U0010fffdd"]) == (
-        "no font here draws symbols (\U0010fffd), shown as □: install Noto Emoji"
-    )
+    assert "\U0010fffd" in font_hint(["a\U0010fffdb", "c\U0010fffdd"])
     assert font(7.5).get_size_in_points() == 7.5
-
-
-def test_each_script_has_its_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fonts, "_glyphs", lambda: frozenset(range(128)))
-    for char, script, family in (
-        ("語", "CJK", "Noto Sans CJK SC"),
-        ("ほ", "Hiragana", "Noto Sans CJK JP"),
-        ("한", "Hangul", "Noto Sans CJK KR"),
-        ("न", "Devanagari", "Noto Sans Devanagari"),
-        ("🎉", "symbols", "Noto Emoji"),
-    ):
-        hint = font_hint([f"a {char} b"])
-        assert f"{script} ({char})" in hint
-        assert hint.endswith(f"install {family}")

@@ -20,7 +20,7 @@ from nmt.attention_maps.heads import Head
 from nmt.attention_maps.packed import pack, unpack
 from nmt.attention_maps.page import write_page
 from nmt.attention_maps.record import AttentionRecord, records
-from nmt.attention_maps.web import map_script, map_style
+from nmt.attention_maps.web import map_script
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -146,30 +146,3 @@ def test_a_hostile_text_is_data_and_no_element(hostile: str, make_translation, p
     assert sentence["source"]["text"] == evil.src_text
     assert sentence["hypotheses"][0]["words"][0] == evil.text
     assert sentence["hypotheses"][0]["maps"][1]["name"] == name
-
-
-def test_text_and_numbers_contrast_with_their_ground() -> None:
-    blocks = re.findall(r"\{[^{}]*--attention-ink[^{}]*\}", map_style())
-    light, dark, again = (
-        {
-            name: np.frombuffer(bytes.fromhex(digits), dtype=np.uint8) / 255
-            for name, digits in re.findall(r"--attention-(\w+): #(\w{6})", block)
-        }
-        for block in blocks
-    )
-    assert all(np.array_equal(dark[name], again[name]) for name in light)
-    for theme in (light, dark):
-        for name in ("text", "mark"):
-            assert contrast(theme[name], theme["paper"]) >= 4.5
-        # The numbers in cells: paper on cells above 0.55 of full ink, else text.
-        for share in np.linspace(0, 1, 21):
-            cell = (1 - share) * theme["paper"] + share * theme["ink"]
-            assert contrast(theme["paper" if share > 0.55 else "text"], cell) >= 3
-
-
-def contrast(one: np.ndarray, other: np.ndarray) -> float:
-    """WCAG's ratio of luminances."""
-    colours = np.stack([one, other])
-    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
-    least, most = np.sort(linear @ np.array([0.2126, 0.7152, 0.0722]) + 0.05)
-    return float(most / least)

@@ -37,7 +37,7 @@ def test_wide_characters_and_accents_stay_aligned(make_translation) -> None:
         assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in line)
 
 
-@pytest.mark.parametrize("width", [10, MIN_WIDTH + 1, 20, 60, 400])
+@pytest.mark.parametrize("width", [MIN_WIDTH, MIN_WIDTH + 1, 50, 400])
 @pytest.mark.parametrize(
     ("source", "level"), [(LONG, "piece"), (LONG, None), ("日|語 long", "word")]
 )
@@ -47,17 +47,9 @@ def test_no_line_is_wider_than_asked(source: str, width: int, level, make_transl
         for line in render_terminal(translation, rank, width, level).split("\n"):
             assert display_width(line) <= width
             assert line == line.rstrip()
-
-
-@pytest.mark.parametrize(("level", "rows", "columns"), [("piece", 4, 121), ("word", 3, 41)])
-@pytest.mark.parametrize("width", [MIN_WIDTH, 50, 400])
-def test_every_weight_is_shown(width: int, level, rows, columns, make_translation) -> None:
-    text = render_terminal(make_translation(LONG, ["un|e phrase"]), width=width, level=level)
-    blocks = text.split("\n\n")
-    assert len(blocks) > 1 or width == 400
-    if width < 400:  # where cells are one character wide
-        assert sum(char in SHADES for char in text) == rows * columns
-    assert all(len(block.split("\n")) >= rows + 1 for block in blocks)
+    if source == LONG and level and width < 60:  # where cells are one character wide
+        text = render_terminal(translation, 1, width, level)
+        assert sum(char in SHADES for char in text) == 2 * (3 * 40 + 1)
 
 
 def test_pieces_that_do_not_fit_are_merged_into_words(make_translation, monkeypatch) -> None:

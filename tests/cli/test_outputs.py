@@ -31,16 +31,12 @@ WRITERS = {
     ("score", "out"): ("score", *RUN, TEXT, TEXT, "--out", OUT),
     ("attention", "out"): ("attention", *RUN, "--file", TEXT, "--format", "text", "--out", OUT),
     ("align", "out"): ("align", *RUN, TEXT, TEXT, "--out", OUT),
-    ("align", "translations"): (
-        *("align", *RUN, TEXT),
-        *("--out", "/dev/null", "--translations", OUT),
-    ),
     ("lexicon", "out"): ("lexicon", *RUN, "--split", "valid", "--out", OUT),
     ("curve", "out"): ("curve", *RUN, "--out", OUT),
     ("report", "out"): ("report", *RUN, "--out", OUT),
     ("card", "out"): ("card", *RUN, "--out", OUT),
     ("runs pack", "out"): ("runs", "pack", *RUN, "--out", OUT),
-    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--no-timing", "--out", OUT),
+    ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--out", OUT),
     ("corpus clean", "out"): ("corpus", "clean", PAIRS, *LANGUAGES, "--out", OUT),
     ("corpus clean", "rejected"): (
         *("corpus", "clean", PAIRS, *LANGUAGES),
@@ -96,12 +92,15 @@ def written(case: tuple[str, ...], name: str) -> tuple[str, ...]:
 def test_force_replaces_an_output_and_no_input(case: tuple[str, ...], folder: Path) -> None:
     path = folder / "mine.csv"
     path.write_text("precious")
+    (folder / "link").symlink_to("train.tsv")
+    (folder / "hard").hardlink_to("train.tsv")
     (folder / "within").symlink_to("run/samples")
     (folder / "run" / "notes.txt").write_text("precious")
     before = content(folder)
     assert "--force" in nmt(*written(case, "mine.csv"), code=2).stderr
     for name in (
-        *({"some.txt", "valid.tsv", "train.tsv"} & {*case}),
+        *({"some.txt", "valid.tsv"} & {*case}),
+        *("./run/../train.tsv", "link", "hard"),
         *("run/config.yaml", "run/notes.txt", "run/eval/new.txt", "within/new"),
     ):
         nmt(*written(case, name), "--force", code=2)
@@ -137,7 +136,6 @@ def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     clean = ("corpus", "clean", "test.tsv", *LANGUAGES, "--force")
     for other in ("a", "./a", "b"):
         refusal(*clean, "--out", "a", "--rejected", other)
-    refusal("align", *RUN, "some.txt", "--out", "a", "--translations", "b")
     assert not (folder / "a").exists()
 
 
@@ -156,6 +154,7 @@ def test_python_functions_obey_the_same_law(folder: Path, make_translation: Any)
         lambda path, **force: pack(run.directory, "best", path, **force),
         lambda path, **force: perform("masks", [], path.parent, **force),
     ]
+    data = (folder / "train.tsv").read_bytes()
     path = folder / "masks.png"
     for write in writers:
         path.write_bytes(b"precious")
@@ -164,9 +163,11 @@ def test_python_functions_obey_the_same_law(folder: Path, make_translation: Any)
         assert path.read_bytes() == b"precious"
         write(path, force=True)
         assert path.read_bytes() != b"precious"
-        if write is not writers[-1]:
-            with pytest.raises(NMTError):
-                write(run.directory.config_path, force=True)
+        for read in (folder / "train.tsv", run.directory.config_path):
+            if write is not writers[-1]:
+                with pytest.raises(NMTError):
+                    write(read, force=True)
+    assert (folder / "train.tsv").read_bytes() == data
     run.directory.load_config()
     with command_files({}, force=True):
         write_table(run.path, path)

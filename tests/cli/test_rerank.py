@@ -131,7 +131,10 @@ def test_json_of_the_grid_of_an_ensemble_in_int8() -> None:
     [
         ("translate x --rerank runs/german", "it translates en-de; allowed to rerank"),
         ("translate x --rerank-weights 1", "--rerank-weights requires --rerank"),
-        ("eval --rerank runs/two --rerank-weights 1,2", "--rerank-weights: got 1,2, allowed: 1 "),
+        (
+            "translate x --rerank runs/two --rerank-weights 1,2",
+            "--rerank-weights: got 1,2, allowed: 1 ",
+        ),
         ("translate x --rerank runs/two --rerank-weights -1", "--rerank-weights: got -1"),
         ("translate x --rerank runs/two --top-k 3", "search.sampling: "),
         ("translate x --rerank runs/two --mbr 3", "search.mbr: "),

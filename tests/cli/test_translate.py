@@ -214,13 +214,9 @@ def test_what_is_odd_is_noted(arguments: list[str], note: str) -> None:
         ("a --lexicon x", "--lexicon requires --replace-unk"),
         ("a --json --show-attention", "--json does not allow"),
         ("a --n-best 4", "--n-best: got 4, allowed: 1 to 3, the beam"),
-        ("a --set search.n_best=4", "n_best: got 4, allowed: 1 to beam (3)"),
         ("fine b\udcffd", "argument 2: not UTF-8: 'b\\udcffd'"),
         ("a --precision bf16 --int8", "int8"),
         ("a --prefix a --prefix-file b", "--prefix-file"),
-        ("a --temperature 0", "--temperature 0.0: search.sampling.temperature"),
-        ("a --must chat --must-not chat", "must_not"),
-        ("a --mbr 4 --top-k 3", "sampling"),
         ("a --temperature 2 --beam 3", "--beam"),
     ],
 )

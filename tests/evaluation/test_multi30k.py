@@ -59,8 +59,7 @@ def test_the_signature_names_the_steps_and_case_does_not_count():
     assert "|tok:none|" in result.signature
     assert "|prep:lc.norm.tok.fr|sacremoses:" in result.signature
     refs = [("Un chien .", "Le chien dort bien ."), ("Deux chats jouent là .",)]
-    hyps = ["Le chien dort bien.", "Deux chats jouent là."]
-    result = score("multi30k", hyps, refs, "fr")
+    result = score("multi30k", ["Le chien dort bien.", "Deux chats jouent là."], refs, "fr")
     assert (result.score, result.signature.partition("|")[0]) == (100, "nrefs:var")
 
 

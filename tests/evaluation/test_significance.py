@@ -41,16 +41,10 @@ def test_randomisation_has_the_p_value_of_all_swaps(n_lines):
 def test_the_bootstrap_is_that_of_the_sacrebleu_command(tmp_path):
     for name, lines in {"ref": REFS, "a": WORSE, "b": OTHER}.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "a", "b", "-m", "bleu"]
-    printed = subprocess.run(
-        [*command, "--paired-bs", "-w", "4", "--format", "json"],
-        cwd=tmp_path,
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-    ).stdout
-    bootstrap = json.loads(printed)[1]["BLEU"]
+    command += ["--paired-bs", "-w", "4", "--format", "json"]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout
+    bootstrap = json.loads(answer)[1]["BLEU"]
     ours = compare("bleu", WORSE, OTHER, ONE_EACH, "fr")
     assert ours.score == pytest.approx(bootstrap["score"], abs=1e-4)
     assert ours.p_value == pytest.approx(bootstrap["p_value"], abs=1e-4)

@@ -138,6 +138,10 @@ def test_other_sentences_change_nothing(
     stream = searcher.translate_stream(iter(TEXTS))
     assert [translation.text for translation in stream] == [t.text for t in together]
     assert together[4].hypotheses == ()
+    for translation in searcher.translate(TEXTS, n_best=2, with_heads=True):
+        for hypothesis in (output.hypothesis for output in translation.hypotheses):
+            assert hypothesis.heads is not None
+            assert np.allclose(hypothesis.heads.mean(axis=0), hypothesis.attention, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -177,18 +181,6 @@ def test_the_search_of_a_call_penalises_all_scores(forward: Translator) -> None:
         for hyp in before.hypotheses:
             if hyp.hypothesis.finished and UNK_ID not in hyp.target.ids:
                 assert scores[hyp.text] == pytest.approx(hyp.hypothesis.score, abs=1e-4)
-
-
-def test_heads_are_those_of_the_hypotheses_that_are_left(
-    searcher: Translator, backward: Translator
-) -> None:
-    searcher.rerankers = (Reranker(backward, True, 5.0),)
-    translations = searcher.translate(TEXTS, n_best=2, with_heads=True)
-    for plain, translation in zip(searcher.translate(TEXTS, n_best=2), translations, strict=True):
-        assert texts_of(plain) == texts_of(translation)
-        for hypothesis in (output.hypothesis for output in translation.hypotheses):
-            assert hypothesis.heads is not None
-            assert np.allclose(hypothesis.heads.mean(axis=0), hypothesis.attention, atol=1e-4)
 
 
 def test_a_stream_keeps_no_more_hypotheses_than_without_reranking(

@@ -52,13 +52,9 @@ def test_the_surface_is_copied_although_the_source_vocabulary_lacks_it_too() -> 
     assert (
         replaced.hypotheses[0].target == translation.hypotheses[0].target
     )  # only the text changes
-    assert translation.text == "le <unk> dort."
-
-
-def test_a_lower_casing_vocabulary_copies_the_word_as_it_was_written() -> None:
-    translation = translated(LOWER, "The McZebra sleeps.", "le zèbre dort.", {1: 1})
-    assert translation.source.pieces[1] == "mczebra"
-    assert replace_unknown(translation, LOWER, {}).text == "le McZebra dort."
+    lower = translated(LOWER, "The McZebra sleeps.", "le zèbre dort.", {1: 1})
+    assert lower.source.pieces[1] == "mczebra"
+    assert replace_unknown(lower, LOWER, {}).text == "le McZebra dort."
 
 
 def test_the_lexicon_comes_first_as_written_then_in_lower_case() -> None:
@@ -140,9 +136,7 @@ def test_a_lexicon_is_read(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         ("a\tb\nc d e\n", "2: .* got 1 fields"),
-        ("a\tb\n\n", "2: .* got 1 fields"),
         ("a\t \n", "1: .* got 'a' and ' '"),
-        ("\u200b\tb\n", "1: .* got .* and 'b'"),
         ("a b\tc\n", "1: .* got 'a b' and 'c'"),
         ("a\tb\nd\te\na\tc\n", "3: 'a' has another translation"),
     ],

@@ -70,9 +70,6 @@ CONTRADICTIONS = {
 }
 """What contradicts itself, alone in a config, and by which keys it may be mended."""
 
-ELSEWHERE = ("seed=x", "train.log_every=0", "name=a/b", "data.pairs=3", "lr=1", "modle=3")
-"""Faults, each in a key that no contradiction reads."""
-
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -96,10 +93,8 @@ def test_a_contradiction_is_told_until_a_key_that_mends_it_is_wrong(file: Path, 
     contradiction, mends = CONTRADICTIONS[name]
     alone = faults(file, *contradiction)
     [line] = alone
-    place = list(CONTRADICTIONS).index(name)
-    for fault in (ELSEWHERE[place % 6], ELSEWHERE[(place + 2) % 6]):
-        both = faults(file, *contradiction, fault)
-        assert faults(file, fault) <= both <= alone | faults(file, fault)
+    elsewhere = faults(file, "seed=x")
+    assert elsewhere <= faults(file, *contradiction, "seed=x") <= alone | elsewhere
     for mend in mends:
         key = mend.partition("=")[0]
         assert line not in faults(file, *contradiction, mend), mend
@@ -118,7 +113,6 @@ def test_contradictions_hide_each_other_neither(file: Path) -> None:
     ("text", "told"),
     [
         ("trian: {epochs: 3}", {"trian: unknown key; did you mean 'train'?"}),
-        ("train: {zzz: 3}", {"train.zzz: unknown key, allowed here"}),
         (
             "train: {zzz: 3, epochs: null, steps: null, max_minutes: null}",
             {"train.zzz: unknown key, allowed here"},

@@ -1,14 +1,11 @@
 """The keys of a config class, and which of them an unknown one means."""
 
 import pytest
-from pydantic import RootModel
 
 from nmt.config import RunConfig
 from nmt.data.sources import SplitConfig
 from nmt.optim.optimizers import SGDConfig
-from nmt.settings.base import Config
-from nmt.settings.keys import all_keys, chosen, config_classes, kind_of, nearest, sections
-from nmt.text.word_tokenizer import WordConfig
+from nmt.settings.keys import all_keys, chosen, nearest, sections
 
 KEYS = list(all_keys(RunConfig))
 
@@ -41,29 +38,3 @@ def test_the_sections_of_a_tree_have_the_kinds_that_their_fields_allow() -> None
     assert len(kinds) > 1
     assert chosen(kinds, optimizer) == (SGDConfig,)
     assert chosen(kinds, {}) == kinds
-
-
-def test_sections_are_parts_inside_dicts_and_lists() -> None:
-    class Item(Config):
-        """An item of a list."""
-
-        size: int = 1
-
-    class Shelf(Config):
-        """A section with a list of sections."""
-
-        items: tuple[Item, ...] | None = None
-
-    class Shelves(RootModel[dict[str, Shelf]]):
-        """Sections by their names."""
-
-    parts = sections(Shelves, {"a": {"items": [{}, {"size": 2}]}, "b": {"items": None}, "c": 3})
-    assert list(parts) == [
-        (("a",), (Shelf,), {"items": [{}, {"size": 2}]}),
-        (("a", "items", 0), (Item,), {}),
-        (("a", "items", 1), (Item,), {"size": 2}),
-        (("b",), (Shelf,), {"items": None}),
-    ]
-    assert kind_of(WordConfig) == "word"
-    assert kind_of(SplitConfig) is None
-    assert config_classes(int | None) == ()

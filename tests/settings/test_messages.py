@@ -60,10 +60,8 @@ def lines(tree: dict[str, object]) -> list[str]:
         ({"file": 3}, "f: file: got 3, allowed: a path or a list"),
         ({"shape": {"kind": "step", "gamma": 2}}, "f: shape.gamma: got 2.0, more than step"),
         ({"shape": {"gamma": 1}}, "f: shape.kind: missing: it says which keys the section has"),
-        ({"short": "a"}, "f: short: got 'a', allowed: at least 2 characters"),
         ({"short": "x" * 80, "zzz": 1}, "f: zzz: unknown key, allowed here: file, shape, short"),
         ({"many": [1, 2, 3]}, "f: many: got [1, 2, 3]: list should have at most 2 items after"),
-        ({"many": ["x" * 99]}, "f: many.0: got '" + "x" * 56 + "..., allowed: a whole number"),
         ({"short": "plain"}, "f: the whole is odd"),
     ],
 )

@@ -30,10 +30,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "bpe": {"model_type": "bpe", "normalization_rule_name": "nfkc_cf"},
     "identity": {"normalization_rule_name": "identity", "remove_extra_whitespaces": False},
     "own ids": {"pad_id": 3, "eos_id": 0, "unk_id": 1, "bos_id": 2},
-    "no bos, no eos": {"bos_id": -1, "eos_id": -1},
     "own names": {"bos_piece": "[B]", "eos_piece": "[E]", "unk_piece": "[U]", "pad_id": 3},
     "bytes": {"byte_fallback": True, "vocab_size": 314},
-    "bpe, bytes": {"byte_fallback": True, "vocab_size": 314, "model_type": "bpe"},
     "symbols": {"user_defined_symbols": ["<2fr>", "cat"], "control_symbols": ["<mask>"]},
     "bpe, symbols": {"user_defined_symbols": ["§§"], "model_type": "bpe"},
     "called as ours": {"user_defined_symbols": ["<pad>"]},
@@ -70,7 +68,7 @@ texts = st.text(st.sampled_from("Thecatdogsfx  .é½ﬁ…Ａ字<2fr>padmsk§À�
 
 
 @each_kind
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(texts)
 def test_a_text_has_the_pieces_that_sentencepiece_gives_it(kind: str, text: str) -> None:
     if kind == "called as ours" and "<pad>" in text:
@@ -106,14 +104,6 @@ def test_the_reserved_pieces_are_nmts_and_the_others_keep_order_and_score(kind: 
     assert ours.config.model_type == ("bpe" if "bpe" in kind else "unigram")
 
 
-def test_nothing_of_the_trainer_travels_in_the_model() -> None:
-    content = trained("plain") + b"\x12\x08\x0a\x06secret"  # trainer_spec.input
-    sentencepiece.SentencePieceProcessor(model_proto=content)
-    model = SentencePieceConfig().build_given(content, "en").model_bytes
-    assert b"secret" not in model
-    assert len(model) < len(content)  # nor the tables of the text rules
-
-
 @each_kind
 def test_a_given_model_is_saved_loaded_and_given_again(kind: str, tmp_path: Path) -> None:
     one, other = tmp_path / "a.model", tmp_path / "b.model"
@@ -129,8 +119,10 @@ def test_a_given_model_is_saved_loaded_and_given_again(kind: str, tmp_path: Path
     assert loaded.tgt.config == tokenizers.tgt.config
     for text in TEXTS:
         assert loaded.src.encode(text) == tokenizer_of(kind).encode(text)
-    again = SentencePieceConfig().build_given(loaded.src.model_bytes, "en")
-    assert again.model_bytes == loaded.src.model_bytes
+    model = loaded.src.model_bytes
+    assert SentencePieceConfig().build_given(model, "en").model_bytes == model
+    secret = trained(kind) + b"\x12\x08\x0a\x06secret"  # trainer_spec.input
+    assert SentencePieceConfig().build_given(secret, "en").model_bytes == model
 
 
 @pytest.mark.parametrize("kind", ["plain", "bpe", "bpe, symbols"])
@@ -174,8 +166,6 @@ def test_case_markup_is_for_models_that_nmt_learned_with_it(tmp_path: Path) -> N
     ("content", "problem"),
     [
         (b"", "not a SentencePiece model"),
-        (b"hello\nworld\n", "not a SentencePiece model"),
-        (bytes(1000), "not a SentencePiece model"),
         (b"\xff" * 50, "not a SentencePiece model"),
         ({"model_type": "char"}, "pieces of type 'char', allowed: unigram, bpe"),
         ({"treat_whitespace_as_suffix": True}, "do not mark the beginning of a word by ▁"),
@@ -220,10 +210,8 @@ def test_rules_of_the_library_are_known_by_name() -> None:
     ("config", "problem"),
     [
         ({"src_model": "a"}, "tgt_model: missing"),
-        ({"tgt_model": "a"}, "src_model: missing"),
         ({"src_model": "a", "tgt_model": "b", "joint": True}, "is src_model alone"),
         ({"src_model": "a", "joint": True, "vocab_size": 9}, "vocab_size: belongs to learning"),
-        ({"src_model": "a", "joint": True, "model_type": "bpe"}, "model_type: belongs"),
         ({"kind": "word", "src_vocab": "a", "joint": True, "min_freq": 1}, "min_freq: belongs"),
     ],
 )
@@ -237,19 +225,14 @@ def words_of(content: bytes, **options: Any) -> tuple[str, ...]:
     return WordConfig(**options).build_given(content, "en").vocab.pieces
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_words_are_taken_in_their_order_and_normalised() -> None:
+    for content in (
         "the\ncat\n.\n",
         "the\t12\ncat\t3\n.\t3\n",
         "\ufeff<unk>\r\n<pad>\r\nthe\r\n</s>\r\ncat\r\n<s>\r\n.",
-    ],
-)
-def test_words_are_taken_in_their_order(content: str) -> None:
-    assert words_of(content.encode()) == (*RESERVED, "the", "cat", ".")
-
-
-def test_words_are_normalised_as_text_is() -> None:
+    ):
+        assert words_of(content.encode()) == (*RESERVED, "the", "cat", ".")
+    assert words_of(b"dog\ncat\n", lower=True)[4:] == ("dog", "cat")
     tokenizer = WordConfig().build_given("e\u0301te\u0301\nl’eau\n".encode(), "fr")
     assert UNK_ID not in tokenizer.encode("été l'eau l’eau").ids
 
@@ -271,21 +254,15 @@ def test_a_learned_vocabulary_is_taken_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "no word besides the reserved names"),
         (b"<s>\n</s>\n", "no word besides the reserved names"),
         (b"a\nb\na\n", "line 3: 'a' stands in line 1 too"),
         (b"a\n\nb\n", "line 2: got '', allowed: a word, or word<TAB>count"),
         (b"New York\n", "line 1: got 'New York', allowed: a word"),
         (b"a\tmany\n", r"line 1: got 'a\\tmany', allowed: a word"),
         (b"caf\xe9\n", "not UTF-8 at byte 3"),
+        (b"dog\nCat\n", "line 2: 'Cat' has capitals"),
     ],
 )
-def test_a_list_that_is_unfit_is_an_error_with_its_line(content: bytes, problem: str) -> None:
+def test_an_unfit_list_of_words_names_its_line(content: bytes, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
-        words_of(content)
-
-
-def test_a_word_that_no_text_has_is_an_error() -> None:
-    with pytest.raises(DataError, match="line 2: 'Cat' has capitals"):
-        words_of(b"dog\nCat\n", lower=True)
-    assert words_of(b"dog\ncat\n", lower=True)[4:] == ("dog", "cat")
+        words_of(content, lower=b"Cat" in content)

@@ -1,9 +1,9 @@
+import itertools
 import os
 import time
 import unicodedata
 import zipfile
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -33,21 +33,6 @@ TEXTS = st.text() | st.text(
 
 
 @pytest.mark.parametrize(
-    "raw",
-    [
-        "Tu viens\u202f?",
-        "Tu viens\u00a0?",
-        "Tu viens\u2009?",
-        "Tu viens?",
-        " Tu\tviens  ? ",
-        "Tu viens ?\r",
-    ],
-)
-def test_every_spacing_of_a_french_question_is_one(raw: str) -> None:
-    assert normalise(raw, "fr") == "Tu viens ?"
-
-
-@pytest.mark.parametrize(
     ("raw", "expected"),
     [
         ("J’aime l‘été", "J'aime l'été"),
@@ -70,24 +55,19 @@ def test_characters_are_made_plain_in_any_language(raw: str, expected: str) -> N
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        ("Bravo!", "Bravo !"),
-        ("Quoi?!", "Quoi ?!"),
+        *((raw, "Tu viens ?") for raw in ("Tu viens\u202f?", "Tu viens?", " Tu\tviens\u2009 ? \r")),
         ("Ah bon?! Si.", "Ah bon ?! Si."),
         ("Il a dit: non; puis: oui", "Il a dit : non ; puis : oui"),
         ("«Viens» dit-il", "« Viens » dit-il"),
         ("«Viens?»", "« Viens ? »"),
-        ("«»", "« »"),
         ('"Où?"', '"Où ?"'),
         ('Il dit "oui"!', 'Il dit "oui" !'),
         ("Un instant...", "Un instant..."),
         ("Pardon...?", "Pardon... ?"),
         ("à 10:30, 3:2", "à 10:30, 3:2"),
-        ("http://x.org/a?b=1&c", "http://x.org/a?b=1&c"),
         ("http://x.org/a??!b", "http://x.org/a??!b"),
-        ("a != b", "a != b"),
         ("(!) et (?)", "(!) et (?)"),
         ("???", "???"),
-        ("ça va :)", "ça va :)"),
     ],
 )
 def test_french_marks_are_set_apart_where_they_end_something(raw: str, expected: str) -> None:
@@ -110,9 +90,7 @@ def test_other_languages_keep_their_spacing() -> None:
         ("aujourd'hui, l'11, d'« ami »", "aujourd’hui, l’11, d’«\u00a0ami\u00a0»"),
         ("le chien 'Spot' de 5'10", "le chien 'Spot' de 5'10"),
         ("à 10:30, 3:2, 4 :10", "à 10:30, 3:2, 4 :10"),
-        ("http://x.org/a?b=1", "http://x.org/a?b=1"),
         ("Bien... et alors ...", "Bien... et alors ..."),
-        ("a != b :)", "a != b :)"),
         ("Tu viens?", "Tu viens\u202f?"),  # a model that forgot the space
         ("\x01 a \x01 b \x01", "a b"),
     ],
@@ -121,34 +99,27 @@ def test_french_is_printed_right(plain: str, printed: str) -> None:
     assert restore(plain, "fr") == printed
 
 
+@pytest.mark.parametrize("unseen", ["\u200b", "\u200d", "\ufeff", "\x00"])
+def test_characters_without_width_change_no_typography(unseen: str) -> None:
+    around = [("a", "b"), ("a", ""), ("", "b"), ("a ", " b"), ("a'", "/")]
+    for (before, after), mark in itertools.product(around, "?!;:‽'\"«»"):
+        for middle in (unseen + mark, mark + unseen, unseen + mark + unseen):
+            text = before + middle + after
+            assert normalise(restore(text, "fr"), "fr") == normalise(text, "fr")
+
+
+@settings(max_examples=300, deadline=None)
 @given(TEXTS, LANGS)
-def test_normalise_is_idempotent(text: str, lang: str) -> None:
+def test_laws_hold_for_any_text(text: str, lang: str) -> None:
     once = normalise(text, lang)
     assert normalise(once, lang) == once
-
-
-@pytest.mark.parametrize("mark", "?!;:‽'\"«»")
-@pytest.mark.parametrize("unseen", ["\u200b", "\u200d", "\u2060", "\ufeff", "\x00", "\u00ad"])
-@pytest.mark.parametrize("around", [("a", "b"), ("a", ""), ("", "b"), ("a ", " b"), ("a'", "/")])
-def test_characters_without_width_change_no_typography(
-    around: tuple[str, str], unseen: str, mark: str
-) -> None:
-    before, after = around
-    for middle in (unseen + mark, mark + unseen, unseen + mark + unseen):
-        text = before + middle + after
-        assert normalise(restore(text, "fr"), "fr") == normalise(text, "fr")
-
-
-@settings(max_examples=500)
-@given(TEXTS, LANGS)
-def test_restore_changes_nothing_that_a_model_reads(text: str, lang: str) -> None:
-    assert normalise(restore(text, lang), lang) == normalise(text, lang)
+    assert normalise(restore(text, lang), lang) == once
 
 
 _MARKS = "\u0301\u0323\u0344\u0345\u0316\u0f71\u0f73"
 
 
-@settings(max_examples=500)
+@settings(max_examples=200, deadline=None)
 @given(st.text(f"{_MARKS}aéö ;\U0001f600", max_size=60), st.text(_MARKS, max_size=60))
 def test_composed_is_what_unicode_says(text: str, marks: str) -> None:
     for form in ("NFC", "NFKC"):
@@ -187,25 +158,17 @@ def _corpus_lines(lang: str) -> list[str]:
 
 
 @needs_corpora
-@pytest.mark.slow
-@pytest.mark.parametrize("lang", ["en", "fr"])
-def test_laws_on_every_line_of_the_corpora(lang: str) -> None:
-    lines = _corpus_lines(lang)
-    assert len(lines) == 142_787 + 31_014
-    for line in lines:
-        plain = normalise(line, lang)
-        assert normalise(plain, lang) == plain
-        assert normalise(restore(plain, lang), lang) == plain
-
-
-@needs_corpora
 def test_every_french_mark_of_the_corpora_is_printed_right() -> None:
     """What stands before each mark, counted: the few that are no U+202F or U+00A0 are right."""
-    marked = [line for line in _corpus_lines("fr") if set(line) & set("?!‽;:«»")]
+    lines = _corpus_lines("fr")
+    assert len(lines) == 142_787 + 31_014
+    marked = [line for line in lines if set(line) & set("?!‽;:«»")]
     before: Counter[tuple[str, str]] = Counter()
     for line in marked:
-        printed = restore(normalise(line, "fr"), "fr")
-        for previous, character in pairwise(f" {printed} "):
+        plain = normalise(line, "fr")
+        printed = restore(plain, "fr")
+        assert normalise(plain, "fr") == normalise(printed, "fr") == plain
+        for previous, character in itertools.pairwise(f" {printed} "):
             if character in "?!‽;:»":
                 before[character, previous] += 1
             if previous == "«":

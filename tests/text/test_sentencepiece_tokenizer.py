@@ -46,20 +46,10 @@ def test_the_default_size_is_what_a_small_text_allows(model_type: str, texts: li
         at_most.train(texts, "fr", seed=1)
 
 
-@pytest.mark.parametrize("texts", [[], ["", ""]])
-def test_no_text_is_refused(texts: list[str]) -> None:
-    with pytest.raises(DataError, match="cannot learn a vocabulary: there is no fr text"):
-        SentencePieceConfig().train(texts, "fr", seed=1)
-
-
-def test_any_other_refusal_of_the_library_is_an_error_of_the_data() -> None:
-    error = SentencePieceConfig()._training_error("something new", "fr")
-    assert isinstance(error, DataError)
-    assert str(error) == "SentencePiece cannot learn from the fr text: something new"
-
-
-def test_a_text_of_single_letters_is_learned_from() -> None:
-    assert SentencePieceConfig(vocab_size=6).train(["a"], "fr", seed=1)
+def test_no_text_is_refused() -> None:
+    for texts in ([], ["", ""]):
+        with pytest.raises(DataError, match="cannot learn a vocabulary: there is no fr text"):
+            SentencePieceConfig().train(texts, "fr", seed=1)
 
 
 def test_a_line_of_any_length_is_learned_from() -> None:
@@ -77,11 +67,6 @@ def test_character_coverage_leaves_rare_characters_out() -> None:
         config = SentencePieceConfig(vocab_size=26, character_coverage=coverage)
         tokenizer = config.build(config.train(texts, "fr", seed=1), "fr")
         assert (1 not in tokenizer.encode("ÿ").ids) == known
-
-
-def test_a_control_symbol_of_another_kind_of_model_is_refused() -> None:
-    with pytest.raises(DataError, match="not a SentencePiece model"):
-        SentencePieceConfig().build(b"\x00\x01 nonsense", "fr")
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -103,7 +88,6 @@ def _trained() -> bytes:
         ),
         (_field(5, _field(2, b"\4\0\0\0abcd")), "text rules of its own, allowed: none"),
         (_field(1, b"") * 100, "more than the 100 pieces that a vocabulary may have"),
-        (b"\x0a\x7f", "not a SentencePiece model"),
         (b"\x0a" + b"\xff" * 20, "not a SentencePiece model"),
         (b"\x0b", "not a SentencePiece model"),
     ],
@@ -143,13 +127,3 @@ def test_a_line_of_any_length_has_its_words_at_once(pieces: list[str]) -> None:
     start = time.process_time()
     assert word_spans(pieces)[-1][1] == len(pieces)
     assert time.process_time() - start < 20  # a tenth of a second; quadratic, it is minutes
-
-
-def test_words_of_what_a_model_wrote() -> None:
-    config = SentencePieceConfig(vocab_size=26)
-    tokenizer = config.build(config.train(TEXTS, "fr", seed=1), "fr")
-    ids = tokenizer.encode("le chat dort").ids
-    encoded = tokenizer.encoded_from_ids([*ids, 3])
-    assert encoded.words == ("le", "chat", "dort")
-    assert encoded.ids == ids
-    assert encoded == tokenizer.encode("le chat dort")

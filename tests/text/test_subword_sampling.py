@@ -16,7 +16,7 @@ TEXTS = [
     for c in ("sleeps", "sees others", "bothers nobody")
     for d in ("theatre", "house", "north")
 ]
-N = 4000
+N = 3000
 
 
 @cache
@@ -64,33 +64,18 @@ each_case = pytest.mark.parametrize("case", ["keep", "markup"])
 
 @each_model
 @each_case
-def test_without_a_rate_the_pieces_are_the_processors(model_type: str, case: str) -> None:
-    tokenizer = trained(model_type, case)
-    assert tokenizer.sampler(SubwordSamplingConfig(), 0.0) is None
-    sampler = sampler_of(tokenizer, 1e-12)
-    for text in [*TEXTS[::30], "THE CAT AND THE USA see A dog", "nobodysheephousethethe", ""]:
-        ids = tokenizer.encode(text).ids
-        assert sampler.sample(ids, random.Random(1)) == ids
-
-
-@each_model
-@each_case
 def test_sampled_pieces_spell_the_same_text(model_type: str, case: str) -> None:
     tokenizer = trained(model_type, case)
-    sampler = sampler_of(tokenizer, 0.5)
-    for i, text in enumerate([*TEXTS[::30], "A man in the USA"]):
+    assert tokenizer.sampler(SubwordSamplingConfig(), 0.0) is None
+    never, sampler = sampler_of(tokenizer, 1e-12), sampler_of(tokenizer, 0.5)
+    for i, text in enumerate([*TEXTS[::30], "THE CAT AND THE USA see A dog", "nobodyshousethe"]):
         ids = tokenizer.encode(text).ids
+        assert never.sample(ids, random.Random(1)) == ids
         other = sampler.sample(ids, random.Random(i))
         assert other == sampler.sample(ids, random.Random(i))
-        assert tokenizer.decode(other) == text
+        assert tokenizer.decode(other) == tokenizer.decode(ids)
     assert len({sampler.sample(ids, random.Random(i)) for i in range(20)}) > 2
-
-
-@each_model
-def test_a_text_with_an_unknown_piece_keeps_its_pieces(model_type: str) -> None:
-    tokenizer = trained(model_type, "keep")
-    ids = tokenizer.encode("the 日本 cat").ids
-    sampler = sampler_of(tokenizer, 1.0)
+    ids = tokenizer.encode("the 日本 cat").ids  # an unknown piece
     assert sampler.sample(ids, random.Random(1)) == ids
 
 

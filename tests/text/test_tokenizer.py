@@ -12,7 +12,7 @@ from nmt.errors import DataError
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import Tokenizer, TokenizerConfig, Tokenizers, train_tokenizers
-from nmt.text.vocabulary import UNK_ID
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocab
 from nmt.text.word_tokenizer import WordConfig
 from nmt.types import Encoded, SentencePair
 
@@ -51,8 +51,7 @@ def trained(kind: str) -> Tokenizers:
 
 
 def cased(tokenizer: Tokenizer, text: str) -> str:
-    lower = isinstance(tokenizer.config, WordConfig) and tokenizer.config.lower
-    return text.lower() if lower else text
+    return text.lower() if getattr(tokenizer.config, "lower", False) else text
 
 
 def assert_well_formed(tokenizer: Tokenizer, encoded: Encoded) -> None:
@@ -90,13 +89,8 @@ def test_a_batch_is_its_texts_one_by_one(kind: str) -> None:
     texts = [pair.src_text for pair in PAIRS] + ["", " ", "日本 x"]
     assert tokenizer.encode_batch(texts) == [tokenizer.encode(text).ids for text in texts]
     assert tokenizer.encode_batch([]) == []
-
-
-@each_kind
-@pytest.mark.parametrize("empty", ["", " \u202f\t", "\u200b\x00"])
-def test_empty_text_is_nothing(kind: str, empty: str) -> None:
-    tokenizer = trained(kind).tgt
-    assert tokenizer.encode(empty) == Encoded((), (), (), ())
+    for empty in ("", " \u202f\t", "\u200b\x00"):
+        assert tokenizer.encode(empty) == Encoded((), (), (), ())
     assert tokenizer.encoded_from_ids([2, 3, 0]) == Encoded((), (), (), ())
     assert tokenizer.decode([]) == tokenizer.decode([2, 3, 0, 0]) == ""
 
@@ -113,9 +107,7 @@ def test_reserved_ids_are_not_shown_but_unknown_is(kind: str) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "text", ["<s>", "</s>", "<pad>", "<unk>", "a <s> chat</s>", "<0x41>", "▁chat"]
-)
+@pytest.mark.parametrize("text", ["<pad>", "<unk>", "a <s> chat</s>", "<0x41>", "▁chat"])
 def test_text_that_looks_like_a_symbol_is_text(kind: str, text: str) -> None:
     """Also where the training text was full of it."""
     pairs = PAIRS + [SentencePair(f"{text} < s / > x{text}", f"{text} 4 é {text}")] * 5
@@ -152,7 +144,7 @@ def test_an_unknown_source_word_keeps_its_surface(kind: str) -> None:
 
 
 @each_kind
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=st.text(st.characters(exclude_categories=())))
 def test_any_text_can_be_encoded(kind: str, text: str) -> None:
     tokenizer = trained(kind).tgt
@@ -165,7 +157,7 @@ def test_any_text_can_be_encoded(kind: str, text: str) -> None:
 
 
 @each_kind
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ids=st.lists(st.integers(0, 383)))
 @example(ids=[4, 13, 1])  # a control character and a space before a word
 def test_any_ids_can_be_decoded(kind: str, ids: list[int]) -> None:
@@ -178,15 +170,12 @@ def test_any_ids_can_be_decoded(kind: str, ids: list[int]) -> None:
     assert text == text.strip()
 
 
-# --- saving and loading
-
-
 @each_kind
 def test_loaded_is_what_was_saved(kind: str, tmp_path: Path) -> None:
     saved = trained(kind)
     saved.save(tmp_path / "a" / "tokenizer")
     loaded = Tokenizers.load(tmp_path / "a" / "tokenizer")
-    assert loaded.joint == saved.joint == CONFIGS[kind].joint
+    assert loaded.joint == saved.joint == (saved.src.vocab == saved.tgt.vocab)
     for before, after in ((saved.src, loaded.src), (saved.tgt, loaded.tgt)):
         assert after.vocab == before.vocab
         assert after.lang == before.lang
@@ -194,20 +183,9 @@ def test_loaded_is_what_was_saved(kind: str, tmp_path: Path) -> None:
         for pair in PAIRS:
             assert after.encode(pair.tgt_text) == before.encode(pair.tgt_text)
     assert len(list((tmp_path / "a" / "tokenizer").iterdir())) == (2 if saved.joint else 3)
-
-
-@each_kind
-def test_training_again_gives_the_same_bytes(kind: str) -> None:
     again = train_tokenizers(CONFIGS[kind], iter(PAIRS), "en", "fr", seed=1)
-    assert again.src.model_bytes == trained(kind).src.model_bytes
-    assert again.tgt.model_bytes == trained(kind).tgt.model_bytes
-
-
-def test_a_joint_vocabulary_is_one() -> None:
-    for kind in ("joint", "word-lower-joint"):
-        assert trained(kind).src.vocab == trained(kind).tgt.vocab
-    assert trained("joint").src.lang == "en"
-    assert trained("joint").tgt.lang == "fr"
+    assert again.src.model_bytes == saved.src.model_bytes
+    assert again.tgt.model_bytes == saved.tgt.model_bytes
 
 
 @pytest.mark.parametrize(
@@ -216,8 +194,6 @@ def test_a_joint_vocabulary_is_one() -> None:
         ("tokenizer.json", None, r"tokenizer\.json: no such file"),
         ("src.model", None, r"src\.model: no such file"),
         ("tokenizer.json", b"{", r"tokenizer\.json: damaged: not JSON"),
-        ("tokenizer.json", b"\xff", r"tokenizer\.json: damaged: not JSON"),
-        ("tokenizer.json", b"[]", r"tokenizer\.json: format None, this nmt reads format 1"),
         ("tokenizer.json", b'{"format": 2}', r"format 2, this nmt reads format 1"),
         ("tokenizer.json", b'{"format": 1}', r"tokenizer\.json: 'src_lang': Field required"),
         ("tgt.model", b"", r"tgt\.model: its content is not what tokenizer\.json says"),
@@ -269,3 +245,15 @@ def test_a_manifest_names_files_of_its_folder_only(tmp_path: Path) -> None:
     _with_file(tmp_path / "t", "src", "../outside.txt")
     with pytest.raises(DataError, match=r"tokenizer\.json: 'src\.name': "):
         Tokenizers.load(tmp_path / "t")
+
+
+def test_a_vocabulary_begins_with_the_reserved_four() -> None:
+    vocab = Vocab.of(["chat"])
+    assert (PAD_ID, UNK_ID, BOS_ID, EOS_ID) == (0, 1, 2, 3)
+    assert vocab.pieces == ("<pad>", "<unk>", "<s>", "</s>", "chat")
+    assert (vocab.id_of("chat"), vocab.id_of("chien")) == (4, UNK_ID)
+    assert [vocab.piece_of(i) for i in (4, 1, 5, 63, -1)] == ["chat", *["<unk>"] * 4]
+    with pytest.raises(DataError, match="begins with <pad> <unk> <s> </s>, this one with '<unk> a"):
+        Vocab(("<unk>", "a", "b"))
+    with pytest.raises(DataError, match="has each piece once, this one has 'a' twice"):
+        Vocab.of(["a", "b", "a"])

@@ -1,129 +1,88 @@
 """`nmt doctor`: the versions, devices and native code here, and what would make nmt faster."""
 
-import json
 import platform
 import shutil
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import typer
 
 import nmt
-from nmt.cli.shared.options import Json, usable_cores
+from nmt.cli.shared.options import usable_cores
 from nmt.errors import counted
 
 _PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece", "safetensors", "pydantic", "triton")
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor() -> None:
     """Show versions, devices, the code that computes, memory, folders.
 
     It says why that code computes. Where native code is missing, the last lines say how to get it.
     """
-    found = examine()
-    if as_json:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    for label, text in _lines(found):
-        typer.echo(f"{label:<14}{text}")
+    for lines in (_system(), _computing()):
+        for label, text in lines:
+            typer.echo(f"{label:<14}{text}")
 
 
-def examine() -> dict[str, Any]:
-    """The values that `nmt doctor --json` prints."""
+def _system() -> Iterator[tuple[str, str]]:
+    """The versions, the machine and the folders."""
     import torch
 
     from nmt.data.entries import data_folder
+    from nmt.runs.card import cpu_name
+
+    packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
+    yield "nmt", f"{nmt.__version__}, Python {platform.python_version()}, {packages}"
+    yield "system", platform.platform()
+    yield "processor", f"{cpu_name()}, {counted(usable_cores(), 'core')} for this process"
+    yield "threads", f"{torch.get_num_threads()} (torch; OMP_NUM_THREADS sets it)"
+    yield "memory", f"{_memory('MemTotal')}, {_memory('MemAvailable')} available"
+    yield "package in", str(Path(nmt.__file__).parent)
+    yield "corpora in", str(data_folder(Path("data")).absolute())
+
+
+def _computing() -> Iterator[tuple[str, str]]:
+    """The devices, the backends, and how to get native code where it is missing."""
+    import torch
+
     from nmt.device import describe_device, fast_bf16, resolve_device
     from nmt.ops.backend import choose
     from nmt.ops.native import library
-    from nmt.runs.card import cpu_name
 
-    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    devices = [f"cuda:{i}" for i in range(n_gpus)]
+    devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     devices += ["mps"] if torch.backends.mps.is_available() else []
+    for name in (*devices, "cpu"):
+        yield "device", describe_device(torch.device(name))
     auto = resolve_device("auto")
-    backends = {"fp32": choose("auto", auto, torch.float32)}
-    backends["bf16"] = choose("auto", auto, torch.bfloat16)
-    package = Path(nmt.__file__).parent
-    hook = package.parent / "hatch_build.py"
-    source = "pip install --force-reinstall --no-deps SOURCE (the folder of nmt's source code)"
-    return {
-        "versions": {
-            "nmt": nmt.__version__,
-            "python": platform.python_version(),
-            **{name: _version(name) for name in _PACKAGES},
-        },
-        "system": {
-            "platform": platform.platform(),
-            "processor": cpu_name(),
-            "cores": usable_cores(),
-            "threads": torch.get_num_threads(),
-            "memory_bytes": _memory("MemTotal"),
-            "available_memory_bytes": _memory("MemAvailable"),
-        },
-        "devices": [describe_device(torch.device(name)) for name in (*devices, "cpu")],
-        "backend": {key: {"name": own.name, "why": own.why} for key, own in backends.items()},
-        "fast_bf16": fast_bf16(auto),
-        "native": {
-            "available": library.available(),
-            "variant": library.variant(),
-            "why_not": library.why_not(),
-        },
-        "compiler": next(filter(None, map(shutil.which, ("c++", "g++"))), None),
-        "reinstall": f"python {hook}" if hook.exists() else source,
-        "folders": {"package": str(package), "corpora": str(data_folder(Path("data")).absolute())},
-    }
+    for key, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        backend = choose("auto", auto, dtype)
+        yield f"backend {key}", f"{backend.name}: {backend.why}"
+    yield "fast bf16", fast_bf16(auto) or "no: train.precision: auto takes fp32 here"
+    compiler = next(filter(None, map(shutil.which, ("c++", "g++"))), None)
+    variant = "this processor" if library.variant() == "native" else library.variant()
+    missing = f"none: {library.why_not()}"
+    yield "native code", f"compiled for {variant}" if library.available() else missing
+    yield "compiler", compiler or "none (Debian, Ubuntu: apt-get install g++)"
+    if not library.available():
+        hook = Path(nmt.__file__).parents[1] / "hatch_build.py"
+        source = "pip install --force-reinstall --no-deps SOURCE (the folder of nmt's source code)"
+        first = "" if compiler else "install a C++ compiler, then "
+        yield "to get it", first + (f"python {hook}" if hook.exists() else source)
 
 
-def _version(package: str) -> str | None:
+def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        return None
+        return "(not installed)"
 
 
-def _memory(key: str) -> int | None:
-    """A line of Linux's /proc/meminfo in bytes; None on another system."""
+def _memory(key: str) -> str:
+    """A line of Linux's /proc/meminfo."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
-        return None
+        return "unknown"
     sizes = (line.split()[1] for line in lines if line.startswith(f"{key}:"))
-    return next((int(size) * 1024 for size in sizes), None)
-
-
-def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """The values of `examine` as labels and texts."""
-    versions, system, native = found["versions"], found["system"], found["native"]
-    others = [f"{name} {versions[name] or '(not installed)'}" for name in _PACKAGES]
-    n_cores = counted(system["cores"], "core")
-    variant = "this processor" if native["variant"] == "native" else native["variant"]
-    memory, available = _gib(system["memory_bytes"]), _gib(system["available_memory_bytes"])
-    lines = [
-        ("nmt", f"{versions['nmt']}, Python {versions['python']}, {', '.join(others)}"),
-        ("system", system["platform"]),
-        ("processor", f"{system['processor']}, {n_cores} for this process"),
-        ("threads", f"{system['threads']} (torch; OMP_NUM_THREADS sets it)"),
-        ("memory", f"{memory}, {available} available"),
-        *(("device", text) for text in found["devices"]),
-        *(
-            (f"backend {key}", f"{own['name']}: {own['why']}")
-            for key, own in found["backend"].items()
-        ),
-        ("fast bf16", found["fast_bf16"] or "no: train.precision: auto takes fp32 here"),
-        (
-            "native code",
-            f"compiled for {variant}" if native["available"] else f"none: {native['why_not']}",
-        ),
-        ("compiler", found["compiler"] or "none (Debian, Ubuntu: apt-get install g++)"),
-        *((f"{name} in", folder) for name, folder in found["folders"].items()),
-    ]
-    if not native["available"]:
-        first = "" if found["compiler"] else "install a C++ compiler, then "
-        lines.append(("to get it", f"{first}{found['reinstall']}"))
-    return lines
-
-
-def _gib(size: int | None) -> str:
-    return "unknown" if size is None else f"{size / 2**30:.1f} GiB"
+    return next((f"{int(size) / 2**20:.1f} GiB" for size in sizes), "unknown")

@@ -2,15 +2,13 @@
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
 
-from nmt.cli.shared.flags import flag_of
 from nmt.cli.shared.messages import complain, say
 from nmt.cli.shared.models import (
     ComputeOptions,
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from nmt.evaluation.metric import Scoring
     from nmt.evaluation.score_report import EvalReport
     from nmt.evaluation.significance import Comparison
-    from nmt.inference.translator import Translator
     from nmt.runs.trained_run import TrainedRun
 
 
@@ -67,14 +64,15 @@ def evaluate(
         raise ConfigError("--fail-under: it is about BLEU, so give --bleu with it")
     if baseline and no_bootstrap:
         raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
-    _check_out(out, hyp, as_json)
     check_search_keys(compute.set_ or ())
-    rerank.shares()
-    if hyp:
-        _check_nothing_translates(models, rerank, search, compute, bool(options.ref))
+    given = {search != SearchOptions(), compute != ComputeOptions(), rerank != RerankOptions()}
+    if hyp and (out or True in given or models.checkpoint or (options.ref and models.run)):
+        raise ConfigError("--hyp gives the translation: --out and options of a model do not apply")
+    _check_out(out, as_json)
 
     from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
     from nmt.evaluation.score_report import report_name
+    from nmt.storage.output import write_lines
 
     keys = search.keys()
     runs = [] if hyp and options.ref else models.open(compute, {**keys, "n_best": 1})
@@ -88,48 +86,27 @@ def evaluate(
         test_set.about["run"] = str(runs[0].path)
     name = report_name(test_set.name, choices)
     if runs:
-        _check_report(runs[0], name, options, (hyp, baseline), out)
+        _check_report(runs[0], name, options, hyp, baseline, out)
     if hyp:
         evaluation = score_file(hyp, test_set, scoring)
     else:
-        rerankers = rerank.open(runs[0].config.search)
-        translator = models.load(runs, compute)
-        rerank.apply(translator, rerankers)
-        evaluation = translate_test_set(translator, test_set, scoring)
-        test_set.about.update(_about(translator, runs, models, rerank))
+        evaluation = _translated(runs, models, rerank, compute, test_set, scoring)
     report = _report(name, scoring, evaluation, test_set, hyp, baseline)
-    _write(report, out)
+    if out is not None:
+        write_lines(evaluation.hyp_texts, out)
     _show(report, as_json, on_stderr=str(out) == "-")
     _keep(report)
-    _judge(report, fail_under)
+    judged = evaluation.scores.get("bleu") or evaluation.scores.get("multi30k")
+    if fail_under is not None and judged and judged.score < fail_under:
+        complain(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
+        raise typer.Exit(1)
 
 
-def _check_out(out: Path | None, hyp: Path | None, as_json: bool) -> None:
-    if out is None:
-        return
-    if hyp is not None:
-        raise ConfigError("--out: no translation is made with --hyp")
+def _check_out(out: Path | None, as_json: bool) -> None:
     if str(out) == "-" and as_json:
         raise ConfigError("--out: got -, allowed with --json: a file; stdout is for the scores")
-    if not out.parent.is_dir():
+    if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out: no such folder: {out.parent}")
-
-
-def _check_nothing_translates(
-    models: ModelOptions,
-    rerank: RerankOptions,
-    search: SearchOptions,
-    compute: ComputeOptions,
-    has_references: bool,
-) -> None:
-    """Raise ConfigError for flags that say how to translate, beside --hyp."""
-    flags = {flag_of(key): value for key, value in search.keys().items()}
-    how = {**vars(compute), **vars(rerank), "precision": compute.precision != "fp32"}
-    if not has_references:  # the run has the test set
-        models = replace(models, run=None)
-    flags |= {flag_of(name.rstrip("_")): value for name, value in {**how, **vars(models)}.items()}
-    if unused := [flag for flag, value in flags.items() if value not in (None, False, [])]:
-        raise ConfigError(f"--hyp: the translation is given, so {unused[0]} does not apply")
 
 
 def _choices(
@@ -158,21 +135,15 @@ def _choices(
 
 
 def _check_report(
-    run: "TrainedRun",
-    name: str,
-    options: ScoreOptions,
-    others: Sequence[Path | None],
-    out: Path | None,
+    run: "TrainedRun", name: str, options: ScoreOptions, *others: Path | None
 ) -> None:
     """Raise ConfigError where a file that is read is the run's report `name`, or --out."""
     from nmt.evaluation.score_report import report_path
     from nmt.storage.output import check_apart, check_output
 
-    hyp, baseline = others
-    texts: dict[str, Sequence[Path | None]] = {"--src": [options.src], "--ref": options.ref or []}
-    texts |= {"--hyp": [hyp], "--baseline": [baseline]}
+    hyp, baseline, out = others
     split = None if options.ref else options.split or "test"
-    inputs = input_files(texts, run.config.data, split)
+    inputs = input_files({"--hyp": [hyp], "--baseline": [baseline]}, run.config.data, split)
     report = report_path(run.path, name)
     for path in (report, report.with_suffix(".txt")):
         check_apart(path, inputs, "the run's own evaluation")
@@ -180,17 +151,22 @@ def _check_report(
         check_output(out, inputs)
 
 
-def _about(
-    translator: "Translator",
-    runs: "Sequence[TrainedRun]",
+def _translated(
+    runs: "list[TrainedRun]",
     models: ModelOptions,
     rerank: RerankOptions,
-) -> dict[str, object]:
-    """What a report says of the models and the search."""
-    about: dict[str, object] = {}
+    compute: ComputeOptions,
+    test_set: "TestSet",
+    scoring: "Scoring",
+) -> "Evaluation":
+    """Translate and score the test set, whose `about` then says by which models and search."""
+    rerankers = rerank.open(runs[0].config.search)
+    translator = models.load(runs, compute)
+    rerank.apply(translator, rerankers)
     if len(runs) > 1:
-        about.update(ensemble=[str(run.path) for run in runs], weights=models.shares())
-    about.update(
+        members = [str(run.path) for run in runs]
+        test_set.about.update(ensemble=members, weights=models.shares())
+    test_set.about.update(
         checkpoint=models.checkpoint or "best",
         step=translator.step,
         search=translator.search.model_dump(mode="json"),
@@ -200,8 +176,9 @@ def _about(
     )
     if rerank.rerank:
         weights = [reranker.weight for reranker in translator.rerankers]
-        about.update(rerank=[str(path) for path in rerank.rerank], rerank_weights=weights)
-    return about
+        names = [str(path) for path in rerank.rerank]
+        test_set.about.update(rerank=names, rerank_weights=weights)
+    return translate_test_set(translator, test_set, scoring)
 
 
 def _report(
@@ -255,16 +232,6 @@ def _baseline_file(baseline: Path, name: str) -> Path:
     return file
 
 
-def _write(report: "EvalReport", out: Path | None) -> None:
-    """Write the translations to --out."""
-    from nmt.storage.output import write_lines
-
-    if out is not None:
-        write_lines(report.evaluation.hyp_texts, out)
-        if str(out) != "-":
-            say(f"translations: {out}")
-
-
 def _show(report: "EvalReport", as_json: bool, on_stderr: bool) -> None:
     """Print scores on stdout, or `on_stderr` where translations have it; notes on stderr."""
     from nmt.evaluation.score_report import comparison_line, length_line, score_line, speed_line
@@ -295,12 +262,3 @@ def _keep(report: "EvalReport") -> None:
     if kept.dropped:
         names = ", ".join(kept.dropped)
         say(f"dropped there: {names}, of translations that have changed since")
-
-
-def _judge(report: "EvalReport", fail_under: float | None) -> None:
-    """Exit with code 1 where BLEU is under --fail-under."""
-    scores = report.evaluation.scores
-    judged = scores.get("bleu") or scores.get("multi30k")
-    if fail_under is not None and judged and judged.score < fail_under:
-        complain(f"{judged.name} {judged.score:.2f} is under --fail-under {fail_under}")
-        raise typer.Exit(1)

@@ -2,10 +2,9 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from typer import Option
@@ -20,17 +19,15 @@ from nmt.cli.shared.models import (
 )
 from nmt.cli.shared.options import Json
 from nmt.errors import ConfigError
-from nmt.types import MetricName
 
 if TYPE_CHECKING:
-    from nmt.decoding.search_config import SearchConfig
     from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.tuning import RerankGrid, SearchGrid, SearchSetting
+    from nmt.evaluation.tuning import RerankSetting, SearchSetting
     from nmt.runs.trained_run import TrainedRun
     from nmt.types import EvalExample
 
 _Number = TypeVar("_Number", int, float)
-Metric = Annotated[MetricName, Option(help="The best setting is best in it.")]
+Metric = Annotated[str, Option(help="The best setting is best in it.")]
 
 
 def search(
@@ -46,7 +43,7 @@ def search(
 ) -> None:
     """Score every beam with every length penalty on the validation set.
 
-    A table of BLEU and one of chrF, the best setting, and how to use it.
+    A row for each setting, the best of them, and how to use it.
 
     The test set is never read. Each beam searches once for all penalties, with the results of a
     search each.
@@ -74,12 +71,15 @@ def search(
         values["length_penalty"][1],
         lambda beam, seconds: say(f"beam {beam}: {seconds:.1f} s"),
     )
-    if as_json:
-        about = _about(runs, models, compute, len(examples), metric)
-        _print_json(about, grid.settings, grid.best(metric), {"seconds": grid.seconds})
-        return
-    for line in _search_lines(grid, metric, runs[0].config.search, len(examples)):
-        typer.echo(line)
+    best, own = grid.best(metric), runs[0].config.search
+    flags = ["--beam", str(best.beam), "--length-penalty", f"{best.length_penalty:g}"]
+    usual = [
+        s for s in grid.settings if (s.beam, s.length_penalty) == (own.beam, own.length_penalty)
+    ]
+    report = _Report(metric, ("beam", "length penalty"), best, usual, flags)
+    tried = [((s.beam, s.length_penalty), s) for s in grid.settings]
+    about = {"seconds": grid.seconds, **_about(runs, models, compute, len(examples))}
+    report.show(tried, about, as_json)
 
 
 def rerank(
@@ -110,21 +110,68 @@ def rerank(
     options.apply(translator, rerankers)
     say(f"translating {len(examples):,} sentences of the validation set (beam {config.beam})")
     grid = rerank_grid(translator, examples, scoring)
-    if as_json:
-        about = _about(runs, models, compute, len(examples), metric)
-        named = {"rerank": [str(path) for path in rerank]}
-        _print_json({**about, **named}, grid.settings, grid.best(metric))
-        return
-    for line in _rerank_lines(grid, metric, rerank, config):
-        typer.echo(line)
+    best = grid.best(metric)
+    flags = ["--beam", str(config.beam), "--length-penalty", f"{config.length_penalty:g}"]
+    useful = [(path, share) for path, share in zip(rerank, best.weights, strict=True) if share]
+    flags += [word for path, _ in useful for word in ("--rerank", str(path))]
+    if useful:
+        flags += ["--rerank-weights", ",".join(f"{share:g}" for _, share in useful)]
+    report = _Report(metric, [path.name for path in rerank], best, grid.settings[:1], flags)
+    named = {"rerank": [str(path) for path in rerank]}
+    about = {**named, **_about(runs, models, compute, len(examples))}
+    report.show([(setting.weights, setting) for setting in grid.settings], about, as_json)
 
 
-def _validation_set(run: "TrainedRun", metric: MetricName) -> "tuple[list[EvalExample], Scoring]":
+@dataclass(frozen=True)
+class _Report:
+    """The best of several settings by a metric, beside the `usual` one, and its flags."""
+
+    metric: str
+    names: Sequence[str]
+    best: "SearchSetting | RerankSetting"
+    usual: "Sequence[SearchSetting | RerankSetting]"
+    flags: Sequence[str]
+
+    def show(
+        self,
+        tried: "Sequence[tuple[Sequence[float], SearchSetting | RerankSetting]]",
+        about: Mapping[str, object],
+        as_json: bool,
+    ) -> None:
+        """Print a row for each setting, a * at the best, and how to use that."""
+        from nmt.lab.numbers import columns
+
+        if as_json:
+            settings = {"settings": [asdict(setting) for _, setting in tried]}
+            content = {**about, "metric": self.metric, "best": asdict(self.best), **settings}
+            typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
+            return
+        results = self.best.scores.values()
+        rows = [[*self.names, *(result.name for result in results), ""]]
+        for values, setting in tried:
+            scores = (f"{result.score:.2f}" for result in setting.scores.values())
+            mark = "*" if setting is self.best else ""
+            rows.append([*(f"{value:g}" for value in values), *scores, mark])
+        score = self.best.scores[self.metric]
+        gains = (score.score - setting.scores[self.metric].score for setting in self.usual)
+        more = "".join(f"; {gain:+.2f} over the run's own setting" for gain in gains)
+        for line in (
+            *columns(rows),
+            *(result.signature for result in results),
+            f"best {score.name}: {score.score:.2f}{more}",
+            f"at the shell: {shlex.join(self.flags)}",
+        ):
+            typer.echo(line)
+
+
+def _validation_set(run: "TrainedRun", metric: str) -> "tuple[list[EvalExample], Scoring]":
     """The validation set of a run, to be scored by BLEU, chrF and `metric`."""
     from nmt.data.corpora import read_examples, resolve_split
     from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.metrics import check_metrics
+    from nmt.evaluation.metrics import METRICS, check_metrics
 
+    if metric not in METRICS:
+        raise ConfigError(f"--metric: got '{metric}', allowed: {', '.join(METRICS)}")
     config = run.config
     split = resolve_split(config.data, "valid")
     if split is None:
@@ -136,11 +183,7 @@ def _validation_set(run: "TrainedRun", metric: MetricName) -> "tuple[list[EvalEx
 
 
 def _about(
-    runs: "Sequence[TrainedRun]",
-    models: ModelOptions,
-    compute: ComputeOptions,
-    n_sentences: int,
-    metric: MetricName,
+    runs: "Sequence[TrainedRun]", models: ModelOptions, compute: ComputeOptions, n_sentences: int
 ) -> dict[str, object]:
     return {
         "run": [str(run.path) for run in runs],
@@ -148,24 +191,8 @@ def _about(
         "checkpoint": models.checkpoint or "best",
         "int8": compute.int8,
         "sentences": n_sentences,
-        "metric": metric,
         "search": runs[0].config.search.model_dump(mode="json"),
     }
-
-
-def _print_json(
-    about: Mapping[str, object],
-    settings: Sequence[Any],
-    best: Any,
-    more: Mapping[str, object] | None = None,
-) -> None:
-    content = {
-        **about,
-        "best": asdict(best),
-        "settings": [asdict(setting) for setting in settings],
-        **(more or {}),
-    }
-    typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def _numbers(flag: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number]:
@@ -175,72 +202,3 @@ def _numbers(flag: str, text: str | None, kind: Callable[[str], _Number]) -> lis
     except ValueError:
         name = "whole numbers" if kind is int else "numbers"
         raise ConfigError(f"{flag}: got {text}, allowed: {name} between commas") from None
-
-
-def _rerank_lines(
-    grid: "RerankGrid", metric: MetricName, rerank: Sequence[Path], search: "SearchConfig"
-) -> Iterator[str]:
-    """A row for each combination of weights, a * at the best, and how to use it."""
-    from nmt.lab.numbers import columns
-
-    best, plain = grid.best(metric), grid.settings[0]
-    results = list(best.scores.values())
-    rows = [[*(path.name for path in rerank), *(result.name for result in results), ""]]
-    for setting in grid.settings:
-        scores = (f"{result.score:.2f}" for result in setting.scores.values())
-        mark = "*" if setting is best else ""
-        rows.append([*(f"{w:g}" for w in setting.weights), *scores, mark])
-    yield from columns(rows)
-    yield from (result.signature for result in results)
-    score = best.scores[metric]
-    gain = score.score - plain.scores[metric].score
-    yield f"best {score.name}: {score.score:.2f}; {gain:+.2f} over the search's own order"
-    flags = ["--beam", str(search.beam), "--length-penalty", f"{search.length_penalty:g}"]
-    useful = [(path, share) for path, share in zip(rerank, best.weights, strict=True) if share]
-    for path, _ in useful:
-        flags += ["--rerank", str(path)]
-    if useful:
-        flags += ["--rerank-weights", ",".join(f"{share:g}" for _, share in useful)]
-    yield f"at the shell: {shlex.join(flags)}"
-
-
-def _search_lines(
-    grid: "SearchGrid", metric: MetricName, own: "SearchConfig", n_sentences: int
-) -> Iterator[str]:
-    """A table for each metric, then the best setting and how to use it."""
-    for name in grid.settings[0].scores:
-        yield from _table(grid, name, n_sentences)
-        yield ""
-    best = grid.best(metric)
-    score = best.scores[metric]
-    line = f"best {score.name}: {score.score:.2f} with {_named(best)}"
-    for setting in grid.settings:
-        if (setting.beam, setting.length_penalty) == (own.beam, own.length_penalty):
-            gain = score.score - setting.scores[metric].score
-            line += f"; {gain:+.2f} over the run's own {_named(setting)}"
-    yield line
-    yield f"at the shell: --beam {best.beam} --length-penalty {best.length_penalty:g}"
-    yield f"in a config: search: {{beam: {best.beam}, length_penalty: {best.length_penalty:g}}}"
-
-
-def _named(setting: "SearchSetting") -> str:
-    return f"beam {setting.beam} and length penalty {setting.length_penalty:g}"
-
-
-def _table(grid: "SearchGrid", metric: str, n_sentences: int) -> Iterator[str]:
-    """A row for each beam, a column for each penalty, a * at the best, and the signature."""
-    from nmt.lab.numbers import columns
-
-    best = grid.best(metric)
-    penalties = list(dict.fromkeys(setting.length_penalty for setting in grid.settings))
-    rows = [["beam", *(f"{penalty:g} " for penalty in penalties), "sentences/s"]]
-    for beam, seconds in grid.seconds.items():
-        cells = [
-            f"{setting.scores[metric].score:.2f}{'*' if setting is best else ' '}"
-            for setting in grid.settings
-            if setting.beam == beam
-        ]
-        rows.append([str(beam), *cells, f"{n_sentences / seconds:.1f}"])
-    result = best.scores[metric]
-    yield f"{result.name} by beam and length penalty (* best)"
-    yield from (*columns(rows), result.signature)

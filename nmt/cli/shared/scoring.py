@@ -9,7 +9,6 @@ from typer import Option
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import language, split_option
 from nmt.errors import ConfigError
-from nmt.types import MetricName
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
@@ -65,9 +64,9 @@ class ScoreOptions:
         bool, Option("--as-is", help="Leave typography and Unicode form of both sides unaltered.")
     ] = False
 
-    def metrics(self) -> tuple[MetricName, ...]:
+    def metrics(self) -> tuple[str, ...]:
         """Return the metrics that were asked for."""
-        flags: dict[MetricName, bool] = {
+        flags: dict[str, bool] = {
             "bleu": self.bleu,
             "bleu-lc": self.bleu_lc,
             "chrf": self.chrf,
@@ -81,7 +80,7 @@ class ScoreOptions:
     def scoring(
         self,
         config: "RunConfig | None",
-        default: tuple[MetricName, ...],
+        default: tuple[str, ...],
         n_bootstrap: int,
         device: str | None,
     ) -> "Scoring":

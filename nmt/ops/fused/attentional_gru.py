@@ -38,7 +38,7 @@ class AttentionalGRU(torch.autograd.Function):
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
             saved_queries = weights.new_empty(n_steps, n_rows, n_keys)
-            saved = weights.new_empty(n_steps, 4 * size, n_rows)
+            saved = steps.empty(weights, n_steps, 4 * size, n_rows, units_dim=1)
             W_transition, query_states, saved_inner = None, states[:-1], saved
             if W_t is not None:
                 W_transition, bias_t = n_first(W_t).to(compute), _bias(b_t, accumulate)
@@ -87,16 +87,18 @@ class AttentionalGRU(torch.autograd.Function):
         )
         attention = steps.additive_attention(AdditiveMemory(keys, values, keep, v))
         W_s_transposed, W_c_transposed = steps.transpose(W_s), steps.transpose(W_c)
-        grad_step = states.new_empty(n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
-        grad_steps = states.new_empty(n_s + size, n_steps, n_rows)
+        grad_step = steps.empty(states, n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
+        grad_steps = steps.empty(states, n_s + size, n_steps, n_rows)
         grad_context_sums = torch.empty_like(contexts, dtype=accumulate)
         grad_direct: Tensor = saved.new_zeros(size, n_rows)
         grad_bias = saved.new_zeros(4 * size)
         grad_product: Tensor | None = None
         if W_t is not None:
             W_t_transposed, grad_bias_t = steps.transpose(W_t), torch.zeros_like(grad_bias)
-            grad_inner = states.new_empty(4 * size, n_rows)  # of the transition's gates, in order
-            grad_inner_steps = states.new_empty(4 * size, n_steps, n_rows)
+            grad_inner = steps.empty(
+                states, 4 * size, n_rows
+            )  # of the transition's gates, in order
+            grad_inner_steps = steps.empty(states, 4 * size, n_steps, n_rows)
         for t in reversed(range(n_steps)):
             grad_direct = steps.gru_gates_backward(
                 grad_direct, grad_product, grad_states[t], saved[t], query_states[t],

@@ -23,10 +23,11 @@ from typing import no_type_check
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Float, Float32
 from torch import Tensor
 
-from nmt.ops.triton.launch import device_of, rows, writable
+from nmt.ops.reference import AdditiveMemory
+from nmt.ops.triton.launch import check_writable, device_of, rows
 
 _WARPS = 4  # a warp reads a row of a tile: 32 threads, 8 numbers of bf16 each
 _TILE_ROWS = 8
@@ -36,22 +37,20 @@ _SCORES = 128  # positions of a row that a softmax takes at a time
 
 def attend(
     query: Float[Tensor, "B K"],
-    keys: Float[Tensor, "B S K"],
-    values: Float[Tensor, "B S M"],
-    keep: Bool[Tensor, "B S"],
-    v: Float[Tensor, " K"],
-    out: tuple[Float[Tensor, "B M"], Float32[Tensor, "B S"]] | None = None,
-) -> tuple[Float[Tensor, "B M"], Float32[Tensor, "B S"]]:
-    """Context, in the dtype of `values`, and weights: exactly 0 where `keep` is False.
+    memory: AdditiveMemory,
+    weights: Float32[Tensor, "B S"],
+    context: Float[Tensor, "B M"],
+) -> None:
+    """Write `weights`, exactly 0 where a position is not kept, and `context`.
 
-    A row without kept positions gets weights and context 0. `out`, here and below: tensors to write
-    the results into instead of new ones; their rows need not be adjacent.
+    A row without kept positions gets weights and context 0. Here and below, the rows of what is
+    written need not be adjacent.
     """
-    query, keys, values, keep, v = rows(query, keys, values, keep, v)
+    query, keys, values, keep, v = rows(query, *memory)
     B, S, K = keys.shape
     M = values.shape[2]
     scores = torch.empty(B, S, dtype=torch.float32, device=keys.device)
-    context, weights = writable(*(out or (values.new_empty(B, M), torch.empty_like(scores))))
+    check_writable(weights, context)
     with device_of(keys):
         _scores_kernel[B, triton.cdiv(S, _TILE_ROWS)](
             query, keys, keep, v, scores,
@@ -64,25 +63,24 @@ def attend(
             weights.stride(0), context.stride(0),
             SCORES=_SCORES, ROWS=_TILE_ROWS, COLUMNS=_columns(M), num_warps=_WARPS,
         )  # fmt: skip
-    return context, weights
 
 
 def attend_backward(
     grad_context: Float[Tensor, "B M"],
+    grad_weights: Float32[Tensor, "B S"] | None,
     query: Float[Tensor, "B K"],
-    keys: Float[Tensor, "B S K"],
-    values: Float[Tensor, "B S M"],
-    v: Float[Tensor, " K"],
+    memory: AdditiveMemory,
     weights: Float32[Tensor, "B S"],
-    grad_weights: Float32[Tensor, "B S"] | None = None,
-    out: tuple[Float[Tensor, "B K"], Float32[Tensor, "B S"]] | None = None,
-) -> tuple[Float[Tensor, "B K"], Float32[Tensor, "B S"]]:
-    """Gradients of `query`, in its dtype, and of the scores, given that of the context.
+    grad_query: Float[Tensor, "B K"],
+    grad_energies: Float32[Tensor, "B S"],
+) -> None:
+    """Write the gradients of the query and of the scores, given those of context and weights.
 
     grad_energies_s = w_s (g_s - sum_r w_r g_r), g_s = grad_context . values_s + grad_weights_s:
     what `keys_backward` takes, of all steps. `grad_weights` is for weights that something else
     reads too. Positions of weight 0 are not read.
     """
+    keys, values, _, v = memory
     grad_context, query, keys, values, v, weights = rows(
         grad_context, query, keys, values, v, weights
     )
@@ -90,9 +88,7 @@ def attend_backward(
     M = values.shape[2]
     (used,) = rows(grad_weights) if grad_weights is not None else (None,)
     grad_all_weights = torch.empty(B, S, dtype=torch.float32, device=keys.device)
-    grad_query, grad_energies = writable(
-        *(out or (query.new_empty(B, K), torch.empty_like(grad_all_weights)))
-    )
+    check_writable(grad_query, grad_energies)
     with device_of(keys):
         _grad_weights_kernel[B, triton.cdiv(S, _TILE_ROWS)](
             grad_context, values, weights, used, grad_all_weights,
@@ -106,21 +102,17 @@ def attend_backward(
             grad_energies.stride(0), grad_query.stride(0),
             SCORES=_SCORES, ROWS=_TILE_ROWS, COLUMNS=_columns(K), num_warps=_WARPS,
         )  # fmt: skip
-    return grad_query, grad_energies
 
 
 def keys_backward(
-    grad_energies: Float32[Tensor, "B T S"],
-    queries: Float[Tensor, "B T K"],
-    keys: Float[Tensor, "B S K"],
-    v: Float[Tensor, " K"],
+    grad_energies: Float32[Tensor, "B T S"], queries: Float[Tensor, "B T K"], memory: AdditiveMemory
 ) -> tuple[Float[Tensor, "B S K"], Float[Tensor, " K"]]:
     """Gradients of `keys` and `v`, in their dtypes, over all T steps.
 
     A block of keys stays in registers while the steps pass. Each program writes its part of
     v's gradient, and torch adds the parts.
     """
-    grad_energies, queries, keys, v = rows(grad_energies, queries, keys, v)
+    grad_energies, queries, keys, v = rows(grad_energies, queries, memory.keys, memory.v)
     B, S, K = keys.shape
     T = queries.shape[1]
     blocks = triton.cdiv(S, _TILE_ROWS)

@@ -25,10 +25,9 @@ def rows(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in tensors)
 
 
-def writable(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors, which a kernel writes: each row is contiguous, rows may lie apart."""
+def check_writable(*tensors: Tensor) -> None:
+    """Check what a kernel writes: each row is contiguous, rows may lie apart."""
     assert all(x.stride(-1) == 1 for x in tensors)
-    return tensors
 
 
 def device_of(x: Tensor) -> contextlib.AbstractContextManager[object]:

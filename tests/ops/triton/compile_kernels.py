@@ -14,6 +14,7 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import JITFunction, driver
 
+from nmt.ops.reference import AdditiveMemory
 from nmt.ops.triton import additive, gru
 
 
@@ -51,13 +52,17 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     def some(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype)
 
-    keep, v = torch.ones(B, S, dtype=torch.bool), torch.empty(K)
-    query, keys, values = some(B, K), some(B, S, K), some(B, S, M)
-    _, weights = additive.attend(query, keys, values, keep, v)
-    additive.attend_backward(some(B, M), query, keys, values, v, weights)
-    additive.keys_backward(torch.empty(B, T, S), some(B, T, K), keys, v)
-    _, saved = gru.gates_forward(some(B, 3 * H), some(B, 3 * H), some(B, H))
-    gru.gates_backward(some(B, H), saved, some(B, H))
+    keep, weights, query = torch.ones(B, S, dtype=torch.bool), torch.empty(B, S), some(B, K)
+    memory = AdditiveMemory(some(B, S, K), some(B, S, M), keep, torch.empty(K))
+    additive.attend(query, memory, weights, some(B, M))
+    grads = some(B, K), torch.empty(B, S)
+    additive.attend_backward(some(B, M), None, query, memory, weights, *grads)
+    additive.keys_backward(torch.empty(B, T, S), some(B, T, K), memory)
+    wide, x, state = torch.empty(B, H), some(B, 3 * H), some(B, H)
+    saved = torch.empty(B, 4 * H)
+    gru.gates_forward(x, x, x, torch.empty(4 * H), wide, wide, state, saved)
+    shares = some(B, 4 * H), some(B, 4 * H)
+    gru.gates_backward(wide, state, state, saved, state, *shares, wide)
 
 
 driver.set_active(Absent())
