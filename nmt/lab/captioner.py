@@ -206,5 +206,5 @@ def describe(
     """
     n_places = [memory.keep.shape[1]] * len(first_ids)
     state = model.eval().init_state(memory)
-    found = search_from(model.step, state, first_ids, n_places, config)
-    return [hypotheses[0] for hypotheses in found]
+    results = search_from(model.step, state, first_ids, n_places, config)
+    return [hypotheses[0] for hypotheses in results]

@@ -1,4 +1,4 @@
-"""What a translation's pieces lose when a source piece is erased, or attention is made even."""
+"""The loss of a translation's pieces when a source piece is erased, or attention is made even."""
 
 import copy
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from torch import Tensor
 from nmt.data.batching import pad_ids
 from nmt.decoding.forced import force_decode
 from nmt.models.attention.base import Attention
-from nmt.models.attention.fixed import FixedContext
+from nmt.models.attention.no_attention import NoAttention
 from nmt.models.attention.weighting import Weighted, Weighting
 from nmt.models.base import Seq2Seq
 from nmt.models.transformer.layers import DecoderLayer
@@ -34,18 +34,18 @@ def erase_each(model: Seq2Seq, src_ids: Sequence[int], tgt_ids: Sequence[int]) -
     Ids are without eos, which both texts keep. A deleted piece leaves a shorter source.
     """
     variants = [[*src_ids[:s], *src_ids[s + 1 :], EOS_ID] for s in range(len(src_ids))]
-    whole, *erased = _log_probs(model, [[*src_ids, EOS_ID], *variants], [*tgt_ids, EOS_ID])
-    falls = [whole - each for each in erased]
+    complete, *erased = _log_probs(model, [[*src_ids, EOS_ID], *variants], [*tgt_ids, EOS_ID])
+    falls = [complete - log_probs for log_probs in erased]
     n = len(tgt_ids)
-    return Erasure(whole[:n], np.stack(falls, axis=1)[:n])
+    return Erasure(complete[:n], np.stack(falls, axis=1)[:n])
 
 
 def even_log_probs(
     model: Seq2Seq, src_ids: Sequence[int], tgt_ids: Sequence[int]
 ) -> Float32[np.ndarray, " T"]:
     """The log-probabilities of the pieces of a translation by a model `with_even_attention`."""
-    [found] = _log_probs(model, [[*src_ids, EOS_ID]], [*tgt_ids, EOS_ID])
-    return found[: len(tgt_ids)]
+    [log_probs] = _log_probs(model, [[*src_ids, EOS_ID]], [*tgt_ids, EOS_ID])
+    return log_probs[: len(tgt_ids)]
 
 
 def _log_probs(
@@ -54,8 +54,8 @@ def _log_probs(
     device = next(model.parameters()).device
     lengths = torch.tensor([len(row) for row in sources], device=device)
     targets = [list(target)] * len(sources)
-    found = force_decode(model, pad_ids(sources).to(device), lengths, targets, score=0.0)
-    return [np.array(hypothesis.log_probs, np.float32) for hypothesis in found]
+    hypotheses = force_decode(model, pad_ids(sources).to(device), lengths, targets, score=0.0)
+    return [np.array(hypothesis.log_probs, np.float32) for hypothesis in hypotheses]
 
 
 class EvenWeighting(Weighting):
@@ -73,7 +73,7 @@ def with_even_attention(model: Seq2Seq) -> Seq2Seq:
     """
     even = copy.deepcopy(model)
     for module in even.modules():
-        if isinstance(module, Attention) and not isinstance(module, FixedContext):
+        if isinstance(module, Attention) and not isinstance(module, NoAttention):
             module.weighting = EvenWeighting()
         elif isinstance(module, DecoderLayer):  # all scores 0
             for parameter in module.source.W_q.parameters():

@@ -68,11 +68,11 @@ class FaithfulnessResult(Result):
         one that makes it fall most.
         """
         means = {
-            f"the top of {name}": _mean(_fall_of_top(each, name) for each in self.explained)
+            f"the top of {name}": _mean(_fall_of_top(sentence, name) for sentence in self.explained)
             for name in READINGS
         }
-        any_one = _mean(each.erasure.falls.mean(axis=1) for each in self.explained)
-        most = _mean(each.erasure.falls.max(axis=1) for each in self.explained)
+        any_one = _mean(sentence.erasure.falls.mean(axis=1) for sentence in self.explained)
+        most = _mean(sentence.erasure.falls.max(axis=1) for sentence in self.explained)
         return {**means, "any piece": any_one, MOST: most}
 
     def correlations(self) -> dict[str, dict[str, float]]:
@@ -85,20 +85,20 @@ class FaithfulnessResult(Result):
     def losses(self) -> dict[str, float]:
         """Nats per written piece, with the model's own weights and with even ones."""
         return {
-            "own weights": -_mean(each.erasure.log_probs for each in self.explained),
-            "even weights": -_mean(each.even_log_probs for each in self.explained),
+            "own weights": -_mean(sentence.erasure.log_probs for sentence in self.explained),
+            "even weights": -_mean(sentence.even_log_probs for sentence in self.explained),
         }
 
     def health(self) -> dict[str, float]:
         """The means over the sentences of the measurements of attention."""
-        each = [found.health.measured() for found in self.explained]
-        return {name: float(np.mean([one[name] for one in each])) for name in each[0]}
+        measures = [sentence.health.measured() for sentence in self.explained]
+        return {name: float(np.mean([one[name] for one in measures])) for name in measures[0]}
 
     def numbers(self) -> dict[str, object]:
         return {
             "run": self.run,
             "sentences": len(self.explained),
-            "steps": sum(len(each.erasure.log_probs) for each in self.explained),
+            "steps": sum(len(sentence.erasure.log_probs) for sentence in self.explained),
             "fall": self.falls(),
             "correlation": self.correlations(),
             "loss": self.losses(),
@@ -111,9 +111,9 @@ def run(options: FaithfulnessOptions) -> FaithfulnessResult:
     trained = TrainedRun.open(find_run(options.run))
     translator = Translator.load(trained, "cpu", options.checkpoint)
     data = trained.config.data
-    texts = [each.src_text for each in read_examples(split_named(data, options.split), data)]
-    chosen = _chosen(translator, texts, options)
-    explained = _explain(translator, chosen, options.seed)
+    texts = [example.src_text for example in read_examples(split_named(data, options.split), data)]
+    sample = _chosen(translator, texts, options)
+    explained = _explain(translator, sample, options.seed)
     if not explained:
         raise DataError(f"{trained.path}: no translation of {options.split} has a piece")
     return FaithfulnessResult(str(trained.path), tuple(explained))
@@ -150,10 +150,10 @@ def _explain(translator: Translator, texts: Sequence[str], seed: int) -> list[Ex
     return explained
 
 
-def _fall_of_top(each: Explained, name: str) -> Float32[np.ndarray, " _"]:
+def _fall_of_top(sentence: Explained, name: str) -> Float32[np.ndarray, " _"]:
     """At each step the fall without the source piece of the greatest weight, eos not counted."""
-    top = each.readings[name][:, :-1].argmax(axis=1)
-    falls: Float32[np.ndarray, " _"] = each.erasure.falls[np.arange(len(top)), top]
+    top = sentence.readings[name][:, :-1].argmax(axis=1)
+    falls: Float32[np.ndarray, " _"] = sentence.erasure.falls[np.arange(len(top)), top]
     return falls
 
 
@@ -192,7 +192,7 @@ def draw(result: FaithfulnessResult) -> Figure:
     figure = new_figure(10.5, 4.2)
     falls, ranks, losses = figure.subplots(1, 3)
     _bars(falls, result.falls(), "log p falls without ..., in nats", (BLUE, GREEN, GREY, ORANGE))
-    by_rank = {name: each["kendall"] for name, each in result.correlations().items()}
+    by_rank = {name: value["kendall"] for name, value in result.correlations().items()}
     _bars(ranks, by_rank, "Kendall's tau with the fall", (BLUE, GREEN, GREY))
     _bars(losses, result.losses(), "nats per piece", (BLUE, GREY))
     return figure

@@ -144,7 +144,7 @@ class Translations:
 def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
     """Score greedy translations of the pairs' English against their French, word by word."""
     src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
-    best = [found[0] for found in search(model, src, lengths, _SEARCH)]
+    best = [hypotheses[0] for hypotheses in search(model, src, lengths, _SEARCH)]
     hyps = [[_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID] for hyp in best]
     refs = [list(pair.french) for pair in pairs]
     places = [zip_longest(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
@@ -178,12 +178,12 @@ def looks_along(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Looks:
     keep = keep_from_lengths(lengths, src.shape[1])
     weights = model(src, keep, _shifted(tgt_out), with_weights=True).weights.double()
     entropies: list[float] = []
-    own: list[float] = []
-    noun: list[float] = []
+    on_word: list[float] = []
+    on_noun: list[float] = []
     for pair, rows in zip(pairs, weights, strict=True):
         for row, source, agrees_with in zip(rows, pair.sources, pair.nouns, strict=False):
             entropies.append(float(-torch.xlogy(row, row).sum()))
             if agrees_with is not None:
-                own.append(float(row[source]))
-                noun.append(float(row[agrees_with]))
-    return Looks(float(np.mean(entropies)), float(np.mean(own)), float(np.mean(noun)))
+                on_word.append(float(row[source]))
+                on_noun.append(float(row[agrees_with]))
+    return Looks(float(np.mean(entropies)), float(np.mean(on_word)), float(np.mean(on_noun)))

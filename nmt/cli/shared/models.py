@@ -85,18 +85,10 @@ class SearchOptions:
 
     def keys(self) -> dict[str, object]:
         """Return the keys of SearchConfig that the flags set."""
-        keys = {
-            "beam": self.beam,
-            "length_penalty": self.length_penalty,
-            "mbr.samples": self.mbr,
-            "sampling.temperature": self.temperature,
-            "sampling.top_k": self.top_k,
-            "sampling.top_p": self.top_p,
-            "sampling.seed": self.seed,
-            "must": self.must or None,
-            "must_not": self.must_not or None,
-        }
-        return {key: value for key, value in keys.items() if value is not None}
+        sections = {"mbr": "mbr.samples"}
+        sections |= {name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "seed")}
+        flags = {sections.get(name, name): value for name, value in vars(self).items()}
+        return {key: value for key, value in flags.items() if value not in (None, [])}
 
 
 @dataclass(frozen=True)
