@@ -34,7 +34,6 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", replace)
     monkeypatch.setattr(os, "unlink", unlink)
     monkeypatch.delattr(os, "fchmod")
-    monkeypatch.setattr("nmt.storage.output.IS_WINDOWS", True)
 
 
 def test_a_file_replaces_another_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
