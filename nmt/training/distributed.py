@@ -45,6 +45,10 @@ class LostRankError(NMTError):
     """Another rank has ended, so this one cannot go on either."""
 
 
+class InterruptedWorkError(Exception):
+    """The work that the ranks share was told to stop."""
+
+
 @dataclass(frozen=True)
 class Ranks:
     """This process among the `world` processes of a training.
@@ -195,10 +199,11 @@ class Ranks:
         work: Callable[[_Item], _Result],
         interrupted: Callable[[], bool],
         fetch: Callable[[list[_Result]], list[_Fetched]],
-    ) -> list[_Fetched] | None:
-        """`work` of each item, in order, done by all ranks in turn; None if any was interrupted.
+    ) -> list[_Fetched]:
+        """`work` of each item, in order, done by all ranks in turn.
 
-        `fetch` brings the results of a rank from the device; it is not called for none.
+        `fetch` brings the results of a rank from the device; it is not called for none. Raises
+        InterruptedWorkError, on all ranks, if `interrupted()` is True before an item of any rank.
         """
         done: list[_Result] = []
         mine: list[_Fetched] | None = None
@@ -210,7 +215,7 @@ class Ranks:
             mine = fetch(done) if done else []
         parts = [part for part in self.gather(mine) if part is not None]
         if len(parts) < self.world:
-            return None
+            raise InterruptedWorkError
         return [parts[i % self.world][i // self.world] for i in range(len(items))]
 
     def check_same(self, facts: Mapping[str, object]) -> None:

@@ -78,58 +78,29 @@ def _way_out(saved_step: int | None) -> str:
     )
 
 
-class AttentionWatch:
-    """Reports once that attention has collapsed, in two validations in a row; training goes on.
+def collapse_note(health: AttentionHealth | None) -> str | None:
+    """Return a line if attention has collapsed; training goes on.
 
-    In its first validation a model may not have learned where to look yet.
+    It means nothing in the first validation, when a model may not have learned where to look yet.
     """
-
-    def __init__(self) -> None:
-        self._has_collapsed = False
-        self._is_reported = False
-
-    def report(self, health: AttentionHealth | None) -> str | None:
-        """The report that is due after a validation, or None."""
-        collapse = None if health is None else health.collapse()
-        before, self._has_collapsed = self._has_collapsed, collapse is not None
-        if collapse is None or not before or self._is_reported:
-            return None
-        self._is_reported = True
-        return (
-            f"attention has collapsed: {collapse}; translations may ignore their source (nmt "
-            "attention shows where the model looks)"
-        )
+    collapse = None if health is None else health.collapse()
+    return collapse and (
+        f"attention has collapsed: {collapse}; translations may ignore their source (nmt "
+        "attention shows where the model looks)"
+    )
 
 
-class DivergenceWatch:
-    """Reports once that the loss has diverged; training goes on.
+def divergence_note(loss: float, valid_loss: float, tgt_vocab_size: int) -> str | None:
+    """Return a line if the loss has diverged, in nats per target token; training goes on.
 
-    It has diverged if the losses of training and validation are both at least twice the loss of a
-    uniform guess, and twice that of the first update. Overfitting raises the validation loss alone,
-    and large initial weights raise the loss of the first update too. A resumed run, not `is_new`,
-    does not know that loss, and goes by the uniform guess alone.
+    The losses of training and validation are then both at least twice that of a uniform guess:
+    overfitting raises the validation loss alone.
     """
-
-    def __init__(self, tgt_vocab_size: int, is_new: bool = True) -> None:
-        self._uniform_loss = math.log(tgt_vocab_size)
-        self._first_loss = None if is_new else 0.0
-        self._last_loss = 0.0
-        self._is_reported = False
-
-    def update(self, loss: float) -> None:
-        """Note the loss of an update, in nats per target token."""
-        self._last_loss = loss
-        if self._first_loss is None:
-            self._first_loss = loss
-
-    def report(self, valid_loss: float) -> str | None:
-        """The report that is due after a validation, or None."""
-        limit = 2 * max(self._uniform_loss, self._first_loss or 0.0)
-        if self._is_reported or min(self._last_loss, valid_loss) < limit:
-            return None
-        self._is_reported = True
-        return (
-            f"the loss has diverged: {self._last_loss:,.1f} nats per target token in training, "
-            f"where a uniform guess has {self._uniform_loss:.1f}; stop (Ctrl-C) and begin "
-            "another run with a lower train.lr or more train.schedule.warmup"
-        )
+    uniform_loss = math.log(tgt_vocab_size)
+    if min(loss, valid_loss) < 2 * uniform_loss:
+        return None
+    return (
+        f"the loss has diverged: {loss:,.1f} nats per target token in training, where a uniform "
+        f"guess has {uniform_loss:.1f}; stop (Ctrl-C) and begin another run with a lower train.lr "
+        "or more train.schedule.warmup"
+    )

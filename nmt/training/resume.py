@@ -42,16 +42,17 @@ def open_run(
     learned nothing: it begins again with `config`, whatever its own was.
     """
     check_tree(folder)
-    run = RunDirectory(folder)
     remove_leftovers(folder)
+    run = RunDirectory(folder)
     if run.exists:
         run = RunDirectory.open(folder)
-        if not has_checkpoint(run):
-            _replace_config(run, config)
-    # The card comes first: a config.yaml without one is not a run's but the user's own.
     if not has_checkpoint(run):
+        # The card comes first: a config.yaml without one is not a run's but the user's own.
         write_json(run.path / CARD, run_card(config, command, data_files, hardware))
-        return OpenedRun(run if run.exists else RunDirectory.create(folder, config))
+        if not run.exists:
+            return OpenedRun(RunDirectory.create(folder, config))
+        run.write_config(config)
+        return OpenedRun(run)
     changes = config_changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)
     if any(change.verdict not in allowed for change in changes):
@@ -68,8 +69,8 @@ def check_run_folder(folder: Path) -> None:
     """Raise CheckpointError if `folder` contains files of anything but a run.
 
     Raises ConfigError for a folder inside one that nmt writes in a run. A folder may become a run
-    if it is absent or empty, or holds only a config.yaml, vocabularies, or what a start that was
-    killed leaves before run.json. Nothing is changed here.
+    if it is absent or empty, or holds only vocabularies, or what a start that was killed leaves
+    before run.json. Nothing is changed here.
     """
     check_outside_runs(folder, "`run`")
     if not folder.is_dir() or has_checkpoint(RunDirectory(folder)):
@@ -82,9 +83,7 @@ def check_run_folder(folder: Path) -> None:
     own = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
     if (folder / "tokenizer" / MANIFEST_NAME).is_file():
         own.add("tokenizer")
-    # A run beside the user's own config.yaml deletes nothing but leftovers of killed writes.
-    foreign = {name for name in names - own if name.startswith(ASIDE) or "config.yaml" not in names}
-    if foreign:
+    if foreign := names - own:
         raise CheckpointError(
             f"{folder}: not a run, and not empty: it holds {sorted(foreign)[0]!r}"
             f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}; name another `run`"
@@ -98,17 +97,6 @@ def _is_card(path: Path) -> bool:
         return False
     versions = card.get("versions") if isinstance(card, dict) else None
     return isinstance(versions, dict) and "nmt" in versions
-
-
-def _replace_config(run: RunDirectory, config: RunConfig) -> None:
-    """Write `config` to a run that has no checkpoint, unless config.yaml is the user's own."""
-    if run.load_config() != config:
-        if not (run.path / CARD).exists():
-            raise ConfigError(
-                f"{run.config_path}: no run wrote this config, and it differs from the one "
-                "given; use another `run`"
-            )
-        run.write_config(config)
 
 
 def has_checkpoint(run: RunDirectory) -> bool:

@@ -14,8 +14,8 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import RunLock
 from nmt.training.checkpointing import Checkpointer
 from nmt.training.guards import (
-    AttentionWatch,
-    DivergenceWatch,
+    collapse_note,
+    divergence_note,
     explain_update_errors,
     refuse_bad_weights,
     validation_memory_error,
@@ -57,8 +57,7 @@ class Trainer:
         self._group_size = train.accumulate * self._ranks.world
         self._reporter = Reporter(state, log, train, data.batcher)
         assert train.precision != "auto"  # train() has chosen
-        self._watch = DivergenceWatch(data.tgt_vocab_size, is_new=saved_step is None)
-        self._attention_watch = AttentionWatch()
+        self._last_loss = 0.0
         self._loss = train.loss.build(guided_heads(config, state.model))
         self._settings = StepSettings(
             precision=train.precision,
@@ -137,7 +136,7 @@ class Trainer:
         settings = replace(self._settings, loss=self._loss.at_epoch(state.progress.epoch))
         with explain_update_errors(group, state.step + 1, train, self.checkpointer.saved_step):
             result = train_step(state.model, state.optimizer, group, settings)
-        self._watch.update(result.loss)
+        self._last_loss = result.loss
         return result
 
     def _go_back_if_due(self) -> None:
@@ -186,16 +185,17 @@ class Trainer:
         if result is None:
             self._is_stopped = True
             return False
-        measured = result.measured()
+        measured, is_first = result.measured(), state.progress.validated_step is None
         is_best = state.after_validation(measured, metric, self.config.train)
         self._agree()
         text = f"{result.describe()}{'  (best so far)' if is_best else ''}\n{result.samples_text()}"
         self._reporter.after_validation(measured, text, time.monotonic() - started)
         if result.samples:
             self.log.write(sample_file(state.step), samples_text(result.samples))
-        collapse = self._attention_watch.report(result.health)
-        for report in filter(None, (self._watch.report(result.loss), collapse)):
-            self.log.say(report)
+        notes = [divergence_note(self._last_loss, result.loss, self.data.tgt_vocab_size)]
+        notes += [] if is_first else [collapse_note(result.health)]
+        for note in filter(None, notes):
+            self.log.say(note)
         return True
 
     def _measure(self, validator: Validator) -> ValidationResult | None:

@@ -247,13 +247,14 @@ def run_tokenizers(
     were learned by another config.
     """
     if (run.tokenizer_path / MANIFEST_NAME).is_file():
-        found = Tokenizers.load(run.tokenizer_path)
-        _check_found(found, config, f"{run.tokenizer_path}:", bool(run.checkpoint_folder.steps()))
-        return found
+        tokenizers = Tokenizers.load(run.tokenizer_path)
+        has_learned = bool(run.checkpoint_folder.steps())
+        _check_tokenizers(tokenizers, config, f"{run.tokenizer_path}:", has_learned)
+        return tokenizers
     if config.train.init_from is not None and config.train.init_tokenizers:
         first, _ = run_named(config.train.init_from)
         tokenizers = first.tokenizers()
-        _check_found(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
+        _check_tokenizers(tokenizers, config, f"train.init_from: {first.path}: its tokenizers were")
     else:
         tokenizers = learn_tokenizers(config, pairs)
     tokenizers.save(run.tokenizer_path)
@@ -274,8 +275,8 @@ def learn_tokenizers(
         def pairs() -> Iterator[SentencePair]:
             return chain.from_iterable(each.pairs() for each in sets)
 
-    chosen = () if pairs is None else _spaced(pairs, data.vocab_pairs)
-    return train_tokenizers(config.tokenizer, chosen, data.src_lang, data.tgt_lang, config.seed)
+    sample = () if pairs is None else _spaced(pairs, data.vocab_pairs)
+    return train_tokenizers(config.tokenizer, sample, data.src_lang, data.tgt_lang, config.seed)
 
 
 def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator[SentencePair]:
@@ -284,8 +285,8 @@ def _spaced(pairs: Callable[[], Iterable[SentencePair]], count: int) -> Iterator
     return islice(pairs(), 0, None, max(1, -(-total // count)))
 
 
-def _check_found(
-    found: Tokenizers, config: RunConfig, what: str, has_learned: bool = False
+def _check_tokenizers(
+    tokenizers: Tokenizers, config: RunConfig, what: str, has_learned: bool = False
 ) -> None:
     """Raise ConfigError, which begins with `what`, if they were learned by another config.
 
@@ -293,31 +294,22 @@ def _check_found(
     its copy of them and goes on without.
     """
     data, wanted = config.data, config.tokenizer
-    for side, file in zip((found.src, found.tgt), wanted.given or (), strict=False):
+    for side, file in zip((tokenizers.src, tokenizers.tgt), wanted.given or (), strict=False):
         key, path = file
         if has_learned and not path.exists():
             continue
-        own = given_tokenizer(wanted, file, side.lang)
-        if (own.config, own.model_bytes) != (side.config, side.model_bytes):
+        expected = given_tokenizer(wanted, file, side.lang)
+        if (expected.config, expected.model_bytes) != (side.config, side.model_bytes):
             raise ConfigError(
                 f"{what} not of the file that tokenizer.{key} names, {path}; bring the file back "
                 "as it was, or train in another `run`"
             )
-    learned = found.src.config.model_dump()
-    differing = list(
-        differences(
-            {
-                "tokenizer": learned,
-                "data.src_lang": found.src.lang,
-                "data.tgt_lang": found.tgt.lang,
-            },
-            {
-                "tokenizer": learned if wanted.given is not None else wanted.model_dump(),
-                "data.src_lang": data.src_lang,
-                "data.tgt_lang": data.tgt_lang,
-            },
-        )
-    )
+    learned = tokenizers.src.config.model_dump()
+    langs = {"src_lang": tokenizers.src.lang, "tgt_lang": tokenizers.tgt.lang}
+    there = {"tokenizer": learned, "data": langs}
+    settings = learned if wanted.given is not None else wanted.model_dump()
+    here = {"tokenizer": settings, "data": {key: getattr(data, key) for key in langs}}
+    differing = list(differences(there, here))
     if not differing:
         return
     cure = "remove that folder, or use the old values"
@@ -325,5 +317,5 @@ def _check_found(
         cure = "use the old values, or train.init_tokenizers: false"
     if differing[0][0] == "tokenizer.kind":  # another kind has other keys
         del differing[1:]
-    keys = ", ".join(f"{key} ({there}, the config has {here})" for key, there, here in differing)
+    keys = ", ".join(f"{key} ({old}, the config has {new})" for key, old, new in differing)
     raise ConfigError(f"{what} learned with another {keys}; {cure}")

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from nmt.attention_maps.health import AttentionHealth, attention_health
 from nmt.config import ValidConfig
@@ -16,18 +17,17 @@ from nmt.evaluation.evaluate import comparable, scores_of
 from nmt.evaluation.metric import MetricResult, Scoring
 from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
-from nmt.optim.losses import GuidedAlignment, Loss
+from nmt.ops.masks import keep_from_lengths
+from nmt.optim.losses import GuidedAlignment, Loss, cross_entropy
 from nmt.text.tokenizer import Tokenizers
-from nmt.training.distributed import ALONE, Ranks
+from nmt.training.distributed import ALONE, InterruptedWorkError, Ranks
 from nmt.training.rng import pack_rng, unpack_rng
-from nmt.training.validation_loss import (
-    InterruptedValidationError,
-    mean_alignment_loss,
-    mean_loss,
-)
 from nmt.types import EvalExample, Translation
 
 _Item = TypeVar("_Item")
+
+_BATCH_SIZE = 64
+"""Pairs of a batch of which the loss is measured."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,11 @@ class Validator:
         ranks: Ranks = ALONE,
         training_loss: Loss | None = None,
     ) -> ValidationResult | None:
-        """Measure `model`.
-
-        `training_loss` says which heads learn the links.
+        """Measure `model`; `training_loss` says which heads learn the links.
 
         The ranks share the batches, and each returns the same result. Returns None if
-        `interrupted()` is True between two batches of any rank.
-
-        Leaves the model in training mode, and the random generators as they were.
+        `interrupted()` is True between two batches of any rank. Leaves the model in training mode,
+        and the random generators as they were.
         """
         generators = pack_rng(device)
         model.eval()
@@ -129,56 +126,87 @@ class Validator:
             loss = mean_loss(model, self.corpus, device, interrupted, ranks)
             alignment_loss = None
             if self.aligned is not None and isinstance(training_loss, GuidedAlignment):
-                alignment_loss = mean_alignment_loss(
-                    model, self.aligned, device, training_loss, interrupted, ranks
+                alignment_loss = mean_loss(
+                    model, self.aligned, device, interrupted, ranks, training_loss
                 )
+            examples = evenly(self.examples, self.config.max_examples)
             search = self.search.plain_beam(self.config.beam)
             translator = Translator(model, self.tokenizers, device, search)
-            chosen = evenly(self.examples, self.config.max_examples)
-            interruptible = _SharedTranslator(translator, interrupted, ranks)
-            scoring = replace(self.scoring, gpu=device.index if device.type == "cuda" else None)
-            translations = interruptible.translate([example.src_text for example in chosen])
-            compared = comparable([each.text for each in translations], chosen, scoring)
-            scores = scores_of(compared, scoring)
-            is_measured = self.has_attention and self.config.attention_health
-            health = attention_health(translations) if is_measured else None
-        except InterruptedValidationError:
+            texts = [example.src_text for example in examples]
+            translations = _translate(translator, texts, interrupted, ranks)
+        except InterruptedWorkError:
             return None
         finally:
             model.train()
             unpack_rng(generators, device)
+        scoring = replace(self.scoring, gpu=device.index if device.type == "cuda" else None)
+        compared = comparable([each.text for each in translations], examples, scoring)
+        scores = scores_of(compared, scoring)
+        is_measured = self.has_attention and self.config.attention_health
+        health = attention_health(translations) if is_measured else None
         samples = [
             Sample(example.src_text, example.ref_texts[0], hyp_text, translation)
             for example, hyp_text, translation in evenly(
-                list(zip(chosen, compared.hyp_texts, translations, strict=True)),
+                list(zip(examples, compared.hyp_texts, translations, strict=True)),
                 self.config.samples,
             )
         ]
         return ValidationResult(loss, scores, tuple(samples), health, alignment_loss)
 
 
-@dataclass(frozen=True)
-class _SharedTranslator:
-    """A translator whose batches the ranks share; it can be interrupted between two of them."""
+@torch.inference_mode()
+def mean_loss(
+    model: Seq2Seq,
+    corpus: EncodedCorpus,
+    device: torch.device,
+    interrupted: Callable[[], bool] = lambda: False,
+    ranks: Ranks = ALONE,
+    guided: GuidedAlignment | None = None,
+) -> float:
+    """Return the mean loss over the corpus, whose batches the ranks share.
 
-    translator: Translator
-    interrupted: Callable[[], bool]
-    ranks: Ranks
+    It is the cross-entropy in nats per target token, without label smoothing; with `guided` its
+    loss of the links, in nats per target piece that has any. Raises InterruptedWorkError if
+    `interrupted()` is True between two batches of any rank.
+    """
 
-    def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """See Translator.translate. Raises InterruptedValidationError if `interrupted()`."""
-        size = self.translator.search.batch_size
-        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        parts = [order[start : start + size] for start in range(0, len(order), size)]
+    def loss_sum(rows: Sequence[int]) -> Tensor:
+        batch = corpus.batch(rows).to(device)
+        keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+        output = model(batch.src_ids, keep, batch.tgt_in, with_weights=guided is not None)
+        if guided is None:
+            return cross_entropy(output, batch.tgt_out).nll_sum
+        assert batch.links is not None
+        return guided.links_sum(output, batch.links)
 
-        def translate(part: Sequence[int]) -> Sequence[Translation]:
-            return self.translator.translate([texts[i] for i in part])
+    def fetch(sums: list[Tensor]) -> list[float]:
+        numbers: list[float] = torch.stack(sums).tolist()
+        return numbers
 
-        translated = self.ranks.map(parts, translate, self.interrupted, list)
-        if translated is None:
-            raise InterruptedValidationError
-        by_index = dict(zip(order, chain.from_iterable(translated), strict=True))
-        return [by_index[i] for i in range(len(texts))]
+    rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
+    batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
+    # Fetched at the end: each would wait for a GPU.
+    total = sum(ranks.map(batches, loss_sum, interrupted, fetch))
+    if guided is None:
+        return total / max(1, sum(len(ids) + 1 for ids in corpus.tgt_ids))
+    assert corpus.links is not None
+    return total / max(1, sum(len(set(links[:, 1].tolist())) for links in corpus.links))
+
+
+def _translate(
+    translator: Translator, texts: Sequence[str], interrupted: Callable[[], bool], ranks: Ranks
+) -> list[Translation]:
+    """Translate in batches that the ranks share; raises InterruptedWorkError as `mean_loss`."""
+    size = translator.search.batch_size
+    order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+    batches = [order[start : start + size] for start in range(0, len(order), size)]
+
+    def translate(batch: Sequence[int]) -> Sequence[Translation]:
+        return translator.translate([texts[i] for i in batch])
+
+    translated = chain.from_iterable(ranks.map(batches, translate, interrupted, list))
+    by_index = dict(zip(order, translated, strict=True))
+    return [by_index[i] for i in range(len(texts))]
 
 
 def evenly(items: Sequence[_Item], count: int | None) -> list[_Item]:

@@ -69,12 +69,6 @@ def test_damaged_and_altered_lines_are_left_out(tmp_path: Path) -> None:
     assert len(draw_curve(tmp_path).axes[0].lines[0].get_xydata()) == 2
 
 
-def test_a_run_without_a_loss_is_a_line(tmp_path: Path) -> None:
-    _write(tmp_path, *VALID)
-    with pytest.raises(CheckpointError, match=r"metrics\.jsonl: no training loss yet"):
-        draw_curve(tmp_path)
-
-
 def test_a_link_out_of_the_run_is_refused(tmp_path: Path) -> None:
     _write(tmp_path, *TRAIN)
     run = tmp_path / "run"

@@ -1,6 +1,5 @@
 """The report shows what a run has kept, refuses what others forged, and runs nothing."""
 
-import itertools
 import json
 import re
 import shutil
@@ -68,17 +67,6 @@ def test_each_validation_keeps_its_samples_with_their_attention(trained: Path) -
             np.testing.assert_allclose(sample.record.weights.sum(axis=1), 1, atol=1e-5)
 
 
-def test_a_stopped_run_has_the_samples_of_the_unbroken_one(trained: Path, tmp_path: Path) -> None:
-    config = TrainedRun.open(trained).config
-    asked = itertools.count()
-    train(config, tmp_path / "run", interrupted=lambda: next(asked) >= 2)
-    assert len(list((tmp_path / "run").glob("samples/*"))) < 2
-    train(config, tmp_path / "run")
-    for step in steps_of(trained):
-        ours, theirs = (run / sample_file(step) for run in (tmp_path / "run", trained))
-        assert ours.read_bytes() == theirs.read_bytes()
-
-
 def test_the_page_has_curves_samples_and_the_card(trained: Path) -> None:
     page = page_of(trained)
     Balance(_body(page))
@@ -112,16 +100,13 @@ def test_other_measurements_of_validations_get_their_curves(run: Path) -> None:
     assert 'aria-label="surprise of all"' in page
 
 
-def test_a_run_that_kept_no_samples_has_a_report(run: Path) -> None:
-    shutil.rmtree(run / "samples")
-    assert "has kept no sample translations" in page_of(run)
-
-
-def test_samples_of_no_validation_are_not_shown(run: Path) -> None:
+def test_samples_of_no_validation_are_not_displayed(run: Path) -> None:
     """A file that a killed run left behind, for a step that the resumed one has not reached."""
     [first, *_] = steps_of(run)
     shutil.copy(run / sample_file(first), run / sample_file(99_999))
     assert "update 99,999" not in page_of(run)
+    shutil.rmtree(run / "samples")
+    assert "has kept no sample translations" in page_of(run)
 
 
 @pytest.mark.parametrize("hostile", [text for text in HOSTILE if "\udce9" not in text])
@@ -146,11 +131,9 @@ def _body(page: str) -> str:
     ("change", "message"),
     [
         (lambda line: b"[" * 100_000, "not samples"),
-        (lambda line: b"\xff", "not JSON"),
         (lambda line: line.replace(b'"level": "word"', b'"level": "piece"'), "shape|not by word"),
         (lambda line: line.replace(b'"reference": ', b'"other": '), "no reference"),
         (lambda line: line.replace(b'"sentence": 1', b'"sentence": 1e999'), "not samples"),
-        (lambda line: re.sub(rb'"weights": \[\[[0-9.e-]+', b'"weights": [[NaN', line), "in 0 to 1"),
         (lambda line: re.sub(rb'"weights": \[\[[0-9.e-]+', b'"weights": [[9', line), "in 0 to 1"),
         (lambda line: line + b" " * (5 << 20), "larger than"),
     ],

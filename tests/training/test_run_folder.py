@@ -9,7 +9,6 @@ from training.toy import log_of, toy_config, train_tiny
 
 from nmt.config import dump_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
 from nmt.text.tokenizer import train_tokenizers
 from nmt.text.word_tokenizer import WordConfig
@@ -80,18 +79,6 @@ def test_a_start_that_failed_may_be_mended(corpus: Path) -> None:
     assert outcome.reason == "2 epochs done"
 
 
-def test_a_config_of_the_user_is_not_replaced(corpus: Path) -> None:
-    path = corpus / "run" / "config.yaml"
-    train_tiny(corpus, "other", train={"steps": 1})
-    text = f"# mine\n{dump_config(RunDirectory(corpus / 'other').load_config())}"
-    path.parent.mkdir()
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"config\.yaml: no run wrote this config"):
-        train_tiny(corpus, train={"steps": 1, "lr": 1.0})
-    assert train_tiny(corpus, train={"steps": 1}).step == 1
-    assert path.read_text(encoding="utf-8") == text
-
-
 @pytest.mark.parametrize(
     ("files", "named"),
     [
@@ -99,7 +86,7 @@ def test_a_config_of_the_user_is_not_replaced(corpus: Path) -> None:
         ({"a": "x", "b": "y"}, "'a' and 1 more"),
         ({"run.json": '{"name": "an experiment"}'}, "run.json is not nmt's"),
         ({"run.json": "{"}, "run.json is not nmt's"),
-        ({"config.yaml": None, ".tmp-draft": "x"}, "'.tmp-draft'"),
+        ({"config.yaml": None}, "'config.yaml'"),
         ({"checkpoints/.tmp-mine": "x"}, "'checkpoints'"),
     ],
 )

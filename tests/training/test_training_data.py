@@ -44,9 +44,7 @@ def test_a_run_from_the_cache_is_the_run_from_memory(tmp_path: Path) -> None:
     assert "encoding" not in (both / "train.log").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(1, 1), (3, 3), (4, 4), (9, 5), (10, 10), (99, 10)]
-)
+@pytest.mark.parametrize(("count", "expected"), [(1, 1), (4, 4), (9, 5), (99, 10)])
 def test_vocabularies_are_learned_from_pairs_at_equal_distances(count: int, expected: int) -> None:
     pairs = [SentencePair(str(i), str(i)) for i in range(10)]
     chosen = list(module._spaced(lambda: pairs, count))

@@ -143,6 +143,8 @@ def assert_same_checkpoint(one: Path, two: Path, which: str = "last") -> None:
 def assert_same_run(one: Path, two: Path) -> None:
     """The records, the list of checkpoints and their labels, and all that is in each."""
     assert records(one) == records(two)
+    for path in one.glob("samples/*"):
+        assert path.read_bytes() == (two / "samples" / path.name).read_bytes()
     first, second = (RunDirectory(run).checkpoint_folder for run in (one, two))
     assert (first.steps(), first.labels()) == (second.steps(), second.labels())
     for step in first.steps():
