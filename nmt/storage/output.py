@@ -5,6 +5,7 @@ import contextvars
 import csv
 import io
 import os
+import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,18 +14,11 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.atomic import ASIDE, IS_WINDOWS, NO_FOLLOW, lock, replaced, utf8
-from nmt.storage.bounded import BINARY
+from nmt.storage.atomic import ASIDE, replaced, utf8
 from nmt.storage.run_files import check_no_run_file, is_run
 
 STDIN_OR_STDOUT = Path("-")
 """A path that stands for stdin where a file is read, and for stdout where one is written."""
-
-PART_SUFFIX = ".nmt-part"
-"""Suffix of the file beside an output that holds its bytes until the last one is written.
-
-Nobody has a file of that name by chance: a user's own `O.part` beside an output `O` is not touched.
-"""
 
 
 @dataclass(frozen=True)
@@ -56,9 +50,8 @@ def atomic_output(path: Path, force: bool = False) -> Iterator[BinaryIO]:
 
     `path` must be new unless `force`. Folders are made if need be; after an error or Ctrl-C `path`
     is as it was. A link is followed, and what is not a regular file (a pipe, a device, `-` for
-    stdout) is written directly. Raises ConfigError as `check_output` does. Raises DataError where
-    `path` cannot be written, or another command is writing it: before the block begins if that can
-    be known then.
+    stdout) is written directly. Raises ConfigError as `check_output` does, and DataError where
+    `path` cannot be written: before the block begins if that can be known then.
     """
     with output_errors(path):
         check_output(path, force=force)
@@ -76,24 +69,11 @@ def written_whole(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
             return
         place = place_of(path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        aside = written_first(place)
-        with _only_writer(aside, path), replaced(place, aside, is_new) as stream:
-            keep_mode(stream.fileno(), place)
+        # A name of its own: several commands may write `path` at once, and the last one wins.
+        aside = place.with_name(f"{ASIDE}{place.name}.{secrets.token_hex(4)}")
+        with replaced(place, aside, is_new) as stream:
+            _keep_mode(stream.fileno(), place)
             yield stream
-
-
-@contextlib.contextmanager
-def _only_writer(aside: Path, path: Path) -> Iterator[None]:
-    """Lock `aside`, which will replace `path`; on Windows a file beside it, which then goes."""
-    if not IS_WINDOWS:
-        with locked(aside, path):
-            yield
-        return
-    beside = aside.with_name(f"{aside.name}.lock")
-    with locked(beside, path):
-        yield
-    with contextlib.suppress(OSError):  # another command has locked it meanwhile
-        beside.unlink()
 
 
 def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
@@ -151,7 +131,7 @@ def direct_output(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def output_errors(path: Path) -> Iterator[None]:
-    """Raise DataError for an OSError about `path`, its folders or its temporary files.
+    """Raise DataError for an OSError about `path` or its folders.
 
     BrokenPipeError, for a closed pipe, is passed on: it ends a command quietly.
     """
@@ -161,55 +141,13 @@ def output_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         name = None if error.filename is None else Path(os.fsdecode(error.filename))
-        place, aside = Path(os.path.realpath(path)), written_first(path)
-        if name not in (None, path, place, *path.parents, *place.parents, aside):
+        place = Path(os.path.realpath(path))
+        if name not in (None, path, place, *path.parents, *place.parents):
             raise
-        where = f"{name.name}: " if name == aside and os.path.lexists(name) else ""
-        raise DataError(f"cannot write {path}: {where}{error.strerror}") from error
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 
-def written_first(path: Path) -> Path:
-    """The temporary file beside `path` that is written before it."""
-    place = Path(os.path.realpath(path))
-    return place.with_name(f"{ASIDE}{place.name}{PART_SUFFIX}")
-
-
-@contextlib.contextmanager
-def locked(aside: Path, path: Path) -> Iterator[int]:
-    """Lock the file `aside`, made if need be, for this process; yields its descriptor.
-
-    It becomes `path` later. Raises DataError if another process holds the lock.
-    """
-    descriptor = _open_locked(aside, path)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _open_locked(aside: Path, path: Path) -> int:
-    while True:
-        descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | NO_FOLLOW | BINARY, 0o666)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                os.close(descriptor)
-                raise DataError(f"cannot write {path}: {aside.name} is not a plain file")
-            lock(descriptor)
-            status = os.fstat(descriptor)
-            # Between the two calls another command may have moved the file to its place.
-            if os.path.samestat(status, os.lstat(aside)):
-                if status.st_nlink == 1:
-                    return descriptor
-                os.unlink(aside)  # it has another name: that of a finished output
-        except BlockingIOError:
-            os.close(descriptor)
-            raise DataError(f"cannot write {path}: another command is writing it") from None
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)
-
-
-def keep_mode(descriptor: int, place: Path) -> None:
+def _keep_mode(descriptor: int, place: Path) -> None:
     """Give an open file the permissions of `place`, which it replaces, if that exists."""
     if hasattr(os, "fchmod"):  # not on Windows
         with contextlib.suppress(OSError):  # absent, or another user's
@@ -242,28 +180,21 @@ def check_output(
 
 
 def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], name: str = "`out`") -> None:
-    """Raise ConfigError if `out`, or a temporary file of it, is one that a command reads.
+    """Raise ConfigError if `out` is a file that a command reads.
 
     `name` is what the message calls `out`; `inputs` are the files by what it calls them. Files
     are compared, not paths: a link to an input is that input.
     """
-    _check_apart(out, inputs, name)
-    if out == STDIN_OR_STDOUT or out.is_dir() or is_direct(out):
+    status = _status(out, "stdout")
+    if status is None or not stat.S_ISREG(status.st_mode):
         return
-    _check_apart(written_first(out), inputs, f"{name}: the file that is written first")
-
-
-def _check_apart(out: Path, inputs: Mapping[str, Iterable[Path]], out_name: str) -> None:
-    found = _status(out, "stdout")
-    if found is None or not stat.S_ISREG(found.st_mode):
-        return
-    for name, paths in inputs.items():
+    for input_name, paths in inputs.items():
         for path in paths:
             other = _status(path, "stdin")
-            if other is not None and (os.path.samestat(found, other) or _is_in(out, path)):
+            if other is not None and (os.path.samestat(status, other) or _is_in(out, path)):
                 what = "stdout" if out == STDIN_OR_STDOUT else str(out)
                 raise ConfigError(
-                    f"{out_name}: {what} is read as well ({name}: {path}); "
+                    f"{name}: {what} is read as well ({input_name}: {path}); "
                     "one of the two must be another file"
                 )
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.errors import DataError
-from nmt.storage.output import atomic_output, write_lines
+from nmt.storage.output import write_lines
 
 OPEN_FILES = Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="needs Linux's /proc")
@@ -35,7 +34,6 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", replace)
     monkeypatch.setattr(os, "unlink", unlink)
     monkeypatch.delattr(os, "fchmod")
-    monkeypatch.setattr("nmt.storage.output.IS_WINDOWS", True)
 
 
 def test_a_file_replaces_another_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -44,18 +42,3 @@ def test_a_file_replaces_another_and_nothing_is_left_beside_it(tmp_path: Path) -
         write_lines([text], path, force=True)
         assert path.read_text(encoding="utf-8") == f"{text}\n"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_second_writer_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    with atomic_output(path) as stream:
-        with pytest.raises(DataError, match="another command is writing it"):
-            write_lines(["b"], path)
-        stream.write(b"a\n")
-    assert path.read_bytes() == b"a\n"
-
-
-def test_the_simulation_refuses_what_windows_refuses(tmp_path: Path) -> None:
-    path = tmp_path / "open"
-    with path.open("w"), pytest.raises(PermissionError):
-        os.replace(path, tmp_path / "other")
