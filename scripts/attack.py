@@ -184,9 +184,9 @@ def _print_table(verdicts: list[Verdict]) -> None:
     names = ("attempts", "exit 0", *FAULTS)
     print("\n" + f"{'attack':<10}" + "".join(f"{name:>11}" for name in names))
     for kind in (*COUNTS, "server", "all"):
-        chosen = [v for v in verdicts if kind in (v.kind, "all")]
-        faults = Counter(fault for verdict in chosen for fault in verdict.faults)
-        numbers = [len(chosen), sum(v.code == 0 for v in chosen), *(faults[f] for f in FAULTS)]
+        of_kind = [v for v in verdicts if kind in (v.kind, "all")]
+        faults = Counter(fault for verdict in of_kind for fault in verdict.faults)
+        numbers = [len(of_kind), sum(v.code == 0 for v in of_kind), *(faults[f] for f in FAULTS)]
         print(f"{kind:<10}" + "".join(f"{number:>11}" for number in numbers))
 
 

@@ -43,10 +43,10 @@ _DEFAULT = ("nmt", "opennmt", "joeynmt", "marian")
 def toolkits(threads: int) -> dict[str, Toolkit]:
     """Every toolkit by its name."""
     forms: tuple[Form, ...] = ("plain", "half", "deep")
-    own: list[Toolkit] = [Own(p, form) for form in forms for p in ("fp32", "bf16")]
-    own.append(Own("fp32", int8=True))
+    ours: list[Toolkit] = [Own(p, form) for form in forms for p in ("fp32", "bf16")]
+    ours.append(Own("fp32", int8=True))
     others: list[Toolkit] = [OpenNMT(), JoeyNMT(), JoeyNMT(helped=False), Marian(threads)]
-    return {toolkit.name: toolkit for toolkit in (*own, *others)}
+    return {toolkit.name: toolkit for toolkit in (*ours, *others)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,40 +113,42 @@ def _prepared(options: argparse.Namespace) -> tuple[Place, Exported, Settings]:
 
 
 def _train(options: argparse.Namespace) -> None:
-    chosen = _chosen(options.only, options.threads)
+    selected = _chosen(options.only, options.threads)
     place, data, settings = _prepared(options)
-    measured = train_in_turn(chosen, place, data, settings, options.rounds)
+    measured = train_in_turn(selected, place, data, settings, options.rounds)
     print(training_table(measured, data.counts.both_by_target))
-    _write(options, chosen, settings, {name: asdict(own) for name, own in measured.items()})
+    _write(options, selected, settings, {name: asdict(of_one) for name, of_one in measured.items()})
 
 
 def _decode(options: argparse.Namespace) -> None:
-    pairs = [given.partition("=") for given in options.models]
+    pairs = [model.partition("=") for model in options.models]
     if not pairs or not all(path for _, _, path in pairs):
         raise ConfigError(f"--models: got {options.models}, allowed: NAME=PATH, one or more")
-    chosen = _chosen([name for name, _, _ in pairs], options.threads)
+    selected = _chosen([name for name, _, _ in pairs], options.threads)
     paths = [Path(path).absolute() for _, _, path in pairs]
     for path in paths:
         if not path.exists():
             raise ConfigError(f"--models: {path}: no such file")
     place, data, settings = _prepared(options)
-    for toolkit in chosen:
+    for toolkit in selected:
         toolkit.write(place.folder(toolkit), data, settings)
-    models = dict(zip(chosen, paths, strict=True))
+    models = dict(zip(selected, paths, strict=True))
     measured = translate_in_turn(models, place, data, settings, options.batch_sizes, options.rounds)
     print(decoding_table(measured))
-    by_name = {f"{name} {size}": asdict(own) for (name, size), own in measured.items()}
-    _write(options, chosen, settings, by_name)
+    by_name = {f"{name} {size}": asdict(figures) for (name, size), figures in measured.items()}
+    _write(options, selected, settings, by_name)
 
 
 def _write(
     options: argparse.Namespace,
-    chosen: Sequence[Toolkit],
+    toolkits: Sequence[Toolkit],
     settings: Settings,
     measured: Mapping[str, object],
 ) -> None:
     """The file of the figures; toolkits measured in turn share one."""
-    path = options.work / f"{'-'.join([options.task, *(toolkit.name for toolkit in chosen)])}.json"
+    path = (
+        options.work / f"{'-'.join([options.task, *(toolkit.name for toolkit in toolkits)])}.json"
+    )
     card = {**machine_card(torch.device("cpu"), "bf16"), "threads": options.threads}
     write_json(path, {"machine": card, "settings": settings.model_dump(), "measured": measured})
     print(f"\n{path}", file=sys.stderr)

@@ -15,7 +15,7 @@ ARGUMENTS = (
 
 
 def missing() -> str | None:
-    """What a browser test lacks here, or None."""
+    """Return the missing part of a browser test, or None."""
     if find_spec("selenium") is None:
         return "no selenium; make install-dev has it"
     if not shutil.which("chromium") or not shutil.which("chromedriver"):

@@ -111,12 +111,12 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     try:
         entries = read_list(options.root / LIST)
-        chosen = _chosen(entries, options.names, options.slow, options.runs)
+        names = _chosen(entries, options.names, options.slow, options.runs)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     n_stale = 0
-    for name in chosen:
+    for name in names:
         problems = list(check(entries[name], options.root, options.runs))
         print(f"{name}: {'stale' if problems else 'ok'}", flush=True)
         for problem in problems:
@@ -138,16 +138,16 @@ def _chosen(
         if name not in entries:
             hint = did_you_mean(name, entries)
             raise ConfigError(f"got '{name}', allowed: {', '.join(entries)}{hint}")
-    chosen = list(names) or [
+    selected = list(names) or [
         name
         for name, entry in entries.items()
         if (slow or not entry.slow) and (runs or not entry.needs)
     ]
-    for name in chosen:
+    for name in selected:
         for run in entries[name].needs:
             if runs is None or not (runs / run).is_dir():
                 raise ConfigError(f"{name}: needs the run {run}: train it, and give --runs FOLDER")
-    return chosen
+    return selected
 
 
 def check(entry: Entry, root: Path, runs: Path | None = None) -> Iterator[str]:
@@ -166,8 +166,8 @@ def check(entry: Entry, root: Path, runs: Path | None = None) -> Iterator[str]:
             printed += done.stdout
             output += done.stderr + done.stdout
         (folder / "stdout").write_text(printed, encoding="utf-8")
-        for new, kept in entry.same.items():
-            yield from _compare(folder / new, root / kept, kept, entry.share)
+        for new, page in entry.same.items():
+            yield from _compare(folder / new, root / page, page, entry.share)
         if entry.page is not None:
             text = (root / entry.page).read_text(encoding="utf-8")
             try:
@@ -220,29 +220,29 @@ def _failure(command: str, done: subprocess.CompletedProcess[str]) -> str:
 def _perform(command: str, folder: Path, root: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of the page by this Python; {root} is the checkout, NAME=value a variable."""
     words = shlex.split(command.replace("{root}", str(root)))
-    own: dict[str, str] = {}
+    variables: dict[str, str] = {}
     while "=" in words[0]:
-        name, _, own[name] = words.pop(0).partition("=")
+        name, _, variables[name] = words.pop(0).partition("=")
     python = {"nmt": [sys.executable, "-m", "nmt"], "python": [sys.executable]}
     if words[0] in python:
         words[:1] = python[words[0]]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **own}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **variables}
     return subprocess.run(
         words, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
 
 
-def _compare(new: Path, kept: Path, name: Path, allowed: float) -> Iterator[str]:
+def _compare(new: Path, old: Path, name: Path, allowed: float) -> Iterator[str]:
     """A line if the files differ, else nothing."""
-    if not new.is_file() or not kept.is_file():
-        yield f"{name}: {'not made by the command' if kept.is_file() else 'missing'}"
-    elif kept.suffix == ".png":
-        share = _differing(new, kept)
+    if not new.is_file() or not old.is_file():
+        yield f"{name}: {'not made by the command' if old.is_file() else 'missing'}"
+    elif old.suffix == ".png":
+        share = _differing(new, old)
         if share is None:
             yield f"{name}: another size than the picture drawn now"
         elif share > allowed:
             yield f"{name}: {share:.1%} of the pixels differ from the picture drawn now"
-    elif new.read_bytes() != kept.read_bytes():
+    elif new.read_bytes() != old.read_bytes():
         yield f"{name}: differs from what is made now"
 
 
@@ -266,8 +266,8 @@ def _wanted(entry: Entry, folder: Path, output: str) -> list[str]:
     figures: dict[str | int, object] = {}
     if entry.json_file is not None:
         text = (folder / entry.json_file).read_text(encoding="utf-8")
-        found = json.loads(text, object_pairs_hook=_with_numbers)
-        figures |= found.get("numbers", found)
+        content = json.loads(text, object_pairs_hook=_with_numbers)
+        figures |= content.get("numbers", content)
     for pattern in entry.output:
         match = re.search(pattern, output)
         if match is None:

@@ -70,8 +70,8 @@ def _sections(command: Any, parent: Any, name: str) -> Iterator[str]:
         if parent is not None:
             yield f"## {name}"
             yield command.help.strip()
-        for child, each in children.items():
-            yield from _sections(each, context, f"{name} {child}")
+        for child, member in children.items():
+            yield from _sections(member, context, f"{name} {child}")
         return
     level = "###" if parent.parent else "##"
     usage = " ".join([name, *command.collect_usage_pieces(context)])

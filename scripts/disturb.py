@@ -81,8 +81,8 @@ def scores(
     """The scores by key of MEASURES of the sources in that form."""
     texts = disturbed([example.src_text for example in examples], form, seed)
     changed = [replace(e, src_text=text) for e, text in zip(examples, texts, strict=True)]
-    found = evaluate(translator, changed, scoring).scores
-    return {key: found[key].score for key in MEASURES}
+    scores = evaluate(translator, changed, scoring).scores
+    return {key: scores[key].score for key in MEASURES}
 
 
 def parse() -> argparse.Namespace:
@@ -98,34 +98,36 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(given: argparse.Namespace) -> dict[str, dict[str, float]]:
+def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The scores of each form; the sources are written where they are asked for."""
-    run = TrainedRun.open(given.run)
-    examples = read_examples(split_named(run.config.data, given.split), run.config.data)
-    translator = Translator.load(run, checkpoint=given.checkpoint)
+    run = TrainedRun.open(options.run)
+    examples = read_examples(split_named(run.config.data, options.split), run.config.data)
+    translator = Translator.load(run, checkpoint=options.checkpoint)
     scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
-    if given.write:
-        given.write.mkdir(parents=True, exist_ok=True)
-        for form in given.form:
-            lines = disturbed([example.src_text for example in examples], form, given.seed)
-            path = given.write / f"{form.replace(' ', '-')}.{run.config.data.src_lang}"
+    if options.write:
+        options.write.mkdir(parents=True, exist_ok=True)
+        for form in options.form:
+            lines = disturbed([example.src_text for example in examples], form, options.seed)
+            path = options.write / f"{form.replace(' ', '-')}.{run.config.data.src_lang}"
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return {form: scores(translator, examples, scoring, form, given.seed) for form in given.form}
+    return {
+        form: scores(translator, examples, scoring, form, options.seed) for form in options.form
+    }
 
 
 def main() -> int:
     """Print the table; return 2 where the user's input was wrong."""
-    given = parse()
+    options = parse()
     try:
-        found = measure(given)
+        scores = measure(options)
     except NMTError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if given.json:
-        print(json.dumps(found))
+    if options.json:
+        print(json.dumps(scores))
         return 0
     print(f"| source | {' | '.join(MEASURES.values())} |\n|---|{'---|' * len(MEASURES)}")
-    for form, values in found.items():
+    for form, values in scores.items():
         print(f"| {form} | {' | '.join(f'{values[key]:.2f}' for key in MEASURES)} |")
     return 0
 

@@ -50,7 +50,7 @@ def read_rooms(root: Path) -> list[Room]:
             files = _files(root / PACKAGE / name)
             trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
             phrase = (ast.get_docstring(trees[0]) or "").split("\n\n")[0].split(". ")[0]
-            imported = {found for tree in trees for found in _imports(tree)} - {name}
+            imported = {name for tree in trees for name in _imports(tree)} - {name}
             rooms.append(Room(name, layer, phrase.rstrip("."), frozenset(imported)))
     return rooms
 

@@ -234,9 +234,9 @@ def _unreadable(run: Killed) -> Iterator[str]:
     run.steps.append(max(steps, default=0))
 
 
-def _differences(whole: Path, run: Path) -> Iterator[str]:
+def _differences(complete: Path, run: Path) -> Iterator[str]:
     """Differences between two run directories that should be the same."""
-    one, two = CheckpointFolder(whole / "checkpoints"), CheckpointFolder(run / "checkpoints")
+    one, two = CheckpointFolder(complete / "checkpoints"), CheckpointFolder(run / "checkpoints")
     lists = [sorted(entry.name for entry in folder.path.iterdir()) for folder in (one, two)]
     if lists[0] != lists[1]:
         yield f"checkpoints: {lists[0]}, {lists[1]}"
@@ -250,10 +250,10 @@ def _differences(whole: Path, run: Path) -> Iterator[str]:
         states = [timeless(folder / "state.json") for folder in folders]
         if states[0] != states[1]:
             yield f"step {step}: state.json"
-    for name in sorted(path.name for path in (whole / "tokenizer").iterdir()):
-        if (whole / "tokenizer" / name).read_bytes() != (run / "tokenizer" / name).read_bytes():
+    for name in sorted(path.name for path in (complete / "tokenizer").iterdir()):
+        if (complete / "tokenizer" / name).read_bytes() != (run / "tokenizer" / name).read_bytes():
             yield f"tokenizer/{name}"
-    yield from record_differences(whole / "metrics.jsonl", run / "metrics.jsonl")
+    yield from record_differences(complete / "metrics.jsonl", run / "metrics.jsonl")
 
 
 def tensor_differences(one: Path, two: Path) -> Iterator[str]:

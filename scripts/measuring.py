@@ -1,4 +1,4 @@
-"""What the scripts that measure speed share: rounds in turn, the load of others, the machine.
+"""Measuring of speed for several scripts: rounds in turn, the load of others, the machine.
 
 If other processes use one of two cores, small products on two threads run ten times slower. A
 figure without the load of others is therefore meaningless.

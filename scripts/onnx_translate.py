@@ -87,24 +87,27 @@ class OnnxTranslator:
             for row, one in zip(rows, scores, strict=True):
                 one[list(self.blocked(row, src))] = -np.inf
             best = np.argsort(-scores, axis=None, kind="stable")[: search["beam"]]
-            kept = []
+            ahead = []
             for parent, piece in zip(*np.unravel_index(best, scores.shape), strict=True):
-                total, found = float(scores[parent, piece]), (*rows[parent], int(piece))
+                total, sequence = float(scores[parent, piece]), (*rows[parent], int(piece))
                 if total == -np.inf:
                     continue
                 if piece == ids["eos"] or length == bound:
                     score = total / self.penalty(length)
-                    ends.append((bool(piece != ids["eos"]), -score, found))
+                    ends.append((bool(piece != ids["eos"]), -score, sequence))
                 else:
-                    kept.append((int(parent), total, found))
+                    ahead.append((int(parent), total, sequence))
             finished = [-score for is_cut, score, _ in ends if not is_cut]
             # A total only falls: what cannot come before the best finished one is left out.
             least = max(finished, default=-np.inf) * self.penalty(bound)
-            kept = [each for each in kept if each[1] > least]
-            if not kept:
+            ahead = [row_ahead for row_ahead in ahead if row_ahead[1] > least]
+            if not ahead:
                 break
-            parents = [parent for parent, _, _ in kept]
-            totals, rows = np.array([each[1] for each in kept]), [each[2] for each in kept]
+            parents = [parent for parent, _, _ in ahead]
+            totals, rows = (
+                np.array([row_ahead[1] for row_ahead in ahead]),
+                [row_ahead[2] for row_ahead in ahead],
+            )
             after = self.manifest["state"]
             state.update({name: out[output][parents] for output, name in after.items()})
         is_cut, _, translation = min(ends, key=lambda end: end[:2])
@@ -141,9 +144,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--beam", type=int)
     parser.add_argument("--int8", action="store_true")
-    given = parser.parse_args()
-    search = {} if given.beam is None else {"beam": given.beam}
-    translator = OnnxTranslator(given.folder, given.int8, **search)
+    options = parser.parse_args()
+    search = {} if options.beam is None else {"beam": options.beam}
+    translator = OnnxTranslator(options.folder, options.int8, **search)
     for line in sys.stdin:
         print(translator.translate(line.rstrip("\n")))
     return 0

@@ -49,10 +49,10 @@ def sources(root: Path) -> dict[Path, str]:
     return {path: path.read_text(encoding="utf-8") for path in paths}
 
 
-def misfits(chosen: Sequence[Defect]) -> list[str]:
+def misfits(selected: Sequence[Defect]) -> list[str]:
     """A line for each defect that cannot be planted exactly as it is meant."""
     text, lines = "\0".join(sources(ROOT).values()), []
-    for name, old, _, tests in chosen:
+    for name, old, _, tests in selected:
         if (count := text.count(old)) != 1:
             lines.append(f"{name}: `old` occurs {count} times, allowed: once")
         lines += [f"{name}: {path}: no such folder" for path in tests if not (ROOT / path).is_dir()]
@@ -102,8 +102,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=os.devnull, help="JSON Lines file")
     parser.add_argument("--jobs", type=int, default=1, help="copies that are tested at once [1]")
     options = parser.parse_args()
-    chosen = [d for d in defects() if options.only in (None, d.name)][: options.first]
-    if lines := misfits(chosen):
+    selected = [d for d in defects() if options.only in (None, d.name)][: options.first]
+    if lines := misfits(selected):
         parser.error("; ".join(lines))
     with tempfile.TemporaryDirectory() as folder, options.out.open("w", encoding="utf-8") as out:
         copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
@@ -119,8 +119,8 @@ def main() -> int:
             return bool(line["tests"])
 
         with ThreadPoolExecutor(options.jobs) as pool:
-            seen = list(pool.map(examine, chosen))
-    unseen = [defect.name for defect, is_seen in zip(chosen, seen, strict=True) if not is_seen]
+            seen = list(pool.map(examine, selected))
+    unseen = [defect.name for defect, is_seen in zip(selected, seen, strict=True) if not is_seen]
     print(f"found {sum(seen)} of {len(seen)}", *unseen, sep="\n  not found: ")
     return int(not seen or not all(seen))
 

@@ -36,13 +36,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--keep", type=Path, help="folder for archives and runs")
     parser.add_argument("--steps", type=int, default=50, help="updates of the training")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = (given.keep or Path(scratch)).resolve() / "à vérifier"
+        folder = (options.keep or Path(scratch)).resolve() / "à vérifier"
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for archive in build(folder):
-                seconds = "  ".join(f"{name} {s:.0f} s" for name, s in check(archive, given.steps))
+                seconds = "  ".join(
+                    f"{name} {s:.0f} s" for name, s in check(archive, options.steps)
+                )
                 size = archive.stat().st_size / 1e6
                 print(f"{archive.name}  {size:.2f} MB  {seconds}", flush=True)
         except StepError as error:
@@ -101,9 +103,9 @@ def check(archive: Path, steps: int) -> Iterator[tuple[str, float]]:
         raise StepError(f"nmt translate: expected a line, got {answers['translate']!r}")
     if str(ROOT) in answers["doctor"]:
         raise StepError(f"nmt is imported from the checkout: {answers['doctor']}")
-    for made in ("é.png", "README.md"):
-        if not (folder / made).is_file():
-            raise StepError(f"{made}: was not written")
+    for files in ("é.png", "README.md"):
+        if not (folder / files).is_file():
+            raise StepError(f"{files}: was not written")
     if archive.suffix == ".whl":
         start = time.monotonic()
         extra = f"{archive}[serve]"
@@ -147,8 +149,8 @@ def answer_of_server(nmt: Path, folder: Path) -> str:
 
 def console() -> dict[str, str]:
     """The variables of a console as in 1990, of a machine without the checkout."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return {**kept, "PYTHONIOENCODING": "ascii"}
+    stored = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**stored, "PYTHONIOENCODING": "ascii"}
 
 
 def environment(folder: Path) -> Path:
@@ -158,7 +160,7 @@ def environment(folder: Path) -> Path:
 
 
 def run(*command: object, folder: Path) -> str:
-    """What a command prints; StepError where it fails."""
+    """Return the output of a command; StepError where it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=folder,

@@ -89,7 +89,7 @@ async def hold(port: int, first: bytes, n_connections: int = 400) -> None:
 
 def json_bodies(path: str, *fields: Mapping[str, object]) -> list[bytes]:
     """Requests with these fields."""
-    return [post(path, json.dumps(each).encode()) for each in fields]
+    return [post(path, json.dumps(fields_of_one).encode()) for fields_of_one in fields]
 
 
 def requests(langs: Langs) -> dict[str, list[bytes]]:
@@ -185,7 +185,7 @@ async def attack(name: str, port: int, langs: Langs) -> None:
 
 @dataclass
 class Outcome:
-    """What the good clients saw of an attacked server, and what the server took."""
+    """The answers to good clients of an attacked server, and the cost of the server."""
 
     attack: str
     seconds: list[float] = field(default_factory=list)
@@ -198,7 +198,7 @@ class Outcome:
 
     @property
     def faults(self) -> list[str]:
-        """What was wrong."""
+        """The faults, a line each."""
         slowest = max(self.seconds, default=0.0)
         wrong = self.failed[:3]
         wrong += [f"an answer took {slowest:.1f} s"] if slowest > MAX_SECONDS else []

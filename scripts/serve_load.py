@@ -34,7 +34,7 @@ ANSWER_SECONDS = 60
 
 @dataclass
 class Counts:
-    """What the clients saw; `wrong` are the first few answers that differ."""
+    """Counts of the clients; `wrong` are the first few answers that differ."""
 
     seconds: list[float] = field(default_factory=list)
     refused: int = 0
@@ -64,11 +64,11 @@ async def client(
             await asyncio.sleep(1)
             continue
         counts.seconds.append(time.monotonic() - started)
-        found = json.loads(content).get("translatedText") if status == 200 else content.decode()
-        if found != expected:
+        answer = json.loads(content).get("translatedText") if status == 200 else content.decode()
+        if answer != expected:
             counts.n_wrong += 1
             if len(counts.wrong) < 10:
-                counts.wrong.append((text, expected, str(found)))
+                counts.wrong.append((text, expected, str(answer)))
 
 
 async def load(
@@ -128,7 +128,7 @@ def main() -> int:
     options = parser.parse_args()
     config = TrainedRun.open(options.run).config.data
     examples = read_examples(split_named(config, options.split), config)
-    texts = [each.src_text for each in examples if each.src_text.strip()][: options.sentences]
+    texts = [e.src_text for e in examples if e.src_text.strip()][: options.sentences]
     flags = ["--int8"] if options.int8 else []
     lines, alone = translate_file(options.run, texts, flags)
     command = [sys.executable, "-m", "nmt", "serve", "--run", str(options.run), "--port", "0"]

@@ -20,4 +20,4 @@ class Examples(griffe.Extension):
 def fenced(docstring: str) -> str:
     """A docstring whose examples are code blocks of Markdown."""
     shown = docstring.replace("  # doctest: +SKIP", "")
-    return _EXAMPLE.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", shown)
+    return _EXAMPLE.sub(lambda node: f"```pycon\n{node[0].rstrip()}\n```\n", shown)

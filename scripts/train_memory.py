@@ -25,11 +25,11 @@ from nmt.device import process_bytes
 SAID = re.compile(r"([0-9.]+) GiB of memory with")
 
 
-def start(given: argparse.Namespace, run: Path) -> subprocess.Popen[bytes]:
+def start(options: argparse.Namespace, run: Path) -> subprocess.Popen[bytes]:
     """`nmt train` with a log line at every update of the table."""
-    command = [sys.executable, "-m", "nmt", "train", "--config", given.config, "--run", str(run)]
-    command += ["--steps", str(given.steps), "--quiet"]
-    settings = [*given.set, f"train.log_every={given.every}"]
+    command = [sys.executable, "-m", "nmt", "train", "--config", options.config, "--run", str(run)]
+    command += ["--steps", str(options.steps), "--quiet"]
+    settings = [*options.set, f"train.log_every={options.every}"]
     return subprocess.Popen([*command, *itertools.chain(*(("--set", s) for s in settings))])
 
 
@@ -58,12 +58,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2_000, help="updates")
     parser.add_argument("--every", type=int, default=200, help="updates between two lines")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         print("| updates | resident MiB | at most | processor s |\n|---:|---:|---:|---:|")
-        with start(given, run) as process:
+        with start(options, run) as process:
             for step in logged_steps(run / "metrics.jsonl", process):
                 now, peak = (process_bytes(f, process.pid) or 0 for f in ("VmRSS", "VmHWM"))
                 if step > 200:  # the run's estimate is made from its maximum

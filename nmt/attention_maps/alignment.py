@@ -144,12 +144,12 @@ class AlignmentScore:
         return {**rates, "links": self.n_links, "sure": self.n_sure}
 
 
-def alignment_score(found: Iterable[Links], gold: Iterable[Gold]) -> AlignmentScore:
+def alignment_score(predicted: Iterable[Links], gold: Iterable[Gold]) -> AlignmentScore:
     """Score the links of all sentence pairs together (Och & Ney 2003, section 6).
 
     Raises ValueError unless there are as many pairs on both sides.
     """
-    pairs = list(zip(found, gold, strict=True))
+    pairs = list(zip(predicted, gold, strict=True))
     return AlignmentScore(
         n_links=sum(len(links) for links, _ in pairs),
         n_sure=sum(len(true.sure) for _, true in pairs),

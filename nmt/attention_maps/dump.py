@@ -85,10 +85,10 @@ def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = 
             if record.heads is not None:
                 arrays["heads"] = record.heads
             keys = {name: record.key(name) for name in arrays}
-            own = {name: each.heads for name, each in record.self_attention.items()}
-            for name, array in {**arrays, **own}.items():
+            self_heads = {name: each.heads for name, each in record.self_attention.items()}
+            for name, array in {**arrays, **self_heads}.items():
                 _write_member(archive, record.key(name), array)
-            of_self = _self_attention(record, {name: record.key(name) for name in own})
+            of_self = _self_attention(record, {name: record.key(name) for name in self_heads})
             index.append({**_fields(record), **keys, **of_self})
         text = _dumps({"format": FORMAT, "version": VERSION, "axes": AXES, "records": index})
         _write_member(archive, "index", np.frombuffer(text.encode(), dtype=np.uint8))
@@ -143,11 +143,11 @@ def _fields(record: AttentionRecord) -> dict[str, object]:
 
 def _self_attention(record: AttentionRecord, heads: dict[str, Any]) -> dict[str, object]:
     """The field `self_attention`, with `heads` for its arrays; none for a record without it."""
-    found = {
+    self_attention = {
         name: {"labels": each.labels, "head_names": each.head_names, "heads": heads[name]}
         for name, each in record.self_attention.items()
     }
-    return {"self_attention": found} if found else {}
+    return {"self_attention": self_attention} if self_attention else {}
 
 
 def _side(text: str, encoded: Encoded) -> dict[str, object]:
@@ -175,10 +175,11 @@ def _loads(text: bytes, where: str) -> dict[str, Any]:
         value = json.loads(text)
     except ValueError as error:
         raise DataError(f"{where}: not JSON: {error}") from error
-    found = (value.get("format"), value.get("version")) if isinstance(value, dict) else (None, None)
-    if found != (FORMAT, VERSION):
+    is_object = isinstance(value, dict)
+    format_, version = (value.get("format"), value.get("version")) if is_object else (None, None)
+    if (format_, version) != (FORMAT, VERSION):
         raise DataError(
-            f"{where}: got format {found[0]}, version {found[1]}; "
+            f"{where}: got format {format_}, version {version}; "
             f"this nmt reads {FORMAT}, version {VERSION}"
         )
     return dict(value)
@@ -217,10 +218,10 @@ def _record(fields: dict[str, Any], weights: object, heads: object, where: str) 
     expected = tuple(len(s.words if record.level == "word" else s.pieces) for s in sides)
     if record.weights.shape != expected:
         raise DataError(f"{where}: weights have shape {record.weights.shape}, not {expected}")
-    found = (0,) if record.heads is None else record.heads.shape
+    shape = (0,) if record.heads is None else record.heads.shape
     expected = (len(record.head_names), *expected) if record.head_names else (0,)
-    if found != expected:
-        raise DataError(f"{where}: heads have shape {found}, not {expected}")
+    if shape != expected:
+        raise DataError(f"{where}: heads have shape {shape}, not {expected}")
     for name, each in record.self_attention.items():
         expected = (len(each.head_names), len(each.labels), len(each.labels))
         if each.heads.shape != expected:

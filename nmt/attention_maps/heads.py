@@ -39,13 +39,13 @@ def choose_heads(heads: str, names: Names) -> tuple[Head, ...]:
 
     Raises ConfigError for a part that selects none.
     """
-    chosen: dict[Head, None] = {}
+    selection: dict[Head, None] = {}
     for part in heads.split(","):
-        found = _selected(part.lower().replace(".", " ").split(), names)
-        if not found:
+        matches = _selected(part.lower().replace(".", " ").split(), names)
+        if not matches:
             raise ConfigError(f"`heads`: got '{part.strip()}', allowed: {_allowed(part, names)}")
-        chosen.update(dict.fromkeys(found))
-    return tuple(chosen)
+        selection.update(dict.fromkeys(matches))
+    return tuple(selection)
 
 
 def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
@@ -54,11 +54,11 @@ def source_heads(heads: str, names: Names) -> tuple[int, ...] | None:
     Raises ConfigError as `choose_heads` does, and for heads of self-attention, or a mean beside
     heads.
     """
-    chosen = choose_heads(heads, names)
-    if chosen == (MEAN,):
+    selection = choose_heads(heads, names)
+    if selection == (MEAN,):
         return None
-    indices = tuple(h.index for h in chosen if h.attention == "cross" and h.index is not None)
-    if len(indices) < len(chosen):
+    indices = tuple(h.index for h in selection if h.attention == "cross" and h.index is not None)
+    if len(indices) < len(selection):
         allowed = "heads over the source, or mean alone"
         raise ConfigError(f"`heads`: got '{heads}', allowed here: {allowed}")
     return indices

@@ -47,9 +47,9 @@ def attention_health(translations: Iterable[Translation]) -> AttentionHealth | N
     """The measurements of the best hypotheses; None where none of them has a piece."""
     rows = []
     for translation in translations:
-        for found in translation.hypotheses[:1]:
-            weights = found.hypothesis.attention
-            weights = weights[:-1] if found.hypothesis.finished else weights
+        for output in translation.hypotheses[:1]:
+            weights = output.hypothesis.attention
+            weights = weights[:-1] if output.hypothesis.finished else weights
             if len(weights):
                 rows.append(astuple(health_of(weights)))
     return AttentionHealth(*map(float, np.mean(rows, axis=0))) if rows else None

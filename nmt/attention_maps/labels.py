@@ -41,13 +41,13 @@ def shorten(text: str, width: int) -> str:
     """`text` in at most `width` >= 1 cells; what is cut off is replaced by an ellipsis."""
     if display_width(text) <= width:
         return text
-    kept, room = "", width - 1
+    head, room = "", width - 1
     for char in text:
         room -= _cells(char)
         if room < 0:
             break
-        kept += char
-    return kept.rstrip() + ELLIPSIS
+        head += char
+    return head.rstrip() + ELLIPSIS
 
 
 def pad(text: str, width: int) -> str:

@@ -107,10 +107,10 @@ def records(
     """
     single = [head for head in heads if head.index is not None]
     cross = [head for head in single if head.attention == "cross"]
-    found = []
+    results = []
     for index, hypothesis in enumerate(translation.hypotheses):
         target, source = axes(translation, index)
-        found.append(
+        results.append(
             AttentionRecord(
                 sentence=sentence,
                 rank=index + 1,
@@ -129,22 +129,22 @@ def records(
                 self_attention=_self_attention(translation, index, level, single),
             )
         )
-    return found
+    return results
 
 
 def _self_attention(
     translation: Translation, index: int, level: Level, heads: Sequence[Head]
 ) -> dict[str, SelfAttentionRecord]:
-    found = {}
+    results = {}
     for attention in ("encoder", "decoder"):
-        chosen = [head for head in heads if head.attention == attention]
-        if chosen:
-            found[attention] = SelfAttentionRecord(
-                attention_table(translation, index, level, chosen[0]).columns,
-                tuple(head.name for head in chosen),
-                _stacked(translation, index, level, chosen),
+        selection = [head for head in heads if head.attention == attention]
+        if selection:
+            results[attention] = SelfAttentionRecord(
+                attention_table(translation, index, level, selection[0]).columns,
+                tuple(head.name for head in selection),
+                _stacked(translation, index, level, selection),
             )
-    return found
+    return results
 
 
 def _stacked(

@@ -20,9 +20,9 @@ def translation_html(translation: Translation, level: Level = "word") -> str:
     It has no script, no style sheet and no reference; its text has the colour of its surroundings.
     """
     lines = [f'<p dir="auto" style="margin:0"><b>{_text(translation.src_text)}</b></p>']
-    for found in translation.hypotheses:
-        score = f"<small>{found.hypothesis.score:.3f}</small>"
-        lines.append(f'<p style="margin:0"><bdi>{_text(found.text)}</bdi> {score}</p>')
+    for output in translation.hypotheses:
+        score = f"<small>{output.hypothesis.score:.3f}</small>"
+        lines.append(f'<p style="margin:0"><bdi>{_text(output.text)}</bdi> {score}</p>')
     if translation.hypotheses:
         lines.append(map_svg(attention_table(translation, 0, level)))
     return f'<div style="overflow-x:auto">{"".join(lines)}</div>'

@@ -116,11 +116,11 @@ def axes(
     The source always ends with eos. A row of `cross` is a piece that was predicted, eos too unless
     the length bound cut the text. A row of `decoder` is a piece that was read: bos, but never eos.
     """
-    chosen = translation.hypotheses[rank]
+    output = translation.hypotheses[rank]
     source = with_eos(translation.source)
     if attention == "encoder":
         return source, source
     if attention == "decoder":
-        target = with_bos(chosen.target)
+        target = with_bos(output.target)
         return target, target
-    return with_eos(chosen.target) if chosen.hypothesis.finished else chosen.target, source
+    return with_eos(output.target) if output.hypothesis.finished else output.target, source

@@ -79,14 +79,14 @@ class BackPointers:
             for sentence, column in np.argwhere(ended).tolist():
                 ends[sentence].append(_End(step, sentence * ended.shape[1] + column))
         hypotheses = []
-        for src_length, found in zip(src_lengths, ends, strict=True):
-            if not found:
+        for src_length, finished in zip(src_lengths, ends, strict=True):
+            if not finished:
                 raise NMTError(
                     "search: the model's logits are not numbers (NaN); "
                     "the checkpoint is damaged or its training diverged. Or no piece is left that "
                     "search.min_length, no_repeat_ngram and must_not allow"
                 )
-            best = sorted(found, key=lambda end: self._rank(end, src_length, score))[:n]
+            best = sorted(finished, key=lambda end: self._rank(end, src_length, score))[:n]
             hypotheses.append([self._trace_back(end, src_length, score) for end in best])
         return hypotheses
 

@@ -113,7 +113,7 @@ class _BestPieces:
         draw: Draw | None,
         constraints: Constraints | None,
     ) -> "_BestPieces":
-        """Those of a search; where words must occur, eos may be out of the question."""
+        """Build the filter of one search; with required words it looks at one piece more."""
         n_pieces = draw.n_pieces if draw else config.beam + must
         never = [PAD_ID, BOS_ID] if config.allow_unk else [PAD_ID, BOS_ID, UNK_ID]
         forbidden = torch.tensor(never, device=device)
@@ -168,8 +168,8 @@ def _top_pieces(
     blocked_ids: list[int] = []
     for history in (rows.repetitions, rows.words):
         if history is not None:
-            own_rows, own_ids = history.blocked()
-            blocked_rows, blocked_ids = blocked_rows + own_rows, blocked_ids + own_ids
+            history_rows, history_ids = history.blocked()
+            blocked_rows, blocked_ids = blocked_rows + history_rows, blocked_ids + history_ids
     if not blocked_rows:
         return out.vocabulary.top_k_log_probs(out.features, n_pieces, forbidden_ids)
     n_more = int(np.bincount(blocked_rows).max())

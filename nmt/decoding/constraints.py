@@ -39,24 +39,24 @@ class Constraints:
     """
 
     def __init__(self, constraints: Sequence[Constraint], longest: int, beam: int) -> None:
-        self._each, self._longest, self._beam = constraints, longest, beam
+        self._constraints, self._longest, self._beam = constraints, longest, beam
 
     def length_bounds(self, bounds: Sequence[int]) -> list[int]:
-        """The bounds, raised so that each prefix, its words and a piece more have room."""
-        rooms = [len(each.prefix) + each.words.n_pieces + 1 for each in self._each]
-        return list(map(max, bounds, rooms))
+        """Return the bounds, raised to fit each prefix, its words and one piece more."""
+        needed = [len(one.prefix) + one.words.n_pieces + 1 for one in self._constraints]
+        return list(map(max, bounds, needed))
 
     def word_history(self) -> WordHistory | None:
-        """That of the empty hypotheses; None where no sentence has words."""
-        words = [each.words for each in self._each]
+        """Return the initial word history, or None without lexical constraints."""
+        words = [constraint.words for constraint in self._constraints]
         return WordHistory.none_yet(words) if any(map(bool, words)) else None
 
     def _of_rows(self, slots: Int[Tensor, " R"]) -> list[Constraint]:
-        return [self._each[slot // self._beam] for slot in slots.tolist()]
+        return [self._constraints[slot // self._beam] for slot in slots.tolist()]
 
     def attend(self, state: State, slots: Int[Tensor, " R"], step: int) -> State:
-        """The state whose next step uses the given rows; the same where there are none."""
-        rows = [each.attention.get(step) for each in self._of_rows(slots)]
+        """Return the state whose next step uses these rows of attention, if there are any."""
+        rows = [constraint.attention.get(step) for constraint in self._of_rows(slots)]
         n_heads = next((len(row) for row in rows if row is not None), None)
         if n_heads is None:
             return state
@@ -76,16 +76,16 @@ class Constraints:
         ids: Int[Tensor, "R K"],
     ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
         """The best pieces of each row; of one within its prefix only the prefix's piece remains."""
-        prefixes = [each.prefix for each in self._of_rows(slots)]
+        prefixes = [constraint.prefix for constraint in self._of_rows(slots)]
         rows = [row for row, prefix in enumerate(prefixes) if step < len(prefix)]
         if not rows:
             return log_probs, ids
         places = torch.tensor(rows, device=slots.device)
         pieces = torch.tensor([prefixes[row][step] for row in rows], device=slots.device)
         logits = out.logits[places].float()
-        own = logits.gather(1, pieces.unsqueeze(1)).squeeze(1) - logits.logsumexp(dim=1)
+        forced = logits.gather(1, pieces.unsqueeze(1)).squeeze(1) - logits.logsumexp(dim=1)
         log_probs, ids = log_probs.clone(), ids.clone()
         log_probs[places] = -torch.inf
-        log_probs[places, 0] = own.to(log_probs.dtype)
+        log_probs[places, 0] = forced.to(log_probs.dtype)
         ids[places, 0] = pieces
         return log_probs, ids

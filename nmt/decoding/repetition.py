@@ -30,11 +30,11 @@ class Repetitions:
 
     @classmethod
     def none_yet(cls, allowed: Int[np.ndarray, " R"], ngram: int | None = None) -> "Repetitions":
-        """Those of R empty hypotheses."""
+        """Return the history of R empty hypotheses."""
         return cls(np.empty((len(allowed), 0), np.int64), allowed[:, None], ngram)
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "Repetitions":
-        """Those of N hypotheses that extend rows `parents` (None: every row) by one piece each."""
+        """Return the history of N hypotheses that extend rows `parents` (None: all) by a piece."""
         pieces, allowed, last = self.pieces, self.allowed, ids.cpu().numpy()[:, None]
         if parents is not None:
             rows = parents.cpu().numpy()
@@ -105,6 +105,6 @@ def without(
     blocked: list[int],
 ) -> Float[Tensor, "R K"]:
     """`log_probs` with -infinity where a row would go on with a piece that is blocked for it."""
-    places, pieces = (torch.tensor(each, device=ids.device) for each in (rows, blocked))
+    places, pieces = (torch.tensor(part, device=ids.device) for part in (rows, blocked))
     hits = torch.zeros_like(ids).index_add_(0, places, (ids[places] == pieces[:, None]).long())
     return log_probs.masked_fill(hits > 0, -torch.inf)

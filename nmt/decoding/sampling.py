@@ -40,10 +40,9 @@ def sample(  # noqa: PLR0913 - those of search, and what is drawn
     """`n_samples` translations of each sentence, drawn independently; some may be equal.
 
     The bounds of `config` on length and repetitions hold, and so do `allow_unk` and words that
-    must not occur: what they exclude is never drawn. Words that must occur are not wanted here.
-    `log_probs` are the model's own, whatever
-    the temperature. More samples begin with the same ones. The other arguments and errors are
-    those of `search`.
+    must not occur: what they exclude is never drawn. Words that must occur are not supported.
+    `log_probs` are the model's own, whatever the temperature. More samples begin with the same
+    ones. The other arguments and errors are those of `search`.
     """
     if len(src_ids) == 0:
         return []
@@ -58,7 +57,7 @@ def sample(  # noqa: PLR0913 - those of search, and what is drawn
         noise[b, :, : bounds[b]] = generator.random((n_samples, bounds[b]), np.float32)
     rows = torch.arange(len(sizes), device=src_ids.device).repeat_interleave(n_samples)
     allowed, row_sizes = began.allowed_repeats, np.repeat(sizes, n_samples).tolist()
-    each = began._replace(
+    samples = began._replace(
         state=began.state.select(rows),
         first_ids=began.first_ids[rows],
         src_lengths=row_sizes,
@@ -67,16 +66,16 @@ def sample(  # noqa: PLR0913 - those of search, and what is drawn
     )
     greedy = config.plain_beam(1)
     draw = _draw(torch.from_numpy(noise).flatten(0, 1).to(src_ids.device), sampling)
-    found = trace(each, greedy, draw).n_best(row_sizes, 1, config.score)
-    return [[one for [one] in found[k : k + n_samples]] for k in range(0, len(found), n_samples)]
+    drawn = [best for [best] in trace(samples, greedy, draw).n_best(row_sizes, 1, config.score)]
+    return [drawn[k : k + n_samples] for k in range(0, len(drawn), n_samples)]
 
 
 def _repeated(
     constraints: Sequence[Constraint], n_samples: int, longest: int
 ) -> Constraints | None:
-    """Those of each sentence for each of its samples."""
-    each = [constraint for constraint in constraints for _ in range(n_samples)]
-    return Constraints(each, longest, beam=1) if each else None
+    """Repeat each sentence's constraints once per sample."""
+    repeated = [constraint for constraint in constraints for _ in range(n_samples)]
+    return Constraints(repeated, longest, beam=1) if repeated else None
 
 
 def _draw(noise: Float[Tensor, "N T"], sampling: SamplingConfig) -> Draw:

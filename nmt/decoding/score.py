@@ -1,4 +1,4 @@
-"""The score of a hypothesis, by which a search orders those that it has found."""
+"""The score by which a search orders its hypotheses."""
 
 from typing import Literal, NamedTuple
 
@@ -29,7 +29,7 @@ class ScoreFunction(NamedTuple):
         return log_prob / self.length_penalty(len(attention)) + self.coverage(attention)
 
     def length_penalty(self, n_pieces: int) -> float:
-        """lp(T), at least 1, which never falls as T grows; that of nothing is that of one piece."""
+        """Return the length penalty lp(T) >= 1, non-decreasing in T; lp(0) = lp(1)."""
         length = max(n_pieces, 1)
         base = length if self.kind == "average" else (5 + length) / 6
         return float(base**self.alpha)

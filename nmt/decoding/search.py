@@ -100,12 +100,12 @@ def search_penalties(  # noqa: PLR0913 - those of search, and the penalties
     """
     if src_ids.shape[0] == 0:
         return [[] for _ in penalties]
-    each = [config.model_copy(update={"length_penalty": alpha}) for alpha in penalties]
+    configs = [config.model_copy(update={"length_penalty": alpha}) for alpha in penalties]
     if config.diversity_groups > 1 or any(one.words.must for one in constraints):
-        return [search(model, src_ids, src_lengths, one, on_step, constraints) for one in each]
+        return [search(model, src_ids, src_lengths, one, on_step, constraints) for one in configs]
     began = start(model, src_ids, src_lengths, config, on_step, constraints)
-    traced = trace(began, max(each, key=lambda one: one.length_penalty))
-    return [traced.n_best(began.src_lengths, config.n_best, one.score) for one in each]
+    traced = trace(began, max(configs, key=lambda one: one.length_penalty))
+    return [traced.n_best(began.src_lengths, config.n_best, one.score) for one in configs]
 
 
 def start(
@@ -129,8 +129,8 @@ def start(
     if config.max_repeats is not None:
         allowed = n_repetitions(src_ids, keep, config.max_repeats)
     first_ids = torch.full_like(src_lengths, BOS_ID)
-    given = Constraints(constraints, src_ids.shape[1], config.beam) if constraints else None
-    return Start(step, state, first_ids, src_lengths.tolist(), allowed, given)
+    bound = Constraints(constraints, src_ids.shape[1], config.beam) if constraints else None
+    return Start(step, state, first_ids, src_lengths.tolist(), allowed, bound)
 
 
 @torch.inference_mode()
@@ -173,7 +173,7 @@ def trace(began: Start, config: SearchConfig, draw: Draw | None = None) -> BackP
 
 
 def _repetitions(began: Start, config: SearchConfig) -> Repetitions | None:
-    """Those of the empty hypotheses; None where nothing bounds them."""
+    """Return the initial repetition history, or None if repetition is unbounded."""
     n_sentences = len(began.src_lengths)
     if not n_sentences or (config.max_repeats is None and config.no_repeat_ngram is None):
         return None

@@ -1,4 +1,4 @@
-"""Which continuations stay in the beam: the most probable ones, by groups, or by banks.
+"""The choice of the continuations that stay in a beam: the most probable, by groups or banks.
 
 A `Select` gets the rows, their best pieces with log-probabilities, and the length with the new
 piece. All of them order candidates stably, so that the lower slot wins where two are equal.
@@ -108,27 +108,27 @@ def _in_groups(  # noqa: PLR0913 - two settings more than the others
     k, width = piece_ids.shape[1], beam // n_groups
     totals, row_of_slot = _table(rows, piece_log_probs, n_sentences, beam)
     in_groups = totals.view(n_sentences, n_groups, width * k)
-    own_rows = row_of_slot.view(n_sentences, n_groups, width)
+    rows_of_groups = row_of_slot.view(n_sentences, n_groups, width)
     if length == 1:  # the empty hypothesis, at the first slot, belongs to every group
         in_groups = in_groups[:, :1].expand(-1, n_groups, -1)
-        own_rows = own_rows[:, :1].expand(-1, n_groups, -1)
+        rows_of_groups = rows_of_groups[:, :1].expand(-1, n_groups, -1)
     taken = piece_ids.new_zeros(n_sentences, 0)
-    chosen: list[Candidates] = []
-    for group_totals, group_rows in zip(in_groups.unbind(1), own_rows.unbind(1), strict=True):
+    groups: list[Candidates] = []
+    for group_totals, group_rows in zip(in_groups.unbind(1), rows_of_groups.unbind(1), strict=True):
         pieces = piece_ids[group_rows].view(n_sentences, -1)
         n_taken = (pieces.unsqueeze(2) == taken.unsqueeze(1)).sum(dim=2)
         losing = group_totals - strength * n_taken
         picks = losing.sort(dim=1, descending=True, stable=True).indices[:, :width]
         parents = group_rows.gather(1, picks // k)
         ids, group_totals = pieces.gather(1, picks), group_totals.gather(1, picks)
-        chosen.append(Candidates(ids, piece_log_probs[parents, picks % k], group_totals, parents))
+        groups.append(Candidates(ids, piece_log_probs[parents, picks % k], group_totals, parents))
         nothing = group_totals == -torch.inf
         taken = torch.cat([taken, ids.masked_fill(nothing, -1)], dim=1)
     return Candidates(
-        ids=torch.cat([each.ids for each in chosen], dim=1),
-        log_probs=torch.cat([each.log_probs for each in chosen], dim=1),
-        totals=torch.cat([each.totals for each in chosen], dim=1),
-        parents=torch.cat([each.parents for each in chosen], dim=1),
+        ids=torch.cat([group.ids for group in groups], dim=1),
+        log_probs=torch.cat([group.log_probs for group in groups], dim=1),
+        totals=torch.cat([group.totals for group in groups], dim=1),
+        parents=torch.cat([group.parents for group in groups], dim=1),
     )
 
 
@@ -156,9 +156,9 @@ def with_needed(
     is_early = (ids == EOS_ID) & torch.tensor(unmet, device=ids.device).unsqueeze(1)
     log_probs = log_probs.masked_fill(is_early, -torch.inf)
     there = (more.unsqueeze(2) == ids.unsqueeze(1)) & (log_probs > -torch.inf).unsqueeze(1)
-    own = all_log_probs.gather(1, more).to(log_probs.dtype)
-    own = own.masked_fill(~is_real | there.any(dim=2), -torch.inf)
-    return torch.cat([log_probs, own], dim=1), torch.cat([ids, more], dim=1)
+    needed_log_probs = all_log_probs.gather(1, more).to(log_probs.dtype)
+    needed_log_probs = needed_log_probs.masked_fill(~is_real | there.any(dim=2), -torch.inf)
+    return torch.cat([log_probs, needed_log_probs], dim=1), torch.cat([ids, more], dim=1)
 
 
 def _in_banks(
@@ -186,9 +186,9 @@ def _in_banks(
     for b, n in enumerate((ordered.values > -torch.inf).sum(dim=1).tolist()):
         both = zip(parents[b, :n].tolist(), ids[b, :n].tolist(), strict=True)
         banks = [rows.words.n_written(row, id_) for row, id_ in both]
-        kept = shared_among_banks(banks, beam)
+        picked = shared_among_banks(banks, beam)
         rest = (i for i in range(n, ordered.values.shape[1]))  # empty ones
-        picks.append(kept + [next(rest) for _ in range(beam - len(kept))])
+        picks.append(picked + [next(rest) for _ in range(beam - len(picked))])
     columns = torch.tensor(picks, device=totals.device)
     parents, ids = parents.gather(1, columns), ids.gather(1, columns)
     return Candidates(
@@ -202,18 +202,18 @@ def _in_banks(
 def shared_among_banks(banks: Sequence[int], width: int) -> list[int]:
     """The indices of at most `width` candidates, in order; `banks` are theirs, best first."""
     fullest_first = sorted(set(banks), reverse=True)
-    each, left = divmod(width, max(1, len(fullest_first)))
-    quota = {bank: each + (rank < left) for rank, bank in enumerate(fullest_first)}
-    kept: list[int] = []
+    share, left = divmod(width, max(1, len(fullest_first)))
+    quota = {bank: share + (rank < left) for rank, bank in enumerate(fullest_first)}
+    picked: list[int] = []
     others: list[int] = []
     for index, bank in enumerate(banks):
         quota[bank] -= 1
-        (kept if quota[bank] >= 0 else others).append(index)
-    return sorted(kept + others[: width - len(kept)])
+        (picked if quota[bank] >= 0 else others).append(index)
+    return sorted(picked + others[: width - len(picked)])
 
 
 def has_all_words(words: WordHistory, candidates: Candidates) -> Bool[Tensor, "B W"]:
-    """Which candidates have every word that must occur, as far as some of their sentence do.
+    """Mark the candidates that have every required word, where any of their sentence do.
 
     Where no candidate of a sentence has them, all count.
     """

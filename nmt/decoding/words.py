@@ -49,10 +49,10 @@ class Word:
     def __init__(self, ids: Sequence[int], piece_texts: Sequence[str]) -> None:
         self.ids = tuple(ids)
         self._piece_texts = piece_texts
-        whole = "".join(piece_texts[id_] for id_ in ids)
-        self.text = whole.removeprefix(SPACE)
+        text = "".join(piece_texts[id_] for id_ in ids)
+        self.text = text.removeprefix(SPACE)
         self._n_after: dict[int, int] = {}  # the number of `ids` that end at a position
-        end = len(self.text) - len(whole)
+        end = len(self.text) - len(text)
         for n, id_ in enumerate(ids, start=1):
             end += len(piece_texts[id_])
             self._n_after[end] = n
@@ -124,12 +124,12 @@ class WordHistory:
 
     @classmethod
     def none_yet(cls, words: Sequence[Words]) -> "WordHistory":
-        """That of empty hypotheses."""
-        matches = ((Match(),) * (len(each.must) + len(each.must_not)) for each in words)
+        """Return the history of empty hypotheses."""
+        matches = ((Match(),) * (len(row.must) + len(row.must_not)) for row in words)
         return cls(tuple(words), tuple(matches))
 
     def after(self, parents: Int[Tensor, " N"] | None, ids: Int[Tensor, " N"]) -> "WordHistory":
-        """Those of N hypotheses that extend rows `parents` (None: every row) by one piece each."""
+        """Return the history of N hypotheses that extend rows `parents` (None: all) by a piece."""
         rows = range(len(self.matches)) if parents is None else parents.tolist()
         matches = (
             tuple(word.after(match, id_) for word, match in self._pairs(row))

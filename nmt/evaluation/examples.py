@@ -48,9 +48,9 @@ def split_as_test_set(name: str, data: DataConfig) -> TestSet:
 
 def split_named(data: DataConfig, name: str) -> SplitConfig:
     """The run's train, valid or test split, or another one of its corpus. Raises ConfigError."""
-    for own in RUN_SPLITS:
-        if name == own:
-            split = resolve_split(data, own)
+    for run_split in RUN_SPLITS:
+        if name == run_split:
+            split = resolve_split(data, run_split)
             if split is None:
                 raise ConfigError(
                     f"`split`: the run's config has no {name} set; "

@@ -4,12 +4,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
+from nmt.config import BleuTokenisation
+from nmt.data.languages import language_code
 from nmt.errors import ConfigError
-from nmt.evaluation.tokenisation import bleu_tokenisation
 from nmt.types import EvalExample
 
 DEFAULT_BOOTSTRAP = 1000
+
+TOKENISATIONS: tuple[str, ...] = get_args(BleuTokenisation)
+
+_TOKENISATION_OF = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+"""As sacreBLEU's command chooses, by the ISO 639 code of the target language; else 13a."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Scoring:
     @property
     def tokenisation(self) -> str:
         """The tokenisation that BLEU counts in."""
-        return bleu_tokenisation(self.tgt_lang, self.tokenize)
+        return self.tokenize or _TOKENISATION_OF.get(language_code(self.tgt_lang), "13a")
 
 
 class Metric(ABC):

@@ -6,15 +6,15 @@ from nmt.config import RunConfig
 from nmt.data.corpora import resolve_split
 from nmt.evaluation.comet import Comet
 from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Loss, Metric, MetricResult, Scoring
-from nmt.evaluation.sacrebleu_metrics import Bleu, Chrf, Multi30kBleu, SacreBleuMetric, Ter
+from nmt.evaluation.sacrebleu_metrics import Multi30kBleu, SacreBleuMetric
 from nmt.types import EvalExample
 
 METRICS: dict[str, Metric] = {
-    "bleu": Bleu(),
-    "bleu-lc": Bleu("BLEU-lc", lowercase=True),
-    "chrf": Chrf(),
-    "chrf++": Chrf("chrF2++", word_order=2),
-    "ter": Ter(),
+    "bleu": SacreBleuMetric("BLEU", "BLEU"),
+    "bleu-lc": SacreBleuMetric("BLEU-lc", "BLEU", {"lowercase": True}),
+    "chrf": SacreBleuMetric("chrF2", "CHRF"),
+    "chrf++": SacreBleuMetric("chrF2++", "CHRF", {"word_order": 2}),
+    "ter": SacreBleuMetric("TER", "TER", highest=None),
     "multi30k": Multi30kBleu(),
     "comet": Comet(),
     "loss": Loss(),

@@ -8,18 +8,16 @@ bootstrap of Koehn 2004 (W04-3250).
 
 import json
 import os
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from jaxtyping import Real
 
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation import multi30k
-from nmt.evaluation.metric import Metric, MetricResult, Scoring
-from nmt.evaluation.tokenisation import check_tokenisation
+from nmt.evaluation.metric import TOKENISATIONS, Metric, MetricResult, Scoring
 from nmt.types import EvalExample
 
 if TYPE_CHECKING:
@@ -34,17 +32,45 @@ sacreBLEU ignores None (its tests say so), but its types do not allow it.
 
 
 class SacreBleuMetric(Metric):
-    """A metric of sacreBLEU; `highest` is the top of its scale, if any.
+    """A metric of sacreBLEU: the name of its class, and options.
 
-    sacreBLEU draws resamples from a fixed seed (SACREBLEU_SEED, 12345), so that intervals are
-    reproducible; they are mean ± half-width, as it prints them.
+    `highest` is the top of its scale, if any. sacreBLEU draws resamples from a fixed seed
+    (SACREBLEU_SEED, 12345), so that intervals are reproducible; they are mean ± half-width, as it
+    prints them.
     """
 
-    highest: float | None = 100.0
+    def __init__(
+        self,
+        title: str,
+        kind: Literal["BLEU", "CHRF", "TER"],
+        options: Mapping[str, object] | None = None,
+        highest: float | None = 100.0,
+    ) -> None:
+        self.title, self.kind, self.highest = title, kind, highest
+        self.options = dict(options or {})
 
-    @abstractmethod
     def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
         """Build sacreBLEU's object."""
+        from sacrebleu.metrics import METRICS
+
+        options = self.options
+        if self.kind == "BLEU":
+            # force: where no interval is asked for, a validation or a grid scores many times, and
+            # sacreBLEU would warn each time about text that looks tokenised.
+            defaults = {"tokenize": scoring.tokenisation, "force": not scoring.n_bootstrap}
+            options = {**defaults, **options}
+        return _in_floats(METRICS[self.kind](**options))
+
+    def check(self, scoring: Scoring, where: str) -> None:
+        try:
+            self.scorer(scoring)
+        except (RuntimeError, ImportError):  # sacreBLEU raises RuntimeError for a missing extra
+            name = scoring.tokenisation
+            raise ConfigError(
+                f"{where}: BLEU's tokenisation {name} needs an extra of sacreBLEU; get it with: "
+                f"pip install 'sacrebleu[{name.partition('-')[0]}]', or choose another: "
+                f"{', '.join(TOKENISATIONS)}"
+            ) from None
 
     def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
         """Preprocess lines before sacreBLEU reads them."""
@@ -97,62 +123,16 @@ class SacreBleuMetric(Metric):
         return max(0.0, value if self.highest is None else min(value, self.highest))
 
 
-class Bleu(SacreBleuMetric):
-    """BLEU, cased or lower-cased, in the tokenisation of the language."""
-
-    def __init__(self, title: str = "BLEU", lowercase: bool = False) -> None:
-        self.title, self.lowercase = title, lowercase
-
-    def check(self, scoring: Scoring, where: str) -> None:
-        check_tokenisation(scoring.tokenisation, where)
-
-    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
-        from sacrebleu.metrics.bleu import BLEU
-
-        # force: where no interval is asked for, a validation or a grid scores many times, and
-        # sacreBLEU would warn each time about text that looks tokenised.
-        force = not scoring.n_bootstrap
-        return BLEU(tokenize=scoring.tokenisation, lowercase=self.lowercase, force=force)
-
-
-class Chrf(SacreBleuMetric):
-    """chrF2, or with a `word_order` of 2 chrF2++."""
-
-    def __init__(self, title: str = "chrF2", word_order: int = 0) -> None:
-        self.title, self.word_order = title, word_order
-
-    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
-        from sacrebleu.metrics.chrf import CHRF
-
-        return _in_floats(CHRF(word_order=self.word_order))
-
-
-class Ter(SacreBleuMetric):
-    """TER: less is better, and it may exceed 100."""
-
-    title = "TER"
-    highest = None
-
-    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
-        from sacrebleu.metrics.ter import TER
-
-        return _in_floats(TER())
-
-
 class Multi30kBleu(SacreBleuMetric):
     """The tokenised, lower-cased BLEU of the Multi30k papers; see multi30k.py."""
 
-    title = "BLEU-lc-norm-tok"
+    def __init__(self) -> None:
+        # force: the text is tokenised on purpose, so no warning about it.
+        super().__init__("BLEU-lc-norm-tok", "BLEU", {"tokenize": "none", "force": True})
 
     def check(self, scoring: Scoring, where: str) -> None:
         if not scoring.tgt_lang:
             raise ConfigError("multi30k: the target language is not known; give `lang`")
-
-    def scorer(self, scoring: Scoring) -> "SacreBleuScorer":
-        from sacrebleu.metrics.bleu import BLEU
-
-        # force: the text is tokenised on purpose, so no warning about it.
-        return BLEU(tokenize="none", force=True)
 
     def prepare(self, lines: Sequence[str], scoring: Scoring) -> Sequence[str]:
         return multi30k.tokenise(lines, scoring.tgt_lang)

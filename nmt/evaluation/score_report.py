@@ -104,10 +104,10 @@ def _write(lines: Iterable[str], path: Path) -> None:
 def _read(path: Path) -> dict[str, object]:
     """The earlier report at `path`; {} if there is none, or it is damaged."""
     try:
-        found = read_json(path, DataError)
+        value = read_json(path, DataError)
     except (FileNotFoundError, DataError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _is_of_the_same(content: Mapping[str, object], before: Mapping[str, object]) -> bool:
@@ -137,8 +137,8 @@ def _merged(content: dict[str, object], before: Mapping[str, object]) -> dict[st
 
 
 def _section(content: Mapping[str, object], key: str) -> dict[str, object]:
-    found = content.get(key)
-    return found if isinstance(found, dict) else {}
+    value = content.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def score_line(result: MetricResult) -> str:

@@ -61,9 +61,9 @@ class Comparable:
             )
         if self.n_not_nfc or self.n_refs_not_nfc:
             n_refs = sum(len(example.ref_texts) for example in self.examples)
-            found = [(self.n_refs_not_nfc, n_refs, "references")]
-            found += [(self.n_not_nfc, len(self.hyp_texts), "translations")]
-            counts = " and ".join(f"{n:,} of {n_all:,} {what}" for n, n_all, what in found if n)
+            changes = [(self.n_refs_not_nfc, n_refs, "references")]
+            changes += [(self.n_not_nfc, len(self.hyp_texts), "translations")]
+            counts = " and ".join(f"{n:,} of {n_all:,} {what}" for n, n_all, what in changes if n)
             lines.append(f"{counts} are not in Unicode's NFC; both sides are scored in NFC")
         return lines
 
@@ -75,8 +75,8 @@ def comparable_texts(
     lang = language_code(lang)
     refs = [ref for example in examples for ref in example.ref_texts]
     typography = typography_of(refs, lang)
-    given = [composed(text) for text in hyp_texts]
-    written = write_as(typography, given, lang)
+    normal = [composed(text) for text in hyp_texts]
+    written = write_as(typography, normal, lang)
     return Comparable(
         hyp_texts=tuple(written),
         examples=tuple(
@@ -84,8 +84,8 @@ def comparable_texts(
             for example in examples
         ),
         typography=typography,
-        n_retyped=sum(a != b for a, b in zip(given, written, strict=True)),
-        n_not_nfc=sum(a != b for a, b in zip(hyp_texts, given, strict=True)),
+        n_retyped=sum(a != b for a, b in zip(normal, written, strict=True)),
+        n_not_nfc=sum(a != b for a, b in zip(hyp_texts, normal, strict=True)),
         n_refs_not_nfc=sum(ref != composed(ref) for ref in refs),
     )
 
@@ -97,11 +97,11 @@ def typography_of(texts: Sequence[str], lang: str) -> Typography:
     without rules, ’ between letters. There is one choice for all references, so it can reveal the
     shape of an apostrophe but nothing about a translation.
     """
-    given = [composed(text) for text in texts]
-    plain_texts = [normalise(text, lang) for text in given]
-    n_plain = sum(text == plain for text, plain in zip(given, plain_texts, strict=True))
+    normal = [composed(text) for text in texts]
+    plain_texts = [normalise(text, lang) for text in normal]
+    n_plain = sum(text == plain for text, plain in zip(normal, plain_texts, strict=True))
     n_printed = sum(
-        text == _printed(plain, lang) for text, plain in zip(given, plain_texts, strict=True)
+        text == _printed(plain, lang) for text, plain in zip(normal, plain_texts, strict=True)
     )
     return "printed" if n_printed > n_plain else "plain"
 

@@ -86,10 +86,10 @@ def _spec(
     src, tgt = tokenizers.src.vocab.pieces, tokenizers.tgt.vocab.pieces
     _set_pieces(encoder, encoder.embeddings[0], model.encoder.pieces, len(src), n_places)
     _set_pieces(decoder, decoder.embeddings, model.decoder.pieces, len(tgt), n_places)
-    for stack, own in ((encoder, model.encoder), (decoder, model.decoder)):
+    for stack, module in ((encoder, model.encoder), (decoder, model.decoder)):
         if config.norm == "pre":
-            _set_norm(stack.layer_norm, own.norm)
-        for layer_spec, layer in zip(stack.layer, own.layers, strict=True):
+            _set_norm(stack.layer_norm, module.norm)
+        for layer_spec, layer in zip(stack.layer, module.layers, strict=True):
             _set_layer(layer_spec, layer)
     decoder.projection.weight = _numbers(model.decoder.output.weight[: len(tgt)])
     decoder.projection.bias = _numbers(model.decoder.output.bias[: len(tgt)])
@@ -115,12 +115,12 @@ def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_places:
 
 def _set_layer(spec: Any, layer: nn.Module) -> None:
     assert isinstance(layer, EncoderLayer | DecoderLayer)
-    own = layer.own.multi_head
+    attention = layer.own.multi_head
     _set_norm(spec.self_attention.layer_norm, layer.around_own.norm)
     spec.self_attention.linear[0].weight, spec.self_attention.linear[0].bias = _joined(
-        own.W_q, own.W_k, own.W_v
+        attention.W_q, attention.W_k, attention.W_v
     )
-    _set_linear(spec.self_attention.linear[1], own.W_o)
+    _set_linear(spec.self_attention.linear[1], attention.W_o)
     if isinstance(layer, DecoderLayer):
         source: MultiHead = layer.source
         _set_norm(spec.attention.layer_norm, layer.around_source.norm)
@@ -156,5 +156,5 @@ def _joined(*linears: nn.Linear) -> tuple[npt.NDArray[np.float32], npt.NDArray[n
 
 
 def _numbers(tensor: Tensor) -> npt.NDArray[np.float32]:
-    found: npt.NDArray[np.float32] = tensor.detach().float().contiguous().numpy().copy()
-    return found
+    array: npt.NDArray[np.float32] = tensor.detach().float().contiguous().numpy().copy()
+    return array

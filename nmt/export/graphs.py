@@ -111,12 +111,12 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
     row_names_in_order = [name for name in names if name in row_names]
     rows = torch.tensor([0, 0, 1, 2, 2, 1, 1])
     selected = named_tensors(small.select(rows))
-    own = _with_onnx_layers(model)
+    traced = _with_onnx_layers(model)
     first = tuple(replace(port, shape=_at_first(port.shape)) for port in ports)
     row, n_pieces = ("rows",), _n_pieces(model, small)
     encoder = Graph(
         ENCODER,
-        EncoderGraph(own, names),
+        EncoderGraph(traced, names),
         (src_ids, src_lengths),
         (
             Port("src_ids", "int64", ("sentences", "source")),
@@ -126,7 +126,7 @@ def graphs_of(model: Seq2Seq) -> tuple[Graph, Graph]:
     )
     step = Graph(
         STEP,
-        StepGraph(own, small, names, row_names_in_order),
+        StepGraph(traced, small, names, row_names_in_order),
         (torch.full((len(rows),), EOS_ID), rows, tuple(selected[name] for name in names)),
         (Port("last_ids", "int64", row), Port("sentences", "int64", row), *ports),
         (

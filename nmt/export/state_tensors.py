@@ -19,10 +19,10 @@ def named_tensors(value: object, name: str = "") -> dict[str, Tensor]:
     """
     if isinstance(value, Tensor):
         return {name: value}
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for part, inner in _parts(value):
-        found.update(named_tensors(inner, f"{name}.{part}" if name else part))
-    return found
+        tensors.update(named_tensors(inner, f"{name}.{part}" if name else part))
+    return tensors
 
 
 def with_tensors(value: _Value, tensors: Mapping[str, Tensor], name: str = "") -> _Value:
@@ -48,11 +48,11 @@ def names_of_rows(state: State) -> frozenset[str]:
     `state` is that of at least two sentences. A search with more rows than sentences tells them
     apart: `State.select` copies only what belongs to a row.
     """
-    own = named_tensors(state)
-    sentences = torch.arange(len(next(iter(own.values()))))
+    tensors = named_tensors(state)
+    sentences = torch.arange(len(next(iter(tensors.values()))))
     rows = torch.cat([sentences[:1], sentences])
     selected = named_tensors(state.select(rows))
-    return frozenset(name for name in own if len(selected[name]) == len(rows))
+    return frozenset(name for name in tensors if len(selected[name]) == len(rows))
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:

@@ -84,13 +84,13 @@ class BatchedModel:
 
         def work(batch: Sequence[int], check: CheckCancelled) -> list[tuple[list[Hypothesis], ...]]:
             inputs = self._padded([sources[i] for i in batch])
-            own = [constraints[i] for i in batch] if constraints else ()
-            found = search_penalties(self.model, *inputs, config, penalties, check, own)
-            return list(zip(*found, strict=True))
+            rows = [constraints[i] for i in batch] if constraints else ()
+            results = search_penalties(self.model, *inputs, config, penalties, check, rows)
+            return list(zip(*results, strict=True))
 
-        found = self._in_batches(sources, config.batch_size, work)
+        results = self._in_batches(sources, config.batch_size, work)
         nothing: tuple[list[Hypothesis], ...] = ([],) * len(penalties)
-        each = (found.get(i, nothing) for i in range(len(sources)))
+        each = (results.get(i, nothing) for i in range(len(sources)))
         return [list(best) for best in zip(*each, strict=True)] or [[] for _ in penalties]
 
     def _least_risk(

@@ -55,10 +55,10 @@ def thread_shares() -> Callable[[], None]:
     It computes with as many of torch's threads, and threads that begin later have the same share.
     A server calls it in its worker, which began after `divide_threads` and would have a share only.
     """
-    own, later = torch.get_num_threads(), _threads_of_later_threads()
+    present, later = torch.get_num_threads(), _threads_of_later_threads()
 
     def take() -> None:
-        torch.set_num_threads(own)
+        torch.set_num_threads(present)
         _set_later_threads(later)
 
     return take

@@ -45,15 +45,15 @@ class Reranker:
         text that is longer than the model can read.
         """
         plain = search.plain_beam(1).model_copy(update={"coverage_penalty": 0.0})
-        found: Scores = []
+        scores: Scores = []
         # A few at a time, for forced decoding makes attention weights, which are not kept.
         for start in range(0, len(translations), search.batch_size):
-            found += self._scores(translations[start : start + search.batch_size], plain)
-        return found
+            scores += self._scores(translations[start : start + search.batch_size], plain)
+        return scores
 
     def _scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
         texts = [each.src_text for each in translations for _ in each.hypotheses]
-        hypotheses = [found.text for each in translations for found in each.hypotheses]
+        hypotheses = [output.text for each in translations for output in each.hypotheses]
         pairs = (hypotheses, texts) if self.backward else (texts, hypotheses)
         try:
             forced = iter(self.translator.force(*pairs, search=search))
@@ -90,45 +90,39 @@ def load_rerankers(
     weights: Sequence[float] | None,
     checkpoints: Sequence[str] | None,
 ) -> tuple[Reranker, ...]:
-    """The rerankers that Translator.rerank_by describes, in the number format of `searcher`."""
-    if weights is None:
-        weights = [DEFAULT_WEIGHT] * len(runs)
-    if len(weights) != len(runs) or not _are_weights(weights):
-        got = ",".join(f"{weight:g}" for weight in weights)
-        allowed = f"a number for each of {counted(len(runs), 'run')}, at least 0"
-        raise ConfigError(f"rerank_by: weights: got {got}, allowed: {allowed}")
+    """Load the rerankers of Translator.rerank_by, in the number format of `searcher`."""
+    weights = [DEFAULT_WEIGHT] * len(runs) if weights is None else weights
     names = checkpoints or ["best"] * len(runs)
-    if len(names) != len(runs):
-        allowed = f"a name for each of {counted(len(runs), 'run')}"
-        raise ConfigError(f"rerank_by: checkpoints: got {','.join(names)}, allowed: {allowed}")
-    found = []
+    for what, values in (("weights", weights), ("checkpoints", names)):
+        if len(values) != len(runs):
+            allowed = f"one for each of {counted(len(runs), 'run')}"
+            got = ",".join(map(str, values))
+            raise ConfigError(f"rerank_by: {what}: got {got}, allowed: {allowed}")
+    check_weights("rerank_by: weights", weights)
+    rerankers = []
     for run, weight, name in zip(runs, weights, names, strict=True):
         other = searcher.load(
             run, searcher.device, name, int8=searcher.int8, precision=searcher.precision
         )
         backward = is_backward(searcher.languages, other.languages, other.origin)
-        found.append(Reranker(other, backward, weight))
-    return tuple(found)
+        rerankers.append(Reranker(other, backward, weight))
+    return tuple(rerankers)
 
 
 def check_rerankable(search: SearchConfig) -> None:
     """Raise ConfigError for a search whose result is no beam of several hypotheses."""
     if search.mbr is not None or search.sampling is not None:
         key = "search.mbr" if search.sampling is None else "search.sampling"
-        raise ConfigError(f"{key}: it does not go with reranking, which orders a beam")
+        raise ConfigError(f"{key}: allowed with reranking, which orders a beam: null")
     if search.beam == 1:
         raise ConfigError("search.beam: got 1, allowed with reranking: at least 2")
 
 
 def check_weights(name: str, weights: Sequence[float]) -> None:
     """Raise ConfigError, which names `name`, for numbers that are no weights of rerankers."""
-    if not _are_weights(weights):
+    if not all(0 <= weight < math.inf for weight in weights):
         got = ",".join(f"{weight:g}" for weight in weights)
         raise ConfigError(f"{name}: got {got}, allowed: numbers of at least 0 between commas")
-
-
-def _are_weights(weights: Sequence[float]) -> bool:
-    return all(0 <= weight < math.inf for weight in weights)
 
 
 def reordered(
@@ -136,32 +130,33 @@ def reordered(
     scores: Sequence[Sequence[float | None]],
     weights: Sequence[float],
 ) -> DrawnTranslation:
-    """The translation with its hypotheses ordered by the weighted mean of their scores.
+    """Order the hypotheses of a translation by the weighted mean of their scores.
 
-    That of the search has weight 1; `scores` has a row and `weights` a number for each reranker.
-    The mean becomes Hypothesis.score. Finished hypotheses come first, and those that a reranker
-    could not read last, with the mean of the other scores. A reranker of weight 0 changes nothing.
+    The score of the search has weight 1; `scores` has a row and `weights` a number for each
+    reranker. The mean becomes Hypothesis.score. Finished hypotheses come first, and those that a
+    reranker could not read last, with the mean of the other scores. A reranker of weight 0 changes
+    nothing.
     """
     ranked = []
-    for found, *others in zip(translation.hypotheses, *scores, strict=True):
-        own = [(score, share) for score, share in zip(others, weights, strict=True) if share]
-        known = [(score, share) for score, share in own if score is not None]
-        total = found.hypothesis.score + sum(share * score for score, share in known)
+    for output, *others in zip(translation.hypotheses, *scores, strict=True):
+        used = [(score, share) for score, share in zip(others, weights, strict=True) if share]
+        known = [(score, share) for score, share in used if score is not None]
+        total = output.hypothesis.score + sum(share * score for score, share in known)
         mean = total / (1 + sum(share for _, share in known))
-        rank = (found.hypothesis.finished, len(known) == len(own), mean)
-        ranked.append((rank, replace(found, hypothesis=replace(found.hypothesis, score=mean))))
-    ranked.sort(key=lambda each: each[0], reverse=True)
-    return replace(translation, hypotheses=tuple(found for _, found in ranked))
+        rank = (output.hypothesis.finished, len(known) == len(used), mean)
+        ranked.append((rank, replace(output, hypothesis=replace(output.hypothesis, score=mean))))
+    ranked.sort(key=lambda pair: pair[0], reverse=True)
+    return replace(translation, hypotheses=tuple(output for _, output in ranked))
 
 
 def rerank(
     translations: Sequence[DrawnTranslation], rerankers: Sequence[Reranker], search: SearchConfig
 ) -> list[DrawnTranslation]:
-    """The translations of `search` with its `n_best` hypotheses by all scores; see `reordered`."""
+    """Return the translations with their `n_best` hypotheses by all scores; see `reordered`."""
     scores = [reranker.scores(translations, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
-    found = []
-    for translation, *own in zip(translations, *scores, strict=True):
-        best = reordered(translation, own, weights)
-        found.append(replace(best, hypotheses=best.hypotheses[: search.n_best]))
-    return found
+    best = [
+        reordered(translation, rows, weights)
+        for translation, *rows in zip(translations, *scores, strict=True)
+    ]
+    return [replace(each, hypotheses=each.hypotheses[: search.n_best]) for each in best]

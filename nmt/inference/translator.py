@@ -66,7 +66,7 @@ class Translator:
         if int8 and device.type != "cpu":
             raise ConfigError(f"int8: got device '{device}', allowed: cpu")
         if int8 and precision != "fp32":
-            raise ConfigError(f"`precision={precision}`: it does not go with `int8`")
+            raise ConfigError(f"`precision`: got {precision}, allowed with `int8`: fp32")
         self.model = in_int8(model) if int8 else model.eval()
         self.int8 = int8
         self.tokenizers = tokenizers
@@ -97,12 +97,12 @@ class Translator:
         if a run or checkpoint is missing or damaged, and ConfigError if the machine lacks the
         device, for vocabularies that differ, or for weights that are not one for each run.
         """
-        chosen = resolve_device(device)
+        place = resolve_device(device)
         several = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
         runs = [each if isinstance(each, TrainedRun) else TrainedRun.open(each) for each in several]
-        loaded = load_models(runs, checkpoint, chosen, weights)
+        loaded = load_models(runs, checkpoint, place, weights)
         search_config = merged_search(loaded.config.search, search)
-        translator = cls(loaded.model, loaded.tokenizers, chosen, search_config, int8, precision)
+        translator = cls(loaded.model, loaded.tokenizers, place, search_config, int8, precision)
         names = " + ".join(str(each.path) for each in runs)
         translator.step = loaded.step
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
@@ -203,7 +203,7 @@ class Translator:
             check_rerankable(config)
             widest = config.model_copy(update={"n_best": config.beam})
         texts, sources = self._encoded(texts)
-        begun = None if prefixes is None else several(prefixes, "prefixes")
+        begun = None if prefixes is None else list(several(prefixes, "prefixes"))
         constraints = constraints_of(
             self.model, self.tokenizers.tgt, sources, config, begun, attention
         )
@@ -340,7 +340,10 @@ class Translator:
             raise ConfigError("with_self_attention: this model has none: it is recurrent")
         translations = list(translations)
         pairs = [(each.source, h.hypothesis) for each in translations for h in each.hypotheses]
-        sources, targets = [source for source, _ in pairs], [found.ids for _, found in pairs]
+        sources, targets = (
+            [source for source, _ in pairs],
+            [output.ids for _, output in pairs],
+        )
 
         def read(
             inputs: Padded, ids: Sequence[Sequence[int]]

@@ -30,7 +30,7 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
     taken, the first of equal ones. Raises DataError (file:line) for a line of another form, a
     source side of several words, or a word with two translations without a probability.
     """
-    found: dict[str, tuple[float, str]] = {}
+    entries: dict[str, tuple[float, str]] = {}
     for number, line in enumerate(stream_lines(Path(path)), start=1):
         fields = line.split("\t")
         if len(fields) not in (2, 4):
@@ -47,12 +47,12 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
         probability = 1.0
         if len(fields) == 4:
             probability = _probability(fields[2], f"{path}:{number}")
-        before, chosen = found.get(word, (-1.0, target))
-        if len(fields) == 2 and chosen != target:
+        before, known = entries.get(word, (-1.0, target))
+        if len(fields) == 2 and known != target:
             raise DataError(f"{path}:{number}: '{word[:40]}' has another translation further up")
         if probability > before:
-            found[word] = probability, target
-    return {word: target for word, (_, target) in found.items()}
+            entries[word] = probability, target
+    return {word: target for word, (_, target) in entries.items()}
 
 
 def _probability(text: str, where: str) -> float:
@@ -79,29 +79,29 @@ def replace_unknown(
     return replace(
         translation,
         hypotheses=tuple(
-            _replaced(found, translation, tokenizers, lexicon, restore)
-            for found in translation.hypotheses
+            _replaced(output, translation, tokenizers, lexicon, restore)
+            for output in translation.hypotheses
         ),
     )
 
 
 def _replaced(
-    found: TranslatedHypothesis,
+    output: TranslatedHypothesis,
     translation: Translation,
     tokenizers: Tokenizers,
     lexicon: Lexicon,
     restore: bool,
 ) -> TranslatedHypothesis:
     surfaces: dict[int, str] = {}
-    for run in _unknown_runs(found.target.ids):
-        word = _most_attended_word(found, translation, run)
+    for run in _unknown_runs(output.target.ids):
+        word = _most_attended_word(output, translation, run)
         if word is not None:
             surfaces.update(dict.fromkeys(run, ""))
             surfaces[run[0]] = lexicon.get(word) or lexicon.get(word.lower()) or word
     if not surfaces:
-        return found
+        return output
     return replace(
-        found, text=tokenizers.tgt.decode(found.target.ids, restore=restore, surfaces=surfaces)
+        output, text=tokenizers.tgt.decode(output.target.ids, restore=restore, surfaces=surfaces)
     )
 
 
@@ -119,10 +119,10 @@ def _unknown_runs(ids: Sequence[int]) -> list[list[int]]:
 
 
 def _most_attended_word(
-    found: TranslatedHypothesis, translation: Translation, run: Sequence[int]
+    output: TranslatedHypothesis, translation: Translation, run: Sequence[int]
 ) -> str | None:
     """The source word with the most attention in these rows, without punctuation around it."""
-    attention = found.hypothesis.attention[run].sum(axis=0)
+    attention = output.hypothesis.attention[run].sum(axis=0)
     source = translation.source
     weights = [float(attention[start:end].sum()) for start, end in source.word_spans]
     best = int(np.argmax(weights))  # the first of equal weights

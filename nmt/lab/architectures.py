@@ -1,4 +1,4 @@
-"""Who is connected with whom in four layers: a convolution, a dilated one, a GRU, self-attention.
+"""Connections of four layers: a convolution, a dilated one, a GRU, self-attention.
 
 Connections are read from the gradients of real layers, paths are found hop by hop (paths.py); after
 figure 10.6.1 of d2l.ai, "Dive into Deep Learning".
@@ -60,14 +60,14 @@ class ArchitecturesResult(Result):
     def numbers(self) -> dict[str, object]:
         return {
             name: {
-                "longest_path": each.paths.longest,
-                "sequential_steps": each.steps,
-                "direct_connections": each.n_direct,
-                "layers": each.n_layers,
-                "positions_of_a_path": each.paths.between(0, self.n - 1),
-                "path_lengths": each.paths.lengths,
+                "longest_path": architecture.paths.longest,
+                "sequential_steps": architecture.steps,
+                "direct_connections": architecture.n_direct,
+                "layers": architecture.n_layers,
+                "positions_of_a_path": architecture.paths.between(0, self.n - 1),
+                "path_lengths": architecture.paths.lengths,
             }
-            for name, each in self.architectures.items()
+            for name, architecture in self.architectures.items()
         }
 
 
@@ -96,19 +96,19 @@ def draw(result: ArchitecturesResult) -> Figure:
     """A net of connections with a path, and the lengths of all paths, for each layer."""
     figure = new_figure(8.4, 5.2)
     nets, tables = figure.subplots(2, len(result.architectures), height_ratios=[1.5, 1])
-    longest = max(each.paths.longest for each in result.architectures.values())
-    for net, table, (name, each) in zip(nets, tables, result.architectures.items(), strict=True):
-        _draw_net(net, each, result.n)
+    longest = max(kind.paths.longest for kind in result.architectures.values())
+    for net, table, (name, kind) in zip(nets, tables, result.architectures.items(), strict=True):
+        _draw_net(net, kind, result.n)
         net.set_title(name)
-        _draw_lengths(table, each, longest)
+        _draw_lengths(table, kind, longest)
     nets[0].set_ylabel("inputs below, outputs above", color=GREY)
     tables[0].set_ylabel("to the output at")
     return figure
 
 
-def _draw_net(axes: Axes, each: Architecture, n: int) -> None:
+def _draw_net(axes: Axes, architecture: Architecture, n: int) -> None:
     """Inputs below, outputs above; grey: direct connections, orange: a path from 1 to n."""
-    paths, top = each.paths, each.n_layers
+    paths, top = architecture.paths, architecture.n_layers
     for level in range(top):
         for i, j in np.argwhere(paths.hops[0 if paths.within else level]):
             axes.plot([j, i], [level, level + 1], color="0.72", linewidth=0.7, zorder=1)
@@ -128,7 +128,7 @@ def _draw_net(axes: Axes, each: Architecture, n: int) -> None:
     axes.set_yticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    steps = "1 step a layer" if each.steps == 1 else f"{each.steps} steps in a row"
+    steps = "1 step a layer" if architecture.steps == 1 else f"{architecture.steps} steps in a row"
     layers = "1 layer" if top == 1 else f"{top} layers"
     axes.set_xlabel(f"{layers}, {steps}\nlongest path: {paths.longest}", color="0.1")
 
@@ -141,11 +141,11 @@ def _arrow(
     axes.add_patch(arrow)
 
 
-def _draw_lengths(axes: Axes, each: Architecture, longest: int) -> None:
+def _draw_lengths(axes: Axes, architecture: Architecture, longest: int) -> None:
     """The number of hops between all positions, darker where there are more."""
-    lengths = np.ma.masked_equal(each.paths.lengths, 0)
+    lengths = np.ma.masked_equal(architecture.paths.lengths, 0)
     axes.imshow(lengths, cmap="Oranges", vmin=0, vmax=1.4 * longest)
-    for (i, j), length in np.ndenumerate(each.paths.lengths):
+    for (i, j), length in np.ndenumerate(architecture.paths.lengths):
         if length:
             axes.text(j, i, str(length), ha="center", va="center", fontsize=7)
     n = len(lengths)

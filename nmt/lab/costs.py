@@ -89,8 +89,8 @@ class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _add(self, storage: torch.UntypedStorage, args: Any) -> None:
         if storage in self._seen:
             return
-        given = (x.untyped_storage() for x in tree_leaves(args) if isinstance(x, Tensor))
-        if any(storage is one for one in given):
+        inputs = (x.untyped_storage() for x in tree_leaves(args) if isinstance(x, Tensor))
+        if any(storage is one for one in inputs):
             return  # an older storage: written in place, or returned unchanged
         self._seen.add(storage)
         self.now += storage.nbytes()

@@ -6,7 +6,7 @@ task, such as reading, makes the eye seek the book: a volitional cue (James 1890
 adds a query. Here each layer learns to read the digit on the item that a task asks for.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -164,14 +164,6 @@ class Trained:
     parameters: int
     influence: npt.NDArray[np.float32]
 
-    def numbers(self) -> dict[str, object]:
-        """For the JSON."""
-        return {
-            "accuracy": self.accuracy,
-            "parameters": self.parameters,
-            "influence": self.influence,
-        }
-
 
 @dataclass(frozen=True)
 class CuesResult(Result):
@@ -188,8 +180,8 @@ class CuesResult(Result):
         return {
             "ceiling_without_the_task": self.ceiling,
             "desk": self.desk,
-            "without_the_task": {name: each.numbers() for name, each in self.untold.items()},
-            "with_the_task": {name: each.numbers() for name, each in self.told.items()},
+            "without_the_task": {name: asdict(reader) for name, reader in self.untold.items()},
+            "with_the_task": {name: asdict(reader) for name, reader in self.told.items()},
             "features": FEATURES,
             "scores_of_features_for_the_constant_query": self.constant_query,
             "scores_of_features_for_each_query": dict(zip(KINDS, self.queries, strict=True)),
@@ -203,14 +195,14 @@ def run(options: CuesOptions) -> CuesResult:
     scenes = draw_scenes(options.updates * options.batch, options, chance)
     both: dict[bool, dict[str, Trained]] = {False: {}, True: {}}
     scores: dict[bool, npt.NDArray[np.float32]] = {}
-    for told, found in both.items():
+    for told, trained in both.items():
         for layer in LAYERS:
             network = learn(layer, told, scenes, options)
             with torch.no_grad():
                 right = network(tests.items, tests.task).argmax(dim=1) == tests.digit
-                found[layer] = Trained(
+                trained[layer] = Trained(
                     accuracy=float(right.float().mean()),
-                    parameters=sum(each.numel() for each in network.parameters()),
+                    parameters=sum(parameter.numel() for parameter in network.parameters()),
                     influence=influence(network, told, options.items).numpy(),
                 )
                 if isinstance(network, AttentionReader):
@@ -232,7 +224,7 @@ def learn(layer: str, told: bool, scenes: Scenes, options: CuesOptions) -> nn.Mo
         network = AttentionReader(told) if attends else Reader(layer, told, options)
     optimizer = torch.optim.Adam(network.parameters(), lr=options.lr)
     parts = (scenes.items, scenes.task, scenes.digit)
-    batches = [torch.split(each, options.batch) for each in parts]
+    batches = [torch.split(tensor, options.batch) for tensor in parts]
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(batches[0]))
     for items, task, digit in zip(*batches, strict=True):
         optimizer.zero_grad()
@@ -284,7 +276,7 @@ def draw(result: CuesResult) -> Figure:
 
 def _draw_influence(axes: Axes, result: CuesResult) -> None:
     rows = [
-        *((name, each.influence[0]) for name, each in result.untold.items()),
+        *((name, reader.influence[0]) for name, reader in result.untold.items()),
         *(
             (f"attention, query: {kind}", row)
             for kind, row in zip(result.desk, result.told["attention"].influence, strict=True)
@@ -309,7 +301,7 @@ def _draw_accuracy(axes: Axes, result: CuesResult) -> None:
     for shift, (label, networks, colour) in zip((-0.2, 0.2), pairs, strict=True):
         accuracy = [networks[name].accuracy for name in LAYERS]
         bars = axes.barh(places + shift, accuracy, height=0.38, color=colour, label=label)
-        labels = [f"{each:.1%}" for each in accuracy]
+        labels = [f"{share:.1%}" for share in accuracy]
         axes.bar_label(bars, labels, label_type="center", color="white", fontsize=8)
     bayes = axes.axvline(result.ceiling, color="0.2", linestyle="--", linewidth=1.2, zorder=0)
     bayes.set_label(f"Bayes' rule without it: {result.ceiling:.1%}")

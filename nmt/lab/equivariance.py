@@ -82,12 +82,12 @@ class Shown:
 class Scores:
     """Scores of every word for every word, S, before the softmax; summed over heads.
 
-    `asymmetry` is max |S - S^T| / max |S|. `own` is the weight that each word gives itself.
+    `asymmetry` is max |S - S^T| / max |S|. `on_itself` is the weight that each word gives itself.
     """
 
     scores: npt.NDArray[np.float32]
     asymmetry: float
-    own: npt.NDArray[np.float32]
+    on_itself: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,11 @@ class EquivarianceResult(Result):
             },
             "scores": {
                 name: {
-                    "asymmetry": each.asymmetry,
-                    "weight_on_itself": each.own,
-                    "mean_weight_on_itself": each.own.mean(),
+                    "asymmetry": scores.asymmetry,
+                    "weight_on_itself": scores.on_itself,
+                    "mean_weight_on_itself": scores.on_itself.mean(),
                 }
-                for name, each in self.scores.items()
+                for name, scores in self.scores.items()
             },
         }
 
@@ -146,7 +146,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
             words=words,
             order=tuple(shown_order.tolist()),
             greatest={
-                name: float(max(d.max() for d in each)) for name, each in differences.items()
+                name: float(max(d.max() for d in values)) for name, values in differences.items()
             },
             mean={
                 name: float(np.mean([float(d.mean()) for d in e]))
@@ -206,8 +206,8 @@ def _layers(
 def _examine(scores: Float[Tensor, "S S"]) -> Scores:
     """See Scores."""
     asymmetry = float((scores - scores.mT).abs().max() / scores.abs().max())
-    own = masked_softmax(scores.unsqueeze(0)).squeeze(0).diagonal()
-    return Scores(scores.numpy(), asymmetry, own.numpy())
+    diagonal = masked_softmax(scores.unsqueeze(0)).squeeze(0).diagonal()
+    return Scores(scores.numpy(), asymmetry, diagonal.numpy())
 
 
 def _difference(
@@ -282,7 +282,7 @@ def _draw_scores(row: SubFigure, result: EquivarianceResult) -> None:
         axes.set_yticks(places, result.words)
         axes.set_title(f"scores {name}")
     for shift, name, colour in ((-0.2, BARE_SCORES, ORANGE), (0.2, TWO_MATRICES, BLUE)):
-        right.barh(places + shift, result.scores[name].own, 0.4, color=colour, label=name)
+        right.barh(places + shift, result.scores[name].on_itself, 0.4, color=colour, label=name)
     right.set_yticks(places, result.words)
     right.set(title="weight of a word on itself", xlabel="weight", ylim=(len(places) - 0.4, -1.9))
     right.legend(loc="upper right", ncols=2)

@@ -1,4 +1,4 @@
-"""Which of two marks comes first: a small Transformer learns it, with one kind of positions.
+"""Order of two marks: a small Transformer learns which is first, with one kind of positions.
 
 The source is a row of fillers with the marks A and B, the target is the mark that comes first.
 The same pieces in another order have another answer, so that a model without positions can only

@@ -68,7 +68,7 @@ class Model:
 
     def row(self, way: str, measure: str) -> list[float]:
         """A measure, draw by draw."""
-        return [float(getattr(each, measure)) for each in self.decoded[way]]
+        return [float(getattr(translations, measure)) for translations in self.decoded[way]]
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ def _numbers(model: Model) -> dict[str, object]:
         "weight_of_agreeing_words_on_their_noun": looks.on_its_noun,
     }
     for way, draws in model.decoded.items():
-        found: dict[str, object] = {}
+        scores: dict[str, object] = {}
         for measure in ("words_right", "sentences_right", "bleu"):
             row = model.row(way, measure)
-            found[measure] = float(np.mean(row))
+            scores[measure] = float(np.mean(row))
             if len(row) > 1:
-                found[f"{measure}_spread"] = float(np.std(row, ddof=1))
-        found["shown"] = " ".join(draws[0].first)
-        found["shown_weights"] = draws[0].first_weights
-        numbers[f"decoded_{way}"] = found
+                scores[f"{measure}_spread"] = float(np.std(row, ddof=1))
+        scores["shown"] = " ".join(draws[0].first)
+        scores["shown_weights"] = draws[0].first_weights
+        numbers[f"decoded_{way}"] = scores
     return numbers
 
 

@@ -102,20 +102,20 @@ class HeadsResult(Result):
         return (n * n - 1) / (3 * n)
 
     def numbers(self) -> dict[str, object]:
-        found: dict[str, object] = {
+        numbers: dict[str, object] = {
             "distance_of_twins": self.twin_distance,
             "distance_of_equal_weights": self.equal_distance,
             "loss_of_a_guess": math.log(self.options.digits),
         }
-        for n, each in self.encoders.items():
-            found[f"heads_{n}"] = {
-                "parameters": each.parameters,
-                **{f"{name}_loss": each.loss[i] for i, name in enumerate(QUESTIONS)},
-                **{f"{name}_right": each.right[i] for i, name in enumerate(QUESTIONS)},
-                "disagreement": each.mean_disagreement,
-                **each.measures,
+        for n, heads in self.encoders.items():
+            numbers[f"heads_{n}"] = {
+                "parameters": heads.parameters,
+                **{f"{name}_loss": heads.loss[i] for i, name in enumerate(QUESTIONS)},
+                **{f"{name}_right": heads.right[i] for i, name in enumerate(QUESTIONS)},
+                "disagreement": heads.mean_disagreement,
+                **heads.measures,
             }
-        return found
+        return numbers
 
 
 def run(options: HeadsOptions) -> HeadsResult:
@@ -144,7 +144,7 @@ def _measure(model: CardReader, test: Cards) -> Heads:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         loss=losses(model, test).double().numpy(),
         right=right.double().mean(dim=(0, 1)).numpy(),
-        measures={name: found[order] for name, found in measures.items()},
+        measures={name: values[order] for name, values in measures.items()},
         disagreement=gaps.mean(dim=(0, 3)).numpy(),
         weights=weights[0].numpy(),
     )
@@ -161,13 +161,13 @@ def measure(
         index = targets[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
         return weights.gather(-1, index).squeeze(-1)
 
-    found = {
+    measures = {
         "distance": (weights * (places[:, None] - places).abs()).sum(dim=-1),
         "entropy": -torch.xlogy(weights, weights).sum(dim=-1),
         "weight_before": on(before),
         "weight_twin": on(twins),
     }
-    return {name: values.mean(dim=(0, 2)).numpy() for name, values in found.items()}
+    return {name: values.mean(dim=(0, 2)).numpy() for name, values in measures.items()}
 
 
 def draw(result: HeadsResult) -> Figure:
@@ -191,7 +191,7 @@ def draw(result: HeadsResult) -> Figure:
 def _draw_losses(axes: Axes, result: HeadsResult) -> None:
     places = [str(n) for n in result.encoders]
     for i, (name, colour) in enumerate(zip(QUESTIONS, CYCLE, strict=False)):
-        values = [each.loss[i] for each in result.encoders.values()]
+        values = [encoder.loss[i] for encoder in result.encoders.values()]
         axes.plot(places, values, "o-", color=colour, label=name)
     guess = math.log(result.options.digits)
     axes.axhline(guess, color=GREY, linestyle=":", linewidth=1.2)
@@ -201,11 +201,11 @@ def _draw_losses(axes: Axes, result: HeadsResult) -> None:
 
 
 def _draw_heads(axes: Axes, result: HeadsResult) -> None:
-    for (n, each), colour, mark in zip(
+    for (n, encoder), colour, mark in zip(
         result.encoders.items(), CYCLE * 5, "os^D" * 5, strict=False
     ):
-        found = each.measures
-        axes.plot(found["distance"], found["entropy"], mark, color=colour, alpha=0.85, label=f"{n}")
+        m = encoder.measures
+        axes.plot(m["distance"], m["entropy"], mark, color=colour, alpha=0.85, label=f"{n}")
     top = 1.12 * math.log(len(result.cards))
     marks = {
         "card before": 1.0,
@@ -224,9 +224,9 @@ def _draw_maps(figure: SubFigure, result: HeadsResult, shown: Heads) -> None:
     """Maps of the encoder with the fewest heads, and of the shown one, over one sequence."""
     fewest = result.encoders[min(result.encoders)]
     maps = [
-        (f"head {i + 1} of {len(each.weights)}", weights)
-        for each in ([shown] if fewest is shown else [fewest, shown])
-        for i, weights in enumerate(each.weights)
+        (f"head {i + 1} of {len(encoder.weights)}", weights)
+        for encoder in ([shown] if fewest is shown else [fewest, shown])
+        for i, weights in enumerate(encoder.weights)
     ]
     panels = np.ravel(figure.subplots(1, len(maps), squeeze=False, sharey=True))
     places = range(len(result.cards))

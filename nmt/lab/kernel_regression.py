@@ -116,7 +116,7 @@ class KernelResult(Result):
 
     def errors_by_width(self) -> tuple[list[float], list[float]]:
         """The leave-one-out loss and the error against the truth of every width."""
-        return [each.loss for each in self.by_width], [each.rmse for each in self.by_width]
+        return [fit.loss for fit in self.by_width], [fit.rmse for fit in self.by_width]
 
     def numbers(self) -> dict[str, object]:
         losses, errors = self.errors_by_width()
@@ -127,7 +127,7 @@ class KernelResult(Result):
             "best_width_leaving_one_out": float(_WIDTHS[losses.index(min(losses))]),
             "best_width_for_the_truth": float(_WIDTHS[errors.index(min(errors))]),
             **{name: estimate.numbers() for name, estimate in self.estimates.items()},
-            "rmse_of_draws": {name: _spread(each) for name, each in self.draws.items()},
+            "rmse_of_draws": {name: _spread(fit) for name, fit in self.draws.items()},
             "x": self.x.numpy(),
             "y": self.y.numpy(),
             "places": places().numpy(),
@@ -150,7 +150,7 @@ def truth(x: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
 
 def _spread(estimates: tuple[Estimate, ...]) -> dict[str, float]:
     """The least, the median and the greatest error against the truth."""
-    errors = sorted(each.rmse for each in estimates)
+    errors = sorted(fit.rmse for fit in estimates)
     return {"least": errors[0], "median": median(errors), "greatest": errors[-1]}
 
 
@@ -158,7 +158,7 @@ def run(options: KernelOptions) -> KernelResult:
     """Draw the points, predict in three ways, and measure each against the truth."""
     x, y, learning, estimates = _estimates(options)
     seeds = [options.model_copy(update={"seed": seed + 1}) for seed in range(options.draws)]
-    others = [_estimates(each)[-1] for each in seeds]
+    others = [_estimates(variant)[-1] for variant in seeds]
     return KernelResult(
         options=options,
         x=x,
@@ -166,7 +166,7 @@ def run(options: KernelOptions) -> KernelResult:
         estimates=estimates,
         learning=learning,
         by_width=tuple(estimate(x, y, "gaussian", float(width)) for width in _WIDTHS),
-        draws={name: tuple(each[name] for each in others) for name in estimates},
+        draws={name: tuple(variant[name] for variant in others) for name in estimates},
     )
 
 
@@ -267,9 +267,9 @@ def _draw_curves(axes: Axes, result: KernelResult) -> None:
     at = places().numpy()
     axes.plot(result.x, result.y, "o", color="0.6", markersize=4, label="points seen")
     axes.plot(at, truth(places()), "--", color="0.2", linewidth=1.2, label="truth")
-    for name, each in result.estimates.items():
-        label = f"{name}: error {each.rmse:.2f}"
-        axes.plot(at, each.curve, color=_COLOURS[name], label=label)
+    for name, fit in result.estimates.items():
+        label = f"{name}: error {fit.rmse:.2f}"
+        axes.plot(at, fit.curve, color=_COLOURS[name], label=label)
     axes.set(title="2 sin x + x^0.8, from noisy points", xlabel="x", ylabel="y")
     axes.set_ylim(float(result.y.min()) - 1.7, None)
     axes.legend(loc="lower center", ncols=2)

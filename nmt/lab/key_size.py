@@ -80,8 +80,8 @@ class Retrieval(nn.Module):
         self, names: Int[Tensor, "B S"], answers: Int[Tensor, "B S"]
     ) -> Float[Tensor, "B S answers"]:
         """The logits of the answer to each item's name."""
-        found = self.attention.attend(self.queries[names], self.keys[names], self.values(answers))
-        logits: Tensor = self.answer(found.context)
+        output = self.attention.attend(self.queries[names], self.keys[names], self.values(answers))
+        logits: Tensor = self.answer(output.context)
         return logits
 
 
@@ -118,16 +118,16 @@ class KeySizeResult(Result):
 
     def numbers(self) -> dict[str, object]:
         """See Result.numbers; all but `timed` is the same at every run."""
-        found: dict[str, object] = {"sizes": self.options.sizes}
-        for kind, each in self.learned.items():
-            spread = each.loss.std(axis=1, ddof=1)
-            found[kind] = {
-                "loss": each.loss.mean(axis=1),
+        numbers: dict[str, object] = {"sizes": self.options.sizes}
+        for kind, entry in self.learned.items():
+            spread = entry.loss.std(axis=1, ddof=1)
+            numbers[kind] = {
+                "loss": entry.loss.mean(axis=1),
                 "loss_spread": spread,
-                "right": each.right.mean(axis=1),
+                "right": entry.right.mean(axis=1),
                 **self.costs[kind].counted(),
             }
-        return {**found, "timed": {kind: each.timed() for kind, each in self.costs.items()}}
+        return {**numbers, "timed": {kind: entry.timed() for kind, entry in self.costs.items()}}
 
 
 def run(options: KeySizeOptions) -> KeySizeResult:
@@ -140,15 +140,15 @@ def run(options: KeySizeOptions) -> KeySizeResult:
 
 
 def _learn(kind: Kind, options: KeySizeOptions, test: Memories) -> Learned:
-    found = np.empty((2, len(options.sizes), options.draws))
+    results = np.empty((2, len(options.sizes), options.draws))
     for place, size in enumerate(options.sizes):
         for number in range(options.draws):
             model = _train(kind, size, options, options.seed * 10_007 + number)
             with torch.inference_mode():
                 right = model(test.names, test.answers).argmax(dim=-1) == test.answers
                 loss = _loss(model, test)
-            found[:, place, number] = float(loss), float(right.double().mean())
-    return Learned(*found)
+            results[:, place, number] = float(loss), float(right.double().mean())
+    return Learned(*results)
 
 
 def _train(kind: Kind, size: int, options: KeySizeOptions, seed: int) -> Retrieval:
@@ -198,8 +198,8 @@ def draw(result: KeySizeResult) -> Figure:
     above, below = figure.subfigures(2, 1, squeeze=False).flat
     right, loss = above.subplots(1, 2)
     sizes, options = result.options.sizes, result.options
-    for colour, (kind, each) in zip(CYCLE * 2, result.learned.items(), strict=False):
-        for axes, values in ((right, 100 * each.right), (loss, each.loss)):
+    for colour, (kind, learned) in zip(CYCLE * 2, result.learned.items(), strict=False):
+        for axes, values in ((right, 100 * learned.right), (loss, learned.loss)):
             axes.plot(sizes, values.mean(axis=1), ".-", color=colour, label=kind)
             axes.plot(sizes, values, ".", color=colour, alpha=0.35, markersize=4)
     for axes, guess in ((right, 100 / options.answers), (loss, math.log(options.answers))):

@@ -86,7 +86,7 @@ class MasksResult(Result):
     def numbers(self) -> dict[str, object]:
         return {
             "words": self.words,
-            "masks": {name: each.numbers() for name, each in self.masks.items()},
+            "masks": {name: masked.numbers() for name, masked in self.masks.items()},
             "weight_of_a_place_where_none_is_kept": self.nowhere,
         }
 

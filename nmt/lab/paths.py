@@ -1,4 +1,4 @@
-"""Which positions of a layer are connected, and how far a signal goes: read from the layer itself.
+"""Connections of the positions of a layer, and paths of a signal, read from the layer itself.
 
 A path is counted in hops. A hop is one application of the layer to a signal: a stacked layer, or a
 step of a recurrence (arXiv 1706.03762, section 4: the path between any two input and output

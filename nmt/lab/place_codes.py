@@ -49,5 +49,5 @@ def place_codes(n: int, size: int, learned: Float64[Tensor, "T D"]) -> dict[str,
         ).double(),
         "sinusoidal": lambda length: sinusoids(length, size),
     }
-    found = {name: examine(code(n), code(2 * n)) for name, code in codes.items()}
-    return found | {"learned": examine(learned, None)}
+    measures = {name: examine(code(n), code(2 * n)) for name, code in codes.items()}
+    return measures | {"learned": examine(learned, None)}

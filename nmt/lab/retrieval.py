@@ -93,15 +93,15 @@ class RetrievalResult(Result):
                 name: {
                     "price": price,
                     "length": float(self.lengths[i]),
-                    **{score: float(each[i]) for score, each in self.scores.items()},
+                    **{score: float(values[i]) for score, values in self.scores.items()},
                 }
                 for i, (name, price) in enumerate(SHOP.items())
             },
             "dot_minus_lengths_times_cosine": self.identity_error,
             "best": {score: self.best(score) for score in SCORES},
-            "weights": {score: each.numpy() for score, each in self.weights.items()},
+            "weights": {score: values.numpy() for score, values in self.weights.items()},
             "grid_of_temperatures": _GRID.numpy(),
-            "prices": {score: each.numpy() for score, each in self.prices.items()},
+            "prices": {score: values.numpy() for score, values in self.prices.items()},
         }
 
     def best(self, score: Score) -> str:
@@ -136,7 +136,7 @@ def look_up(
     The cosine is the dot product of vectors divided by their lengths.
     """
     if score == "cosine":
-        query, keys = (normalize(each, dim=-1) for each in (query, keys))
+        query, keys = (normalize(vector, dim=-1) for vector in (query, keys))
     return attend(DotAttention(keys.shape[1], scale=1 / temperature), query, keys).squeeze(0)
 
 
@@ -145,7 +145,7 @@ def run(options: RetrievalOptions) -> RetrievalResult:
     query, keys = vectors(options.query)
 
     def rows(score: Score, temperatures: list[float]) -> Float64[Tensor, "T S"]:
-        return torch.stack([look_up(query, keys, score, each) for each in temperatures])
+        return torch.stack([look_up(query, keys, score, t) for t in temperatures])
 
     return RetrievalResult(
         options=options,
@@ -166,7 +166,7 @@ def draw(result: RetrievalResult) -> Figure:
     for axes, (score, weights) in zip(panels, result.weights.items(), strict=True):
         image = heat(axes, weights.T.numpy(), 1.0)
         label_cells(axes, weights.T.numpy())
-        axes.set_xticks(range(len(weights)), [f"{each:g}" for each in result.options.temperatures])
+        axes.set_xticks(range(len(weights)), [f"{t:g}" for t in result.options.temperatures])
         axes.set(title=f"Weights by {score}, softmax(score / T)", xlabel="temperature T")
     labels = [f"{name}: {price:g}" for name, price in SHOP.items()]
     panels[0].set_yticks(range(len(labels)), [textwrap.fill(label, 30) for label in labels])

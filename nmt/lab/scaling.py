@@ -98,16 +98,16 @@ class ScalingResult(Result):
     kinds: dict[str, Behaviour]
 
     def numbers(self) -> dict[str, object]:
-        found: dict[str, object] = {
+        numbers: dict[str, object] = {
             "sizes": self.options.sizes,
             "entropy_of_equal_weights": math.log(self.options.keys),
         }
         for kind, behaviour in self.kinds.items():
-            found[kind] = {
-                name: {"mean": each.mean, "spread": each.spread}
-                for name, each in behaviour.measures.items()
+            numbers[kind] = {
+                name: {"mean": values.mean, "spread": values.spread}
+                for name, values in behaviour.measures.items()
             }
-        return found
+        return numbers
 
 
 def run(options: ScalingOptions) -> ScalingResult:
@@ -116,15 +116,15 @@ def run(options: ScalingOptions) -> ScalingResult:
 
 
 def _behaviour(kind: Kind, options: ScalingOptions) -> Behaviour:
-    found = np.empty((len(_TITLES), len(options.sizes), options.draws))
+    measurements = np.empty((len(_TITLES), len(options.sizes), options.draws))
     weights = np.empty((len(options.sizes), options.keys))
     for place, size in enumerate(options.sizes):
         for draw_number in range(options.draws):
             scores = _scores(kind, size, options, draw_number)
-            found[:, place, draw_number] = [measure(scores)[name] for name in _TITLES]
+            measurements[:, place, draw_number] = [measure(scores)[name] for name in _TITLES]
             if draw_number == 0:
                 weights[place] = scores[0].softmax(dim=-1).sort(descending=True).values.numpy()
-    measures = (Measure(each.mean(axis=1), each.std(axis=1, ddof=1)) for each in found)
+    measures = (Measure(values.mean(axis=1), values.std(axis=1, ddof=1)) for values in measurements)
     return Behaviour(dict(zip(_TITLES, measures, strict=True)), weights)
 
 
@@ -190,9 +190,9 @@ def _draw_lines(axes: Axes, result: ScalingResult, name: str) -> None:
     """A line for each kind, with a band of one standard deviation over the draws."""
     sizes = result.options.sizes
     for colour, (kind, behaviour) in zip(CYCLE * 2, result.kinds.items(), strict=False):
-        found = behaviour.measures[name]
-        axes.plot(sizes, found.mean, color=colour, marker=".", label=kind)
-        low, high = found.mean - found.spread, found.mean + found.spread
+        measured = behaviour.measures[name]
+        axes.plot(sizes, measured.mean, color=colour, marker=".", label=kind)
+        low, high = measured.mean - measured.spread, measured.mean + measured.spread
         axes.fill_between(sizes, low, high, color=colour, alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)
     axes.set_xlabel("size d of query and key")

@@ -75,8 +75,8 @@ def _noun_phrase(words: list[str], before: list[int], at: int) -> list[tuple[str
         if words[place] in table
     ]
     noun = (_NOUNS[gender][words[at]], at, None)
-    in_front = [each for each in agreeing if words[each[1]] not in _COLOURS]
-    return [*in_front, noun, *(each for each in agreeing if each not in in_front)]
+    in_front = [word for word in agreeing if words[word[1]] not in _COLOURS]
+    return [*in_front, noun, *(word for word in agreeing if word not in in_front)]
 
 
 def draw_pair(chance: random.Random) -> Pair:

@@ -26,14 +26,14 @@ class BatchFirst:
 
     def select(self: _Value, rows: Int[Tensor, " R"]) -> _Value:
         """The same value with row i taken from `rows[i]`; rows may repeat or be left out."""
-        chosen: dict[str, object] = {}
+        selected: dict[str, object] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Tensor):
-                chosen[field.name] = value.index_select(0, rows)
+                selected[field.name] = value.index_select(0, rows)
             elif isinstance(value, BatchFirst):
-                chosen[field.name] = value.select(rows)
-        return replace(self, **chosen)
+                selected[field.name] = value.select(rows)
+        return replace(self, **selected)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Beams:
-    """Which of B sentences each of R rows reads: row r stands at `places[r]` of a (B, W) table.
+    """The sentence, of B, that each of R rows reads: row r stands at `places[r]` of a (B, W) table.
 
     W is the most rows that a sentence has; where it has fewer, places are unused.
     """
@@ -23,19 +23,21 @@ class Beams:
         """The sentence of each row."""
         return self.places // self.width
 
-    def together(self, queries: Float[Tensor, "R Q *L"]) -> Float[Tensor, "B W_and_Q *L"]:
+    def group_by_sentence(self, queries: Float[Tensor, "R Q *L"]) -> Float[Tensor, "B W_and_Q *L"]:
         """The queries of all rows of a sentence side by side; zeros at unused places."""
         table = queries.new_zeros(self.n_sentences * self.width, *queries.shape[1:])
         table = table.index_copy(0, self.places, queries)
         return table.view(self.n_sentences, -1, *queries.shape[2:])
 
-    def apart(self, answers: Float[Tensor, "B W_and_Q *L"]) -> Float[Tensor, "R Q *L"]:
-        """The inverse of `together`: one row for each row of the search."""
+    def ungroup(self, answers: Float[Tensor, "B W_and_Q *L"]) -> Float[Tensor, "R Q *L"]:
+        """The inverse of `group_by_sentence`: one row for each row of the search."""
         table = answers.reshape(self.n_sentences * self.width, -1, *answers.shape[2:])
         return table.index_select(0, self.places)
 
 
-def only(x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], left: Int[Tensor, " N"] | None) -> Tensor:
+def select_or_all(
+    x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], left: Int[Tensor, " N"] | None
+) -> Tensor:
     """`x` for the sentences `left`; None: for all, without a copy."""
     return x if left is None else x.index_select(0, left)
 

@@ -87,14 +87,14 @@ class Ensemble(Seq2Seq):
         return tuple(f"model {number}" for number in range(1, len(self.members) + 1))
 
     def encode(self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Memory:
-        found = tuple(model.encode(src_ids, src_keep) for model in self.models)
-        return _Memories(found[0].values, src_keep, found[0].final, of_members=found)
+        memories = tuple(model.encode(src_ids, src_keep) for model in self.models)
+        return _Memories(memories[0].values, src_keep, memories[0].final, of_members=memories)
 
     def init_state(self, memory: Memory) -> EnsembleState:
-        return EnsembleState(tuple(m.init_state(own) for m, own in self._parts(memory)))
+        return EnsembleState(tuple(m.init_state(part) for m, part in self._parts(memory)))
 
     def init_search_state(self, memory: Memory) -> EnsembleState:
-        return EnsembleState(tuple(m.init_search_state(own) for m, own in self._parts(memory)))
+        return EnsembleState(tuple(m.init_search_state(part) for m, part in self._parts(memory)))
 
     def _parts(self, memory: Memory) -> list[tuple[Seq2Seq, Memory]]:
         assert isinstance(memory, _Memories)
@@ -103,7 +103,7 @@ class Ensemble(Seq2Seq):
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         assert isinstance(state, EnsembleState)
         parts = zip(self.models, state.of_members, strict=True)
-        outs = [model.step(last_ids, own) for model, own in parts]
+        outs = [model.step(last_ids, part) for model, part in parts]
         return StepOutput(
             self._log_mean([out.logits for out in outs]),
             self.vocabulary,
@@ -116,7 +116,7 @@ class Ensemble(Seq2Seq):
     ) -> DecoderOutput:
         assert isinstance(state, EnsembleState)
         parts = zip(self.models, state.of_members, strict=True)
-        outs = [model.teacher_forced(tgt_in, own, with_weights) for model, own in parts]
+        outs = [model.teacher_forced(tgt_in, part, with_weights) for model, part in parts]
         features = self._log_mean([out.logits for out in outs])
         looks = [out.weights.float() for out in outs if out.weights is not None]
         if not with_weights:
@@ -128,8 +128,8 @@ class Ensemble(Seq2Seq):
     def _log_mean(self, logits: Sequence[Float[Tensor, "*L V"]]) -> Float[Tensor, "*L V"]:
         """log of the mean of the members' probabilities, from their logits."""
         parts = [
-            each.float().log_softmax(dim=-1) + math.log(weight)
-            for each, weight in zip(logits, self.weights, strict=True)
+            member.float().log_softmax(dim=-1) + math.log(weight)
+            for member, weight in zip(logits, self.weights, strict=True)
         ]
         return torch.stack(parts).logsumexp(dim=0)
 

@@ -71,9 +71,9 @@ class Int8Linear(nn.Module):
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
         """The integer products, and each row's scale."""
-        own = operations(self.backend, x)
-        quantized, scales = own.quantize_rows(x)
-        return own.int8_matmul(quantized, self.quantized.t()), scales
+        ops = operations(self.backend, x)
+        quantized, scales = ops.quantize_rows(x)
+        return ops.int8_matmul(quantized, self.quantized.t()), scales
 
     def _dequantize(
         self, products: Int32[Tensor, "N O"], scales: Float[Tensor, "N 1"]

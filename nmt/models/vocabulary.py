@@ -68,8 +68,8 @@ class Vocabulary(nn.Module, abc.ABC):
         self, features: Float[Tensor, "N R"], targets: Int[Tensor, " N"], smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, " N"]]:
         """See Operations.linear_cross_entropy; the smoothing is uniform over the V pieces."""
-        own = operations(self.backend, features)
-        return own.linear_cross_entropy(features, *self.affine(), targets, self.n_pieces, smoothing)
+        ops = operations(self.backend, features)
+        return ops.linear_cross_entropy(features, *self.affine(), targets, self.n_pieces, smoothing)
 
     def top_k_log_probs(
         self, features: Float[Tensor, "B R"], k: int, banned_ids: Int[Tensor, " N"]
@@ -80,9 +80,9 @@ class Vocabulary(nn.Module, abc.ABC):
         """
         # Twice the cache's size was faster than once: it halves the number of small operations.
         n_numbers = 2 * CACHED_NUMBERS if features.device.type == "cpu" else sys.maxsize
-        own, n = operations(self.backend, features), self.n_pieces
+        ops, n = operations(self.backend, features), self.n_pieces
         parts = self.in_parts(features, n_numbers)
-        top = [own.top_k_log_probs(logits, min(k, n), banned_ids, n) for logits in parts]
+        top = [ops.top_k_log_probs(logits, min(k, n), banned_ids, n) for logits in parts]
         return torch.cat([log_probs for log_probs, _ in top]), torch.cat([ids for _, ids in top])
 
 
@@ -119,8 +119,8 @@ class VocabLinear(Vocabulary):
     def table_logits(self, features: Float[Tensor, "*L R"]) -> Float[Tensor, "*L P"]:
         """W x + b, in the dtype of x; a padding row has probability 0, hence no gradient either."""
         weight, bias = self.affine()
-        own = operations(self.backend, features)
-        return own.linear(features, weight.to(features.dtype), bias.to(features.dtype))
+        ops = operations(self.backend, features)
+        return ops.linear(features, weight.to(features.dtype), bias.to(features.dtype))
 
     def reset_parameters(self) -> None:
         """First weights N(0, 1 / (R rms^2)), for logits with a variance of about 1; biases 0.

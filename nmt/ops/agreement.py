@@ -31,8 +31,8 @@ def disagreement(operations: Operations, device: torch.device, dtype: torch.dtyp
                 expected = _values_and_gradients(reference, name, arguments)
             try:
                 with torch.autocast(device.type, dtype if is_half else None, enabled=is_half):
-                    found = _values_and_gradients(operations, name, arguments)
-                error = max(map(_relative_error, found, expected))
+                    computed = _values_and_gradients(operations, name, arguments)
+                error = max(map(_relative_error, computed, expected))
             except Exception as failure:  # whatever a kernel or its compiler raises
                 first_line = str(failure).partition("\n")[0]
                 return f"{name} does not run: {type(failure).__name__}: {first_line}"
@@ -53,8 +53,8 @@ def _exact_products() -> Iterator[None]:
         matmul.fp32_precision = before
 
 
-def _relative_error(found: Tensor, expected: Tensor) -> float:
-    difference = (found.double() - expected.double()).norm()
+def _relative_error(computed: Tensor, expected: Tensor) -> float:
+    difference = (computed.double() - expected.double()).norm()
     return float(difference / expected.double().norm().clamp(min=1e-12))
 
 

@@ -79,19 +79,19 @@ def choose(requested: BackendName, device: torch.device, dtype: torch.dtype) -> 
 
 def why(requested: BackendName, device: torch.device, dtype: torch.dtype) -> str:
     """The name of the backend and the reason for it, in one phrase."""
-    chosen = choose(requested, device, dtype)
-    return f"{chosen.name} ({chosen.why})"
+    backend = choose(requested, device, dtype)
+    return f"{backend.name} ({backend.why})"
 
 
 def _named_by_environment() -> BackendName:
-    given = os.environ[VARIABLE]
+    value = os.environ[VARIABLE]
     allowed: tuple[BackendName, ...] = get_args(BackendName)
     for name in allowed:
-        if given == name:
+        if value == name:
             return name
-    near = nearest(given.lower(), allowed, allowed)
+    near = nearest(value.lower(), allowed, allowed)
     hint = f" (did you mean '{near}'?)" if near else ""
-    raise ConfigError(f"{VARIABLE}: got '{given}', allowed: {', '.join(allowed)}{hint}")
+    raise ConfigError(f"{VARIABLE}: got '{value}', allowed: {', '.join(allowed)}{hint}")
 
 
 @functools.cache
@@ -100,15 +100,15 @@ def _choose(requested: str, source: str, device: torch.device, dtype: torch.dtyp
     here = [one for one in candidates if one.device_type in (None, device.type)]
     if requested == "auto":
         return first_that_runs(here)
-    chosen = next(candidate for candidate in candidates if candidate.name == requested)
-    reason = chosen.why_not() if chosen in here else f"it is for {chosen.device_type} devices"
+    match = next(candidate for candidate in candidates if candidate.name == requested)
+    reason = match.why_not() if match in here else f"it is for {match.device_type} devices"
     if reason:
         able = ", ".join(one.name for one in here if not one.why_not())
         raise ConfigError(
             f"{source}: got '{requested}', which cannot compute on {device.type}: {reason}; "
             f"allowed here: auto, {able}"
         )
-    return Backend(chosen.name, chosen.build(), f"named by {source}")
+    return Backend(match.name, match.build(), f"named by {source}")
 
 
 def first_that_runs(candidates: Sequence[Candidate]) -> Backend:

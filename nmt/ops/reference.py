@@ -20,7 +20,7 @@ from nmt.ops.precision import compute_dtype
 
 
 class AdditiveMemory(NamedTuple):
-    """What additive attention reads: the projected keys, the values, the mask and the vector v."""
+    """The inputs of additive attention: projected keys, values, their mask, and the vector v."""
 
     keys: Float[Tensor, "B S K"]
     values: Float[Tensor, "B S M"]

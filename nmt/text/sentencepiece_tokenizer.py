@@ -50,6 +50,9 @@ _LEARNING = ("model_type", "vocab_size", "character_coverage", "byte_fallback")
 class SentencePieceConfig(TokenizerAnswers):
     """Pieces learned from the training text, or those of a trained model."""
 
+    is_lossless = can_sample = True
+    unknown_cure = "tokenizer.character_coverage is low"
+
     kind: Literal["sentencepiece"] = Field(
         default="sentencepiece", description="learned sub-word pieces"
     )
@@ -105,24 +108,12 @@ class SentencePieceConfig(TokenizerAnswers):
         return self.case == "markup"
 
     @property
-    def is_lossless(self) -> bool:
-        return True
-
-    @property
-    def can_sample(self) -> bool:
-        return True
-
-    @property
     def size_limit(self) -> tuple[str, int] | None:
         return None if self.given else ("vocab_size", self.vocab_size or DEFAULT_SIZE)
 
     @property
     def default_size(self) -> int | None:
         return DEFAULT_SIZE if self.vocab_size is None else None
-
-    @property
-    def unknown_cure(self) -> str:
-        return "tokenizer.character_coverage is low"
 
     @property
     def given(self) -> tuple[GivenFile, GivenFile] | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from nmt.errors import DataError
 from nmt.settings.base import Config, Conflict
@@ -22,15 +23,14 @@ class TokenizerAnswers(Config):
         """Whether the letters of its pieces are in lower case."""
         return False
 
-    @property
-    def is_lossless(self) -> bool:
-        """Whether ids give the normalised text back, which data.noise requires."""
-        return False
+    is_lossless: ClassVar[bool] = False
+    """Whether ids give the normalised text back, which data.noise requires."""
 
-    @property
-    def can_sample(self) -> bool:
-        """Whether a word has several segmentations, which data.sampling requires."""
-        return False
+    can_sample: ClassVar[bool] = False
+    """Whether a word has several segmentations, which data.sampling requires."""
+
+    unknown_cure: ClassVar[str] = "take tokenizer.kind: sentencepiece"
+    """What helps where much of the text is unknown."""
 
     @property
     def size_limit(self) -> tuple[str, int] | None:
@@ -45,11 +45,6 @@ class TokenizerAnswers(Config):
     def conflicts(self) -> Iterator[Conflict]:
         """Contradictions of its keys that are reported together with those of other sections."""
         return iter(())
-
-    @property
-    def unknown_cure(self) -> str:
-        """What helps where much of the text is unknown."""
-        return "take tokenizer.kind: sentencepiece"
 
 
 def given_conflicts(

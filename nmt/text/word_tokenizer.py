@@ -33,6 +33,8 @@ _FILES = ("src_vocab", "tgt_vocab")
 class WordConfig(TokenizerAnswers):
     """Whole words, counted in the training text, or those of a file."""
 
+    unknown_cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
+
     kind: Literal["word"] = Field(default="word", description="whole words, punctuation apart")
     lower: bool = Field(default=False, description="lower-case all text")
     min_freq: int = Field(default=2, ge=1, description="occurrences that a word needs to get an id")
@@ -64,10 +66,6 @@ class WordConfig(TokenizerAnswers):
     @property
     def size_limit(self) -> tuple[str, int] | None:
         return None if self.given or self.max_size is None else ("max_size", self.max_size)
-
-    @property
-    def unknown_cure(self) -> str:
-        return "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
 
     @property
     def given(self) -> tuple[GivenFile, GivenFile] | None:

@@ -130,13 +130,13 @@ class Material:
             return [] if same else ["other results on stdout"]
         runs = [self.folder / "clean" / name / "run", folder / "run"]
         last = [path / "checkpoints" / "step-000006" for path in runs]
-        found: list[str] = []
+        differences: list[str] = []
         for file in ("model.safetensors", "state.safetensors"):
-            found += tensor_differences(last[0] / file, last[1] / file)
+            differences += tensor_differences(last[0] / file, last[1] / file)
         if timeless(last[0] / "state.json") != timeless(last[1] / "state.json"):
-            found.append("state.json")
-        found += record_differences(*(path / "metrics.jsonl" for path in runs))
-        return found
+            differences.append("state.json")
+        differences += record_differences(*(path / "metrics.jsonl" for path in runs))
+        return differences
 
 
 def warm() -> None:

@@ -59,8 +59,8 @@ class Measured:
 def measure(run: Path) -> Measured:
     """The measures of a run's last checkpoint, stored in the run and read from there if current."""
     directory = RunDirectory(run)
-    if (kept := _kept(directory)) is not None:
-        return kept
+    if (stored := _kept(directory)) is not None:
+        return stored
     translator = Translator.load(run, device="cpu", checkpoint="last")
     config = directory.load_config()
     examples = test_set(run)
@@ -127,10 +127,13 @@ def _entropy(weights: Float[np.ndarray, "*L S"]) -> Float[np.ndarray, "*L"]:
 def _kept(directory: RunDirectory) -> Measured | None:
     """The stored measures, if they are of the last checkpoint and of this format."""
     try:
-        kept = directory.read_json(FILE)
+        stored = directory.read_json(FILE)
     except CheckpointError:
         return None
     last = max(directory.checkpoint_folder.steps())
-    if not isinstance(kept, dict) or (kept.pop("format", 0), kept.get("step")) != (_FORMAT, last):
+    if not isinstance(stored, dict) or (stored.pop("format", 0), stored.get("step")) != (
+        _FORMAT,
+        last,
+    ):
         return None
-    return TypeAdapter(Measured).validate_python(kept)
+    return TypeAdapter(Measured).validate_python(stored)

@@ -67,8 +67,8 @@ def draw_by_length(results: Sequence[Result], named: Sequence[str]) -> Figure:
     for result in results:
         if result.name not in named:
             axes.plot([b.bleu for b in result.by_length], color=PALE, linewidth=1.0, zorder=0)
-    chosen = [result for result in results if result.name in named]
-    for result, colour in zip(chosen, _COLOURS, strict=False):
+    coloured = [result for result in results if result.name in named]
+    for result, colour in zip(coloured, _COLOURS, strict=False):
         axes.plot([b.bleu for b in result.by_length], "o-", color=colour, markersize=4)
     axes.set_xticks(
         range(len(buckets)),
@@ -80,10 +80,12 @@ def draw_by_length(results: Sequence[Result], named: Sequence[str]) -> Figure:
     axes.set_xlabel("words of the source, and how many sentences have so many")
     axes.set_ylabel("BLEU")
     axes.set_ylim(bottom=0)
-    last = {result.name: result.by_length[-1].bleu for result in chosen}
+    last = {result.name: result.by_length[-1].bleu for result in coloured}
     _label_ends(axes, last, len(buckets) - 1)
-    if len(chosen) < len(results):
-        axes.set_title(f"grey: all others ({len(results) - len(chosen)})", color="0.4", fontsize=9)
+    if len(coloured) < len(results):
+        axes.set_title(
+            f"grey: all others ({len(results) - len(coloured)})", color="0.4", fontsize=9
+        )
     return figure
 
 

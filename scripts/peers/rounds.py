@@ -86,7 +86,7 @@ def train_in_turn(
                 figures[toolkit.name].append((steady_rate(windows), load))
             except ValueError as error:
                 raise NMTError(f"{log}: {error}") from error
-    return {name: _measured(own) for name, own in figures.items()}
+    return {name: _measured(result) for name, result in figures.items()}
 
 
 def translate_in_turn(
@@ -115,17 +115,17 @@ def translate_in_turn(
             )
     figures: dict[tuple[Toolkit, int], list[_Round]] = {key: [] for key in jobs}
     for _ in range(rounds):
-        for (toolkit, size), (whole, one) in jobs.items():
+        for (toolkit, size), (job, one) in jobs.items():
             watch = Watch()
             loading = _translate(toolkit, place, one)  # so that both find its files in memory
-            seconds = _translate(toolkit, place, whole) - loading
+            seconds = _translate(toolkit, place, job) - loading
             load, n = watch.look(), len(orders[toolkit])
             if seconds <= 0:
                 raise NMTError(f"{toolkit.name}: {n} sentences took no longer than one; give more")
             figures[toolkit, size].append(((n - 1) / seconds, load))
     measured = {}
-    for (toolkit, size), (whole, _) in jobs.items():
-        texts = _texts(toolkit, whole.out, orders[toolkit])
+    for (toolkit, size), (job, _) in jobs.items():
+        texts = _texts(toolkit, job.out, orders[toolkit])
         bleu = bleu_of(texts, data.text("test", "tgt"))
         measured[toolkit.name, size] = _measured(figures[toolkit, size], bleu)
     return measured
@@ -204,10 +204,10 @@ def training_table(measured: Mapping[str, Measured], both_by_target: float) -> s
     """
     first = next(iter(measured.values()))
     rows = []
-    for name, own in measured.items():
-        ratio = statistics.median(a / b for a, b in zip(first.rates, own.rates, strict=True))
-        both = f"{own.median * both_by_target:,.0f}"
-        rows.append([name, *_figure(own), both, f"{ratio:.2f}", _mark(own)])
+    for name, result in measured.items():
+        ratio = statistics.median(a / b for a, b in zip(first.rates, result.rates, strict=True))
+        both = f"{result.median * both_by_target:,.0f}"
+        rows.append([name, *_figure(result), both, f"{ratio:.2f}", _mark(result)])
     titles = ["toolkit", "target tokens/s", "rounds", "source + target tokens/s"]
     return markdown_table([*titles, "the first by it", "load"], rows)
 
@@ -215,19 +215,25 @@ def training_table(measured: Mapping[str, Measured], both_by_target: float) -> s
 def decoding_table(measured: Mapping[tuple[str, int], Measured]) -> str:
     """Return sentences a second of each toolkit by size of batch, with BLEU."""
     rows = [
-        [name, str(size), *_figure(own), "" if own.bleu is None else f"{own.bleu:.2f}", _mark(own)]
-        for (name, size), own in measured.items()
+        [
+            name,
+            str(size),
+            *_figure(result),
+            "" if result.bleu is None else f"{result.bleu:.2f}",
+            _mark(result),
+        ]
+        for (name, size), result in measured.items()
     ]
     return markdown_table(["toolkit", "batch", "sentences/s", "rounds", "BLEU", "load"], rows)
 
 
-def _figure(own: Measured) -> tuple[str, str]:
+def _figure(result: Measured) -> tuple[str, str]:
     median, low, high = (
         f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-        for value in (own.median, min(own.rates), max(own.rates))
+        for value in (result.median, min(result.rates), max(result.rates))
     )
     return median, f"{low} to {high}"
 
 
-def _mark(own: Measured) -> str:
-    return "" if is_clean(own.others) else describe_load(own.others)
+def _mark(result: Measured) -> str:
+    return "" if is_clean(result.others) else describe_load(result.others)

@@ -111,8 +111,8 @@ class OpenNMT(Toolkit):
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """Windows have as many batches each: tokens are those of an average batch."""
         pattern = r"Step\s+\d+/\s*\d+;.*?bsz:\s*\d+/\s*(\d+)/\s*\d+;\s*\d+/\s*(\d+) tok/s;"
-        found = [(int(batch), int(rate)) for batch, rate in re.findall(pattern, log)]
-        return [Window(batch, batch / max(rate, 0.5)) for batch, rate in found]
+        matches = [(int(batch), int(rate)) for batch, rate in re.findall(pattern, log)]
+        return [Window(batch, batch / max(rate, 0.5)) for batch, rate in matches]
 
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         return [
@@ -239,8 +239,8 @@ class Marian(Toolkit):
 
     def windows(self, folder: Path, log: str, data: Exported) -> list[Window]:
         """Labels are target pieces, end marks included."""
-        found = re.findall(r"\* ([\d,]+) @ .*? : Time ([\d.]+)s", log)
-        return [Window(int(n.replace(",", "")), float(seconds)) for n, seconds in found]
+        matches = re.findall(r"\* ([\d,]+) @ .*? : Time ([\d.]+)s", log)
+        return [Window(int(n.replace(",", "")), float(seconds)) for n, seconds in matches]
 
     def translate_command(self, python: Path, folder: Path, job: Job) -> list[str]:
         vocabularies = [str(folder / f"vocab.{side}.yml") for side in ("src", "tgt")]

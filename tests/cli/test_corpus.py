@@ -56,12 +56,10 @@ def test_list_shows_builtin_and_own_corpora_and_what_is_on_disk() -> None:
     Path("shelf/extra.fr.gz").unlink()
     nmt(*FETCH, "--from", "shelf")
     assert "on disk but for extra; pairs" in small()
-    rows = {row["name"]: row for row in json.loads(nmt("corpus", "list", "--json").stdout)}
-    assert set(rows) == {"starter", "tatoeba-en-fr", "multi30k-en-fr", "wmt14-en-fr", "small"}
-    assert rows["multi30k-en-fr"]["splits"][:3] == ["train", "valid", "test"]
-    assert rows["multi30k-en-fr"]["pairs"]["train"] == 29_000
-    assert rows["small"]["readable_splits"] == ["train", "valid", "test"]
-    assert rows["tatoeba-en-fr"]["licence"] == "CC BY 2.0 FR"
+    shown = nmt("corpus", "list").stdout
+    assert "multi30k-en-fr (en, fr): " in shown
+    assert "train 29,000" in shown
+    assert "licence: CC BY 2.0 FR" in shown
 
 
 @pytest.mark.usefixtures("workplace")

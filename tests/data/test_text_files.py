@@ -135,6 +135,7 @@ def test_lines_before_one_that_is_not_utf_8_are_read(tmp_path: Path) -> None:
         (b"\x7fELF\0\xff", "is not text"),
         *((pack("éé\n".encode() * 99), rf"should end in \{end}") for end, pack in PACKERS.items()),
     ],
+    ids=["utf-16", "zip", "docx", "mo", "elf", *PACKERS],
 )
 def test_a_file_that_is_not_text_is_recognised(tmp_path: Path, raw: bytes, hint: str) -> None:
     path = tmp_path / "file.txt"

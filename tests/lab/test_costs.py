@@ -145,10 +145,10 @@ def test_key_sizes_cost_what_the_scores_compute(quick: None) -> None:
         assert np.all((learned.right >= 0) & (learned.right <= 1))
         np.testing.assert_array_equal(learned.loss, result.learned[kind].loss)
         assert again.costs[kind].counted() == result.costs[kind].counted()
-    kept = {kind: cost.memory_bytes[KEPT] for kind, cost in result.costs.items()}
+    bytes_kept_by_kind = {kind: cost.memory_bytes[KEPT] for kind, cost in result.costs.items()}
     for place, d in enumerate(SMALL.sizes):  # additive scores keep a layer for every pair
-        assert kept["additive"][place] >= 4 * SMALL.compared**2 * d
-        assert kept["additive"][place] > 2 * kept["dot"][place]
+        assert bytes_kept_by_kind["additive"][place] >= 4 * SMALL.compared**2 * d
+        assert bytes_kept_by_kind["additive"][place] > 2 * bytes_kept_by_kind["dot"][place]
     n, d = 5, 7
     pairs = n * n * d
     assert key_size.macs("dot", n, d) == key_size.macs("scaled_dot", n, d) == pairs

@@ -39,8 +39,8 @@ def test_scores_are_symmetric_unless_queries_and_keys_differ(seed: int) -> None:
     assert result.scores[ONE_MATRIX].asymmetry < 1e-6
     assert result.scores[TWO_MATRICES].asymmetry > 0.1
     diagonal = result.shown[BARE].weights.diagonal()
-    np.testing.assert_allclose(result.scores[BARE_SCORES].own, diagonal, atol=1e-6)
-    assert result.scores[TWO_MATRICES].own.mean() < diagonal.mean()
+    np.testing.assert_allclose(result.scores[BARE_SCORES].on_itself, diagonal, atol=1e-6)
+    assert result.scores[TWO_MATRICES].on_itself.mean() < diagonal.mean()
     exponentials = np.exp(result.scores[TWO_MATRICES].scores)
     weights = exponentials / exponentials.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(result.shown[ATTENTION].weights, weights, atol=1e-5)

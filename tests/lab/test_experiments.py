@@ -33,7 +33,7 @@ QUICK: dict[str, tuple[str, ...]] = {
 """The deterministic experiments, in their smallest size."""
 
 
-def test_the_catalogue_has_every_experiment_and_options_their_meanings() -> None:
+def test_the_catalogue_is_complete_and_options_are_described() -> None:
     files = {path.stem for path in LAB.glob("*.py") if "\nEXPERIMENT = " in path.read_text("utf-8")}
     assert files == {name.replace("-", "_") for name in EXPERIMENTS}
     for name in EXPERIMENTS:

@@ -23,7 +23,7 @@ def test_steps_are_rotations(size: int) -> None:
     assert result.wavelengths[0] == pytest.approx(2 * np.pi)
 
 
-def test_likeness_depends_on_the_distance_and_order_needs_positions() -> None:
+def test_similarity_is_of_distance_and_order_needs_positions() -> None:
     result = run(PositionsOptions(**QUICK))
     assert result.similarity[0] == pytest.approx(1)
     assert result.similarity_spread < 1e-12
@@ -36,7 +36,7 @@ def test_likeness_depends_on_the_distance_and_order_needs_positions() -> None:
         assert (mirrored < 1e-5) == (kind == NONE)
 
 
-def test_sinusoids_alone_are_unique_bounded_even_and_the_same_at_every_length() -> None:
+def test_sinusoids_alone_are_unique_bounded_and_even() -> None:
     table = sinusoids(9, 32)
     table[7] = table[2]
     codes = place_codes(200, 32, table)

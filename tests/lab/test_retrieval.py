@@ -18,7 +18,7 @@ def test_a_cold_look_up_by_cosine_is_the_exact_one() -> None:
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_weights_are_a_softmax_and_grow_even_with_the_temperature(score: Score) -> None:
+def test_weights_are_a_softmax_and_even_when_hot(score: Score) -> None:
     query, keys = vectors("thin red winter jacket")
     temperatures = [0.01, 0.1, 0.5, 1.0, 5.0, 1e9]
     weights = torch.stack([look_up(query, keys, score, t) for t in temperatures])

@@ -1,4 +1,4 @@
-"""What theory says of a layer is so: operations, connections, and the paths of a signal."""
+"""The theory of layers holds: operations, connections, and the paths of a signal."""
 
 import itertools
 

@@ -76,7 +76,7 @@ def model() -> RNNSeq2Seq:
         return train(SoftConfig(), frozenset(PAIRS), TINY)
 
 
-def test_sampled_weights_are_drawn_from_the_softmax_whatever_the_mode() -> None:
+def test_sampled_weights_follow_the_softmax_in_eval_mode() -> None:
     scores = torch.tensor([1.0, 0.0, 2.0, -1.0, 3.0])
     keep = torch.tensor([[True, True, True, True, False]])
     with seeded(1):

@@ -11,7 +11,7 @@ from nmt.decoding.forced import force_decode
 from nmt.decoding.search import search
 from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.models.attention.fixed import FixedContext
+from nmt.models.attention.no_attention import NoAttention
 from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
 from nmt.text.vocabulary import EOS_ID
@@ -125,7 +125,7 @@ def test_given_rows_are_what_the_model_uses(model: Seq2Seq) -> None:
     for hypothesis in steered[0]:
         np.testing.assert_array_equal(hypothesis.attention[:2], row[:1].repeat(2, axis=0))
     same_weights = np.allclose(plain[0][0].attention[:2], steered[0][0].attention[:2], atol=1e-3)
-    if not same_weights and not any(isinstance(part, FixedContext) for part in model.modules()):
+    if not same_weights and not any(isinstance(part, NoAttention) for part in model.modules()):
         assert abs(plain[0][0].log_probs[0] - steered[0][0].log_probs[0]) > 1e-6
 
 

@@ -47,7 +47,7 @@ TINY = sizes_of("tiny", [])
 PLAN = Plan(TINY, torch.device("cpu"), rounds=1, ceiling_sizes=(16,))
 
 
-def test_every_round_does_everything_once_after_one_that_does_not_count() -> None:
+def test_rounds_take_turns_after_one_that_does_not_count() -> None:
     done: list[str] = []
     timed, _ = in_turn({name: partial(done.append, name) for name in "AB"}, 3)
     assert "".join(done) == "ABABABAB"
@@ -75,7 +75,7 @@ def test_all_but_idle_and_waiting_is_busy(tmp_path: Path, line: str, ticks: int 
         assert reading.busy_seconds * os.sysconf("SC_CLK_TCK") == pytest.approx(ticks)
 
 
-def test_our_work_is_no_load_and_a_watch_looks_back_to_its_last_look() -> None:
+def test_our_work_is_no_load_since_the_last_look() -> None:
     readings = iter(
         [
             Reading(at=10.0, busy_seconds=100.0, own_seconds=7.0),
@@ -188,7 +188,7 @@ def test_real_lengths_come_from_the_starter_corpus(tmp_path: Path) -> None:
     assert material.batches[0].n_tokens < material.batches[1].n_tokens
 
 
-def test_the_report_has_all_parts_and_a_busy_machine_fails_if_asked(
+def test_the_report_is_complete_and_strict_fails_when_busy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seconds = iter(range(1000))

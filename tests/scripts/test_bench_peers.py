@@ -129,7 +129,7 @@ def test_our_own_config_is_read_and_our_log_counts_both_sides(
     assert second.tokens == pytest.approx(2 * 2000 * share)
 
 
-def test_a_steady_rate_is_tokens_over_seconds_without_the_beginning() -> None:
+def test_a_steady_rate_leaves_out_the_beginning() -> None:
     windows = [Window(1, 100), Window(10, 1), Window(200, 2), Window(30, 1)]
     assert steady_rate(windows) == pytest.approx((10 + 200 + 30) / (1 + 2 + 1))
 
@@ -169,7 +169,7 @@ def test_toolkits_are_trained_in_turn(exported: Exported, tmp_path: Path) -> Non
     assert "| B | 20.0 | 20.0 to 20.0 | 40 | 0.50 |" in table
 
 
-def test_translations_are_timed_without_loading_and_read_back_in_order(
+def test_translations_are_timed_without_loading(
     exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, times = peers.rounds._translate, itertools.cycle([3, 5])

@@ -134,8 +134,8 @@ def test_a_stale_picture_fails_and_one_pixel_does_not(
 
 
 def test_every_picture_and_generated_file_is_on_the_list() -> None:
-    made = read_list(ROOT / "docs" / "made.yaml")
-    listed = {str(path) for entry in made.values() for path in entry.same.values()}
+    entries = read_list(ROOT / "docs" / "made.yaml")
+    listed = {str(path) for entry in entries.values() for path in entry.same.values()}
     pictures = [*(ROOT / "docs").rglob("*.png"), *(ROOT / "docs").rglob("*.svg")]
     tracked = {str(path.relative_to(ROOT)) for path in pictures}
     assert tracked - listed == {
@@ -147,12 +147,12 @@ def test_every_picture_and_generated_file_is_on_the_list() -> None:
     }
     generated = {"docs/configuration.md", "docs/config.schema.json"}
     assert generated <= listed <= tracked | generated
-    assert set(EXPERIMENTS) <= set(made)
+    assert set(EXPERIMENTS) <= set(entries)
 
 
 def test_every_answer_on_a_page_is_a_transcript_on_the_list() -> None:
-    made = read_list(ROOT / "docs" / "made.yaml")
-    checked = {ROOT / page for entry in made.values() for page in entry.transcripts}
+    entries = read_list(ROOT / "docs" / "made.yaml")
+    checked = {ROOT / page for entry in entries.values() for page in entry.transcripts}
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         text = page.read_text(encoding="utf-8")
         answers = [line for _, lines in transcripts(text) for line in lines]

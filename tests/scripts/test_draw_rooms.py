@@ -36,7 +36,7 @@ def test_rooms_have_their_layer_phrase_and_imports(tmp_path: Path) -> None:
     assert len([dot for dot in dots if dot.get("r") == "5.5"]) == 3  # one for each import
 
 
-def test_rooms_of_the_package_have_phrases_and_imports_point_down() -> None:
+def test_packages_have_phrases_and_imports_point_down() -> None:
     rooms = read_rooms(ROOT)
     assert [room.name for room in rooms if not 0 < len(room.phrase) <= 84] == []
     layer = {room.name: room.layer for room in rooms}

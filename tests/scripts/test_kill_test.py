@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_test.py"
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the script leaves: a run in one go and one that was killed three times."""
+    """The script's folder: a run in one go and one that was killed three times."""
     folder = tmp_path_factory.mktemp("killed")
     command = [sys.executable, str(SCRIPT), "--kills", "3", "--steps", "24", "--quick"]
     command += ["--set", "train.ema={decay: 0.9}"]

@@ -61,7 +61,7 @@ def test_the_pages_of_the_root_link_as_the_site_does() -> None:
 
 
 @pytest.mark.slow
-def test_the_site_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_is_strict_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(process_bytes("VmRSS") is None, reason="needs Linux' /proc")
-def test_the_memory_of_a_training_has_a_line_for_each_logged_update(config: Path) -> None:
+def test_memory_has_a_line_for_each_logged_update(config: Path) -> None:
     options = ("--config", str(config), "--steps", "31", "--every", "10")
     rows = [
         line.split("|")[1:4] for line in lines_of("train_memory.py", *options) if line[:2] == "| "

@@ -20,25 +20,13 @@ if TYPE_CHECKING:
     from nmt.types import SentencePair
 
 
-def list_(data: Data = Path("data"), as_json: Json = False) -> None:
+def list_(data: Data = Path("data")) -> None:
     """List the corpora that a config can name, and what is on disk."""
     from nmt.data.corpora import readable_splits
     from nmt.data.entries import load_catalog
 
     entries = load_catalog(data)
     readable = {name: readable_splits(name, data) for name in entries}
-    if as_json:
-        rows = [
-            {
-                "name": name,
-                **entry.model_dump(mode="json", exclude={"files", "hash_split", "splits"}),
-                "splits": entry.split_names,
-                "readable_splits": readable[name],
-            }
-            for name, entry in entries.items()
-        ]
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
     for name, entry in entries.items():
         missing = [split for split in entry.split_names if split not in readable[name]]
         state = f"on disk but for {', '.join(missing)}" if missing else "on disk"

@@ -48,20 +48,16 @@ def list_(
         typer.echo("  ".join([f"{name:{widths[0]}}", f"{state:{widths[1]}}", *right]))
 
 
-def show(
-    *,
-    run: RunOption,
-    as_json: Json = False,
-) -> None:
-    """Show a run: its trainings, how they ended, checkpoints, data."""
+def show(*, run: RunOption) -> None:
+    """Show a run: its trainings, how they ended, checkpoints, data.
+
+    run.json in its folder has all of it for a program.
+    """
     from nmt.runs.card import read_card
     from nmt.runs.run_list import run_row
 
     directory = _directory(run)
     row, card = run_row(directory), read_card(directory)
-    if as_json:
-        typer.echo(json.dumps({**card, **_fields(row)}, ensure_ascii=False))
-        return
     labels = directory.checkpoint_folder.labels().items()
     lines = [
         ("run", str(directory.path)),

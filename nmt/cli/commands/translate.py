@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import (
-    ComputeOptions,
-    ModelOptions,
-    NBest,
-    RerankOptions,
-    SearchOptions,
-)
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
 from nmt.cli.shared.options import Json, OutFile, SourceFile, print_path
+from nmt.cli.shared.search import NBest, SearchOptions
 from nmt.cli.shared.sentences import (
     checked_arguments,
     file_lines,
@@ -105,19 +100,25 @@ def translate(
     rerankers = rerank.open(runs[0].config.search)
     translator = models.load(runs, compute)
     rerank.apply(translator, rerankers)
-    stream = _Stream(translator, lexicon, replace_unk, prefixes)
     several = translator.search.n_best > 1
     translations: Iterator[Translation]
     output = _Output(as_json, show_attention, several, runs[0].config.data.max_pieces)
     if not texts and file is None and sys.stdin.isatty():
         lines = prompted(f"{translator.languages[0]}> ")
-        translations = (translation for text in lines for translation in stream.translate([text]))
+        translations = (
+            translation
+            for text in lines
+            for translation in translator.translate_stream([text], prefixes=prefixes)
+        )
     else:
         source = iter(texts) if texts else file_lines(file or Path("-"))
-        translations = with_progress(stream.translate(source), file, out)
+        stream = translator.translate_stream(source, prefixes=prefixes)
+        translations = with_progress(stream, file, out)
         if prefixes is not None and prefix_file is not None:
             problem = f"{prefix_file}: it has more lines than {file}"
             translations = _all_used(translations, prefixes, problem)
+    if replace_unk:
+        translations = _replaced(translations, translator, lexicon)
     print_lines(output.lines(translations), out)
     if out is not None:
         print_path(out)
@@ -153,31 +154,15 @@ def _note_oddities(texts: list[str], file: Path | None) -> None:
         say(f"note: {file}: each line is translated as plain text, markup and numbers included")
 
 
-class _Stream:
-    """Translates texts; a lexicon replaces unknown words."""
+def _replaced(
+    translations: Iterator["Translation"], translator: "Translator", lexicon: Path | None
+) -> Iterator["Translation"]:
+    """Replace unknown words of translations by entries of the lexicon, or else source words."""
+    from nmt.inference.unknown_words import read_lexicon, replace_unknown
 
-    def __init__(
-        self,
-        translator: "Translator",
-        lexicon: Path | None,
-        replace_unk: bool,
-        prefixes: Iterator[str] | None,
-    ) -> None:
-        from nmt.inference.unknown_words import read_lexicon
-
-        self.translator, self.replace_unk, self.prefixes = translator, replace_unk, prefixes
-        self.entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
-
-    def translate(self, texts: Iterable[str]) -> Iterator["Translation"]:
-        """Yield the translation of every text, in order, as soon as it is known."""
-        translations = self.translator.translate_stream(texts, prefixes=self.prefixes)
-        if not self.replace_unk:
-            yield from translations
-            return
-        from nmt.inference.unknown_words import replace_unknown
-
-        for translation in translations:
-            yield replace_unknown(translation, self.translator.tokenizers, self.entries)
+    entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
+    for translation in translations:
+        yield replace_unknown(translation, translator.tokenizers, entries)
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """`nmt vocab`: learn the vocabularies of a config, and look into those of a run."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -8,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.options import ConfigOptions, First, Force, Json, OutFolder, Run
+from nmt.cli.shared.options import ConfigOptions, First, Force, OutFolder, Run
 
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer, Tokenizers
@@ -53,7 +52,6 @@ def show(
         Side | None, Option(help="The side to show.", show_default="both; of a text the source")
     ] = None,
     first: First = 20,
-    as_json: Json = False,
 ) -> None:
     """Print sizes and first pieces, or how a text is cut into pieces.
 
@@ -64,10 +62,13 @@ def show(
     from nmt.text.tokenizer import Tokenizers
 
     tokenizers = Tokenizers.load(_folder(run))
-    if text is None:
-        _show_pieces(tokenizers, side, first or 0, as_json)
-    else:
-        _show_text(_sides(tokenizers, side or "src")[side or "src"], text, as_json)
+    if text is not None:
+        _show_text(_sides(tokenizers, side or "src")[side or "src"], text)
+        return
+    for name, tokenizer in _sides(tokenizers, side).items():
+        typer.echo(_describe(tokenizers, name))
+        for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
+            typer.echo(f"{id_:6}  {piece}")
 
 
 def _folder(run: Path | None) -> Path:
@@ -95,43 +96,17 @@ def _describe(tokenizers: "Tokenizers", side: Side) -> str:
     return f"{side} {tokenizer.lang}: {len(tokenizer.vocab):,} pieces, {kind}{joint}"
 
 
-def _show_pieces(tokenizers: "Tokenizers", side: Side | None, first: int, as_json: bool) -> None:
-    chosen = _sides(tokenizers, side)
-    if as_json:
-        found = {
-            name: {
-                "lang": tokenizer.lang,
-                "config": tokenizer.config.model_dump(mode="json"),
-                "size": len(tokenizer.vocab),
-                "pieces": tokenizer.vocab.pieces[:first],
-            }
-            for name, tokenizer in chosen.items()
-        }
-        typer.echo(json.dumps(found, ensure_ascii=False))
-        return
-    for name, tokenizer in chosen.items():
-        typer.echo(_describe(tokenizers, name))
-        for id_, piece in enumerate(tokenizer.vocab.pieces[:first]):
-            typer.echo(f"{id_:6}  {piece}")
-
-
-def _show_text(tokenizer: "Tokenizer", text: str, as_json: bool) -> None:
+def _show_text(tokenizer: "Tokenizer", text: str) -> None:
     from nmt.text.normalisation import normalise
     from nmt.text.vocabulary import UNK_ID
 
     encoded = tokenizer.encode(text)
-    shown = {
-        "text": text,
-        "normalised": normalise(text, tokenizer.lang),
-        "pieces": encoded.pieces,
-        "ids": encoded.ids,
-        "unknown": [p for p, i in zip(encoded.pieces, encoded.ids, strict=True) if i == UNK_ID],
-        "decoded": tokenizer.decode(encoded.ids),
-    }
-    if as_json:
-        typer.echo(json.dumps(shown, ensure_ascii=False))
-        return
-    for key in ("normalised", "pieces", "ids", "unknown", "decoded"):
-        value = shown[key]
-        words = value if isinstance(value, str) else " ".join(map(str, value)) or "-"
-        typer.echo(f"{key:<12}{words}")
+    pieces = zip(encoded.pieces, encoded.ids, strict=True)
+    for label, words in (
+        ("normalised", normalise(text, tokenizer.lang)),
+        ("pieces", " ".join(encoded.pieces) or "-"),
+        ("ids", " ".join(map(str, encoded.ids)) or "-"),
+        ("unknown", " ".join(piece for piece, id_ in pieces if id_ == UNK_ID) or "-"),
+        ("decoded", tokenizer.decode(encoded.ids)),
+    ):
+        typer.echo(f"{label:<12}{words}")

@@ -87,9 +87,8 @@ class ScoreOptions:
         """Return how to score a run of this config, or files. Raises ConfigError."""
         from nmt.data.languages import language_of
         from nmt.device import resolve_device
-        from nmt.evaluation.metric import Scoring
+        from nmt.evaluation.metric import TOKENISATIONS, Scoring
         from nmt.evaluation.metrics import check_metrics
-        from nmt.evaluation.tokenisation import TOKENISATIONS
 
         if self.tokenize is not None and self.tokenize not in TOKENISATIONS:
             allowed = ", ".join(TOKENISATIONS)

@@ -7,8 +7,9 @@ gate, and the terms that training adds to the loss.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,7 +19,7 @@ from nmt.models.attention.coverage import Coverage
 from nmt.models.attention.span import Span, Window
 from nmt.models.attention.weighting import Choice, DoublyStochastic, SoftWeighting, Weighting
 from nmt.models.base import AuxiliaryLoss, BatchFirst, Memory
-from nmt.models.beams import Beams, only, select_sentences
+from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, operations
 from nmt.ops.reference import AdditiveMemory
@@ -31,7 +32,7 @@ class AttentionState(BatchFirst):
     `values` are what the weights sum: the annotations, or a linear map of them. `queries` counts
     the queries answered; `past` is coverage's memory, None without coverage. `soft` marks the rows
     that take expected weights instead of drawn ones, None where no weighting asks. `beams` says
-    which sentence a row reads; None: row i reads sentence i, R = B. `given` are the weights of the
+    which sentence a row reads; None: row i reads sentence i, R = B. `forced` are the weights of the
     next query where they are not NaN.
     """
 
@@ -42,36 +43,28 @@ class AttentionState(BatchFirst):
     past: Float[Tensor, "R S"] | None
     soft: Bool[Tensor, " R"] | None = None
     beams: Beams | None = None
-    given: Float[Tensor, "R N S"] | None = None
+    forced: Float[Tensor, "R N S"] | None = None
 
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
         """See BatchFirst.select; sentences are copied only to leave some of them out."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
-        return AttentionState(
-            keys=only(self.keys, left),
-            values=only(self.values, left),
-            keep=only(self.keep, left),
-            queries=self.queries.index_select(0, rows),
-            past=None if self.past is None else self.past.index_select(0, rows),
-            soft=None if self.soft is None else self.soft.index_select(0, rows),
-            beams=beams,
-            given=None if self.given is None else self.given.index_select(0, rows),
+        past, soft, forced = (
+            None if x is None else x.index_select(0, rows)
+            for x in (self.past, self.soft, self.forced)
         )
+        keys, values, keep = (select_or_all(x, left) for x in (self.keys, self.values, self.keep))
+        queries = self.queries.index_select(0, rows)
+        return AttentionState(keys, values, keep, queries, past, soft, beams, forced)
 
-    def apart(self) -> "AttentionState":
+    def expand_rows(self) -> "AttentionState":
         """The same state with a copy of its sentence for each row."""
         if self.beams is None:
             return self
         sentences = self.beams.sentences
-        return AttentionState(
-            keys=self.keys.index_select(0, sentences),
-            values=self.values.index_select(0, sentences),
-            keep=self.keep.index_select(0, sentences),
-            queries=self.queries,
-            past=self.past,
-            soft=self.soft,
-            given=self.given,
+        keys, values, keep = (
+            x.index_select(0, sentences) for x in (self.keys, self.values, self.keep)
         )
+        return replace(self, keys=keys, values=values, keep=keep, beams=None)
 
 
 @dataclass(frozen=True)
@@ -94,22 +87,12 @@ class AttentionOutput:
         return self.heads.squeeze(1) if self.heads.shape[1] == 1 else self.heads.mean(dim=1)
 
 
-class AdditiveScore(abc.ABC):
-    """A score v . tanh(W_q q + key), in the parts that operations take."""
+class AdditiveScore(NamedTuple):
+    """A score v . tanh(W_q q + key), in the parts that operations take; W_q is `query_weight`."""
 
-    @abc.abstractmethod
-    def project_query(self, query: Float[Tensor, "B Q H"]) -> Float[Tensor, "B Q K"]:
-        """W_q q."""
-
-    @property
-    @abc.abstractmethod
-    def query_weight(self) -> Float[Tensor, "K H"]:
-        """W_q."""
-
-    @property
-    @abc.abstractmethod
-    def score_vector(self) -> Float[Tensor, " K"]:
-        """v."""
+    project_query: Callable[[Tensor], Tensor]
+    query_weight: Float[Tensor, "K H"]
+    v: Float[Tensor, " K"]
 
 
 class Attention(nn.Module, abc.ABC):
@@ -235,44 +218,46 @@ class Attention(nn.Module, abc.ABC):
 
     def forward(self, query: Float[Tensor, "B Q H"], state: AttentionState) -> AttentionOutput:
         """Answer Q queries; one after another where coverage makes them depend on each other."""
-        if state.given is not None:
-            return self._attend_given(query, replace(state, given=None), state.given)
+        if state.forced is not None:
+            return self._attend_forced(query, replace(state, forced=None), state.forced)
         if self.coverage is not None and query.shape[1] > 1:
             return self._in_turn(query, state)
         additive = self.as_additive() if query.shape[1] == 1 else None
         if additive is not None:
-            own = operations(self.backend, query)
-            if own.has_additive_attention_step:
-                return _additive_step(own, additive, query, state)
+            ops = operations(self.backend, query)
+            if ops.has_additive_attention_step:
+                return _additive_step(ops, additive, query, state)
         beams = state.beams
         if beams is None:
             return self._attend(query, state)
         if self.coverage is not None or self.span is not None:
-            output = self._attend(query, state.apart())  # rows see different parts of a sentence
+            output = self._attend(
+                query, state.expand_rows()
+            )  # rows see different parts of a sentence
             after = replace(state, queries=output.state.queries, past=output.state.past)
             return replace(output, state=after)
-        output = self._attend(beams.together(query), state)
+        output = self._attend(beams.group_by_sentence(query), state)
         return AttentionOutput(
-            context=beams.apart(output.context),
-            heads=beams.apart(output.heads.transpose(1, 2)).transpose(1, 2),
+            context=beams.ungroup(output.context),
+            heads=beams.ungroup(output.heads.transpose(1, 2)).transpose(1, 2),
             state=replace(state, queries=state.queries + query.shape[1]),
-            choice=None if output.choice is None else output.choice.apart(beams),
+            choice=None if output.choice is None else output.choice.ungroup(beams),
         )
 
-    def _attend_given(
+    def _attend_forced(
         self,
         query: Float[Tensor, "R 1 H"],
         state: AttentionState,
-        given: Float[Tensor, "R N S"],
+        forced: Float[Tensor, "R N S"],
     ) -> AttentionOutput:
-        """Answer one query a row with the given weights where these are not NaN."""
-        own = self(query, state)
-        heads = torch.where(given.isnan(), own.heads.squeeze(2), given).unsqueeze(2)
-        rows = state.apart()
+        """Answer one query a row with the forced weights where these are not NaN."""
+        output = self(query, state)
+        heads = torch.where(forced.isnan(), output.heads.squeeze(2), forced).unsqueeze(2)
+        rows = state.expand_rows()
         context = self.mix(heads.to(rows.values.dtype), rows.values)
         if self.gate is not None:
             context = torch.sigmoid(self.gate(query)) * context
-        after = own.state
+        after = output.state
         if self.coverage is not None and rows.past is not None:
             after = replace(after, past=self.coverage.after(rows.past, heads.mean(dim=1)))
         return AttentionOutput(context, heads, after, None)
@@ -308,7 +293,7 @@ class Attention(nn.Module, abc.ABC):
             context=torch.cat([output.context for output in outputs], dim=1),
             heads=torch.cat([output.heads for output in outputs], dim=2),
             state=state,
-            choice=Choice.together(choices),
+            choice=Choice.concatenated(choices),
         )
 
     def _attend_in_window(
@@ -345,21 +330,23 @@ class Attention(nn.Module, abc.ABC):
         """
         if self.training and self.doubly_stochastic:
             weights = torch.cat([output.weights for output in outputs], dim=1)
-            return DoublyStochastic(self.doubly_stochastic, weights, outputs[-1].state.apart().keep)
+            return DoublyStochastic(
+                self.doubly_stochastic, weights, outputs[-1].state.expand_rows().keep
+            )
         choices = [output.choice for output in outputs if output.choice is not None]
-        together = Choice.together(choices)
+        together = Choice.concatenated(choices)
         return None if together is None else self.weighting.auxiliary_loss(together)
 
 
 def _additive_step(
-    own: Operations, score: AdditiveScore, query: Float[Tensor, "R 1 H"], state: AttentionState
+    ops: Operations, score: AdditiveScore, query: Float[Tensor, "R 1 H"], state: AttentionState
 ) -> AttentionOutput:
     """One query a row by `additive_attention_step`; several rows may read one sentence."""
     rows = torch.arange(query.shape[0], device=query.device)
-    context, weights = own.additive_attention_step(
+    context, weights = ops.additive_attention_step(
         score.project_query(query).squeeze(1),
         rows if state.beams is None else state.beams.sentences,
-        AdditiveMemory(state.keys, state.values, state.keep, score.score_vector),
+        AdditiveMemory(state.keys, state.values, state.keep, score.v),
     )
     after = replace(state, queries=state.queries + 1)
     return AttentionOutput(context.unsqueeze(1), weights[:, None, None], after, None)

@@ -7,8 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from nmt.models.attention.fixed import FixedConfig
 from nmt.models.attention.multi_head import MultiHeadConfig
+from nmt.models.attention.no_attention import NoAttentionConfig
 from nmt.models.attention.scores import ScoreKind
 
-AttentionConfig = Annotated[ScoreKind | MultiHeadConfig | FixedConfig, Field(discriminator="kind")]
+AttentionConfig = Annotated[
+    ScoreKind | MultiHeadConfig | NoAttentionConfig, Field(discriminator="kind")
+]

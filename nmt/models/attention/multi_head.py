@@ -68,7 +68,7 @@ class MultiHeadConfig(AttentionOptions):
                 "of heads",
             )
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return MultiHeadAttention(self, query_size, memory_size, backend)
 
     def build_for(
@@ -76,7 +76,7 @@ class MultiHeadConfig(AttentionOptions):
     ) -> Attention:
         """The attention for keys and values of two memories; see Attention.begin."""
         attention = MultiHeadAttention(self, query_size, key_size, backend, value_size)
-        return self.equip(attention, query_size)
+        return self.apply_options(attention, query_size)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         """The heads must divide the query's size where no size is given."""
@@ -106,7 +106,7 @@ class MultiHeadAttention(Attention):
         size, n_heads = config.size or query_size, config.heads
         assert size % n_heads == 0
         own_size, values = size // n_heads, key_size if value_size is None else value_size
-        scores = [config.over.module(own_size, own_size, backend) for _ in range(n_heads)]
+        scores = [config.over.build_core(own_size, own_size, backend) for _ in range(n_heads)]
         if config.share_score or not any(True for _ in scores[0].parameters()):
             scores = scores[:1]
         super().__init__(key_size=n_heads * scores[0].key_size, backend=backend)

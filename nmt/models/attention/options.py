@@ -15,7 +15,7 @@ from nmt.settings.base import Config, Conflict, conflict_error
 
 
 class AttentionOptions(Config, abc.ABC):
-    """Base of the configs of kinds: a kind adds its own settings and writes `module`."""
+    """Base of the configs of kinds: a kind adds its own settings and writes `build_core`."""
 
     kind: str  # each kind fixes its own; declared here so that it comes first
     weights: WeightingConfig = Field(default=SoftConfig(), description="how scores become weights")
@@ -48,14 +48,14 @@ class AttentionOptions(Config, abc.ABC):
         return self
 
     @abc.abstractmethod
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         """The attention with none of the options above."""
 
     def build(self, query_size: int, memory_size: int, backend: BackendName = "auto") -> Attention:
         """The attention for queries and annotations of these sizes, with its options."""
-        return self.equip(self.module(query_size, memory_size, backend), query_size)
+        return self.apply_options(self.build_core(query_size, memory_size, backend), query_size)
 
-    def equip(self, attention: Attention, query_size: int) -> Attention:
+    def apply_options(self, attention: Attention, query_size: int) -> Attention:
         """The attention with the options above."""
         attention.weighting = self.weights.build()
         attention.span = self.span.build(query_size)

@@ -1,5 +1,6 @@
 """Scores that compare one query with one key: additive, multiplicative, by distance or place."""
 
+import abc
 from collections.abc import Iterator
 from typing import Literal
 
@@ -24,21 +25,22 @@ class AdditiveConfig(AttentionOptions):
     kind: Literal["additive"] = "additive"
     size: int | None = Field(default=None, gt=0, description=_SIZE)
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return AdditiveAttention(query_size, memory_size, self.size or query_size, backend)
 
 
-class _Additive(Attention, AdditiveScore):
+class _Additive(Attention):
     """Base of the kinds with the score v^T tanh(W_q q + key)."""
+
+    @abc.abstractmethod
+    def additive_score(self) -> AdditiveScore: ...
 
     def score(
         self, query: Float[Tensor, "B Q H"], keys: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B Q S"]:
         """v^T tanh(W_q q + key), every query against every key."""
-        return additive_scores(self.project_query(query), keys, self.score_vector)
-
-    def additive_score(self) -> AdditiveScore | None:
-        return self
+        parts = self.additive_score()
+        return additive_scores(parts.project_query(query), keys, parts.v)
 
 
 class AdditiveAttention(_Additive):
@@ -56,17 +58,8 @@ class AdditiveAttention(_Additive):
         """W_k k for every annotation."""
         return self.W_k(values)
 
-    def project_query(self, query: Float[Tensor, "B Q H"]) -> Float[Tensor, "B Q K"]:
-        return self.W_q(query)
-
-    @property
-    def query_weight(self) -> Float[Tensor, "K H"]:
-        return self.W_q.weight
-
-    @property
-    def score_vector(self) -> Float[Tensor, " K"]:
-        """w_v."""
-        return self.w_v.weight.squeeze(0)
+    def additive_score(self) -> AdditiveScore:
+        return AdditiveScore(self.W_q, self.W_q.weight, self.w_v.weight.squeeze(0))
 
 
 class ConcatConfig(AttentionOptions):
@@ -75,7 +68,7 @@ class ConcatConfig(AttentionOptions):
     kind: Literal["concat"] = "concat"
     size: int | None = Field(default=None, gt=0, description=_SIZE)
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return ConcatAttention(query_size, memory_size, self.size or query_size, backend)
 
 
@@ -99,18 +92,12 @@ class ConcatAttention(_Additive):
         """The product of every annotation with its half of W_a."""
         return nn.functional.linear(values, self.W_a.weight[:, self.query_size :])
 
-    def project_query(self, query: Float[Tensor, "B Q H"]) -> Float[Tensor, "B Q K"]:
-        return nn.functional.linear(query, self.query_weight)
-
-    @property
-    def query_weight(self) -> Float[Tensor, "K H"]:
-        """The queries' half of W_a."""
-        return self.W_a.weight[:, : self.query_size]
-
-    @property
-    def score_vector(self) -> Float[Tensor, " K"]:
-        """v_a."""
-        return self.v_a.weight.squeeze(0)
+    def additive_score(self) -> AdditiveScore:
+        """See Attention; W_q is the queries' half of W_a."""
+        W_q = self.W_a.weight[:, : self.query_size]
+        return AdditiveScore(
+            lambda query: nn.functional.linear(query, W_q), W_q, self.v_a.weight.squeeze(0)
+        )
 
 
 class GeneralConfig(AttentionOptions):
@@ -118,7 +105,7 @@ class GeneralConfig(AttentionOptions):
 
     kind: Literal["general"] = "general"
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return GeneralAttention(query_size, memory_size)
 
 
@@ -160,7 +147,7 @@ class DotConfig(_SameSizes):
 
     kind: Literal["dot"] = "dot"
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return DotAttention(memory_size, scale=1.0)
 
 
@@ -169,7 +156,7 @@ class ScaledDotConfig(_SameSizes):
 
     kind: Literal["scaled_dot"] = "scaled_dot"
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return DotAttention(memory_size, scale=memory_size**-0.5)
 
 
@@ -206,7 +193,7 @@ class GaussianConfig(_SameSizes):
         "(2 size)^(-1/4), which gives scores of variance 1 to components of variance 1",
     )
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return GaussianAttention(memory_size, self.width or (2 * memory_size) ** -0.25)
 
 
@@ -251,7 +238,7 @@ class CosineConfig(_SameSizes):
         "variance 1 to components of variance 1",
     )
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return CosineAttention(memory_size, self.scale or memory_size**0.5)
 
 
@@ -300,7 +287,7 @@ class LocationConfig(AttentionOptions):
         "reaches the first data.max_pieces + 1",
     )
 
-    def module(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
+    def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:
         return LocationAttention(query_size, self.max_length)
 
 

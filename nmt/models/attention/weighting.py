@@ -28,7 +28,7 @@ class Choice:
     entropies: Float[Tensor, "B Q"]
 
     @staticmethod
-    def together(choices: Sequence["Choice"]) -> "Choice | None":
+    def concatenated(choices: Sequence["Choice"]) -> "Choice | None":
         """The choices concatenated along Q; None where there are none."""
         if not choices:
             return None
@@ -42,9 +42,9 @@ class Choice:
         shape = (n_rows, n_queries)
         return Choice(self.log_probs.view(shape), self.entropies.view(shape))
 
-    def apart(self, beams: Beams) -> "Choice":
-        """The choices of Beams.together's queries, row by row again."""
-        return Choice(beams.apart(self.log_probs), beams.apart(self.entropies))
+    def ungroup(self, beams: Beams) -> "Choice":
+        """The choices of Beams.group_by_sentence's queries, row by row again."""
+        return Choice(beams.ungroup(self.log_probs), beams.ungroup(self.entropies))
 
 
 @dataclass(frozen=True)

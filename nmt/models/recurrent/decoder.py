@@ -30,7 +30,7 @@ class RNNState(State):
     attention: AttentionState
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "RNNState":
-        return replace(self, attention=replace(self.attention, given=weights))
+        return replace(self, attention=replace(self.attention, forced=weights))
 
     def layer(self, i: int) -> CellState:
         """The state of layer i."""
@@ -227,11 +227,11 @@ class BahdanauDecoder(RNNDecoder):
         with_weights: bool,
     ) -> DecoderOutput:
         embedded = self.dropout(self.embedding(tgt_in.t()))
-        memory = state.attention.apart()
+        memory = state.attention.expand_rows()
         hidden, contexts, weights = ops.attentional_gru(
             self._input_cell.input_gates(embedded),
             state.hidden[:, 0],
-            AdditiveMemory(memory.keys, memory.values, memory.keep, score.score_vector),
+            AdditiveMemory(memory.keys, memory.values, memory.keep, score.v),
             self._weights(score),
         )
         features = self._features(hidden, embedded, contexts).transpose(0, 1)

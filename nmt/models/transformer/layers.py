@@ -56,10 +56,10 @@ class Residual(nn.Module):
         return self.norm(x) if self.pre else x
 
     def leave(
-        self, x: Float[Tensor, "B T D"], found: Float[Tensor, "B T D"]
+        self, x: Float[Tensor, "B T D"], result: Float[Tensor, "B T D"]
     ) -> Float[Tensor, "B T D"]:
-        """The sum of `x` and `found`, the output of the part."""
-        total: Tensor = x + self.dropout(found)
+        """The sum of `x` and `result`, the output of the part."""
+        total: Tensor = x + self.dropout(result)
         return total if self.pre else self.norm(total)
 
 
@@ -76,22 +76,22 @@ class EncoderLayer(nn.Module):
         self, x: Float[Tensor, "B S D"], places: Places, with_weights: bool = False
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B N S S"] | None]:
         """The output, and the weights of self-attention if `with_weights`."""
-        found, _, weights = self.own(self.around_own.enter(x), places, None, with_weights)
-        x = self.around_own.leave(x, found)
+        result, _, weights = self.own(self.around_own.enter(x), places, None, with_weights)
+        x = self.around_own.leave(x, result)
         y = self.around_feed_forward.enter(x)
         return self.around_feed_forward.leave(x, self.feed_forward(y)), weights
 
 
 class Sources(NamedTuple):
-    """Which places of B sources may be attended, which source a row reads, and how, if given.
+    """Cross-attention inputs: the mask, which source each row reads, weights from outside.
 
-    `beams` are those of TransformerState. `given` are the weights of the layer's heads at the one
+    `beams` are those of TransformerState. `forced` are the weights of the layer's heads at the one
     place that it computes, where they are not NaN.
     """
 
     keep: Bool[Tensor, "B S"]
     beams: Beams | None
-    given: Float[Tensor, "R N S"] | None
+    forced: Float[Tensor, "R N S"] | None
 
 
 @dataclass(frozen=True)
@@ -134,26 +134,26 @@ class DecoderLayer(nn.Module):
         `shown` are the attentions whose weights are wanted. With a window the cache holds no more
         places than the next one can see.
         """
-        found, own, own_weights = self.own(
+        result, targets, own_weights = self.own(
             self.around_own.enter(x), places, cache.own, "decoder" in shown
         )
-        x = self.around_own.leave(x, found)
+        x = self.around_own.leave(x, result)
         y = self.around_source.enter(x)
-        keep, beams, given = sources
-        if given is not None:
-            given = given.unsqueeze(1)
-            given = (given if beams is None else beams.together(given)).transpose(1, 2)
-        query = y if beams is None else beams.together(y)
-        found, weights = self.source(
-            query, cache.source, keep[:, None, None], "cross" in shown, given
+        keep, beams, forced = sources
+        if forced is not None:
+            forced = forced.unsqueeze(1)
+            forced = (forced if beams is None else beams.group_by_sentence(forced)).transpose(1, 2)
+        query = y if beams is None else beams.group_by_sentence(y)
+        result, weights = self.source(
+            query, cache.source, keep[:, None, None], "cross" in shown, forced
         )
         if beams is not None:
-            found = beams.apart(found)
+            result = beams.ungroup(result)
             weights = (
-                None if weights is None else beams.apart(weights.transpose(1, 2)).transpose(1, 2)
+                None if weights is None else beams.ungroup(weights.transpose(1, 2)).transpose(1, 2)
             )
-        x = self.around_source.leave(x, found)
+        x = self.around_source.leave(x, result)
         y = self.around_feed_forward.enter(x)
         x = self.around_feed_forward.leave(x, self.feed_forward(y))
-        own = own if self.window is None else own.last(self.window)
-        return DecoderLayerOutput(x, LayerCache(own, cache.source), own_weights, weights)
+        targets = targets if self.window is None else targets.last(self.window)
+        return DecoderLayerOutput(x, LayerCache(targets, cache.source), own_weights, weights)

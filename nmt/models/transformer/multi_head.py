@@ -28,7 +28,7 @@ class KeyValues(BatchFirst):
         )
 
     def last(self, n: int) -> "KeyValues":
-        """Those of the last `n` places, or all where there are fewer."""
+        """The keys and values of the last `n` places, or all where there are fewer."""
         first = max(self.keys.shape[2] - n, 0)
         return KeyValues(self.keys[:, :, first:], self.values[:, :, first:])
 
@@ -77,7 +77,7 @@ class MultiHead(nn.Module):
     `size` is the size of the result, and the sum of the sizes of the heads, which it must be
     divisible by. `query_size`, `key_size` and `value_size` are those of the inputs (None: `size`).
     `dropout` is the share of weights dropped in training. `scale` is 1 / sqrt(size / heads) unless
-    given. Keys have no bias: it would add the same number to all the scores of a query, which the
+    set. Keys have no bias: it would add the same number to all the scores of a query, which the
     softmax takes away again.
     """
 
@@ -118,15 +118,15 @@ class MultiHead(nn.Module):
         memory: KeyValues,
         keep: Bool[Tensor, "#B #N #Q S"] | None = None,
         with_weights: bool = False,
-        given: Float[Tensor, "B N Q S"] | None = None,
+        forced: Float[Tensor, "B N Q S"] | None = None,
     ) -> tuple[Float[Tensor, "B Q D"], Float[Tensor, "B N Q S"] | None]:
         """The result for each query, and the weights of each head if `with_weights`.
 
         `keep` is True where a key may be attended. A query that may look nowhere gets W_o 0.
-        `given` takes the place of the weights where it is not NaN.
+        `forced` takes the place of the weights where it is not NaN.
         """
-        found, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights, given)
-        return self.join(found), weights
+        sums, weights = self.attend(self.split(self.W_q(query)), memory, keep, with_weights, forced)
+        return self.join(sums), weights
 
     def attend(
         self,
@@ -134,18 +134,18 @@ class MultiHead(nn.Module):
         memory: KeyValues,
         keep: Bool[Tensor, "#B #N #Q S"] | None,
         with_weights: bool,
-        given: Float[Tensor, "B N Q S"] | None = None,
+        forced: Float[Tensor, "B N Q S"] | None = None,
     ) -> tuple[Float[Tensor, "B N Q P"], Float[Tensor, "B N Q S"] | None]:
         """The weighted sum of values of each head, and its weights if `with_weights`.
 
         Without weights, torch's fused attention computes it, which never holds them all.
         """
-        if with_weights or given is not None:
+        if with_weights or forced is not None:
             weights = attention_weights(query, memory.keys, keep, self.scale)
-            if given is not None:
-                weights = torch.where(given.isnan(), weights, given)
-            found = self.drop(weights).to(memory.values.dtype) @ memory.values
-            return found, weights if with_weights else None
+            if forced is not None:
+                weights = torch.where(forced.isnan(), weights, forced)
+            sums = self.drop(weights).to(memory.values.dtype) @ memory.values
+            return sums, weights if with_weights else None
         dropout = self.dropout if self.training else 0.0
         return fused_attention(query, memory, keep, dropout, self.scale), None
 
@@ -161,6 +161,6 @@ class MultiHead(nn.Module):
         """A vector of each head from each vector of all heads."""
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
-    def join(self, found: Float[Tensor, "B N Q P"]) -> Float[Tensor, "B Q D"]:
+    def join(self, sums: Float[Tensor, "B N Q P"]) -> Float[Tensor, "B Q D"]:
         """W_o [head_1; ...; head_N]."""
-        return self.W_o(found.transpose(1, 2).flatten(2))
+        return self.W_o(sums.transpose(1, 2).flatten(2))

@@ -117,16 +117,16 @@ class SelfAttention(nn.Module):
         with_weights: bool = False,
     ) -> tuple[Float[Tensor, "B Q D"], KeyValues, Float[Tensor, "B N Q S"] | None]:
         """The result, the keys and values after `past` and these places, the weights if wanted."""
-        query, own = self.multi_head.split(self.multi_head.W_q(x)), self.multi_head.project(x)
+        query, new = self.multi_head.split(self.multi_head.W_q(x)), self.multi_head.project(x)
         if places.waves is not None:
             query = rotate(query, places.waves)
-            own = replace(own, keys=rotate(own.keys, places.waves))
-        memory = own if past is None else past.and_then(own)
+            new = replace(new, keys=rotate(new.keys, places.waves))
+        memory = new if past is None else past.and_then(new)
         if self.relative is None:
-            found, weights = self.multi_head.attend(query, memory, places.keep, with_weights)
+            sums, weights = self.multi_head.attend(query, memory, places.keep, with_weights)
         else:
-            found, weights = self._attend_by_distance(self.relative, query, memory, places)
-        return self.multi_head.join(found), memory, weights if with_weights else None
+            sums, weights = self._attend_by_distance(self.relative, query, memory, places)
+        return self.multi_head.join(sums), memory, weights if with_weights else None
 
     def _attend_by_distance(
         self,
@@ -140,7 +140,7 @@ class SelfAttention(nn.Module):
         bias = relative.scores(query, places.distances)
         weights = attention_weights(query, memory.keys, places.keep, self.multi_head.scale, bias)
         used = self.multi_head.drop(weights)
-        found = used.to(memory.values.dtype) @ memory.values
+        sums = used.to(memory.values.dtype) @ memory.values
         if relative.values is not None:
-            found = found + relative.mix(used, places.distances).to(found.dtype)
-        return found, weights
+            sums = sums + relative.mix(used, places.distances).to(sums.dtype)
+        return sums, weights

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, mean_annotation
-from nmt.models.beams import Beams, only, select_sentences
+from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer, LayerCache, Sources
 from nmt.models.transformer.self_attention import decoder_places, encoder_places
@@ -77,7 +77,7 @@ class TransformerState(State):
     """The cache of every decoder layer, and which source places are real.
 
     `length` counts the target pieces that have been read, bos included. `beams` say which of the B
-    sources a row reads; None: row i reads source i. `given` are the weights over the source of the
+    sources a row reads; None: row i reads source i. `forced` are the weights over the source of the
     next place, for the heads of all layers, where they are not NaN.
     """
 
@@ -85,18 +85,18 @@ class TransformerState(State):
     keep: Bool[Tensor, "B S"]
     length: int = 0
     beams: Beams | None = None
-    given: Float[Tensor, "R N S"] | None = None
+    forced: Float[Tensor, "R N S"] | None = None
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "TransformerState":
         """See State; the heads are those of all layers."""
-        return replace(self, given=weights)
+        return replace(self, forced=weights)
 
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
         """See BatchFirst.select; sources are copied only to leave some of them out."""
         beams, left = select_sentences(self.beams, len(self.keep), rows)
         layers = tuple(layer.read_by(rows, left) for layer in self.layers)
-        given = None if self.given is None else self.given.index_select(0, rows)
-        return TransformerState(layers, only(self.keep, left), self.length, beams, given)
+        forced = None if self.forced is None else self.forced.index_select(0, rows)
+        return TransformerState(layers, select_or_all(self.keep, left), self.length, beams, forced)
 
 
 class Pieces(nn.Module):
@@ -123,8 +123,8 @@ def _last_norm(config: TransformerConfig) -> nn.Module:
 
 def _joined(weights: Iterable[Tensor | None]) -> Tensor | None:
     """The heads of several layers as those of one; None where no layer gave any."""
-    given = [each for each in weights if each is not None]
-    return torch.cat(given, dim=1) if given else None
+    heads = [layer for layer in weights if layer is not None]
+    return torch.cat(heads, dim=1) if heads else None
 
 
 class TransformerEncoder(nn.Module):
@@ -199,13 +199,13 @@ class TransformerDecoder(nn.Module):
         x = self.pieces(tgt_in, state.length)
         n_cached = state.layers[0].own.keys.shape[2]
         places = decoder_places(self.config, x, state.length, n_cached)
-        own: tuple[AttentionKind, ...] = ("decoder",) if with_own else ()
+        always: tuple[AttentionKind, ...] = ("decoder",) if with_own else ()
         outputs = []
-        given = state.given
-        of_layers = repeat(None) if given is None else given.chunk(len(self.layers), dim=1)
+        forced = state.forced
+        of_layers = repeat(None) if forced is None else forced.chunk(len(self.layers), dim=1)
         parts = zip(self.layers, state.layers, of_layers, strict=False)
         for i, (layer, cache, weights) in enumerate(parts):
-            wanted = (*own, "cross") if i in shown else own
+            wanted = (*always, "cross") if i in shown else always
             sources = Sources(state.keep, state.beams, weights)
             output = layer(x, cache, places, sources, wanted)
             x = output.x
@@ -213,7 +213,7 @@ class TransformerDecoder(nn.Module):
         caches = tuple(output.cache for output in outputs)
         return DecoderPass(
             self.norm(x),
-            replace(state, layers=caches, length=state.length + tgt_in.shape[1], given=None),
+            replace(state, layers=caches, length=state.length + tgt_in.shape[1], forced=None),
             _joined(output.source_weights for output in outputs),
             _joined(output.own_weights for output in outputs),
         )
@@ -253,10 +253,10 @@ class TransformerSeq2Seq(Seq2Seq):
 
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         assert isinstance(state, TransformerState)
-        found: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, self._shown_layers)
-        assert found.heads is not None
-        weights = found.heads.mean(dim=1).squeeze(1)
-        return StepOutput(found.features.squeeze(1), self.decoder.output, weights, found.state)
+        result: DecoderPass = self.decoder(last_ids.unsqueeze(1), state, self._shown_layers)
+        assert result.heads is not None
+        weights = result.heads.mean(dim=1).squeeze(1)
+        return StepOutput(result.features.squeeze(1), self.decoder.output, weights, result.state)
 
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: State, with_weights: bool = False
@@ -264,20 +264,20 @@ class TransformerSeq2Seq(Seq2Seq):
         """See Seq2Seq.teacher_forced; all steps at once, each blind to those after it."""
         assert isinstance(state, TransformerState)
         shown = range(len(self.decoder.layers)) if with_weights else ()
-        found: DecoderPass = self.decoder(tgt_in, state, shown)
-        heads = found.heads
+        result: DecoderPass = self.decoder(tgt_in, state, shown)
+        heads = result.heads
         weights = None if heads is None else heads[:, self._shown_heads].mean(dim=1)
-        return DecoderOutput(found.features, self.decoder.output, weights, heads)
+        return DecoderOutput(result.features, self.decoder.output, weights, heads)
 
     def attention_weights(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
         memory, encoder = self.encoder(src_ids, src_keep, with_weights=True)
         every = range(len(self.decoder.layers))
-        found: DecoderPass = self.decoder(tgt_in, self.init_state(memory), every, with_own=True)
-        assert found.own_heads is not None
-        assert found.heads is not None
-        return {"encoder": encoder, "decoder": found.own_heads, "cross": found.heads}
+        result: DecoderPass = self.decoder(tgt_in, self.init_state(memory), every, with_own=True)
+        assert result.own_heads is not None
+        assert result.heads is not None
+        return {"encoder": encoder, "decoder": result.own_heads, "cross": result.heads}
 
     @property
     def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:

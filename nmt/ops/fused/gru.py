@@ -31,7 +31,7 @@ def gru_layer(
     ) -> Float[Tensor, "N H"]:
         return cast(Tensor, _GRU.apply(steps, n_steps, rows, *parameters))
 
-    return in_directions(x, lengths, [partial(read, own) for own in weights], _reorder)
+    return in_directions(x, lengths, [partial(read, direction) for direction in weights], _reorder)
 
 
 def _reorder(x: Float[Tensor, "N C"], order: Int[Tensor, " N"]) -> Float[Tensor, "N C"]:

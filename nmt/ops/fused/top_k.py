@@ -24,8 +24,8 @@ def top_k(
     best = _positions(maxima, min(k + 1, maxima.shape[1])).sort(dim=1).values
     starts = torch.arange(0, maxima.numel(), maxima.shape[1], device=values.device)
     members = groups.index_select(0, (best + starts.unsqueeze(1)).flatten()).view(len(values), -1)
-    chosen = _positions(members, k)
-    return members.gather(1, chosen), best.gather(1, chosen // _GROUP) * _GROUP + chosen % _GROUP
+    places = _positions(members, k)
+    return members.gather(1, places), best.gather(1, places // _GROUP) * _GROUP + places % _GROUP
 
 
 def _positions(values: Float[Tensor, "R N"], k: int) -> Int[Tensor, "R {k}"]:

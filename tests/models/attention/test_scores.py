@@ -55,11 +55,11 @@ def test_without_gradients_the_scores_are_the_same(kind: str) -> None:
     with torch.no_grad():
         scores = attention.score(query, keys)
         nothing = attention.score(query[:0], attention.project(values[:0]))
-        additive = attention.as_additive()
-        assert additive is not None
-        sums = additive.project_query(query).unsqueeze(2) + keys.unsqueeze(1)
-        torch.testing.assert_close(scores, torch.tanh(sums) @ additive.score_vector)
-        torch.testing.assert_close(additive.project_query(query), query @ additive.query_weight.t())
+        parts = attention.as_additive()
+        assert parts is not None
+        sums = parts.project_query(query).unsqueeze(2) + keys.unsqueeze(1)
+        torch.testing.assert_close(scores, torch.tanh(sums) @ parts.v)
+        torch.testing.assert_close(parts.project_query(query), query @ parts.query_weight.t())
     assert torch.equal(scores, attention.score(query, keys))
     assert nothing.shape == (0, 2, 3)
 

@@ -16,7 +16,7 @@ from nmt.ops.masks import keep_like
 from nmt.settings.base import Config, Conflict
 
 
-class FixedConfig(Config):
+class NoAttentionConfig(Config):
     """No attention: the same context at every step, the encoder's summary of the whole source.
 
     The encoder-decoder that attention was invented for (arXiv 1406.1078, 1409.3215), as the
@@ -28,14 +28,14 @@ class FixedConfig(Config):
 
     def build(self, query_size: int, memory_size: int, backend: BackendName = "auto") -> Attention:
         """The module for queries and annotations of these sizes; no operation computes it."""
-        return FixedContext(memory_size)
+        return NoAttention(memory_size)
 
     def conflicts(self, query_size: int, memory_size: int) -> Iterator[Conflict]:
         """There are none: nothing is compared."""
         yield from ()
 
 
-class FixedContext(Attention):
+class NoAttention(Attention):
     """context = `Memory.final` of the top layer, whatever the weights.
 
     All the weight is on the last kept position, the end of the sentence, so that alignments
