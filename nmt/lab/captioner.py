@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
@@ -18,9 +17,6 @@ from tqdm import tqdm
 from nmt.data.batching import pad_ids
 from nmt.decoding.search import search_from
 from nmt.decoding.search_config import SearchConfig
-from nmt.lab.experiment import Options
-from nmt.models.attention.kinds import AttentionConfig
-from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import BatchFirst, DecoderOutput, Memory, State, StepOutput
 from nmt.models.initialisation import initialise
 from nmt.models.recurrent.decoder import RNNState, build_decoder
@@ -29,7 +25,6 @@ from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import LossSum, cross_entropy
 from nmt.optim.optimizers import AdamConfig
 from nmt.optim.schedules import CosineConfig, Schedule
-from nmt.settings.base import conflict_error
 from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.step import StepSettings, train_step
 from nmt.types import Hypothesis
@@ -38,24 +33,6 @@ _BETA2 = 0.98  # a run of 1,000 updates is too short for a mean over 1,000
 _WARMUP = 0.05  # share of the updates
 _FLOOR = 0.02  # share of the learning rate at the end
 _CLIP = 1.0  # greatest norm of the gradient
-
-
-class DecoderOptions(Options):
-    """The attention and the sizes of a decoder over annotations."""
-
-    attention: AttentionConfig = Field(
-        default=AdditiveConfig(size=48), description="the decoder's, any of a translation model's"
-    )
-    hidden: int = Field(default=64, ge=8, description="units of the decoder")
-    annotation: int = Field(default=64, ge=8, description="numbers that describe one place")
-
-    @model_validator(mode="after")
-    def _attention_fits(self) -> "DecoderOptions":
-        conflicts = list(self.attention.conflicts(self.hidden, self.annotation))
-        if conflicts:
-            here = "; here the sizes are called hidden and annotation"
-            raise conflict_error([(f"attention.{key}", why + here) for key, why in conflicts])
-        return self
 
 
 @dataclass(frozen=True)

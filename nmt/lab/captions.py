@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from matplotlib.figure import Figure
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from nmt.decoding.search_config import SearchConfig
 from nmt.lab.captioner import (
     CaptionBatch,
     Captioner,
-    DecoderOptions,
     annotate,
     describe,
     train,
@@ -31,9 +30,12 @@ from nmt.lab.captioning.scenes import SIDE, Arrangement, Scene, masks, paint, pl
 from nmt.lab.captioning.split import split
 from nmt.lab.captioning.strip import draw_strips
 from nmt.lab.captioning.words import LANGUAGES, Aspect, Language, Lexicon, Word, caption
-from nmt.lab.experiment import Experiment, Result, seeded
+from nmt.lab.experiment import Experiment, Options, Result, seeded
+from nmt.models.attention.kinds import AttentionConfig
+from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.rnn_config import BahdanauConfig, RecurrentConfig
+from nmt.settings.base import conflict_error
 
 _ASPECTS: tuple[Aspect, ...] = ("size", "colour", "shape")
 _SHOWN = ("left", "between", "alike")
@@ -42,11 +44,15 @@ _SEARCHED = 64  # pictures searched at a time
 _TOUCHED = 0.1  # a thing is at a place if it covers this share of its 8 by 8 pixels
 
 
-class CaptionsOptions(DecoderOptions):
-    """The captioner's sizes, training and test."""
+class CaptionsOptions(Options):
+    """The captioner's attention, sizes, training and test."""
 
+    attention: AttentionConfig = Field(
+        default=AdditiveConfig(size=48), description="the decoder's, any of a translation model's"
+    )
     cell: CellKind = Field(default="gru", description="the decoder's recurrent cell")
     hidden: int = Field(default=128, ge=8, description="units of the decoder")
+    annotation: int = Field(default=64, ge=8, description="numbers that describe one place")
     embedding: int = Field(default=48, ge=1, description="size of a word's embedding")
     updates: int = Field(default=2000, ge=1, description="updates of Adam")
     pictures: int = Field(
@@ -60,6 +66,14 @@ class CaptionsOptions(DecoderOptions):
         description="unseen arrangements asked, at most; and a quarter as many with new kinds",
     )
     beam: int = Field(default=1, ge=1, description="hypotheses kept in search; 1 is greedy")
+
+    @model_validator(mode="after")
+    def _attention_fits(self) -> "CaptionsOptions":
+        conflicts = list(self.attention.conflicts(self.hidden, self.annotation))
+        if conflicts:
+            note = "; here the sizes are called hidden and annotation"
+            raise conflict_error([(f"attention.{key}", why + note) for key, why in conflicts])
+        return self
 
 
 def new_captioner(options: CaptionsOptions, vocab_size: int) -> Captioner:

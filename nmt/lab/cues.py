@@ -6,7 +6,7 @@ task, such as reading, makes the eye seek the book: a volitional cue (James 1890
 adds a query. Here each layer learns to read the digit on the item that a task asks for.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -164,14 +164,6 @@ class Trained:
     parameters: int
     influence: npt.NDArray[np.float32]
 
-    def numbers(self) -> dict[str, object]:
-        """For the JSON."""
-        return {
-            "accuracy": self.accuracy,
-            "parameters": self.parameters,
-            "influence": self.influence,
-        }
-
 
 @dataclass(frozen=True)
 class CuesResult(Result):
@@ -188,8 +180,8 @@ class CuesResult(Result):
         return {
             "ceiling_without_the_task": self.ceiling,
             "desk": self.desk,
-            "without_the_task": {name: reader.numbers() for name, reader in self.untold.items()},
-            "with_the_task": {name: reader.numbers() for name, reader in self.told.items()},
+            "without_the_task": {name: asdict(reader) for name, reader in self.untold.items()},
+            "with_the_task": {name: asdict(reader) for name, reader in self.told.items()},
             "features": FEATURES,
             "scores_of_features_for_the_constant_query": self.constant_query,
             "scores_of_features_for_each_query": dict(zip(KINDS, self.queries, strict=True)),

@@ -21,7 +21,6 @@ EXPERIMENTS = {
     "scaling": "why scores are divided by the square root of d, and which attention needs it",
     "key-size": "additive against dot products over the size of keys, after training",
     "heads": "heads that look near and heads that look far, one against several",
-    "faithfulness": "whether the pieces that a trained run looks at matter to what it writes",
     "captions": "pictures captioned in two languages by the decoder that translates",
 }
 """Name to description; the experiment `a-b` is `EXPERIMENT` in nmt/lab/a_b.py."""

@@ -50,7 +50,11 @@ def _perform(name: str, overrides: Overrides, folder: Path) -> Report:
         "experiment": name,
         "about": EXPERIMENTS[name],
         "options": options.model_dump(mode="json"),
-        "versions": _versions(),
+        "versions": {
+            "nmt": nmt.__version__,
+            "python": platform.python_version(),
+            **{module.__name__: module.__version__ for module in (torch, np, mpl)},
+        },
         "numbers": numbers,
     }
     try:
@@ -90,13 +94,3 @@ def _prepare(folder: Path) -> None:
         raise DataError(f"cannot write into {folder}: {reason}") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise DataError(f"cannot write into {folder}: no permission")
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "nmt": nmt.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "matplotlib": mpl.__version__,
-    }

@@ -9,11 +9,11 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 
-from nmt.data.batching import make_batch
+from nmt.data.batching import Batch, make_batch
 from nmt.decoding.search import search
 from nmt.decoding.search_config import SearchConfig
 from nmt.evaluation.metrics import corpus_bleu
@@ -31,7 +31,7 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.recurrent.rnn_config import EncoderConfig
 from nmt.ops.masks import keep_from_lengths, keep_like
-from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED
+from nmt.text.vocabulary import EOS_ID, RESERVED
 from nmt.training.step import StepSettings, train_step
 
 _SEARCH = SearchConfig(beam=1, length_penalty=0, max_length_factor=1, max_length_extra=2)
@@ -89,11 +89,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = options.lr * min(1.0, 2 * (1 - update / options.updates))
         pairs = draw_pairs(chance, options.batch, unseen)
-        batch = make_batch(
-            [tuple(map(_SRC_WORDS.index, pair.english)) for pair in pairs],
-            [tuple(map(_TGT_WORDS.index, pair.french)) for pair in pairs],
-        )
-        train_step(model, optimizer, [batch], settings)
+        train_step(model, optimizer, [_batch_of(pairs)], settings)
     return model.eval()
 
 
@@ -107,18 +103,11 @@ def draw_pairs(chance: random.Random, count: int, unseen: frozenset[Pair]) -> li
     return pairs
 
 
-def _ids(
-    sentences: Sequence[Sequence[str]], words: tuple[str, ...]
-) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
-    """The sentences as ids, eos behind each, then padding; and their lengths, eos included."""
-    lengths = [len(sentence) + 1 for sentence in sentences]
-    rows = [[*map(words.index, sentence), EOS_ID] for sentence in sentences]
-    padded = [row + [PAD_ID] * (max(lengths) - len(row)) for row in rows]
-    return torch.tensor(padded), torch.tensor(lengths)
-
-
-def _shifted(tgt_out: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    return torch.cat([torch.full_like(tgt_out[:, :1], BOS_ID), tgt_out[:, :-1]], dim=1)
+def _batch_of(pairs: Sequence[Pair]) -> Batch:
+    return make_batch(
+        [tuple(map(_SRC_WORDS.index, pair.english)) for pair in pairs],
+        [tuple(map(_TGT_WORDS.index, pair.french)) for pair in pairs],
+    )
 
 
 def weighted_by(model: RNNSeq2Seq, weighting: Weighting) -> RNNSeq2Seq:
@@ -143,8 +132,10 @@ class Translations:
 
 def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
     """Score greedy translations of the pairs' English against their French, word by word."""
-    src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
-    best = [hypotheses[0] for hypotheses in search(model, src, lengths, _SEARCH)]
+    batch = _batch_of(pairs)
+    best = [
+        hypotheses[0] for hypotheses in search(model, batch.src_ids, batch.src_lengths, _SEARCH)
+    ]
     hyps = [[_TGT_WORDS[i] for i in hyp.ids if i != EOS_ID] for hyp in best]
     refs = [list(pair.french) for pair in pairs]
     places = [zip_longest(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
@@ -154,7 +145,7 @@ def translated(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Translations:
         sentences_right=100 * float(np.mean([h == r for h, r in zip(hyps, refs, strict=True)])),
         bleu=corpus_bleu([" ".join(h) for h in hyps], [(" ".join(r),) for r in refs]),
         first=[_TGT_WORDS[i] for i in best[0].ids],
-        first_weights=best[0].attention[:, : lengths[0]],
+        first_weights=best[0].attention[:, : batch.src_lengths[0]],
     )
 
 
@@ -173,10 +164,9 @@ class Looks:
 @torch.inference_mode()
 def looks_along(model: RNNSeq2Seq, pairs: Sequence[Pair]) -> Looks:
     """The attention at every word of the pairs' French, given the words before it."""
-    src, lengths = _ids([pair.english for pair in pairs], _SRC_WORDS)
-    tgt_out, _ = _ids([pair.french for pair in pairs], _TGT_WORDS)
-    keep = keep_from_lengths(lengths, src.shape[1])
-    weights = model(src, keep, _shifted(tgt_out), with_weights=True).weights.double()
+    batch = _batch_of(pairs)
+    keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
+    weights = model(batch.src_ids, keep, batch.tgt_in, with_weights=True).weights.double()
     entropies: list[float] = []
     on_word: list[float] = []
     on_noun: list[float] = []
