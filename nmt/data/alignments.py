@@ -34,15 +34,15 @@ def parse_gold(line: str, where: str, first: int = 0) -> Gold:
     sure: set[Link] = set()
     possible: set[Link] = set()
     for text in line.split():
-        found = _LINK.fullmatch(text)
-        if found is None:
+        match = _LINK.fullmatch(text)
+        if match is None:
             allowed = "i-j, or ipj where it is only possible"
             raise DataError(f"{where}: got the link {text[:40]!r}, allowed: {allowed}")
-        link = int(found[1]) - first, int(found[3]) - first
+        link = int(match[1]) - first, int(match[3]) - first
         if min(link) < 0:
             raise DataError(f"{where}: got the link {text}, but words are counted from {first}")
         possible.add(link)
-        if found[2] == "-" and not found[4]:
+        if match[2] == "-" and not match[4]:
             sure.add(link)
     return Gold(frozenset(sure), frozenset(possible))
 

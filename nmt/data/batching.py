@@ -63,10 +63,10 @@ class EncodedCorpus:
 
     def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
         """The batch of these rows, as they are in this epoch; plain without one."""
-        own: Sequence[int] = rows
+        drawn: Sequence[int] = rows
         if self.mixture is not None and epoch is not None:
-            own = self.mixture.rows(np.array(rows), epoch).tolist()
-        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in own]
+            drawn = self.mixture.rows(np.array(rows), epoch).tolist()
+        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in drawn]
         if self.resampling is not None and epoch is not None:
             draw = self.resampling.pair
             pairs = [draw(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
@@ -138,15 +138,15 @@ def fit_for_training(
     src_all: Sequence[Ids], tgt_all: Sequence[Ids], max_pieces: int, dropped: Counter[str]
 ) -> tuple[list[Ids], list[Ids]]:
     """The pairs to train on. Pairs that are left out are counted in `dropped` by reason."""
-    kept: tuple[list[Ids], list[Ids]] = [], []
+    sides: tuple[list[Ids], list[Ids]] = [], []
     for src, tgt in zip(src_all, tgt_all, strict=True):
         reason = reason_to_drop(src, tgt, max_pieces)
         if reason is not None:
             dropped[reason] += 1
         else:
-            kept[0].append(src)
-            kept[1].append(tgt)
-    return kept
+            sides[0].append(src)
+            sides[1].append(tgt)
+    return sides
 
 
 def reason_to_drop(src: Ids, tgt: Ids, max_pieces: int) -> str | None:
@@ -177,7 +177,7 @@ def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
 
 def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
     """The links of a batch by row. A target piece with k links has a share of 1 / k for each."""
-    rows = np.repeat(np.arange(len(links)), [len(each) for each in links])
+    rows = np.repeat(np.arange(len(links)), [len(of_pair) for of_pair in links])
     src, tgt = np.concatenate([np.zeros((0, 2), np.int32), *links]).T
     width = 1 + int(tgt.max(initial=0))
     counts = np.bincount(rows * width + tgt, minlength=len(links) * width)
@@ -222,15 +222,14 @@ class Batcher:
         return len(rows) * sum(map(int, longest))
 
     def plan(self, epoch: int) -> EpochPlan:
-        """The rows of every batch of `epoch`, each row of the corpus once."""
-        if self._last is not None and self._last[0] == epoch:
-            return self._last[1]
-        src, tgt = self.corpus.lengths
-        n_rows = len(self.corpus)
-        mean_longer = int(np.maximum(src, tgt).sum(dtype=np.int64)) / n_rows if n_rows else 1.0
-        rows = np.arange(n_rows, dtype=np.uint32)
-        lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
-        batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
-        plan = EpochPlan(lengths_at, rows, mean_longer, batching, seed)
-        self._last = epoch, plan
-        return plan
+        """The rows of every batch of `epoch`, each row of the corpus once. The last plan stays."""
+        if self._last is None or self._last[0] != epoch:
+            src, tgt = self.corpus.lengths
+            n_rows = len(self.corpus)
+            total_longer = int(np.maximum(src, tgt).sum(dtype=np.int64))
+            lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
+            mean_longer = total_longer / n_rows if n_rows else 1.0
+            batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
+            rows = np.arange(n_rows, dtype=np.uint32)
+            self._last = epoch, EpochPlan(lengths_at, rows, mean_longer, batching, seed)
+        return self._last[1]

@@ -59,25 +59,25 @@ def judged(pairs: Iterable[SentencePair], rules: CleaningRules) -> Iterator[Judg
 
 def _checks(rules: CleaningRules) -> list[tuple[str, Callable[[SentencePair], bool]]]:
     """The names of reasons and their tests, in the order in which they are tried."""
-    found: list[tuple[str, Callable[[SentencePair], bool]]] = [
+    checks: list[tuple[str, Callable[[SentencePair], bool]]] = [
         ("empty", lambda p: not p.src_text.strip() or not p.tgt_text.strip()),
         ("damaged characters", lambda p: _is_damaged(p.src_text) or _is_damaged(p.tgt_text)),
     ]
     max_words, max_ratio, share = rules.max_words, rules.max_ratio, rules.min_script
     if not rules.copies:
-        found.append(("copy", lambda p: p.src_text.strip() == p.tgt_text.strip()))
+        checks.append(("copy", lambda p: p.src_text.strip() == p.tgt_text.strip()))
     if max_words is not None:
-        found.append(
+        checks.append(
             (
                 "too long",
                 lambda p: _n_words(p) > max_words,
             )
         )
     if max_ratio is not None:
-        found.append(("length ratio", lambda p: _is_uneven(p, max_ratio)))
+        checks.append(("length ratio", lambda p: _is_uneven(p, max_ratio)))
     if share is not None:
         src, tgt = (scripts_of(lang) for lang in (rules.src_lang, rules.tgt_lang))
-        found.append(
+        checks.append(
             (
                 "another script",
                 lambda p: (
@@ -85,7 +85,7 @@ def _checks(rules: CleaningRules) -> list[tuple[str, Callable[[SentencePair], bo
                 ),
             )
         )
-    return found
+    return checks
 
 
 def _is_damaged(text: str) -> bool:

@@ -57,25 +57,25 @@ def resolve_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
 
 def _given_split(data: DataConfig, name: SplitName) -> SplitConfig | None:
     """The split that the config or its corpus names."""
-    given: SplitConfig | None = getattr(data, name)
+    split: SplitConfig | None = getattr(data, name)
     folder = data_folder(data.folder)
-    if given is None:
+    if split is None:
         if data.corpus is None or name not in find_entry(data.corpus, folder).split_names:
             return None
         return SplitConfig(corpus=data.corpus, split=name)
-    if given.mix is not None:
-        parts = tuple(_with_split(part, name, folder) for part in given.mix)
-        return given.model_copy(update={"mix": parts})
-    return _with_split(given, name, folder)
+    if split.mix is not None:
+        parts = tuple(_with_split(part, name, folder) for part in split.mix)
+        return split.model_copy(update={"mix": parts})
+    return _with_split(split, name, folder)
 
 
-def _with_split(given: _Pairs, name: SplitName, folder: Path) -> _Pairs:
-    """`given`, where a named corpus that names no split means the one called `name`."""
-    if given.corpus is not None and given.split is None:
-        given = given.model_copy(update={"split": name})
-    if given.corpus is not None:
-        _check_split(given.corpus, given.split, find_entry(given.corpus, folder))
-    return given
+def _with_split(split: _Pairs, name: SplitName, folder: Path) -> _Pairs:
+    """`split`, where a named corpus that names no split means the one called `name`."""
+    if split.corpus is not None and split.split is None:
+        split = split.model_copy(update={"split": name})
+    if split.corpus is not None:
+        _check_split(split.corpus, split.split, find_entry(split.corpus, folder))
+    return split
 
 
 def read_split(split: PairsConfig, data: DataConfig) -> list[SentencePair]:
@@ -212,8 +212,8 @@ class _Located:
     @property
     def texts(self) -> list[Path]:
         """All texts that it reads, in order. Raises DataError where wildcards match no file."""
-        own = [path for group in self.groups() for path in group]
-        return [*own, *(path for part in self.then for path in part.texts)]
+        texts = [path for group in self.groups() for path in group]
+        return [*texts, *(path for part in self.then for path in part.texts)]
 
     @property
     def is_aligned_with_several(self) -> bool:
@@ -243,11 +243,11 @@ class _Located:
             yield from part.stream()
 
     def _held_out_pairs(self, split: HeldOutSplit) -> Iterator[SentencePair]:
-        whole = replace(self, held_out=None)
-        sources = (pair.src_text for pair in islice(whole.stream(), split.of_first))
-        chosen = HeldOut.choose(sources, split.config, self.shown)
-        for pair in islice(whole.stream(), split.of_first):
-            if chosen.part_of(pair.src_text) == split.part:
+        all_pairs = replace(self, held_out=None)
+        sources = (pair.src_text for pair in islice(all_pairs.stream(), split.of_first))
+        held_out = HeldOut.choose(sources, split.config, self.shown)
+        for pair in islice(all_pairs.stream(), split.of_first):
+            if held_out.part_of(pair.src_text) == split.part:
                 yield pair
 
     def groups(self) -> list[tuple[Path, ...]]:
@@ -287,8 +287,8 @@ def _parts(split: PairsConfig) -> Sequence[PairsConfig]:
 
 def _locate(split: PairsConfig, data: DataConfig) -> _Located:
     if isinstance(split, HeldOutSplit):
-        given = split.model_dump(exclude={"config", "part", "of_first"})
-        return replace(_locate(SplitConfig(**given), data), held_out=split)
+        values = split.model_dump(exclude={"config", "part", "of_first"})
+        return replace(_locate(SplitConfig(**values), data), held_out=split)
     languages = (data.src_lang, data.tgt_lang)
     if split.corpus is None:
         return _Located(split, str(split.texts[0]), languages)
@@ -321,8 +321,10 @@ def _locate_named(
         "src": files.src and home / files.src,
         "tgt": tuple(home / tgt for tgt in files.tgts) or None,
     }
-    own = entry.src_lang, entry.tgt_lang
-    located = _Located(files.model_copy(update=paths), shown, own, limits, cut, swapped)
+    languages_of_entry = entry.src_lang, entry.tgt_lang
+    located = _Located(
+        files.model_copy(update=paths), shown, languages_of_entry, limits, cut, swapped
+    )
     _check_present(corpus, entry, folder, located)
     return located
 

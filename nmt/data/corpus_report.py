@@ -134,9 +134,9 @@ class _Seen:
                 table[item] = True
 
     def overlap(self, pairs: Sequence[SentencePair]) -> Overlap:
-        found = [[table[item] for table, item in self._items(pair)] for pair in pairs]
+        columns = [[table[item] for table, item in self._items(pair)] for pair in pairs]
         pair, src, tgt, key = (
-            (sum(column) for column in zip(*found, strict=True)) if found else [0] * 4
+            (sum(column) for column in zip(*columns, strict=True)) if columns else [0] * 4
         )
         return Overlap(src=src, src_nearly=key, tgt=tgt, pair=pair)
 
@@ -236,7 +236,7 @@ class _SplitCounts:
             in_train=in_train,
             suspicions=tuple(self._suspicions.lines()),
             is_estimated=not all(
-                each.is_exact for each in (self._distinct, self._sides[0], self._sides[1])
+                counts.is_exact for counts in (self._distinct, self._sides[0], self._sides[1])
             ),
         )
 

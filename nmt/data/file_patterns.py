@@ -23,17 +23,17 @@ def matching_files(path: Path) -> tuple[Path, ...]:
     """
     if not glob.has_magic(str(path)) or os.path.exists(path):
         return (path,)
-    found = [Path(path.anchor)]
+    paths = [Path(path.anchor)]
     for part in path.relative_to(path.anchor).parts:
-        names = _folders_below(found) if part == "**" else _entries(found, part)
-        found = []
-        for found_path in names:
-            found.append(found_path)
-            if len(found) > MAX_FILES:
+        names = _folders_below(paths) if part == "**" else _entries(paths, part)
+        paths = []
+        for match in names:
+            paths.append(match)
+            if len(paths) > MAX_FILES:
                 raise DataError(f"{path}: matches more than {MAX_FILES:,} files or folders")
-    if not found:
+    if not paths:
         raise DataError(f"{missing(path)}; no file matches")
-    return tuple(sorted(found))
+    return tuple(sorted(paths))
 
 
 def _entries(folders: Sequence[Path], part: str) -> Iterator[Path]:

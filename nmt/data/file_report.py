@@ -63,19 +63,19 @@ def file_lines(report: FileReport) -> Iterator[str]:
 
 def irregularities(report: FileReport) -> Iterator[str]:
     """A line for each kind of irregular lines that the file has."""
-    found: list[tuple[Lines, str]] = [
+    kinds: list[tuple[Lines, str]] = [
         (report.empty, "have an empty side"),
         (report.not_nfc, "are not in Unicode's NFC (models read them in NFC)"),
     ]
     if report.has_byte_order_mark:
         yield f"{report.path}: begins with a byte order mark, which is left out when it is read"
     if 0 < report.crlf.count < report.lines and report.crlf.first[0] > 1:
-        found.append((report.crlf, "end in CRLF, and the first does not: the CR stays in them"))
+        kinds.append((report.crlf, "end in CRLF, and the first does not: the CR stays in them"))
     elif 0 < report.crlf.count < report.lines:
-        found.append((report.crlf, "end in CRLF, as the first does: it is read as a line's end"))
+        kinds.append((report.crlf, "end in CRLF, as the first does: it is read as a line's end"))
     elif report.crlf.count:
         yield f"{report.path}: every line ends in CRLF, which is read as a line's end"
-    for lines, what in found:
+    for lines, what in kinds:
         if lines.count:
             numbers = ", ".join(f"{number:,}" for number in lines.first)
             more = ", ..." if lines.count > len(lines.first) else ""

@@ -28,15 +28,15 @@ def encode_aligned_pairs(
     (file:line) for a link beyond a word, and for another number of lines.
     """
     lines = iter(stream_links(path))
-    given = list(islice(lines, len(pairs)))
-    if len(given) < len(pairs) or (not is_cut and next(lines, None) is not None):
-        least = "more" if len(given) == len(pairs) else counted(len(given), "line")
+    links_by_word = list(islice(lines, len(pairs)))
+    if len(links_by_word) < len(pairs) or (not is_cut and next(lines, None) is not None):
+        least = "more" if len(links_by_word) == len(pairs) else counted(len(links_by_word), "line")
         raise DataError(f"{path}: {least} for {counted(len(pairs), 'sentence pair')}")
     dropped: Counter[str] = Counter()
     src_ids: list[Ids] = []
     tgt_ids: list[Ids] = []
     links: list[PieceLinks] = []
-    for number, (pair, by_word) in enumerate(zip(pairs, given, strict=True), start=1):
+    for number, (pair, by_word) in enumerate(zip(pairs, links_by_word, strict=True), start=1):
         src, src_words = _read(pair.src_text, tokenizers.src)
         tgt, tgt_words = _read(pair.tgt_text, tokenizers.tgt)
         n_words = len(src_words.shares), len(tgt_words.shares)
@@ -53,8 +53,8 @@ def encode_aligned_pairs(
 
 def piece_links(links: Iterable[Link], src: WordPieces, tgt: WordPieces) -> PieceLinks:
     """The links of all pieces of linked words, (source piece, target piece), each once, sorted."""
-    found = {(s, t) for i, j in links for s in src.pieces_of(i) for t in tgt.pieces_of(j)}
-    return np.array(sorted(found), dtype=np.int32).reshape(-1, 2)
+    linked = {(s, t) for i, j in links for s in src.pieces_of(i) for t in tgt.pieces_of(j)}
+    return np.array(sorted(linked), dtype=np.int32).reshape(-1, 2)
 
 
 def _read(text: str, tokenizer: Tokenizer) -> tuple[Encoded, WordPieces]:

@@ -41,18 +41,18 @@ class HeldOut:
         """
         n_wanted = config.valid + config.test
         lowest: list[int] = []  # a heap of negative numbers: the greatest of the lowest on top
-        found: set[int] = set()
+        known: set[int] = set()
         n_others = 0
         for source in sources:
             u = _checksum(source, config.seed)
-            if u in found:
+            if u in known:
                 continue
             if len(lowest) < n_wanted:
                 heapq.heappush(lowest, -u)
-                found.add(u)
+                known.add(u)
             elif n_wanted and u < -lowest[0]:
-                found.add(u)
-                found.remove(-heapq.heapreplace(lowest, -u))
+                known.add(u)
+                known.remove(-heapq.heapreplace(lowest, -u))
                 n_others += 1
             else:
                 n_others += 1

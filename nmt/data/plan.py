@@ -88,11 +88,6 @@ class EpochPlan(Sequence[list[int]]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def rows_from(self, index: int) -> Rows:
-        """Return the rows of batch `index` and of all after it, in ascending order."""
-        spans = zip(self._starts[index:], self._ends[index:], strict=True)
-        return np.sort(np.concatenate([self._rows[:0], *(self._rows[a:b] for a, b in spans)]))
-
 
 def _shuffled(rows: Rows, seed: str, rng: random.Random) -> Rows:
     """Return the rows in the order of the epoch, as a new array."""

@@ -111,8 +111,8 @@ def examine(data: DataConfig, is_order_known: bool = True, seed: int = 1) -> Fou
         tokenizers,
         [
             file_report(path, is_tsv)
-            for each in (split, *others.values())
-            for path, is_tsv in text_paths(each, data).items()
+            for source in (split, *others.values())
+            for path, is_tsv in text_paths(source, data).items()
         ]
         if n_pairs <= MAX_CHECKED
         else (),
@@ -212,8 +212,8 @@ def proposed_config(name: str, found: Found) -> tuple[Values, Comments]:
 
 def _files(split: PairsConfig) -> dict[str, object]:
     """The files of a split as a YAML file names them."""
-    found: dict[str, object] = split.model_dump(mode="json", exclude_none=True)
-    return found
+    values: dict[str, object] = split.model_dump(mode="json", exclude_none=True)
+    return values
 
 
 def warnings(found: Found) -> Iterator[str]:

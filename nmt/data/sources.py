@@ -124,14 +124,14 @@ class SplitConfig(PairsConfig):
 
     def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
         """A part of this split, the training set, after sentences are held out by `config`."""
-        own = {**dict(self), "first": None}
-        return HeldOutSplit(**own, config=config, part=part, of_first=self.first)
+        values = {**dict(self), "first": None}
+        return HeldOutSplit(**values, config=config, part=part, of_first=self.first)
 
     @property
     def weights(self) -> list[float] | None:
         """The weight of each corpus of a mixture; None without weights."""
-        found = [part.weight for part in self.mix or () if part.weight is not None]
-        return found or None
+        weights = [part.weight for part in self.mix or () if part.weight is not None]
+        return weights or None
 
     @model_validator(mode="after")
     def _mixture_agrees(self) -> "SplitConfig":

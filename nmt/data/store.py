@@ -322,10 +322,10 @@ def cached_corpus(
         for number, fault in faults.items():
             more = f" (and {len(faults) - 1} more of {n})" if len(faults) > 1 else ""
             raise DataError(f"{encoded.path(number, n)}: {fault}{more}; {advice(f'{number}/{n}')}")
-        whole = [shard for shard in opened if isinstance(shard, Shard)]
-        shards += whole
-        sizes.append(sum(shard.n_pairs for shard in whole))
-        for shard in whole:
+        sound = [shard for shard in opened if isinstance(shard, Shard)]
+        shards += sound
+        sizes.append(sum(shard.n_pairs for shard in sound))
+        for shard in sound:
             dropped.update(shard.dropped)
     src, tgt = (StoredSide([shard.sides[side] for shard in shards]) for side in (0, 1))
     lengths = src.lengths(), tgt.lengths()

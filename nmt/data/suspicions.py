@@ -3,6 +3,7 @@
 It uses counts and correlations only, no language model. A sign proves nothing.
 """
 
+from array import array
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,13 +19,8 @@ MANY_COPIES = 0.02
 BLOCK = 100
 """Pairs whose lengths are compared at a time, so that a line lost in the middle is found."""
 
-_SHIFTS = tuple(k for k in range(-10, 11) if k)
-_CONTEXT = 11
-"""Lines around a block that its comparison needs: the widest shift, and a neighbour."""
-
-_WINDOW = 20_000
-"""Lengths that are held at most."""
-
+_WIDEST = 10
+_SHIFTS = tuple(k for k in range(-_WIDEST, _WIDEST + 1) if k)
 _SAMPLED = 2000
 """Pairs, evenly spaced, that are held for the check of languages."""
 
@@ -42,9 +38,7 @@ class Suspicions:
         self._n_seen = self._n_same = self._first_same = 0
         self._sample: list[SentencePair] = []
         self._sampled_every = max(1, n_pairs // _SAMPLED)
-        self._lengths: list[tuple[int, int]] = []
-        self._first_kept = self._next_block = self._n_shifted = 0
-        self._first_shifted: tuple[int, int, float, float] | None = None
+        self._lengths = array("I"), array("I")
 
     def add(self, pair: SentencePair) -> None:
         """Look at the next pair."""
@@ -54,13 +48,11 @@ class Suspicions:
         if pair.src_text.strip() and pair.src_text == pair.tgt_text:
             self._n_same += 1
             self._first_same = self._first_same or self._n_seen
-        self._lengths.append((len(pair.src_text), len(pair.tgt_text)))
-        if len(self._lengths) >= _WINDOW:
-            self._compare(is_end=False)
+        self._lengths[0].append(len(pair.src_text))
+        self._lengths[1].append(len(pair.tgt_text))
 
     def lines(self) -> list[str]:
         """A line for each sign, once all pairs were added."""
-        self._compare(is_end=True)
         src = [pair.src_text for pair in self._sample]
         tgt = [pair.tgt_text for pair in self._sample]
         return [
@@ -90,42 +82,35 @@ class Suspicions:
 
     def _shifted(self) -> Iterator[str]:
         """Blocks whose lengths correlate better with those of other lines: one is missing."""
-        if self._first_shifted is not None:
-            start, shift, here, there = self._first_shifted
+        n_blocks = self._n_seen // BLOCK
+        shifted = [(n * BLOCK, shift) for n in range(n_blocks) if (shift := self._shift(n * BLOCK))]
+        for start, (by, here, there) in shifted[:1]:
             yield (
-                f"from about pair {start + 1:,} on, line n fits line n{shift:+d} of the other side "
+                f"from about pair {start + 1:,} on, line n fits line n{by:+d} of the other side "
                 f"better, by length (correlation {there:.2f} against {here:.2f}; so in "
-                f"{self._n_shifted:,} of {self._n_seen // BLOCK:,} blocks of {BLOCK}): a line may "
-                "be missing before it"
+                f"{len(shifted):,} of {n_blocks:,} blocks of {BLOCK}): a line may be missing "
+                "before it"
             )
 
-    def _compare(self, is_end: bool) -> None:
-        """Compare the blocks around which enough lines are known, and forget what is done."""
-        src, tgt = (_jumps([length[side] for length in self._lengths]) for side in (0, 1))
-        end = self._n_seen if is_end else self._n_seen - _CONTEXT
-        while self._next_block + BLOCK <= end:
-            start = self._next_block
-            best = _better_shift(src, tgt, start - self._first_kept)
-            if best is not None:
-                self._n_shifted += 1
-                self._first_shifted = self._first_shifted or (start, *best)
-            self._next_block += BLOCK
-        n_done = max(0, self._next_block - _CONTEXT - self._first_kept)
-        self._first_kept += n_done
-        del self._lengths[:n_done]
+    def _shift(self, start: int) -> tuple[int, float, float] | None:
+        first, end = max(0, start - _WIDEST), min(self._n_seen, start + BLOCK + _WIDEST)
+        src, tgt = (_jumps(lengths, first, end) for lengths in self._lengths)
+        return _better_shift(src, tgt, start - first)
 
 
 def suspicions(pairs: Sequence[SentencePair], src_lang: str, tgt_lang: str) -> list[str]:
     """A line for each sign that `pairs` are not translations between these languages."""
-    found = Suspicions(len(pairs), src_lang, tgt_lang)
+    doubts = Suspicions(len(pairs), src_lang, tgt_lang)
     for pair in pairs:
-        found.add(pair)
-    return found.lines()
+        doubts.add(pair)
+    return doubts.lines()
 
 
-def _jumps(lengths: Sequence[int]) -> npt.NDArray[np.float64]:
+def _jumps(lengths: Sequence[int], first: int, end: int) -> npt.NDArray[np.float64]:
     """Each line's log length less the mean of its neighbours', so that no trend remains."""
-    logs = np.log1p(np.array([0, *lengths, 0], dtype=np.float64))
+    before, after = [0] * (first == 0), [0] * (end == len(lengths))
+    near = [*before, *lengths[max(0, first - 1) : end + 1], *after]
+    logs = np.log1p(np.array(near, dtype=np.float64))
     return logs[1:-1] - (logs[:-2] + logs[2:]) / 2
 
 

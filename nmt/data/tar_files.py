@@ -43,9 +43,9 @@ def tar_member(archive: Path, member: str | None, max_bytes: int) -> Iterator[io
             raw = stack.enter_context(gunzipped(raw))
         forward = cast(Any, _Forward(raw, max_bytes, can_jump=not is_packed))
         opened = stack.enter_context(tarfile.TarFile(fileobj=forward))
-        found = opened.extractfile(_find(opened, archive, str(PurePosixPath(member))))
-        assert isinstance(found, io.BufferedIOBase)  # it is a regular file
-        text = stack.enter_context(found)
+        reader = opened.extractfile(_find(opened, archive, str(PurePosixPath(member))))
+        assert isinstance(reader, io.BufferedIOBase)  # it is a regular file
+        text = stack.enter_context(reader)
         if member.lower().endswith(".gz"):
             text = stack.enter_context(gunzipped(text))
         yield text

@@ -245,10 +245,10 @@ def _split_member(path: Path) -> tuple[Path, str | None]:
 def _member(opened_zip: zipfile.ZipFile, archive: Path, member: str | None) -> str:
     """The name of the member meant: `member`, or the one text that the archive holds."""
     names = [name for name in opened_zip.namelist() if not name.endswith("/")]
-    found = [member] if member is not None else [name for name in names if _is_text(name)]
-    if len(found) == 1 and found[0] in names:
-        return found[0]
-    what = "no such member" if member else f"holds {len(found)} .txt/.tsv files, allowed: 1"
+    matches = [member] if member is not None else [name for name in names if _is_text(name)]
+    if len(matches) == 1 and matches[0] in names:
+        return matches[0]
+    what = "no such member" if member else f"holds {len(matches)} .txt/.tsv files, allowed: 1"
     held = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     raise DataError(
         f"{archive if member is None else archive / member}: {what}; "

@@ -27,28 +27,22 @@ def merged_search(
     return load_values({**base.model_dump(), **changes}, SearchConfig, "search")
 
 
-def checked(texts: Iterable[str], name: str = "texts") -> list[str]:
-    """All of `texts`; see str_by_str."""
-    return list(str_by_str(texts, name))
-
-
-def several(values: Iterable[_Value], name: str) -> list[_Value]:
-    """Return all of `values`. Raises TypeError for one str, which would be read by letters."""
+def several(values: Iterable[_Value], name: str) -> Iterator[_Value]:
+    """Iterate over `values`. Raises TypeError for one str, which would be read by letters."""
     if isinstance(values, str | bytes):
         got = type(values).__name__
         raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
-    return list(values)
+    return iter(values)
+
+
+def checked(texts: Iterable[str], name: str = "texts") -> list[str]:
+    """Return all of `texts`; see str_by_str."""
+    return list(str_by_str(texts, name))
 
 
 def str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
-    """`texts`, each checked as it is read. One str is refused: it would be read by letters.
-
-    Raises TypeError for what is no str.
-    """
-    if isinstance(texts, str | bytes):
-        got = type(texts).__name__
-        raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
-    return (_str(text, f"{name}[{index}]") for index, text in enumerate(texts))
+    """Iterate over `texts`. Raises TypeError as `several`, and for what is no str."""
+    return (_str(text, f"{name}[{index}]") for index, text in enumerate(several(texts, name)))
 
 
 def _str(text: object, where: str) -> str:

@@ -113,7 +113,7 @@ def check_rerankable(search: SearchConfig) -> None:
     """Raise ConfigError for a search whose result is no beam of several hypotheses."""
     if search.mbr is not None or search.sampling is not None:
         key = "search.mbr" if search.sampling is None else "search.sampling"
-        raise ConfigError(f"{key}: it does not go with reranking, which orders a beam")
+        raise ConfigError(f"{key}: allowed with reranking, which orders a beam: null")
     if search.beam == 1:
         raise ConfigError("search.beam: got 1, allowed with reranking: at least 2")
 

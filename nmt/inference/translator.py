@@ -66,7 +66,7 @@ class Translator:
         if int8 and device.type != "cpu":
             raise ConfigError(f"int8: got device '{device}', allowed: cpu")
         if int8 and precision != "fp32":
-            raise ConfigError(f"`precision={precision}`: it does not go with `int8`")
+            raise ConfigError(f"`precision`: got {precision}, allowed with `int8`: fp32")
         self.model = in_int8(model) if int8 else model.eval()
         self.int8 = int8
         self.tokenizers = tokenizers
@@ -203,7 +203,7 @@ class Translator:
             check_rerankable(config)
             widest = config.model_copy(update={"n_best": config.beam})
         texts, sources = self._encoded(texts)
-        begun = None if prefixes is None else several(prefixes, "prefixes")
+        begun = None if prefixes is None else list(several(prefixes, "prefixes"))
         constraints = constraints_of(
             self.model, self.tokenizers.tgt, sources, config, begun, attention
         )

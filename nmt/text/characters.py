@@ -2,7 +2,6 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 RARE_SHARE = 1e-5
@@ -47,7 +46,7 @@ class CharacterCounts:
                 scripts[_script(char)] += count
         n_letters, n_chars = scripts.total(), self._counts.total()
         foreign = {name for name, n in scripts.items() if n <= FOREIGN_SHARE * n_letters}
-        found = []
+        characters = []
         for char, count in sorted(self._counts.items()):
             why = _why_whatever_the_text(char)
             if why is None and char.isalpha() and _script(char) in foreign:
@@ -56,16 +55,8 @@ class CharacterCounts:
                 why = "rare"
             if why is not None:
                 code, name = f"U+{ord(char):04X}", _name(char)
-                found.append(OddCharacter(code, name, count, why, self._examples[char]))
-        return sorted(found, key=lambda odd: odd.why)
-
-
-def odd_characters(texts: Iterable[str]) -> list[OddCharacter]:
-    """The unusual characters of `texts`; see `CharacterCounts.odd`."""
-    counts = CharacterCounts()
-    for text in texts:
-        counts.add(text)
-    return counts.odd()
+                characters.append(OddCharacter(code, name, count, why, self._examples[char]))
+        return sorted(characters, key=lambda odd: odd.why)
 
 
 def _why_whatever_the_text(char: str) -> str | None:

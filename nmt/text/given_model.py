@@ -76,13 +76,13 @@ def _rewritten(content: bytes) -> GivenModel:
         raise DataError(f"its text rules ({rule}) alter its user-defined symbol {altered[0]!r}")
     byte_fallback = bool(_number(trainer, _BYTE_FALLBACK, 0))
     n_pieces = len(RESERVED) + len(pieces)
-    kept = [
+    options = [
         _varint_field(field, _number(normalizer, field, 1))
         for field in (_DUMMY_PREFIX, _NO_EXTRA_SPACES, _ESCAPES)
     ]
     model = [_message(PIECES, piece) for piece in (*_reserved_pieces(), *pieces)]
     model.append(_message(TRAINER, _trainer(number, n_pieces, byte_fallback)))
-    model.append(_message(NORMALIZER, _message(RULE_NAME, rule.encode()) + b"".join(kept)))
+    model.append(_message(NORMALIZER, _message(RULE_NAME, rule.encode()) + b"".join(options)))
     adds_space = bool(_number(normalizer, _DUMMY_PREFIX, 1))
     return GivenModel(b"".join(model), model_type, byte_fallback, adds_space, n_pieces)
 
@@ -98,7 +98,7 @@ def _rule(content: bytes, normalizer: bytes) -> str:
 
 
 def _user_defined(pieces: list[bytes]) -> list[str]:
-    return [_text(each, 1, "") for each in pieces if _number(each, _TYPE, 1) == _USER_DEFINED]
+    return [_text(piece, 1, "") for piece in pieces if _number(piece, _TYPE, 1) == _USER_DEFINED]
 
 
 def _other_pieces(content: bytes, replaced: set[str]) -> list[bytes]:
@@ -142,8 +142,8 @@ def _number(message: bytes, field: int, default: int) -> int:
 
 
 def _text(message: bytes, field: int, default: str) -> str:
-    found = _values(message, field)
-    return found[-1].decode() if found else default
+    values = _values(message, field)
+    return values[-1].decode() if values else default
 
 
 def _values(message: bytes, field: int) -> list[bytes]:

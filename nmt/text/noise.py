@@ -68,7 +68,7 @@ def disturb(text: str, config: NoiseConfig, rng: random.Random) -> str:
     if place < config.lower + config.upper:
         return text.upper()
     if place < config.lower + config.upper + config.title:
-        return _FIRST_LETTERS.sub(lambda found: found[0].upper(), text)
+        return _FIRST_LETTERS.sub(lambda match: match[0].upper(), text)
     return text
 
 

@@ -107,15 +107,15 @@ class BPEDropout:
         if words is None:
             return ids
         drops = _Drops(self._rate, rng)
-        found: list[int] = []
+        drawn: list[int] = []
         for word in words:
             plain, n_draws = self._plain(word)
             if drops.kept_next >= n_draws:  # then no merge of this word is dropped
                 drops.kept_next -= n_draws
-                found.extend(plain)
+                drawn.extend(plain)
             else:
-                found.extend(self._ids[piece] for piece in self._merged(word, drops))
-        return tuple(found)
+                drawn.extend(self._ids[piece] for piece in self._merged(word, drops))
+        return tuple(drawn)
 
     def _plain_and_draws(self, word: str) -> tuple[Ids, int]:
         """The ids without dropout, and the number of draws that it takes to get them."""
@@ -186,22 +186,22 @@ class UnigramSampler:
         words = self._whole.words(ids)
         if words is None:
             return ids
-        found: list[int] = []
+        drawn: list[int] = []
         for word in words:
             segmentations, ends = self._choices(word)
-            chosen = 0
+            place = 0
             if len(ends) > 1 and rng.random() < self._rate:
-                chosen = bisect.bisect_right(ends, rng.random() * ends[-1], hi=len(ends) - 1)
-            found.extend(segmentations[chosen])
-        return tuple(found)
+                place = bisect.bisect_right(ends, rng.random() * ends[-1], hi=len(ends) - 1)
+            drawn.extend(segmentations[place])
+        return tuple(drawn)
 
     def _segmentations(self, word: str) -> tuple[Sequence[Ids], Sequence[float]]:
         """The segmentations, the best one first, and the cumulative sums of their weights."""
         processor, text = self._tokenizer.processor, self._tokenizer.word_text(word)
-        found = processor.nbest_encode(text, nbest_size=self._config.n_best, out_type=int)
-        logs = [sum(processor.get_score(ids)) for ids in found]
+        segmentations = processor.nbest_encode(text, nbest_size=self._config.n_best, out_type=int)
+        logs = [sum(processor.get_score(ids)) for ids in segmentations]
         weights = [math.exp(self._config.alpha * (log - logs[0])) for log in logs]
-        return list(map(tuple, found)), list(itertools.accumulate(weights))
+        return list(map(tuple, segmentations)), list(itertools.accumulate(weights))
 
 
 class _WholeTexts:

@@ -156,8 +156,8 @@ def train_tokenizers(
     """
     if config.given is not None:
         src_file, tgt_file = config.given
-        own = given_tokenizer(config, src_file, src_lang)
-        return Tokenizers(own, given_tokenizer(config, tgt_file, tgt_lang), config.joint)
+        src_tokenizer = given_tokenizer(config, src_file, src_lang)
+        return Tokenizers(src_tokenizer, given_tokenizer(config, tgt_file, tgt_lang), config.joint)
     src_texts: list[str] = []
     tgt_texts: list[str] = []
     for pair in pairs:
@@ -204,12 +204,12 @@ def _read(path: Path) -> bytes:
 
 
 def _read_manifest(path: Path) -> _Manifest:
-    found = parse_json(_read(path), str(path), DataError)
-    version = found.get("format") if isinstance(found, dict) else None
+    content = parse_json(_read(path), str(path), DataError)
+    version = content.get("format") if isinstance(content, dict) else None
     if version != 1:
         raise DataError(f"{path}: format {version!r}, this nmt reads format 1")
     try:
-        return _Manifest.model_validate(found)
+        return _Manifest.model_validate(content)
     except ValidationError as error:
         raise DataError(f"{path}: {first_fault(error)}") from error
 

@@ -9,7 +9,6 @@ from typing import Any
 import browser
 import numpy as np
 import pytest
-from attention_maps.test_page import HOSTILE
 
 from nmt.attention_maps.heads import Head
 from nmt.attention_maps.packed import pack, unpack
@@ -132,27 +131,3 @@ def test_heads_are_chosen_by_list_or_by_small_map(show, several) -> None:
     assert rows == columns == ["the", "cats", "sleep", "</s>"]
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=0.03)
     assert texts(driver, "#thumbnails [aria-pressed=true]") == ["encoder layer 1 head 1"]
-
-
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_a_hostile_text_is_shown_as_text(hostile: str, show, make_translation) -> None:
-    def elements(text: str) -> list[str]:
-        translation = make_translation(text.replace(" ", "_"), [text.replace(" ", "_")], n_heads=1)
-        driver = show(records(translation, heads=[Head(text, 0)]), "piece")
-        driver.find_element("id", "search").send_keys("x")
-        shown_csv(driver)
-        return driver.execute_script(
-            "return [...new Set([...document.querySelectorAll('*')].map((e) => e.localName))]"
-        )
-
-    assert sorted(elements(hostile)) == sorted(elements("word"))
-
-
-def test_a_narrow_page_does_not_scroll_sideways(show, several, driver) -> None:
-    size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        show(several)
-        assert driver.execute_script("return document.documentElement.scrollWidth") <= 400
-    finally:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

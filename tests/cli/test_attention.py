@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from nmt.attention_maps import heatmap
-from nmt.attention_maps.dump import read_jsonl, read_npz
 from nmt.config import RunConfig, TrainConfig
 from nmt.data.sources import DataConfig, SplitConfig
 from nmt.decoding.search_config import SearchConfig
@@ -186,57 +185,8 @@ def test_a_given_translation_is_forced(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "suffix", "level", "n_rows"),
-    [([], "jsonl", "piece", 5), (["--target", "le chat|s"], "npz", "word", 3)],
-)
-def test_data_has_the_heads_asked_for_beside_their_mean(
-    target: list[str], suffix: str, level: str, n_rows: int, run: Run
-) -> None:
-    path = Path(f"dump.{suffix}")
-    for wanted, names in (("all", NAMES), ("layer 2,1", [NAMES[2], NAMES[0]]), ("mean", [])):
-        flags = ("--heads", wanted, "--level", level, "--out", str(path), "--force")
-        run("the cat|s", *target, *flags)
-        dumped = list((read_npz if suffix == "npz" else read_jsonl)(path))
-        assert [record.rank for record in dumped] == ([1] if target else [1, 2, 3])
-        for record in dumped:
-            assert record.weights.shape == (n_rows, 4 if level == "piece" else 3)
-            assert list(record.head_names) == names
-            if names:
-                assert record.heads.shape == (len(names), *record.weights.shape)
-            if wanted == "all":
-                np.testing.assert_allclose(record.heads.mean(axis=0), record.weights, atol=1e-6)
-
-
-def test_a_page_has_every_sentence_by_piece(run: Run) -> None:
-    """Whatever the level: the page merges words itself, and shows these first."""
-    run("the cat|s", "", "a dog", "--heads", "all", "--n-best", "2", "--out", "maps.html")
-    page = Path("maps.html").read_text(encoding="utf-8")
-    sentences = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
-    assert [sentence["number"] for sentence in sentences] == [1, 3]
-    assert sentences[0]["source"]["pieces"] == ["▁the", "▁cat", "s", "</s>"]
-    maps = [[m["name"] for m in each["maps"]] for each in sentences[0]["hypotheses"]]
-    assert maps == [["mean", *NAMES]] * 2
-    assert 'data-level="word"' in page
-    run("the cat", "--level", "piece", "--out", "maps.html", "--force")
-    assert 'data-level="piece"' in Path("maps.html").read_text(encoding="utf-8")
-
-
-def test_heads_are_named_and_linked_apart(run: Run) -> None:
-    text = run("the cat|s", "--format", "text", "--heads", "layer 1,mean").stdout
-    assert [line for line in text.split("\n") if line in [*NAMES, "mean"]] == [*NAMES[:2], "mean"]
-    only = run("the cat|s", "--format", "text", "--heads", "2").stdout.split("\n")
-    assert "\n".join(only[2:]).split("\n\n")[0] == text.split("\n\n")[1]
-    links = [
-        run("a b c d e f g h", "--format", "pharaoh", "--heads", wanted).stdout
-        for wanted in ("mean", "1", "layer 2 head 1")
-    ]
-    assert len(set(links)) > 1
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["x", "--heads", "layer 3"], "--heads: got 'layer 3', allowed: mean, all, 1 to 3"),
         (["x", "--format", "jpg"], "--format: got 'jpg', allowed: "),
         (["x", "--out", "maps"], "--out: maps does not tell the format; add --format (jsonl, npz"),
         ([], "got none, allowed: one of SENTENCE, --file, --sp"),
@@ -245,10 +195,6 @@ def test_heads_are_named_and_linked_apart(run: Run) -> None:
         (["x", "--n-best", "4"], "--n-best: got 4, allowed: 1 to 3, the beam"),
         (["x", "--n-best", "2", "--format", "pharaoh"], "--n-best: got 2, allowed with --format"),
         (["x", "y", "--out", "a.png"], "--out: got the file a.png for 2 pictures"),
-        (["a", "b", "--format", "png", "--out", "-"], "for 2 pictures; name a folder"),
-        (["x", "--scale", "2", "--out", "a.png"], "got 2, allowed: above 0, at most 1"),
-        (["x", "--colours", "virids", "--out", "a.svg"], "did you mean 'viridis'?"),
-        (["ab\udcff"], "argument 1: not UTF-8: 'ab\\udcff'"),
         (["--file", "-"], "stdin:1: byte 0xff is not UTF-8"),
     ],
 )

@@ -66,13 +66,6 @@ def test_two_files_give_a_config_that_trains() -> None:
     assert re.search(r"epochs:.*# about .+ on \w+.*, 1 min each, and validation besides\n", text)
 
 
-def test_a_few_lines_get_all_the_pieces_that_they_allow() -> None:
-    write_lines(Path("a.en-fr.tsv"), ROWS[:30])
-    init("a.en-fr.tsv")
-    assert load_config("en-fr.yaml").tokenizer.vocab_size is None  # type: ignore[union-attr]
-    assert_trains("en-fr.yaml")
-
-
 def test_names_and_texts_tell_the_languages() -> None:
     text = "".join(f"{row}\tCC-BY\n" for row in ROWS)
     with zipfile.ZipFile("fra-eng.zip", "w") as archive:

@@ -106,15 +106,6 @@ def test_the_best_weights_are_those_of_eval() -> None:
     assert score == pytest.approx(float(best[3]), abs=0.006)
 
 
-def test_json_of_the_grid_of_weights() -> None:
-    flags = (*TINY, "--rerank", "runs/back", "--beam", "2")
-    content = json.loads(nmt("tune", "rerank", *flags, "--json").stdout)
-    assert (content["rerank"], content["search"]["beam"]) == (["runs/back"], 2)
-    tried = [setting["weights"] for setting in content["settings"]]
-    assert tried == [[0], [0.1], [0.2], [0.3], [0.5], [1]]
-    assert content["best"] in content["settings"]
-
-
 def test_json_of_the_grid_of_an_ensemble_in_int8() -> None:
     flags = ("--beams", "1", "--penalties", "1", "--int8", "--json", "--weights", "2,1")
     content = json.loads(nmt("tune", "search", *TINY, *TINY, *flags).stdout)

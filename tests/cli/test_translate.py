@@ -72,12 +72,6 @@ def test_each_line_of_input_gives_a_line(expected: list[Translation]) -> None:
     assert translate(f"{CAT}\n\nhe").stdout == translate(CAT, "", "he").stdout
 
 
-def test_a_newest_run_that_was_stopped_is_said() -> None:
-    training = {"started": "2026-11-24", "from_step": 0, "step": 1, "how": "stopped"}
-    Path("runs/tiny/run.json").write_text(json.dumps({"trainings": [training]}), encoding="utf-8")
-    assert "unfinished)" in translate("a").stderr
-
-
 def test_lines_of_several_translations_and_scores(expected: list[Translation]) -> None:
     rows = [line.split("\t") for line in lines_of(translate(*SENTENCES, "--n-best", "3"))]
     wanted = []
@@ -130,17 +124,6 @@ def test_the_flags_reach_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
         SearchConfig.model_validate(flagged),
         SEARCH.model_copy(update={"mbr": MBRConfig(samples=7)}),
     ]
-
-
-def test_draws_do_not_depend_on_the_batch() -> None:
-    flags = ("--temperature", "1.5", "--top-k", "5", "--top-p", "0.9", "--seed", "7")
-    texts = (CAT, "he sleeps")
-    together = lines_of(translate(*texts, *flags))
-    assert together == [line for text in texts for line in lines_of(translate(text, *flags))]
-    several = lines_of(translate(*texts, *flags, "--n-best", "12"))  # more than the beam
-    assert len(several) == 24
-    assert several[0].split("\t")[2] == together[0]
-    assert lines_of(translate(*texts, *flags[:-1], "8", "--n-best", "12")) != several
 
 
 def test_words_and_prefixes_and_their_typography() -> None:

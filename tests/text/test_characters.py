@@ -2,7 +2,14 @@
 
 import pytest
 
-from nmt.text.characters import OddCharacter, odd_characters
+from nmt.text.characters import CharacterCounts, OddCharacter
+
+
+def odd_characters(texts: list[str]) -> list[OddCharacter]:
+    counts = CharacterCounts()
+    for text in texts:
+        counts.add(text)
+    return counts.odd()
 
 
 def found(texts: list[str]) -> dict[str, tuple[int, str]]:

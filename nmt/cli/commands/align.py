@@ -11,7 +11,8 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
+from nmt.cli.shared.models import ComputeOptions, ModelOptions
+from nmt.cli.shared.opening import open_run
 from nmt.cli.shared.options import Json, OutFile
 from nmt.cli.shared.sentences import file_lines, with_progress
 from nmt.errors import ConfigError, DataError

@@ -11,8 +11,9 @@ from typer import Option
 from nmt.cli.commands.attention_formats import WRITERS, Look, Map, format_of
 from nmt.cli.shared.flags import flag_of
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, NBest, SearchOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.options import First, OutFile, SourceFile, split_option
+from nmt.cli.shared.search import NBest, SearchOptions
 from nmt.cli.shared.sentences import check_not_read, checked_arguments, file_lines
 from nmt.errors import ConfigError, counted
 

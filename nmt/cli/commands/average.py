@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import open_run
+from nmt.cli.shared.opening import open_run
 from nmt.cli.shared.options import Json, RunOption
 from nmt.errors import ConfigError
 

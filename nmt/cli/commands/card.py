@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import open_run
+from nmt.cli.shared.opening import open_run
 from nmt.cli.shared.options import Checkpoint, OutFile, RunOption
 from nmt.cli.shared.sentences import print_lines
 from nmt.errors import ConfigError

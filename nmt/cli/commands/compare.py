@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.cli.shared.models import ComputeOptions, check_checkpoint, check_search_keys, run_at
+from nmt.cli.shared.models import ComputeOptions
+from nmt.cli.shared.opening import check_checkpoint, run_at
 from nmt.cli.shared.options import Json
 from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
+from nmt.cli.shared.search import check_search_keys
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,15 +10,10 @@ import typer
 from typer import Option
 
 from nmt.cli.shared.messages import complain, say
-from nmt.cli.shared.models import (
-    ComputeOptions,
-    ModelOptions,
-    RerankOptions,
-    SearchOptions,
-    check_search_keys,
-)
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
 from nmt.cli.shared.options import Json, OutFile
 from nmt.cli.shared.scoring import ScoreOptions, score_file, translate_test_set
+from nmt.cli.shared.search import SearchOptions, check_search_keys
 from nmt.cli.shared.sentences import input_files
 from nmt.errors import ConfigError, DataError
 

@@ -7,7 +7,8 @@ from typer import Option
 
 from nmt.cli.commands.align import ReadingOptions
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, open_run
+from nmt.cli.shared.models import ComputeOptions
+from nmt.cli.shared.opening import open_run
 from nmt.cli.shared.options import Checkpoint, First, OutFile, RunOption, split_option
 from nmt.cli.shared.sentences import check_not_read
 

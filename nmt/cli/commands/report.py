@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nmt.cli.shared.models import open_run
+from nmt.cli.shared.opening import open_run
 from nmt.cli.shared.options import Picture, RunOption, print_path
 
 

@@ -9,7 +9,8 @@ import typer
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import ComputeOptions, ModelOptions, SearchOptions
+from nmt.cli.shared.models import ComputeOptions, ModelOptions
+from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError, pip_install
 from nmt.serve.limits import Limits
 

@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import (
-    ComputeOptions,
-    ModelOptions,
-    NBest,
-    RerankOptions,
-    SearchOptions,
-)
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, RerankOptions
 from nmt.cli.shared.options import Json, OutFile, SourceFile, print_path
+from nmt.cli.shared.search import NBest, SearchOptions
 from nmt.cli.shared.sentences import (
     checked_arguments,
     file_lines,

@@ -10,14 +10,9 @@ import typer
 from typer import Option
 
 from nmt.cli.shared.messages import say
-from nmt.cli.shared.models import (
-    ComputeOptions,
-    ModelOptions,
-    Rerank,
-    RerankOptions,
-    SearchOptions,
-)
+from nmt.cli.shared.models import ComputeOptions, ModelOptions, Rerank, RerankOptions
 from nmt.cli.shared.options import Json
+from nmt.cli.shared.search import SearchOptions
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:

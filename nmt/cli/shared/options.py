@@ -165,7 +165,7 @@ def _override(text: str) -> "Override":
 
 
 SetKeys = Annotated[list[Any] | None, set_option("a key of the config", "search.beam=5")]
-"""A command that trains nothing takes keys of `search` only (models.check_search_keys)."""
+"""A command that trains nothing takes keys of `search` only (check_search_keys in search.py)."""
 
 
 @dataclass(frozen=True)

@@ -120,11 +120,11 @@ def _stream(
         raise DataError(f"{path}: needs the package pyarrow: {pip_install('parquet')}") from None
     try:
         with parquet.ParquetFile(path) as file:
-            chosen = _chosen(path, _names(file.schema_arrow), columns, languages)
+            pair = _chosen(path, _names(file.schema_arrow), columns, languages)
             limit, n_rows, n_read = text_limit(path, max_bytes), 0, 0
-            for batch in file.iter_batches(_rows(path, file, chosen), columns=list(chosen)):
-                sides = [_texts(batch, name) for name in chosen]
-                for name, side in zip(chosen, sides, strict=True):
+            for batch in file.iter_batches(_rows(path, file, pair), columns=list(pair)):
+                sides = [_texts(batch, name) for name in pair]
+                for name, side in zip(pair, sides, strict=True):
                     n_read += _n_characters(path, name, side, n_rows)
                 n_read += _PAIR_BYTES * batch.num_rows
                 check_unpacked(str(path), n_read, limit)
@@ -210,9 +210,9 @@ def _chosen(
 def _texts(batch: Any, name: str) -> list[object]:
     """The values of a column, or of a field of one."""
     column, _, field = name.partition(".")
-    found: list[object]
+    texts: list[object]
     if name in batch.schema.names:
-        found = batch.column(name).to_pylist()
+        texts = batch.column(name).to_pylist()
     else:
-        found = [row and row.get(field) for row in batch.column(column).to_pylist()]
-    return found
+        texts = [row and row.get(field) for row in batch.column(column).to_pylist()]
+    return texts
