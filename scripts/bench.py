@@ -423,13 +423,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ConfigError(f"part: got '{unknown[0]}', allowed: {', '.join(PARTS)}")
         device = resolve_device(options.device)
         products = (4096, 8192) if device.type == "cuda" else (1024, 2048)
-        plan = Plan(
-            sizes_of(options.sizes, options.set),
-            device,
-            options.precision,
-            options.rounds,
-            products,
-        )
+        sizes = sizes_of(options.sizes, options.set)
+        plan = Plan(sizes, device, options.precision, options.rounds, products)
         configure_process(options.threads)
         card = machine_card(device, plan.precision)
         sections = []

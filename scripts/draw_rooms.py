@@ -43,7 +43,12 @@ def read_rooms(root: Path) -> list[Room]:
     """The rooms of `root`'s package, from the top layer down."""
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
-    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    contract = next(contract for contract in contracts if contract["type"] == "layers")
+    layers = contract["layers"]
+    ignored = [
+        [side.split(".")[1] for side in pair.split(" -> ")]  # of nmt.A.x -> nmt.B.**
+        for pair in contract.get("ignore_imports", ())
+    ]
     rooms = []
     for layer, names in enumerate(layers):
         for name in filter(lambda name: not name.startswith("__"), names.split(" | ")):
@@ -51,6 +56,7 @@ def read_rooms(root: Path) -> list[Room]:
             trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
             phrase = (ast.get_docstring(trees[0]) or "").split("\n\n")[0].split(". ")[0]
             imported = {name for tree in trees for name in _imports(tree)} - {name}
+            imported -= {target for source, target in ignored if source == name}
             rooms.append(Room(name, layer, phrase.rstrip("."), frozenset(imported)))
     return rooms
 

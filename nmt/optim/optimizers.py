@@ -1,7 +1,7 @@
 """Optimisers by config, and the clipping of gradients; all are torch's."""
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -28,6 +28,22 @@ def clip_gradients(parameters: Parameters, max_norm: float) -> Tensor:
     if not is_small:
         torch.nn.utils.clip_grads_with_norm_(learned, max_norm, norm)
     return norm
+
+
+def with_decay(parameters: NamedParameters, weight_decay: float) -> list[dict[str, Any]]:
+    """Return torch's groups of parameters: matrices, which decay, and vectors, which do not.
+
+    The biases and gains of a model are vectors. An optimiser that treats its parameters in another
+    way makes groups from their names and shapes in its `build`.
+    """
+    named = list(parameters)
+    matrices = [(name, p) for name, p in named if p.ndim >= 2]
+    vectors = [(name, p) for name, p in named if p.ndim < 2]
+    return [
+        {"params": group, "weight_decay": decay}
+        for group, decay in ((matrices, weight_decay), (vectors, 0.0))
+        if group
+    ]
 
 
 class AdamConfig(Config):
@@ -69,14 +85,7 @@ class AdamWConfig(Config):
 
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
         """torch.optim.AdamW with a group of matrices and one of vectors."""
-        named = list(parameters)
-        matrices = [(name, p) for name, p in named if p.ndim >= 2]
-        vectors = [(name, p) for name, p in named if p.ndim < 2]
-        groups = [
-            {"params": group, "weight_decay": decay}
-            for group, decay in ((matrices, self.weight_decay), (vectors, 0.0))
-            if group
-        ]
+        groups = with_decay(parameters, self.weight_decay)
         return torch.optim.AdamW(
             groups, lr, betas=(self.beta1, self.beta2), eps=self.eps, fused=True
         )

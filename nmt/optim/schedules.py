@@ -134,8 +134,8 @@ class Schedule:
         """
         scheduler = self._scheduler
         groups = scheduler.optimizer.param_groups
-        own = scheduler.state_dict()
-        scheduler.load_state_dict({**own, **{k: state[k] for k in _COUNTERS & state.keys()}})
+        settings = scheduler.state_dict()
+        scheduler.load_state_dict({**settings, **{k: state[k] for k in _COUNTERS & state.keys()}})
         if isinstance(scheduler, LambdaLR):
             factors = [factor(scheduler.last_epoch) for factor in scheduler.lr_lambdas]
             for group, base, factor in zip(groups, scheduler.base_lrs, factors, strict=True):

@@ -63,8 +63,8 @@ class CheckpointFolder:
         if not self.path.is_dir():
             return []
         folders = (p for p in self.path.iterdir() if p.is_dir() and not p.is_symlink())
-        found = [STEP_NAME.fullmatch(folder.name) for folder in folders]
-        return sorted(int(match[1]) for match in found if match)
+        matches = [STEP_NAME.fullmatch(folder.name) for folder in folders]
+        return sorted(int(match[1]) for match in matches if match)
 
     def labels(self) -> dict[str, int]:
         """The step of each label, `best` and `last`, that is set.
@@ -309,8 +309,8 @@ class CheckpointFolder:
     def _naming_others(self, error: DamagedCheckpointError, folder: Path) -> DamagedCheckpointError:
         """`error` about `folder`, extended by the names of the intact checkpoints."""
         names = [self.folder_of(step).name for step in self.steps()]
-        whole = [n for n in names if n != folder.name and fault(self.path / n) is None]
-        others = f"whole are: {', '.join(whole)}" if whole else "no other is whole"
+        intact = [n for n in names if n != folder.name and fault(self.path / n) is None]
+        others = f"whole are: {', '.join(intact)}" if intact else "no other is whole"
         return DamagedCheckpointError(f"{error}; {others}")
 
 

@@ -54,9 +54,9 @@ def _found_value(value: object, folder: Path) -> object:
     if isinstance(value, Config):
         return _found(value, folder)
     if isinstance(value, tuple):
-        return tuple(_found_value(each, folder) for each in value)
+        return tuple(_found_value(item, folder) for item in value)
     if isinstance(value, Mapping):
-        return {key: _found_value(each, folder) for key, each in value.items()}
+        return {key: _found_value(item, folder) for key, item in value.items()}
     return value
 
 

@@ -52,12 +52,12 @@ def find_run(
                 saved[path] = _last_saved(path)
         except OSError as error:
             say(f"note: {path}: left out: cannot be read: {error.strerror}")
-    found = {path: seconds for path, seconds in saved.items() if seconds is not None}
-    if not found:
+    times = {path: seconds for path, seconds in saved.items() if seconds is not None}
+    if not times:
         raise CheckpointError(
             f"no `run` given and none of the {len(saved)} runs in '{root}' has a checkpoint yet"
         )
-    return max(found, key=lambda path: found[path])
+    return max(times, key=lambda path: times[path])
 
 
 def split_checkpoint(path: Path) -> tuple[Path, str | None]:

@@ -1,4 +1,4 @@
-"""What a training has measured: reading a run's metrics.jsonl."""
+"""The measurements of a training: reading a run's metrics.jsonl."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -33,15 +33,15 @@ def removing_failed_start(folder: Path) -> Iterator[None]:
 
     What was there before stays.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    is_new = bool(made) or not any(folder.iterdir())
+    absent = [path for path in (folder, *folder.parents) if not path.exists()]
+    is_new = bool(absent) or not any(folder.iterdir())
     try:
         yield
     except NMTError:
         if is_new and not _is_begun(folder):
             with contextlib.suppress(CheckpointError, OSError):
                 _delete(folder)
-                for path in made[1:]:
+                for path in absent[1:]:
                     path.rmdir()
         raise
 

@@ -127,7 +127,7 @@ def load_models(
                 )
     if len(loaded) == 1 and weights is None:
         return first
-    members = [each.model for each in loaded]
+    members = [member.model for member in loaded]
     ensemble = Ensemble(members, len(first.tokenizers.tgt.vocab), weights)
     return replace(first, model=ensemble.to(device).eval())
 

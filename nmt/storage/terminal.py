@@ -18,7 +18,7 @@ def escape_controls(text: str) -> str:
 
     JSON keeps its meaning, for these escapes are JSON's own.
     """
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:

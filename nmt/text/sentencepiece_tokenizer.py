@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import sentencepiece
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import Conflict, UserPath, conflict_error
+from nmt.settings.base import Conflict, UserPath
 from nmt.text import normalisation
 from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
 from nmt.text.given_model import given_model
 from nmt.text.sentencepiece_model import check_model, rule_name, text_rules
 from nmt.text.subword_sampling import BPEDropout, Sampler, SubwordSamplingConfig, UnigramSampler
-from nmt.text.tokenizer_config import GivenFile, TokenizerAnswers, given_conflicts, given_files
+from nmt.text.tokenizer_config import BaseTokenizerConfig
 from nmt.text.vocabulary import (
     BOS_ID,
     EOS_ID,
@@ -43,13 +43,11 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _WORD = re.compile(f"[{''.join(MARKS)}]|{SPACE_MARK}[^{SPACE_MARK}{''.join(MARKS)}]+")
 
 
-_FILES = ("src_model", "tgt_model")
-_LEARNING = ("model_type", "vocab_size", "character_coverage", "byte_fallback")
-
-
-class SentencePieceConfig(TokenizerAnswers):
+class SentencePieceConfig(BaseTokenizerConfig):
     """Pieces learned from the training text, or those of a trained model."""
 
+    file_keys = ("src_model", "tgt_model")
+    learning_keys = ("model_type", "vocab_size", "character_coverage", "byte_fallback")
     is_lossless = can_sample = True
     unknown_cure = "tokenizer.character_coverage is low"
 
@@ -67,7 +65,6 @@ class SentencePieceConfig(TokenizerAnswers):
         description="number of pieces a side, the four reserved ones included; null: 8000, or as "
         "many as the text allows where these are fewer",
     )
-    joint: bool = Field(default=False, description="one vocabulary for both languages")
     case: Literal["keep", "markup"] = Field(
         default="keep",
         description="keep: capitals as they are; markup: words in lower case, with pieces that "
@@ -91,12 +88,6 @@ class SentencePieceConfig(TokenizerAnswers):
     )
     tgt_model: UserPath | None = Field(default=None, description="the same for the target")
 
-    @model_validator(mode="after")
-    def _learned_or_given(self) -> "SentencePieceConfig":
-        if conflicts := list(given_conflicts(self, self.joint, _FILES, _LEARNING)):
-            raise conflict_error(conflicts)
-        return self
-
     def conflicts(self) -> Iterator[Conflict]:
         size = self.vocab_size or DEFAULT_SIZE
         if self.given is None and self.byte_fallback and size <= _BYTE_PIECES:
@@ -114,11 +105,6 @@ class SentencePieceConfig(TokenizerAnswers):
     @property
     def default_size(self) -> int | None:
         return DEFAULT_SIZE if self.vocab_size is None else None
-
-    @property
-    def given(self) -> tuple[GivenFile, GivenFile] | None:
-        """The model files of source and target that the config names."""
-        return given_files(self, _FILES)
 
     def build_given(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
         """The tokenizer of a given model file, whose config then says what the model is.

@@ -1,11 +1,13 @@
 """What the config of every tokenizer answers, and its keys that name files of the user."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import Field, model_validator
+
 from nmt.errors import DataError
-from nmt.settings.base import Config, Conflict
+from nmt.settings.base import Config, Conflict, conflict_error
 from nmt.storage.bounded import read_bytes
 
 MAX_FILE_BYTES = 100 << 20
@@ -15,8 +17,17 @@ GivenFile = tuple[str, Path]
 """The key that names a file, and its path."""
 
 
-class TokenizerAnswers(Config):
-    """The questions that a tokenizer's config is asked, with the answers of the plainest one."""
+class BaseTokenizerConfig(Config):
+    """What the config of every tokenizer has and is asked, with the answers of the plainest one.
+
+    The keys `file_keys` name files of the user for source and target, in place of learning with
+    the keys `learning_keys`.
+    """
+
+    joint: bool = Field(default=False, description="one vocabulary for both languages")
+
+    file_keys: ClassVar[tuple[str, str]]
+    learning_keys: ClassVar[tuple[str, ...]]
 
     @property
     def lowers(self) -> bool:
@@ -46,34 +57,36 @@ class TokenizerAnswers(Config):
         """Contradictions of its keys that are reported together with those of other sections."""
         return iter(())
 
+    @property
+    def given(self) -> tuple[GivenFile, GivenFile] | None:
+        """The files of both sides, the same where one is for both; None where none is named."""
+        (src_key, src), (tgt_key, tgt) = ((key, getattr(self, key)) for key in self.file_keys)
+        if src is None:
+            return None
+        return (src_key, src), ((tgt_key, tgt) if tgt is not None else (src_key, src))
 
-def given_conflicts(
-    config: Config, joint: bool, keys: tuple[str, str], learning: Sequence[str]
-) -> Iterator[Conflict]:
-    """Conflicts of the given source and target files with other keys.
+    @model_validator(mode="after")
+    def _learned_or_given(self) -> "BaseTokenizerConfig":
+        if conflicts := list(self._file_conflicts()):
+            raise conflict_error(conflicts)
+        return self
 
-    A file is missing or superfluous, or a key of `learning` is set, which given pieces do not need.
-    """
-    src, tgt = (getattr(config, key) is not None for key in keys)
-    if not (src or tgt):
-        return
-    if joint and tgt:
-        yield keys[1], f"one vocabulary for both languages (joint: true) is {keys[0]} alone"
-    if not src:
-        yield keys[0], f"missing: {keys[1]} gives the target side only"
-    if src and not (tgt or joint):
-        yield keys[1], f"missing: {keys[0]} gives the source side only (joint: true: both)"
-    for key in learning:
-        if getattr(config, key) != type(config).model_fields[key].default:
-            yield key, f"belongs to learning, and {keys[0 if src else 1]} is given: leave it out"
-
-
-def given_files(config: Config, keys: tuple[str, str]) -> tuple[GivenFile, GivenFile] | None:
-    """The files of both sides, the same where one is for both; None where none is named."""
-    src, tgt = (getattr(config, key) for key in keys)
-    if src is None:
-        return None
-    return (keys[0], src), ((keys[1], tgt) if tgt is not None else (keys[0], src))
+    def _file_conflicts(self) -> Iterator[Conflict]:
+        """Yield a file that is missing or superfluous, and keys that given pieces do not need."""
+        src_key, tgt_key = self.file_keys
+        src, tgt = (getattr(self, key) is not None for key in self.file_keys)
+        if not (src or tgt):
+            return
+        if self.joint and tgt:
+            yield tgt_key, f"one vocabulary for both languages (joint: true) is {src_key} alone"
+        if not src:
+            yield src_key, f"missing: {tgt_key} gives the target side only"
+        if src and not (tgt or self.joint):
+            yield tgt_key, f"missing: {src_key} gives the source side only (joint: true: both)"
+        for key in self.learning_keys:
+            if getattr(self, key) != type(self).model_fields[key].default:
+                problem = f"belongs to learning, and {src_key if src else tgt_key} is given"
+                yield key, f"{problem}: leave it out"
 
 
 def read_given(file: GivenFile) -> bytes:

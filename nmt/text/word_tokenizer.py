@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import UserPath, conflict_error
+from nmt.settings.base import UserPath
 from nmt.text import normalisation
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
-from nmt.text.tokenizer_config import GivenFile, TokenizerAnswers, given_conflicts, given_files
+from nmt.text.tokenizer_config import BaseTokenizerConfig
 from nmt.text.vocabulary import MAX_SIZE, NO_SURFACES, RESERVED, UNK_ID, Vocab
 from nmt.types import Encoded
 
@@ -27,12 +27,11 @@ _NO_SPACE_BEFORE = frozenset(".,…)]}”!?‽;:")
 _SPACED_IN = {"fr": frozenset("!?‽;:")}
 
 
-_FILES = ("src_vocab", "tgt_vocab")
-
-
-class WordConfig(TokenizerAnswers):
+class WordConfig(BaseTokenizerConfig):
     """Whole words, counted in the training text, or those of a file."""
 
+    file_keys = ("src_vocab", "tgt_vocab")
+    learning_keys = ("min_freq", "max_size")
     unknown_cure = "lower tokenizer.min_freq, or take tokenizer.kind: sentencepiece"
 
     kind: Literal["word"] = Field(default="word", description="whole words, punctuation apart")
@@ -44,20 +43,12 @@ class WordConfig(TokenizerAnswers):
         le=MAX_SIZE,
         description="most words a side, the four reserved ones included; null = a million",
     )
-    joint: bool = Field(default=False, description="one vocabulary for both languages")
     src_vocab: UserPath | None = Field(
         default=None,
         description="a file of the source's words, `word` or `word<TAB>count` a line, in place of "
         "counting them; with `joint` it is for both languages; the run has a copy of it",
     )
     tgt_vocab: UserPath | None = Field(default=None, description="the same for the target")
-
-    @model_validator(mode="after")
-    def _counted_or_given(self) -> "WordConfig":
-        conflicts = given_conflicts(self, self.joint, _FILES, ("min_freq", "max_size"))
-        if found := list(conflicts):
-            raise conflict_error(found)
-        return self
 
     @property
     def lowers(self) -> bool:
@@ -66,11 +57,6 @@ class WordConfig(TokenizerAnswers):
     @property
     def size_limit(self) -> tuple[str, int] | None:
         return None if self.given or self.max_size is None else ("max_size", self.max_size)
-
-    @property
-    def given(self) -> tuple[GivenFile, GivenFile] | None:
-        """The files of source and target words that the config names."""
-        return given_files(self, _FILES)
 
     def build_given(self, content: bytes, lang: str) -> "WordTokenizer":
         """The tokenizer of a given file of words, in their order; their counts are not used.
@@ -82,7 +68,7 @@ class WordConfig(TokenizerAnswers):
         if self.lower and (cased := next((word for word in words if word != word.lower()), None)):
             line = words[cased]
             raise DataError(f"line {line}: '{cased}' has capitals, and tokenizer.lower is true")
-        config = self.model_copy(update=dict.fromkeys(_FILES))
+        config = self.model_copy(update=dict.fromkeys(self.file_keys))
         return config.build("".join(f"{word}\n" for word in Vocab.of(words).pieces).encode(), lang)
 
     @property

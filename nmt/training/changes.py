@@ -1,4 +1,4 @@
-"""Which keys of a configuration may change in a run that continues: always, on demand, never."""
+"""The keys of a configuration that may change in a run that continues: always, on demand, never."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -30,8 +30,8 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
     """
     lines = metrics_of(run, trained=True)
     training, validation = (points(lines, kind, "loss") for kind in ("train", "valid"))
-    shown: str = "bleu" if metric == "loss" else metric
-    scores = points(lines, "valid", shown)
+    score_name: str = "bleu" if metric == "loss" else metric
+    scores = points(lines, "valid", score_name)
     n_panels = 2 if len(scores) else 1
     figure = Figure(figsize=(_PANEL_INCHES * n_panels, _HEIGHT_INCHES), layout="constrained")
     FigureCanvasAgg(figure)
@@ -46,10 +46,12 @@ def draw_curve(run: Path, metric: str = "bleu") -> Figure:
     _add_perplexity(first)
     for axes in others:
         values = scores[:, 1]
-        best = scores[values.argmin() if shown in LOWER_IS_BETTER else values.argmax()]
+        best = scores[values.argmin() if score_name in LOWER_IS_BETTER else values.argmax()]
         axes.plot(*scores.T, ".-", color=_VALIDATION, linewidth=1.3)
         axes.plot(*best, "o", color=_VALIDATION)
-        axes.set(title=f"{METRICS[shown].title} of validations, best {best[1]:.2f}", ylim=(0, None))
+        axes.set(
+            title=f"{METRICS[score_name].title} of validations, best {best[1]:.2f}", ylim=(0, None)
+        )
     for axes in (first, *others):
         axes.set(xlabel="updates", xlim=(0, None))
         axes.spines["top"].set_visible(False)

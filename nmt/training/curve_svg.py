@@ -29,8 +29,8 @@ def curve_svg(title: str, series: Sequence[Series], best: float | None = None) -
     The value at the update `best` has a ring. Points of a line with few of them have their
     numbers as titles.
     """
-    drawn = [each for each in series if len(each.points)]
-    last, greatest = map(float, np.concatenate([each.points for each in drawn]).max(axis=0))
+    lines = [line for line in series if len(line.points)]
+    last, greatest = map(float, np.concatenate([line.points for line in lines]).max(axis=0))
     x_ticks, y_ticks = _ticks(max(last, 1.0), 5), _ticks(greatest or 1.0, 4)
     end_x, end_y = max(last, 1.0), max(y_ticks[-1], greatest)
     inner, tall = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
@@ -53,19 +53,19 @@ def curve_svg(title: str, series: Sequence[Series], best: float | None = None) -
         place = f'x="{at_x(tick):.1f}" y="{_HEIGHT - 18}"'
         parts.append(f'<text class="x" {place}>{tick:,.0f}</text>')
     parts.append(f'<text class="x" x="{_LEFT + inner / 2:.0f}" y="{_HEIGHT - 3}">updates</text>')
-    for i, each in enumerate(drawn):
-        shown = each.points[_thinned(len(each.points), _MOST_POINTS)]
-        line = " ".join(f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in shown)
-        parts.append(f'<g class="{each.kind}"><polyline points="{line}"/>')
-        dots = shown if len(shown) <= _MOST_DOTS else shown[:0]
+    for i, line in enumerate(lines):
+        points = line.points[_thinned(len(line.points), _MOST_POINTS)]
+        places = " ".join(f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in points)
+        parts.append(f'<g class="{line.kind}"><polyline points="{places}"/>')
+        dots = points if len(points) <= _MOST_DOTS else points[:0]
         for x, y in dots:
-            told = f"{each.name}, update {x:,.0f}: {y:.6g}"
-            ring = ' class="best"' if x == best and each.kind == "valid" else ""
+            text = f"{line.name}, update {x:,.0f}: {y:.6g}"
+            ring = ' class="best"' if x == best and line.kind == "valid" else ""
             parts.append(f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="2.5"{ring}>')
-            parts.append(f"<title>{html.escape(told)}</title></circle>")
-        if len(drawn) > 1:
+            parts.append(f"<title>{html.escape(text)}</title></circle>")
+        if len(lines) > 1:
             place = f'x="{_WIDTH - _RIGHT - 4}" y="{_TOP + 12 + 15 * i}"'
-            parts.append(f'<text class="name" {place}>{html.escape(each.name)}</text>')
+            parts.append(f'<text class="name" {place}>{html.escape(line.name)}</text>')
         parts.append("</g>")
     parts.append("</svg>")
     return "".join(parts)

@@ -54,7 +54,7 @@ class Ranks:
     """This process among the `world` processes of a training.
 
     `rank` counts from 0 over all machines, `local_rank` over those of this machine. A world of 1
-    has no process group: every method returns at once what it was given.
+    has no process group: every method returns at once what it was values.
     """
 
     rank: int = 0
@@ -68,15 +68,15 @@ class Ranks:
         Raises ConfigError where only some of them are set, or one is not a number in range.
         """
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-        given = {name: environment[name] for name in names if name in environment}
-        if "WORLD_SIZE" not in given and "RANK" not in given:
+        values = {name: environment[name] for name in names if name in environment}
+        if "WORLD_SIZE" not in values and "RANK" not in values:
             return cls()
-        if len(given) < len(names) or not all(value.isdecimal() for value in given.values()):
+        if len(values) < len(names) or not all(value.isdecimal() for value in values.values()):
             raise ConfigError(
-                f"RANK, WORLD_SIZE, LOCAL_RANK: got {given}, allowed: all three, as torchrun sets "
+                f"RANK, WORLD_SIZE, LOCAL_RANK: got {values}, allowed: all three, as torchrun sets "
                 "them, or none"
             )
-        rank, world, local_rank = (int(given[name]) for name in names)
+        rank, world, local_rank = (int(values[name]) for name in names)
         if rank >= world:
             raise ConfigError(f"RANK: got {rank}, allowed: 0 to {world - 1}, below WORLD_SIZE")
         return cls(rank, world, local_rank)
@@ -162,9 +162,9 @@ class Ranks:
                 dist.barrier()
 
     def share(self, costs: Sequence[int]) -> list[int]:
-        """Which of the items of these costs are this rank's; each item is one rank's, in order.
+        """Return this rank's items, in order, of items with these costs; each is one rank's.
 
-        The dearest items are dealt first, each to the rank with the least so far.
+        Greedy: items in decreasing cost go to the least-loaded rank.
         """
         loads, mine = [0] * self.world, []
         for item in sorted(range(len(costs)), key=lambda item: (-costs[item], item)):

@@ -31,7 +31,7 @@ def run_named(init_from: str) -> tuple[TrainedRun, str]:
     return TrainedRun.open(find_run(path)), checkpoint or "best"
 
 
-def set_first_weights(model: nn.Module, train: TrainConfig, own: Tokenizers) -> list[str]:
+def set_first_weights(model: nn.Module, train: TrainConfig, ours: Tokenizers) -> list[str]:
     """Give `model` the weights of train.init_from and the vectors of files; return lines about it.
 
     A tensor of the run is taken where the model has one of its name and shape. Of a table of
@@ -44,7 +44,7 @@ def set_first_weights(model: nn.Module, train: TrainConfig, own: Tokenizers) -> 
             run, checkpoint = run_named(train.init_from)
             tokenizers = run.tokenizers()
             step, tensors = run.load_tensors(checkpoint, tokenizers)
-            taken, left = _take(model, tensors, tokenizers, own)
+            taken, left = _take(model, tensors, tokenizers, ours)
             if not any(tensors[name].dim() > 1 for name in taken):  # biases fit any model
                 raise ConfigError(
                     f"train.init_from: {run.path}: none of its matrices has the name and the shape "
@@ -54,7 +54,7 @@ def set_first_weights(model: nn.Module, train: TrainConfig, own: Tokenizers) -> 
             lines += [f"              {reason}" for reason in left]
         for side, path in (("src", train.src_embeddings), ("tgt", train.tgt_embeddings)):
             if path is not None:
-                lines.append(_take_vectors(model, side, path, getattr(own, side).vocab))
+                lines.append(_take_vectors(model, side, path, getattr(ours, side).vocab))
     return lines
 
 
@@ -77,12 +77,12 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     frozen = [weight for weight in weights.values() if not weight.requires_grad]
     if len(frozen) == len(weights):
         raise ConfigError("train.freeze: all weights are frozen, allowed: one that learns")
-    n_frozen, n_all = (sum(map(Tensor.numel, each)) for each in (frozen, weights.values()))
+    n_frozen, n_all = (sum(map(Tensor.numel, tensors)) for tensors in (frozen, weights.values()))
     return [f"frozen        {n_frozen:,} of {n_all:,} parameters"] if frozen else []
 
 
 def _take(
-    model: nn.Module, tensors: Mapping[str, Tensor], theirs: Tokenizers, own: Tokenizers
+    model: nn.Module, tensors: Mapping[str, Tensor], theirs: Tokenizers, ours: Tokenizers
 ) -> tuple[list[str], list[str]]:
     """Copy what fits. Returns the names of these tensors, and lines about the rest."""
     tables = dict(_tables(model))
@@ -94,7 +94,7 @@ def _take(
             continue
         done.add(id(weight))  # a tied weight is taken under its first name
         source, side = tensors[name], tables.get(name)
-        before, after = (getattr(each, side or "src").vocab for each in (theirs, own))
+        before, after = (getattr(tokenizers, side or "src").vocab for tokenizers in (theirs, ours))
         if side is not None and before != after and source.shape[1:] == weight.shape[1:]:
             theirs_too = set(before.pieces)
             both = [piece for piece in after.pieces if piece in theirs_too]
@@ -109,9 +109,9 @@ def _take(
         taken.append(name)
     absent = [name for name, weight in weights.items() if id(weight) not in done]
     unused = [name for name in tensors if name not in weights]
-    found = [("other shapes, drawn anew", other_shape), ("not in it, drawn anew", absent)]
-    found.append(("not in this model", unused))
-    return taken, [*rows_of, *(f"{what}: {_listed(names)}" for what, names in found if names)]
+    groups = [("other shapes, drawn anew", other_shape), ("not in it, drawn anew", absent)]
+    groups.append(("not in this model", unused))
+    return taken, [*rows_of, *(f"{what}: {_listed(names)}" for what, names in groups if names)]
 
 
 def _tables(model: nn.Module) -> Iterator[tuple[str, str]]:
@@ -136,7 +136,7 @@ def _take_vectors(model: nn.Module, side: str, path: Path, vocab: Vocab) -> str:
     )
     ids = {piece.removeprefix(SPACE_MARK): i for i, piece in enumerate(vocab.pieces)}
     ids |= {piece: i for i, piece in enumerate(vocab.pieces)}
-    found, key = set[int](), f"train.{side}_embeddings"
+    done, key = set[int](), f"train.{side}_embeddings"
     for number, line in enumerate(stream_lines(path), start=1):
         piece, *numbers = line.rstrip().split(" ")
         if number == 1 and len(numbers) == 1 and piece.isdecimal():
@@ -147,12 +147,12 @@ def _take_vectors(model: nn.Module, side: str, path: Path, vocab: Vocab) -> str:
                 f"{embedding.embedding_dim}, the size of the model's embeddings"
             )
         for name in (piece, f"{SPACE_MARK}{piece}"):
-            if name in ids and ids[name] not in found:
+            if name in ids and ids[name] not in done:
                 embedding.weight[ids[name]] = _vector(numbers, f"{key}: {path}:{number}")
-                found.add(ids[name])
-    if not found:
+                done.add(ids[name])
+    if not done:
         raise ConfigError(f"{key}: {path}: none of its pieces is one of the vocabulary's")
-    return f"embeddings    {path}: {len(found):,} of {len(vocab):,} pieces"
+    return f"embeddings    {path}: {len(done):,} of {len(vocab):,} pieces"
 
 
 def _vector(numbers: Sequence[str], where: str) -> Tensor:

@@ -117,12 +117,12 @@ class RunLog:
         if self._folder is None:
             return
         self._metrics.close()
-        kept = [
+        lines = [
             f"{line.text}\n"
             for line in read_metrics(self._path)
             if line.step < step or (line.step == step and (validated or line.kind != "valid"))
         ]
-        write_text(self._path, "".join(kept))
+        write_text(self._path, "".join(lines))
         self._metrics = appending(self._path)
         if self._new_board is not None:
             self._board = self._new_board(self._folder / "tensorboard", purge_step=step + 1)

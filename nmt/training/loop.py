@@ -116,10 +116,9 @@ def train(  # noqa: PLR0913 - one call is a whole training
             changes: Sequence[Change] = ()
             if ranks.is_first:
                 checksums = {path: file_digest(path) for path in data_files}
-                opened = open_run(folder, config, command, checksums, hardware, allow_change)
-                run, changes = opened.run, opened.changes
-            chosen = config.train.model_copy(update={"precision": precision})
-            config = config.model_copy(update={"train": chosen})
+                changes = open_run(folder, config, command, checksums, hardware, allow_change)
+            train_config = config.train.model_copy(update={"precision": precision})
+            config = config.model_copy(update={"train": train_config})
             log = RunLog(run.path if ranks.is_first else None, config.train.tensorboard, quiet)
             open_log.enter_context(log)
             if lock is not None and lock.missing:

@@ -1,4 +1,4 @@
-"""The number format of a training, chosen once a run where train.precision is `auto`."""
+"""The number format of a training, precision once a run where train.precision is `auto`."""
 
 from typing import cast
 
@@ -23,16 +23,16 @@ def choose_precision(
     if config.train.precision != "auto":
         return config.train.precision, config.train.precision
     fast = fast_bf16(device)
-    chosen: Precision = "bf16" if fast else "fp32"
+    precision: Precision = "bf16" if fast else "fp32"
     reason = f"{fast} of this device" if fast else "this device is not faster in bf16"
     if device.type == "cuda" and not fast:
         reason += "; train.precision=fp16 may be faster"
     if is_begun:
         begun = _begun(run)
-        if begun != chosen:
+        if begun != precision:
             reason += f", but the run was begun in {begun}"
-        chosen = begun
-    return chosen, f"{chosen} (auto: {reason})"
+        precision = begun
+    return precision, f"{precision} (auto: {reason})"
 
 
 def _begun(run: RunDirectory) -> Precision:

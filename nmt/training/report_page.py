@@ -70,18 +70,18 @@ def _curves(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     at = None if best is None else float(best[1])
     series = [Series("training", "train", training), Series("validation", "valid", validation)]
     yield curve_svg("Loss in nats per target token", series, at)
-    shown: dict[str, str] = {
+    titles: dict[str, str] = {
         name: f"{metric.title} of validations" for name, metric in METRICS.items() if name != "loss"
     }
-    shown |= {key: key.replace("_", " ")[:60] for key in _health(lines)}
-    for key, title in list(shown.items())[:_MOST_CURVES]:
-        found = points(lines, "valid", key)
-        if len(found):
-            yield curve_svg(escape_controls(title), [Series("validation", "valid", found)], at)
+    titles |= {key: key.replace("_", " ")[:60] for key in _health(lines)}
+    for key, title in list(titles.items())[:_MOST_CURVES]:
+        scores = points(lines, "valid", key)
+        if len(scores):
+            yield curve_svg(escape_controls(title), [Series("validation", "valid", scores)], at)
     for key, title in (("lr", "Learning rate"), ("tokens_per_second", "Target tokens a second")):
-        found = points(lines, "train", key)
-        if len(found):
-            yield curve_svg(title, [Series("training", "train", found)])
+        values = points(lines, "train", key)
+        if len(values):
+            yield curve_svg(title, [Series("training", "train", values)])
     yield "</div>\n</section>\n"
 
 
@@ -93,20 +93,20 @@ def _health(lines: Sequence[MetricsLine]) -> list[str]:
 
 def _samples(run: TrainedRun, lines: Sequence[MetricsLine]) -> Iterator[str]:
     steps = sorted({line.step for line in lines if line.kind == "valid"})
-    kept = [(step, found) for step in steps if (found := read_samples(run.path, step))]
-    if not kept:
+    by_step = [(step, samples) for step in steps if (samples := read_samples(run.path, step))]
+    if not by_step:
         yield "<p>The run has kept no sample translations.</p>\n"
         return
-    shown = [*evenly(kept[:-1], _MOST_STEPS - 1), kept[-1]]
+    selection = [*evenly(by_step[:-1], _MOST_STEPS - 1), by_step[-1]]
     yield "<section>\n<h2>Samples of validations</h2>\n"
-    latest = {sample.record.sentence: sample for sample in kept[-1][1]}
+    latest = {sample.record.sentence: sample for sample in by_step[-1][1]}
     for number, sample in latest.items():
         yield f'<article><h3 dir="auto">{_text(sample.record.source_text)}</h3>\n'
         yield f'<p>reference: <bdi>{_text(sample.reference)}</bdi></p>\n<div class="maps">'
-        for step, found in shown:
-            for each in found:
-                if each.record.sentence == number:
-                    yield _figure(step, each)
+        for step, samples in selection:
+            for other in samples:
+                if other.record.sentence == number:
+                    yield _figure(step, other)
         yield "</div></article>\n"
     yield "</section>\n"
 
@@ -123,8 +123,8 @@ def _figure(step: int, sample: KeptSample) -> str:
 def _card(run: TrainedRun) -> Iterator[str]:
     card = run.directory.read_json(CARD)
     yield "<section>\n<h2>Card</h2>\n"
-    shown = json.dumps(card, indent=1, ensure_ascii=False)
-    yield f"<pre>{_text(shown)}</pre>\n<h2>Configuration</h2>\n"
+    text = json.dumps(card, indent=1, ensure_ascii=False)
+    yield f"<pre>{_text(text)}</pre>\n<h2>Configuration</h2>\n"
     yield f"<pre>{_text(dump_config(run.config))}</pre>\n</section>\n"
 
 

@@ -1,7 +1,6 @@
 """Opening a run directory for training: a new run, or one that continues from a checkpoint."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
@@ -18,14 +17,6 @@ from nmt.training.changes import Change, Verdict, config_changes
 from nmt.training.progress import Progress
 
 
-@dataclass(frozen=True)
-class OpenedRun:
-    """A run directory, and how its configuration differs from that of the run so far."""
-
-    run: RunDirectory
-    changes: Sequence[Change] = ()
-
-
 def open_run(
     folder: Path,
     config: RunConfig,
@@ -33,8 +24,8 @@ def open_run(
     data_files: Mapping[Path, str],
     hardware: Mapping[str, str],
     allow_change: bool = False,
-) -> OpenedRun:
-    """Create the run at `folder`, or continue it if it has a checkpoint.
+) -> Sequence[Change]:
+    """Create the run at `folder`, or continue it if it has a checkpoint; return what changed.
 
     `data_files` has the sha256 of each file. A continued run keeps its data, and its config except
     for what may change (changes.py). Raises ConfigError with every difference, DataError for a file
@@ -50,9 +41,10 @@ def open_run(
         # The card comes first: a config.yaml without one is not a run's but the user's own.
         write_json(run.path / CARD, run_card(config, command, data_files, hardware))
         if not run.exists:
-            return OpenedRun(RunDirectory.create(folder, config))
-        run.write_config(config)
-        return OpenedRun(run)
+            RunDirectory.create(folder, config)
+        elif run.load_config() != config:  # raises for one that was edited by hand
+            run.write_config(config)
+        return ()
     changes = config_changes(run.load_config(), config)
     allowed = (Verdict.SAFE, Verdict.ASK) if allow_change else (Verdict.SAFE,)
     if any(change.verdict not in allowed for change in changes):
@@ -62,7 +54,7 @@ def open_run(
     _check_data(run, data_files)
     if changes:
         run.write_config(config)
-    return OpenedRun(run, changes)
+    return changes
 
 
 def check_run_folder(folder: Path) -> None:
@@ -80,10 +72,10 @@ def check_run_folder(folder: Path) -> None:
         if _is_card(folder / CARD):
             return
         raise CheckpointError(f"{folder}: not a run: {CARD} is not nmt's; name another `run`")
-    own = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
+    allowed = {LOCK_NAME, *(f"{ASIDE}{name}" for name in (CARD, "config.yaml"))}
     if (folder / "tokenizer" / MANIFEST_NAME).is_file():
-        own.add("tokenizer")
-    if foreign := names - own:
+        allowed.add("tokenizer")
+    if foreign := names - allowed:
         raise CheckpointError(
             f"{folder}: not a run, and not empty: it holds {sorted(foreign)[0]!r}"
             f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}; name another `run`"
@@ -140,9 +132,9 @@ def _check_data(run: RunDirectory, data_files: Mapping[Path, str]) -> None:
         checksums = [str(file["sha256"]) for file in card["data"]]  # type: ignore[index]
     except (KeyError, TypeError):
         raise CheckpointError(f"{run.path / CARD}: damaged: it lacks data.sha256") from None
-    for found, expected in zip_longest(data_files.items(), checksums):
-        if found is None or found[1] != expected:
+    for file, checksum in zip_longest(data_files.items(), checksums):
+        if file is None or file[1] != checksum:
             raise DataError(
-                f"{found[0] if found else 'data'}: changed since {run.path} was begun; "
+                f"{file[0] if file else 'data'}: changed since {run.path} was begun; "
                 "bring the file back as it was, or train in another `run`"
             )

@@ -101,8 +101,8 @@ class TrainingState:
 
     def keep_step(self, keep_last: int) -> None:
         """Count this step's checkpoint among the `keep_last` scheduled ones that stay."""
-        kept = (*self.progress.kept_steps, self.step)[-keep_last:]
-        self.progress = replace(self.progress, kept_steps=kept)
+        steps = (*self.progress.kept_steps, self.step)[-keep_last:]
+        self.progress = replace(self.progress, kept_steps=steps)
 
     def start_window(self) -> None:
         """Begin the sums for the next line of the log."""
@@ -154,8 +154,8 @@ class TrainingState:
         """
         values, world, batching = saved.state, self.ranks.world, self.progress.batching
         with self._fitting(saved, where) as moments:
-            own = _prefix(self.ranks.rank)
-            generators = {n.removeprefix(own): t for n, t in saved.state_tensors.items()}
+            prefix = _prefix(self.ranks.rank)
+            generators = {n.removeprefix(prefix): t for n, t in saved.state_tensors.items()}
             if self.ranks.rank < cast(int, values["world"]):  # another one keeps its seed
                 unpack_rng(generators, self.device)
             progress = Progress.from_json(cast(Json, values["progress"]))

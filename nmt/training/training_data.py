@@ -82,7 +82,7 @@ def _tokenizers_and_corpus(
     """
     data, sets = config.data, data_sets(config)
     if data.cache is None:
-        texts = [list(each.pairs()) for each in sets]
+        texts = [list(data_set.pairs()) for data_set in sets]
         tokenizers = run_tokenizers(config, run, lambda: chain.from_iterable(texts))
         guided = config.train.guided
         if guided is None:
@@ -116,7 +116,7 @@ def _joined(corpora: Sequence[EncodedCorpus]) -> EncodedCorpus:
         dropped.update(corpus.dropped)
     src, tgt = (
         tuple(chain.from_iterable(sides))
-        for sides in zip(*((each.src_ids, each.tgt_ids) for each in corpora), strict=True)
+        for sides in zip(*((corpus.src_ids, corpus.tgt_ids) for corpus in corpora), strict=True)
     )
     return EncodedCorpus(src, tgt, dict(dropped), sizes=tuple(map(len, corpora)))
 
@@ -273,7 +273,7 @@ def learn_tokenizers(
         sets = data_sets(config)
 
         def pairs() -> Iterator[SentencePair]:
-            return chain.from_iterable(each.pairs() for each in sets)
+            return chain.from_iterable(data_set.pairs() for data_set in sets)
 
     sample = () if pairs is None else _spaced(pairs, data.vocab_pairs)
     return train_tokenizers(config.tokenizer, sample, data.src_lang, data.tgt_lang, config.seed)

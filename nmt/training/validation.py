@@ -140,7 +140,7 @@ class Validator:
             model.train()
             unpack_rng(generators, device)
         scoring = replace(self.scoring, gpu=device.index if device.type == "cuda" else None)
-        compared = comparable([each.text for each in translations], examples, scoring)
+        compared = comparable([translation.text for translation in translations], examples, scoring)
         scores = scores_of(compared, scoring)
         is_measured = self.has_attention and self.config.attention_health
         health = attention_health(translations) if is_measured else None

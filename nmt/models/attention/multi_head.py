@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nmt.models.attention.base import Attention
+from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
 from nmt.models.attention.options import AttentionOptions
 from nmt.models.attention.scores import ScaledDotConfig, ScoreKind
 from nmt.ops.backend import BackendName
@@ -127,7 +128,7 @@ class MultiHeadAttention(Attention):
         """The keys of every head, one beside the other."""
         n = self.n_heads // len(self.scores)
         keys = [
-            join_heads(score.project(split_heads(share, n)), n)
+            _as_heads(score.project(_as_sentences(share, n)), n)
             for score, share in self._in_shares(self.W_k(values))
         ]
         return torch.cat(keys, dim=-1)
@@ -142,13 +143,14 @@ class MultiHeadAttention(Attention):
         """The scores of every head."""
         n = self.n_heads // len(self.scores)
         both = zip(self._in_shares(self.W_q(query)), self._in_shares(keys), strict=True)
-        scores = [score.score(split_heads(q, n), split_heads(k, n)) for (score, q), (_, k) in both]
+        scores = [
+            score.score(_as_sentences(q, n), _as_sentences(k, n)) for (score, q), (_, k) in both
+        ]
         return torch.cat([one.view(-1, n, *one.shape[1:]) for one in scores], dim=1)
 
     def value_norms(self, values: Float[Tensor, "B S C"]) -> Float[Tensor, "B N S"]:
         """||W_o_n W_v_n v||; see Attention."""
-        by_head = values.view(*values.shape[:2], self.n_heads, -1).transpose(1, 2)
-        return mixed_norms(by_head, self.W_o.weight)
+        return mixed_norms(split_heads(values, self.n_heads), self.W_o.weight)
 
     def _in_shares(
         self, x: Float[Tensor, "B S C"]
@@ -162,25 +164,15 @@ class MultiHeadAttention(Attention):
         self, heads: Float[Tensor, "B N Q S"], values: Float[Tensor, "B S C"]
     ) -> Float[Tensor, "B Q M"]:
         """W_o over the heads' sums."""
-        sums = torch.bmm(heads.flatten(0, 1), split_heads(values, self.n_heads))
-        return self.W_o(join_heads(sums, self.n_heads))
+        sums = torch.bmm(heads.flatten(0, 1), _as_sentences(values, self.n_heads))
+        return self.W_o(_as_heads(sums, self.n_heads))
 
 
-def mixed_norms(
-    values: Float[Tensor, "B N S P"], weight: Float[Tensor, "M NP"]
-) -> Float[Tensor, "B N S"]:
-    """||W_n v|| of each head's values, with `weight` = [W_1 ... W_N] side by side."""
-    n_heads, size = values.shape[1], values.shape[3]
-    by_head = weight.view(weight.shape[0], n_heads, size)
-    mixed = torch.einsum("bnsp,mnp->bnsm", values, by_head)
-    return torch.linalg.vector_norm(mixed, dim=-1)
+def _as_sentences(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:
+    """Each head's share of the last dimension as a sentence by itself, R = B N, P = C / N."""
+    return split_heads(x, n_heads).flatten(0, 1)
 
 
-def split_heads(x: Float[Tensor, "B S C"], n_heads: int) -> Float[Tensor, "R S P"]:
-    """Each head's share of the last dimension as a sentence of its own, R = B N, P = C / N."""
-    return x.view(*x.shape[:2], n_heads, -1).transpose(1, 2).flatten(0, 1)
-
-
-def join_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
-    """The inverse of split_heads."""
-    return x.view(-1, n_heads, *x.shape[1:]).transpose(1, 2).flatten(2)
+def _as_heads(x: Float[Tensor, "R S P"], n_heads: int) -> Float[Tensor, "B S C"]:
+    """The inverse of _as_sentences."""
+    return join_heads(x.view(-1, n_heads, *x.shape[1:]))

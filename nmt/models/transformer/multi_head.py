@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from nmt.models.attention.multi_head import mixed_norms
+from nmt.models.attention.heads import join_heads, mixed_norms, split_heads
 from nmt.models.base import BatchFirst
 from nmt.ops.masks import softmax_where
 from nmt.ops.precision import compute_dtype, dtypes_of
@@ -159,8 +159,8 @@ class MultiHead(nn.Module):
 
     def split(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B N S P"]:
         """A vector of each head from each vector of all heads."""
-        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+        return split_heads(x, self.heads)
 
     def join(self, sums: Float[Tensor, "B N Q P"]) -> Float[Tensor, "B Q D"]:
         """W_o [head_1; ...; head_N]."""
-        return self.W_o(sums.transpose(1, 2).flatten(2))
+        return self.W_o(join_heads(sums))
