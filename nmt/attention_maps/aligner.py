@@ -89,17 +89,6 @@ class Aligner:
         forward = self._one_way(self.translator, src, tgt)
         return self._symmetric(forward, sources, targets, tokenised)
 
-    def translate(self, sources: Sequence[str]) -> tuple[list[str], list[Links]]:
-        """Translate the lines; return also the links between each line and its translation."""
-        translations = self.translator.translate(sources, n_best=1)
-        texts = [translation.text for translation in translations]
-        nothing = Encoded((), (), (), ())
-        best = [t.hypotheses[0].target if t.hypotheses else nothing for t in translations]
-        sides = self.translator.tokenizers
-        src = _lines(sources, [each.source for each in translations], sides.src)
-        forward = self._one_way(self.translator, src, _lines(texts, best, sides.tgt))
-        return texts, self._symmetric(forward, sources, texts, False)
-
     def _symmetric(
         self, forward: list[Links], sources: Sequence[str], targets: Sequence[str], tokenised: bool
     ) -> list[Links]:
