@@ -72,7 +72,7 @@ test-slow: $(VENV)/.installed-dev      ## the tests that take minutes
 
 coverage: $(VENV)/.installed-dev       ## lines that the tests run: 92 % of all, all of runs/directory.py, data/ and text/
 	$(PY) -m pytest --cov=nmt --cov-report=term:skip-covered --cov-fail-under=92
-	$(PY) -m coverage report --include='nmt/runs/directory.py,nmt/data/*,nmt/text/*' --show-missing --fail-under=100
+	$(PY) -m coverage report --include='nmt/runs/directory.py,nmt/corpora/*,nmt/batches/*,nmt/text/*' --show-missing --fail-under=100
 
 train: $(VENV)/.installed              ## nmt train; CONFIG=configs/multi30k.yaml for another
 	$(NMT) train --config $(CONFIG)

@@ -20,9 +20,9 @@ __all__ = [
 
 _MODULES = {
     "RunConfig": "nmt.config",
-    "Translator": "nmt.inference.translator",
-    "attention": "nmt.attention_maps.record",
-    "divide_threads": "nmt.inference.parallel",
+    "Translator": "nmt.translation.translator",
+    "attention": "nmt.translation.record",
+    "divide_threads": "nmt.translation.parallel",
     "evaluate": "nmt.evaluation.evaluate",
     "load_config": "nmt.config",
     "train": "nmt.training.loop",

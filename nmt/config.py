@@ -10,8 +10,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt.data.sources import DataConfig
-from nmt.decoding.search_config import SearchConfig
+from nmt.corpora.sources import DataConfig
 from nmt.device import Precision
 from nmt.errors import pip_install
 from nmt.models.catalog import ModelConfig
@@ -20,6 +19,7 @@ from nmt.optim.averages import EMAConfig
 from nmt.optim.losses import CrossEntropyConfig, GuidedAlignmentConfig, LossConfig
 from nmt.optim.optimizers import MAX_LR, AdamConfig, OptimizerConfig
 from nmt.optim.schedules import ConstantConfig, ScheduleConfig
+from nmt.search.search_config import SearchConfig
 from nmt.settings.base import Config, Conflict, UserPath, conflict_error
 from nmt.settings.config_file import Overrides, load_file, load_values
 from nmt.settings.recipes import config_path

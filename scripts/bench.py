@@ -38,14 +38,12 @@ from pydantic import Field
 from textbook import textbook_loss, textbook_of
 from torch import Tensor, nn
 
+from nmt.batches.batching import Batch, Batcher, encode_pairs, make_batch
 from nmt.cli.shared.process import configure_process
 from nmt.config import TrainConfig
-from nmt.data.batching import Batch, Batcher, encode_pairs, make_batch
-from nmt.data.corpora import read_split, readable_splits
-from nmt.data.entries import data_folder
-from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search import search
-from nmt.decoding.search_config import SearchConfig
+from nmt.corpora.corpora import read_split, readable_splits
+from nmt.corpora.entries import data_folder
+from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.device import MemoryUse, Precision, autocast, resolve_device
 from nmt.errors import ConfigError, NMTError
 from nmt.lab.numbers import columns
@@ -54,6 +52,8 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.products import product
 from nmt.optim.losses import LossSum
+from nmt.search.search import search
+from nmt.search.search_config import SearchConfig
 from nmt.settings.base import Config
 from nmt.settings.config_file import Override, Overrides, load_overrides
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig

@@ -23,11 +23,11 @@ from comparison.speed import Speed, material_of, measure_speed
 from comparison.table import as_json, markdown
 from pydantic import TypeAdapter
 
-from nmt.attention_maps.heatmap import write_map
 from nmt.errors import ConfigError, DataError, NMTError
-from nmt.inference.translator import Translator
+from nmt.explain.heatmap import write_map
 from nmt.lab.figure import house_style, write_png
 from nmt.storage.atomic import write_json, write_text
+from nmt.translation.translator import Translator
 from nmt.types import Translation
 
 MAPPED_SENTENCE = 370  # two black dogs, a black puppy and a white dog: order, and four of a kind

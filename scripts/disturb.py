@@ -23,12 +23,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.data.corpora import read_examples
+from nmt.corpora.corpora import read_examples
 from nmt.errors import NMTError
 from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
-from nmt.inference.translator import Translator
 from nmt.runs.trained_run import TrainedRun
+from nmt.translation.translator import Translator
 from nmt.types import EvalExample
 
 MEASURES = {"multi30k": "BLEU lc tok", "bleu": "BLEU", "chrf": "chrF"}

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 import nmt
-from nmt.data.batching import Batch
+from nmt.batches.batching import Batch
 from nmt.device import Precision, autocast, describe_device
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.base import Seq2Seq

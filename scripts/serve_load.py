@@ -23,7 +23,7 @@ from pathlib import Path
 
 from serve_attack import exchange, post
 
-from nmt.data.corpora import read_examples
+from nmt.corpora.corpora import read_examples
 from nmt.device import process_bytes
 from nmt.evaluation.examples import split_named
 from nmt.runs.trained_run import TrainedRun

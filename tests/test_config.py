@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_config
-from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search_config import SearchConfig
+from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError
 from nmt.optim.optimizers import AdadeltaConfig
 from nmt.optim.schedules import CosineConfig
+from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import Override
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.word_tokenizer import WordConfig

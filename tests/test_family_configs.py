@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nmt.config import RunConfig, load_config
-from nmt.data.sources import DataConfig
+from nmt.corpora.sources import DataConfig
 from nmt.models.catalog import build_model
 
 FOLDER = Path(__file__).parents[1] / "configs" / "family"

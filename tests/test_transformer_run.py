@@ -13,13 +13,13 @@ from click.testing import Result
 from training.toy import toy_config, write_reversal
 from typer.testing import CliRunner
 
-from nmt.attention_maps.dump import read_npz
 from nmt.cli.app import app
 from nmt.config import dump_config
 from nmt.errors import ConfigError
-from nmt.inference.translator import Translator
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
+from nmt.translation.dump import read_npz
+from nmt.translation.translator import Translator
 
 MODEL = {
     "kind": "transformer",

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nmt.data.corpora import read_examples, resolve_split
-from nmt.data.entries import RUN_SPLITS
-from nmt.data.readers.aligned import read_references
-from nmt.data.sources import DataConfig, SplitConfig
-from nmt.data.text_files import read_lines
+from nmt.corpora.corpora import read_examples, resolve_split
+from nmt.corpora.entries import RUN_SPLITS
+from nmt.corpora.readers.aligned import read_references
+from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.corpora.text_files import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.types import EvalExample
 

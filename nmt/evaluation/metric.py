@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from nmt.config import BleuTokenisation
-from nmt.data.languages import language_code
+from nmt.corpora.languages import language_code
 from nmt.errors import ConfigError
 from nmt.types import EvalExample
 

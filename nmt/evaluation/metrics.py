@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nmt.config import RunConfig
-from nmt.data.corpora import resolve_split
+from nmt.corpora.corpora import resolve_split
 from nmt.evaluation.comet import Comet
 from nmt.evaluation.metric import DEFAULT_BOOTSTRAP, Loss, Metric, MetricResult, Scoring
 from nmt.evaluation.sacrebleu_metrics import Multi30kBleu, SacreBleuMetric

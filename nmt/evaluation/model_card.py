@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nmt.data.entries import data_folder, find_entry
+from nmt.corpora.entries import data_folder, find_entry
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metric import MetricResult
 from nmt.runs.trained_run import LoadedModel

@@ -9,7 +9,7 @@ as the files published with the data set, line by line (tests/evaluation/test_mu
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from nmt.data.languages import language_code
+from nmt.corpora.languages import language_code
 from nmt.errors import DataError, pip_install
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.metric import MetricResult
-from nmt.inference.reranking import check_rerankable, check_weights, reordered
-from nmt.inference.translator import Translator
+from nmt.search.search_config import SearchConfig
 from nmt.settings.config_file import load_values
+from nmt.translation.reranking import check_rerankable, check_weights, reordered
+from nmt.translation.translator import Translator
 from nmt.types import EvalExample, rank_of
 
 BEAMS = (1, 2, 4, 5, 8, 12)
@@ -75,7 +75,7 @@ def search_grid(
     """Score the translations of all examples with every beam and every length penalty.
 
     Each beam searches once: the penalties order the same hypotheses, with the result of a search
-    each (nmt.decoding.search.search_penalties). Beams are plain (SearchConfig.plain_beam), other
+    each (nmt.search.search.search_penalties). Beams are plain (SearchConfig.plain_beam), other
     search settings the translator's. `on_beam` gets each beam and its seconds. Raises ConfigError
     for values that SearchConfig does not allow, before any search, and DataError as `evaluate`.
     """

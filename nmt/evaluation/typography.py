@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nmt.data.languages import language_code
+from nmt.corpora.languages import language_code
 from nmt.text.normalisation import (
     APOSTROPHE,
     NBSP,

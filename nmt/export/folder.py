@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from nmt.data.entries import data_folder, load_catalog
+from nmt.corpora.entries import data_folder, load_catalog
 from nmt.errors import ConfigError, DataError, pip_install
 from nmt.models.transformer.positions import LearnedConfig
 from nmt.runs.card import CARD

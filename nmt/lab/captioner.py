@@ -14,9 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from nmt.data.batching import pad_ids
-from nmt.decoding.search import search_from
-from nmt.decoding.search_config import SearchConfig
+from nmt.batches.batching import pad_ids
 from nmt.models.base import BatchFirst, DecoderOutput, Memory, State, StepOutput
 from nmt.models.initialisation import initialise
 from nmt.models.recurrent.decoder import RNNState, build_decoder
@@ -25,6 +23,8 @@ from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import LossSum, cross_entropy
 from nmt.optim.optimizers import AdamConfig
 from nmt.optim.schedules import CosineConfig, Schedule
+from nmt.search.search import search_from
+from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.step import StepSettings, train_step
 from nmt.types import Hypothesis

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 from torch import nn
 
-from nmt.decoding.search_config import SearchConfig
 from nmt.lab.captioner import (
     CaptionBatch,
     Captioner,
@@ -35,6 +34,7 @@ from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.rnn_config import BahdanauConfig, RecurrentConfig
+from nmt.search.search_config import SearchConfig
 from nmt.settings.base import conflict_error
 
 _ASPECTS: tuple[Aspect, ...] = ("size", "colour", "shape")

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from PIL import Image
 
-from nmt.attention_maps.map_style import COLOUR_MAP
+from nmt.explain.map_style import COLOUR_MAP
 from nmt.storage.output import atomic_output
 
 DPI = 110

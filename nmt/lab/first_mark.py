@@ -15,7 +15,7 @@ import torch
 from matplotlib.figure import SubFigure
 from pydantic import Field
 
-from nmt.data.batching import Batch, make_batch
+from nmt.batches.batching import Batch, make_batch
 from nmt.lab.costs import one_thread
 from nmt.lab.experiment import Options, seeded
 from nmt.lab.figure import heat

@@ -13,9 +13,7 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 
-from nmt.data.batching import Batch, make_batch
-from nmt.decoding.search import search
-from nmt.decoding.search_config import SearchConfig
+from nmt.batches.batching import Batch, make_batch
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.lab.experiment import Options
 from nmt.lab.small_language import ENGLISH, FRENCH, Pair, draw_pair
@@ -31,6 +29,8 @@ from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig, RNNSeq2Seq
 from nmt.models.recurrent.rnn_config import EncoderConfig
 from nmt.ops.masks import keep_from_lengths, keep_like
+from nmt.search.search import search
+from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import EOS_ID, RESERVED
 from nmt.training.step import StepSettings, train_step
 

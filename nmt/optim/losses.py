@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from nmt.data.batching import Batch, BatchLinks
+from nmt.batches.batching import Batch, BatchLinks
 from nmt.models.base import DecoderOutput
 from nmt.settings.base import Config, UserPath
 from nmt.text.vocabulary import PAD_ID

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nmt.config import RunConfig
-from nmt.data.text_files import archive_of
+from nmt.corpora.text_files import archive_of
 from nmt.errors import CheckpointError
 from nmt.runs.card import CARD
 from nmt.runs.directory import RunDirectory

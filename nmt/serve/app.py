@@ -12,7 +12,6 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 import nmt
-from nmt.inference.translator import Translator
 from nmt.serve import libretranslate, v1
 from nmt.serve.guard import Guard
 from nmt.serve.keys import Keys
@@ -22,6 +21,7 @@ from nmt.serve.models import start_models
 from nmt.serve.origins import Origins
 from nmt.serve.page import page_files
 from nmt.serve.service import Service
+from nmt.translation.translator import Translator
 
 
 def make_app(

@@ -5,7 +5,7 @@ import hmac
 from collections.abc import Iterable
 from pathlib import Path
 
-from nmt.data.text_files import stream_lines
+from nmt.corpora.text_files import stream_lines
 from nmt.errors import ConfigError
 
 _SHORTEST = 16

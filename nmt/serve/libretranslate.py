@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 
-from nmt.data.languages import NAMES
+from nmt.corpora.languages import NAMES
 from nmt.serve.documents import Document
 from nmt.serve.models import Decoding, ServedModel
 from nmt.serve.requests import BEARER, check_size, describe, read_request, results

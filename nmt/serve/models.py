@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 
 from nmt.errors import ConfigError
-from nmt.inference.parallel import thread_shares
-from nmt.inference.translator import Translator
 from nmt.serve.limits import Limits
 from nmt.serve.worker import Check, Worker
+from nmt.translation.parallel import thread_shares
+from nmt.translation.translator import Translator
 from nmt.types import Translation
 
 

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 
-from nmt.attention_maps.words import attention_table
 from nmt.serve.models import Decoding, ServedModel
 from nmt.serve.requests import BEARER, describe, read_request, results
 from nmt.serve.schema import (
@@ -20,6 +19,7 @@ from nmt.serve.schema import (
     TranslationsRequest,
 )
 from nmt.serve.service import Service, json_answer
+from nmt.translation.words import attention_table
 from nmt.types import Encoded, Translation
 
 _MAX_WEIGHTS = 1_000_000

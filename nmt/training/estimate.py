@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from nmt.batches.batching import Batch, Batcher, encode_pairs
 from nmt.config import RunConfig
-from nmt.data.batching import Batch, Batcher, encode_pairs
 from nmt.device import resolve_device
 from nmt.errors import DataError
 from nmt.models.catalog import build_model

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import TrainConfig
-from nmt.data.text_files import stream_lines
+from nmt.corpora.text_files import stream_lines
 from nmt.errors import ConfigError, DataError, did_you_mean
 from nmt.models.vocabulary import PieceEmbedding, Vocabulary
 from nmt.runs.find import find_run, split_checkpoint

@@ -4,11 +4,11 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 
-from nmt.attention_maps.health import AttentionHealth
+from nmt.batches.batching import Batch
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.batching import Batch
 from nmt.device import is_out_of_memory
 from nmt.errors import NMTError
+from nmt.evaluation.attention_health import AttentionHealth
 from nmt.models.base import Seq2Seq
 from nmt.storage.tensor_file import check_finite
 from nmt.training.step import DivergedError

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from nmt.batches.batching import Batcher
+from nmt.batches.plan import Unit
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.batching import Batcher
-from nmt.data.plan import Unit
 from nmt.errors import counted
 from nmt.evaluation.metrics import METRICS
 from nmt.types import rank_of

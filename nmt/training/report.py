@@ -4,8 +4,8 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 
+from nmt.batches.batching import Batch, Batcher
 from nmt.config import TrainConfig
-from nmt.data.batching import Batch, Batcher
 from nmt.device import MemoryUse, glibc, release_freed_memory
 from nmt.training.log import RunLog
 from nmt.training.progress import epoch_name, seconds_left

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.attention_maps.dump import from_json, to_json
-from nmt.attention_maps.record import AttentionRecord, records
 from nmt.errors import CheckpointError, DataError
 from nmt.storage.bounded import MAX_JSON_BYTES, read_bytes, stay_inside
 from nmt.training.validation import Sample
+from nmt.translation.dump import from_json, to_json
+from nmt.translation.record import AttentionRecord, records
 
 
 @dataclass(frozen=True)

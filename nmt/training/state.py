@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
+from nmt.batches.batching import Batcher
 from nmt.config import TrainConfig
-from nmt.data.batching import Batcher
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
 from nmt.optim.schedules import Schedule

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from nmt.data.batching import Batch
+from nmt.batches.batching import Batch
 from nmt.device import Precision, autocast
 from nmt.errors import NMTError
 from nmt.models.base import Seq2Seq

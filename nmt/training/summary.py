@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from nmt.batches.batching import EncodedCorpus
 from nmt.config import RunConfig
-from nmt.data.batching import EncodedCorpus
 from nmt.evaluation.evaluate import comparable
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from nmt.batches.batching import Batch
+from nmt.batches.loader import Loader
 from nmt.config import RunConfig
-from nmt.data.batching import Batch
-from nmt.data.loader import Loader
 from nmt.device import is_out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory

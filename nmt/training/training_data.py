@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from nmt.attention_maps.heads import source_heads
+from nmt.batches.batching import Batcher, EncodedCorpus, encode_pairs
+from nmt.batches.guided_alignment import encode_aligned_pairs
+from nmt.batches.mixture import Mixture, mixture_of
+from nmt.batches.resampling import Resampling
+from nmt.batches.store import DataSet, cached_corpus
 from nmt.config import RunConfig
-from nmt.data.batching import Batcher, EncodedCorpus, encode_pairs
-from nmt.data.corpora import read_examples, resolve_split, split_files, split_part, stream_split
-from nmt.data.guided_alignment import encode_aligned_pairs
-from nmt.data.language_check import language_notes
-from nmt.data.languages import code_notes
-from nmt.data.mixture import Mixture, mixture_of
-from nmt.data.resampling import Resampling
-from nmt.data.sources import DataConfig, PairsConfig, pairs_of
-from nmt.data.store import DataSet, cached_corpus
+from nmt.corpora.corpora import read_examples, resolve_split, split_files, split_part, stream_split
+from nmt.corpora.language_check import language_notes
+from nmt.corpora.languages import code_notes
+from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import validation_scoring
 from nmt.models.base import Seq2Seq
@@ -33,6 +32,7 @@ from nmt.text.vocabulary import UNK_ID
 from nmt.training.changes import differences
 from nmt.training.first_weights import run_named
 from nmt.training.validation import Validator
+from nmt.translation.heads import source_heads
 from nmt.types import SentencePair
 
 _NO_LIMIT = 10**9

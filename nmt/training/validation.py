@@ -9,19 +9,19 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from nmt.attention_maps.health import AttentionHealth, attention_health
+from nmt.batches.batching import EncodedCorpus
 from nmt.config import ValidConfig
-from nmt.data.batching import EncodedCorpus
-from nmt.decoding.search_config import SearchConfig
+from nmt.evaluation.attention_health import AttentionHealth, attention_health
 from nmt.evaluation.evaluate import comparable, scores_of
 from nmt.evaluation.metric import MetricResult, Scoring
-from nmt.inference.translator import Translator
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import GuidedAlignment, Loss, cross_entropy
+from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.distributed import ALONE, InterruptedWorkError, Ranks
 from nmt.training.rng import pack_rng, unpack_rng
+from nmt.translation.translator import Translator
 from nmt.types import EvalExample, Translation
 
 _Item = TypeVar("_Item")

@@ -66,7 +66,7 @@ CHANGEABLE = frozenset({"run", "data"})
 
 TEXT = "a b c\nd\n\nh g f e\nz\n"
 _LATE_IMPORTS = """
-sacrebleu torch.optim.adam nmt.training.loop nmt.inference.translator
+sacrebleu torch.optim.adam nmt.training.loop nmt.translation.translator
 """
 
 

@@ -9,16 +9,16 @@ import torch
 from jaxtyping import Float
 from pydantic import TypeAdapter
 
-from nmt.data.batching import encode_pairs
-from nmt.data.corpora import read_examples
-from nmt.data.sources import pairs_of
+from nmt.batches.batching import encode_pairs
+from nmt.corpora.corpora import read_examples
+from nmt.corpora.sources import pairs_of
 from nmt.errors import CheckpointError
 from nmt.evaluation.evaluate import Scoring, evaluate
 from nmt.evaluation.examples import split_named
-from nmt.inference.translator import Translator
 from nmt.runs.directory import RunDirectory
 from nmt.storage.atomic import write_json
 from nmt.training.validation import mean_loss
+from nmt.translation.translator import Translator
 from nmt.types import EvalExample, Translation
 
 FILE = "comparison.json"

@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from comparison.results import Result
-from nmt.attention_maps.heatmap import draw_grids
-from nmt.attention_maps.map_grid import map_grid
-from nmt.attention_maps.words import attention_table
+from nmt.explain.heatmap import draw_grids
+from nmt.explain.map_grid import map_grid
 from nmt.lab.figure import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, RED, new_figure
+from nmt.translation.words import attention_table
 from nmt.types import Translation
 
 _COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE)

@@ -18,15 +18,15 @@ import torch
 from measuring import Material, forbid_end, in_turn
 
 from comparison.members import Member
+from nmt.batches.batching import Batcher, encode_pairs
 from nmt.config import RunConfig
-from nmt.data.batching import Batcher, encode_pairs
-from nmt.data.corpora import read_split, resolve_split
-from nmt.decoding.search import search
-from nmt.decoding.search_config import SearchConfig
+from nmt.corpora.corpora import read_split, resolve_split
 from nmt.device import process_bytes
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
+from nmt.search.search import search
+from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import train_tokenizers
 from nmt.training.estimate import spread_batches
 from nmt.training.step import StepSettings, train_step

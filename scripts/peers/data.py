@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.data.corpora import read_examples, read_split
-from nmt.data.sources import DataConfig, SplitConfig
+from nmt.corpora.corpora import read_examples, read_split
+from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.storage.atomic import write_json
 from nmt.storage.output import write_lines

@@ -10,7 +10,7 @@ from typing import Literal
 
 import yaml
 
-from nmt.data.sources import DataConfig
+from nmt.corpora.sources import DataConfig
 from nmt.device import Precision
 from nmt.storage.atomic import write_json, write_text
 from nmt.storage.output import write_lines

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.config import RunConfig, load_config
-from nmt.data.readers.aligned import read_aligned
+from nmt.corpora.readers.aligned import read_aligned
 from nmt.models.catalog import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import train_tokenizers

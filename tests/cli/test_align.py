@@ -6,10 +6,10 @@ import pytest
 from cli.helpers import brief_config, nmt, refusal, write_lines
 from training.toy import write_reversal
 
-from nmt.inference.unknown_words import read_lexicon
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.loop import train
+from nmt.translation.unknown_words import read_lexicon
 
 PAIR = ("align", "src", "tgt", "--run", "run")
 

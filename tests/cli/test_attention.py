@@ -16,12 +16,12 @@ from click.testing import Result
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from nmt.attention_maps import heatmap
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search_config import SearchConfig
+from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.explain import heatmap
 from nmt.runs.directory import RunDirectory
 from nmt.runs.trained_run import TrainedRun
+from nmt.search.search_config import SearchConfig
 from nmt.types import Translation
 
 NAMES = ["layer 1 head 1", "layer 1 head 2", "layer 2 head 1"]
@@ -79,7 +79,7 @@ def loaded(make_translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         calls.append((runs[0].path, device, checkpoint, search))
         return StubTranslator(make_translation, search)
 
-    monkeypatch.setattr("nmt.inference.translator.Translator.load", load)
+    monkeypatch.setattr("nmt.translation.translator.Translator.load", load)
     monkeypatch.setattr("nmt.runs.find.find_run", lambda run: run or Path("runs/newest"))
     monkeypatch.chdir(tmp_path)
     return calls

@@ -10,7 +10,7 @@ from cli.helpers import nmt, refusal
 
 from nmt.evaluation.metrics import METRICS
 from nmt.evaluation.model_card import read_reports
-from nmt.inference.translator import Translator
+from nmt.translation.translator import Translator
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 

@@ -11,7 +11,7 @@ import pytest
 from cli.helpers import nmt, refusal, write_lines
 
 from nmt.config import load_config
-from nmt.data.readers.aligned import read_aligned
+from nmt.corpora.readers.aligned import read_aligned
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "data" / "starter"

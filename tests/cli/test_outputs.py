@@ -9,18 +9,18 @@ import pytest
 import typer.main
 from cli.helpers import nmt, refusal
 
-from nmt.attention_maps.dump import write_jsonl, write_npz
-from nmt.attention_maps.heatmap import write_heatmap, write_map, write_pages
-from nmt.attention_maps.page import write_page
 from nmt.cli.app import app
 from nmt.cli.shared.outputs import path_parameters
 from nmt.errors import ConfigError, NMTError
+from nmt.explain.curve import draw_curve, write_table
+from nmt.explain.heatmap import write_heatmap, write_map, write_pages
+from nmt.explain.page import write_page
+from nmt.explain.report_page import write_report
 from nmt.lab.perform import perform
 from nmt.runs.pack import pack
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.output import atomic_output, command_files
-from nmt.training.curve import draw_curve, write_table
-from nmt.training.report_page import write_report
+from nmt.translation.dump import write_jsonl, write_npz
 
 RUN = ("--run", "run")
 LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")

@@ -109,7 +109,7 @@ SETTERS = {
 ALLOWED = {
     "bench/memory.py: torch.set_num_threads",  # in a process of its own
     "lab/costs.py: torch.set_num_threads",  # an experiment that times itself, and sets it back
-    "inference/parallel.py: torch.set_num_threads",
+    "translation/parallel.py: torch.set_num_threads",
     "__main__.py: signal.signal",  # of the command, before it is imported
     "serve/run.py: signal.signal",  # the server's process, which sets them back
 }

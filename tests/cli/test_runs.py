@@ -19,7 +19,6 @@ from forging import overlapping_zip
 from training.toy import toy_config
 
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.inference.translator import Translator
 from nmt.runs.card import read_card, trainings
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import run_lock
@@ -27,6 +26,7 @@ from nmt.runs.pack import unpacked
 from nmt.runs.removal import remove_run
 from nmt.runs.run_list import list_runs, run_row
 from nmt.training.loop import train
+from nmt.translation.translator import Translator
 
 
 def history(run: Path) -> list[tuple[int, int | None, str | None]]:

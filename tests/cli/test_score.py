@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli.helpers import nmt, refusal, write_lines
 
-from nmt.inference.translator import Translator
+from nmt.translation.translator import Translator
 
 SOURCES = ["a b c d", "c b a", "", "d e f"]
 TARGETS = ["d c b a", "a b c", "x", "f e d"]

@@ -17,11 +17,11 @@ import torch
 from cli.helpers import nmt, refusal, write_lines
 from click.testing import Result
 
-from nmt.attention_maps.terminal import render_terminal
-from nmt.decoding.search_config import MBRConfig, SearchConfig
-from nmt.inference.translator import Translator
+from nmt.explain.terminal import render_terminal
 from nmt.models.vocabulary import Vocabulary
+from nmt.search.search_config import MBRConfig, SearchConfig
 from nmt.text.vocabulary import EOS_ID, UNK_ID
+from nmt.translation.translator import Translator
 from nmt.types import Translation
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -253,7 +253,7 @@ _PROGRAM = (
     "import sys, typer; from nmt.cli.commands.translate import translate; "
     "from nmt.cli.shared.options import with_options; assert 'torch' not in sys.modules; "
     "app = typer.Typer(); app.command()(with_options(translate)); app(standalone_mode=False); "
-    "heavy = {'sacrebleu', 'matplotlib', 'nmt.attention_maps.terminal'} | "
+    "heavy = {'sacrebleu', 'matplotlib', 'nmt.explain.terminal'} | "
     "{'torch._dynamo', 'sympy'}; "
     "print(sorted(heavy & set(sys.modules)))"
 )

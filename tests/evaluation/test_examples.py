@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.data.sources import DataConfig, SplitConfig
+from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.examples import examples_from_files, read_translations, split_named
 from nmt.types import EvalExample

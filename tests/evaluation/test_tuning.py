@@ -3,13 +3,13 @@
 from copy import copy
 
 import pytest
-from inference.test_translator import PAIRS, translator_of
+from translation.test_translator import PAIRS, translator_of
 
 from nmt.errors import ConfigError
 from nmt.evaluation.evaluate import Scoring, score_translations
 from nmt.evaluation.tuning import SearchGrid, search_grid
-from nmt.inference.translator import Translator
 from nmt.text.tokenizer import SentencePieceConfig
+from nmt.translation.translator import Translator
 from nmt.types import EvalExample
 
 SCORING = Scoring("fr", ("bleu", "chrf"), n_bootstrap=0)

@@ -13,11 +13,11 @@ from training.toy import toy_config, write_reversal
 
 from nmt.errors import ConfigError, DataError
 from nmt.export.ctranslate2_folder import check_exportable, export_ctranslate2
-from nmt.inference.translator import Translator
 from nmt.ops.masks import keep_from_lengths
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 from nmt.training.loop import train
+from nmt.translation.translator import Translator
 
 _MODEL = {"kind": "transformer", "size": 24, "heads": 2, "layers": 1, "decoder_layers": 2}
 MODELS: dict[str, dict[str, Any]] = {

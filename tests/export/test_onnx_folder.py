@@ -19,13 +19,13 @@ from nmt.errors import ConfigError, DataError
 from nmt.export.folder import check_packages
 from nmt.export.onnx_folder import check_exportable, export_onnx
 from nmt.export.state_tensors import named_tensors, names_of_rows, with_tensors
-from nmt.inference.translator import Translator
 from nmt.models.base import State
 from nmt.models.catalog import ModelConfig, build_model
 from nmt.ops.masks import keep_from_lengths
 from nmt.runs.trained_run import TrainedRun
 from nmt.storage.atomic import ASIDE
 from nmt.training.loop import train
+from nmt.translation.translator import Translator
 
 _RNN = {"kind": "rnn", "embedding": 6, "hidden": 10, "dropout": 0.0}
 _TRANSFORMER = {

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.decoding.search_config import SearchConfig
 from nmt.lab.captioner import (
     CaptionBatch,
     Captioner,
@@ -19,6 +18,7 @@ from nmt.lab.captioner import (
 )
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.rnn_config import RecurrentConfig
+from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 PAGE = Path(__file__).parents[2] / "docs" / "features.md"

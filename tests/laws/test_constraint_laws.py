@@ -5,15 +5,15 @@ import pytest
 import torch
 from laws.family import SRC_VOCAB, TGT_VOCAB
 
-from nmt.data.batching import pad_ids
-from nmt.decoding.constraints import Constraint
-from nmt.decoding.forced import force_decode
-from nmt.decoding.search import search
-from nmt.decoding.search_config import SearchConfig
+from nmt.batches.batching import pad_ids
 from nmt.errors import ConfigError
 from nmt.models.attention.no_attention import NoAttention
 from nmt.models.base import Seq2Seq
 from nmt.models.ensemble import Ensemble
+from nmt.search.constraints import Constraint
+from nmt.search.forced import force_decode
+from nmt.search.search import search
+from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import EOS_ID
 from nmt.types import Hypothesis
 

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 import torch
 from laws.family import SRC_VOCAB, TGT_VOCAB
 
-from nmt.data.batching import pad_ids
+from nmt.batches.batching import pad_ids
 from nmt.models.base import DecoderOutput, Seq2Seq, State
 from nmt.ops.masks import keep_from_lengths
 from nmt.text.vocabulary import BOS_ID, EOS_ID

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.data.text_files import read_lines
+from nmt.corpora.text_files import read_lines
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import TokenizerConfig, train_tokenizers

@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from decoding.table_model import ROWS, VOCAB, TableModel
-from decoding.test_search import SOURCES, assert_all_same, batch, run
+from search.table_model import ROWS, VOCAB, TableModel
+from search.test_search import SOURCES, assert_all_same, batch, run
 
-from nmt.decoding.forced import force_decode
-from nmt.decoding.search_config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
@@ -19,6 +17,8 @@ from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.transformer.transformer import TransformerConfig
 from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import cross_entropy
+from nmt.search.forced import force_decode
+from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID
 
 WIDE = SearchConfig(beam=4, n_best=4, max_length=9)

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.sources import DataConfig
+from nmt.corpora.sources import DataConfig
 from nmt.runs.card import run_card
 from nmt.storage.atomic import digest
 

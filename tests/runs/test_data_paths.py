@@ -7,7 +7,7 @@ import pytest
 from training.toy import toy_config, write_reversal
 
 from nmt.config import RunConfig
-from nmt.data.text_files import archive_of
+from nmt.corpora.text_files import archive_of
 from nmt.runs.data_paths import with_found_paths
 from nmt.runs.directory import RunDirectory
 from nmt.runs.trained_run import TrainedRun

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.errors import ConfigError
-from nmt.inference.translator import Translator
 from nmt.models.ensemble import Ensemble
 from nmt.runs import directory
 from nmt.runs.trained_run import TrainedRun
+from nmt.translation.translator import Translator
 from nmt.types import SentencePair
 
 

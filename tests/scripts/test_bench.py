@@ -34,7 +34,7 @@ from measuring import (
 from textbook import textbook_loss, textbook_of
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.data.batching import make_batch
+from nmt.batches.batching import make_batch
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.models.recurrent.rnn_config import EncoderConfig

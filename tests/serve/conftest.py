@@ -7,14 +7,14 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from nmt.decoding.search_config import SearchConfig
-from nmt.inference.translator import Translator
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
+from nmt.search.search_config import SearchConfig
 from nmt.serve.app import make_app
 from nmt.serve.keys import Keys
 from nmt.serve.limits import Limits
 from nmt.text.tokenizer import SentencePieceConfig, train_tokenizers
+from nmt.translation.translator import Translator
 from nmt.types import SentencePair
 
 PAIRS = [

@@ -10,9 +10,9 @@ from serve.conftest import TEXTS, Serve, Slow
 from starlette.testclient import TestClient
 
 from nmt.errors import ConfigError
-from nmt.inference.translator import Translator
 from nmt.serve import schema
 from nmt.serve.app import make_app
+from nmt.translation.translator import Translator
 
 ASKED = {"q": "Is", "source": "en", "target": "fr"}
 KEY = "a key of some length"

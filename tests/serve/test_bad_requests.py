@@ -9,7 +9,7 @@ import pytest
 from serve.conftest import TEXTS, Serve
 from starlette.testclient import TestClient
 
-from nmt.inference.translator import Translator
+from nmt.translation.translator import Translator
 
 N_REQUESTS = 200
 VALUES: tuple[Any, ...] = (

@@ -10,11 +10,11 @@ import uvicorn
 from serve.conftest import Slow
 from uvicorn.server import ServerState
 
-from nmt.inference.translator import Translator
 from nmt.serve import connections, guard
 from nmt.serve.app import make_app
 from nmt.serve.connections import Connection, OnceAMinute
 from nmt.serve.limits import Limits
+from nmt.translation.translator import Translator
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF = HEALTH[:-4]

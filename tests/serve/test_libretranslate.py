@@ -6,7 +6,7 @@ import pytest
 from serve.conftest import TEXTS, Serve
 from starlette.testclient import TestClient
 
-from nmt.inference.translator import Translator
+from nmt.translation.translator import Translator
 
 ASKED = {"source": "en", "target": "fr"}
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from nmt.inference.translator import Translator
 from nmt.serve.app import make_app
 from nmt.serve.run import listen, url_of
+from nmt.translation.translator import Translator
 
 browser = pytest.importorskip("browser", reason="no scripts/browser.py")
 MISSING = browser.missing()

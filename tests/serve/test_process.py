@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 from nmt.cli.app import app
 from nmt.cli.commands import serve as serve_command
 from nmt.config import RunConfig, TrainConfig
-from nmt.data.sources import DataConfig, SplitConfig
-from nmt.decoding.search_config import SearchConfig
+from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.models.catalog import build_model
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.runs.directory import RunDirectory
+from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import WordConfig, train_tokenizers
 
 

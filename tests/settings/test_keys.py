@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.config import RunConfig
-from nmt.data.sources import SplitConfig
+from nmt.corpora.sources import SplitConfig
 from nmt.optim.optimizers import SGDConfig
 from nmt.settings.keys import all_keys, chosen, nearest, sections
 

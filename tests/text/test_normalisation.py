@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.text_files import read_lines
+from nmt.corpora.text_files import read_lines
 from nmt.text.normalisation import composed, normalise, restore, sentence_key
 
 CORPORA = os.environ.get("NMT_CORPORA")

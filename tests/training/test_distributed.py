@@ -20,7 +20,7 @@ from training.toy import (
     toy_state,
 )
 
-from nmt.data.batching import Batch, make_batch
+from nmt.batches.batching import Batch, make_batch
 from nmt.errors import ConfigError
 from nmt.optim.losses import CrossEntropy
 from nmt.training.distributed import (

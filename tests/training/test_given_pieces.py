@@ -12,8 +12,8 @@ from training.toy import last_checkpoint, toy_config, write_reversal
 
 from nmt.config import RunConfig
 from nmt.errors import ConfigError, DataError
-from nmt.inference.translator import Translator
 from nmt.training.loop import train
+from nmt.translation.translator import Translator
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ import pytest
 import torch
 from training.toy import assert_same_run, last_checkpoint, log_of, records, train_tiny
 
-from nmt.attention_maps.health import AttentionHealth
 from nmt.cli.shared.process import deterministic
 from nmt.config import TrainConfig
 from nmt.device import is_out_of_memory
 from nmt.errors import ConfigError, NMTError
-from nmt.inference.translator import Translator
+from nmt.evaluation.attention_health import AttentionHealth
 from nmt.models.base import Seq2Seq
 from nmt.training.distributed import Ranks
 from nmt.training.guards import divergence_note, explain_update_errors
+from nmt.translation.translator import Translator
 
 CPU_WORDS = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you"
 

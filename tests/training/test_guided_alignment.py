@@ -10,13 +10,12 @@ import pytest
 import torch
 from training.toy import assert_same_run, records, toy_config, train_tiny, write_reversal
 
-from nmt.attention_maps.aligner import Aligner
-from nmt.attention_maps.alignment import alignment_score
-from nmt.data.alignments import parse_gold
-from nmt.data.batching import Batch, EncodedCorpus, batch_links
-from nmt.data.guided_alignment import encode_aligned_pairs, piece_links
+from nmt.batches.batching import Batch, EncodedCorpus, batch_links
+from nmt.batches.guided_alignment import encode_aligned_pairs, piece_links
+from nmt.corpora.alignments import parse_gold
 from nmt.errors import ConfigError, DataError
-from nmt.inference.translator import Translator
+from nmt.explain.aligner import Aligner
+from nmt.explain.alignment import alignment_score
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import build_model
 from nmt.ops.backend import BackendName
@@ -26,6 +25,7 @@ from nmt.text.word_pieces import WordPieces
 from nmt.text.word_tokenizer import WordConfig
 from nmt.training.loop import train
 from nmt.training.step import StepSettings, train_step, translation_loss
+from nmt.translation.translator import Translator
 from nmt.types import SentencePair
 
 PAIRS = [SentencePair(t, " ".join(reversed(t.split()))) for t in ("a b c", "b", "c a", "b c a d")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from training.toy import log_of, toy_config, toy_state, train_tiny
 
-from nmt.data.batching import Batcher, EncodedCorpus
+from nmt.batches.batching import Batcher, EncodedCorpus
 from nmt.device import MemoryUse, glibc, process_bytes
 from nmt.errors import CheckpointError
 from nmt.training import report

@@ -11,12 +11,12 @@ import torch
 from training.toy import log_of, records, tiny_config, toy_config, train_tiny, write_reversal
 
 from nmt.config import dump_config, load_config
-from nmt.data.readers.tsv import read_tsv
+from nmt.corpora.readers.tsv import read_tsv
 from nmt.errors import ConfigError, NMTError
-from nmt.inference.translator import Translator
 from nmt.optim import losses
 from nmt.runs.directory import RunDirectory
 from nmt.training.loop import train
+from nmt.translation.translator import Translator
 
 SMOOTHED = {"kind": "cross_entropy", "smoothing": 0.1}
 TRANSFORMER = {"kind": "transformer", "size": 8, "heads": 2, "layers": 1}

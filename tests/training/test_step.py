@@ -9,7 +9,7 @@ import pytest
 import torch
 from training.toy import toy_state
 
-from nmt.data.batching import Batch, make_batch
+from nmt.batches.batching import Batch, make_batch
 from nmt.device import Precision
 from nmt.optim.losses import CrossEntropy, LossSum
 from nmt.training import step

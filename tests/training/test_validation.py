@@ -10,9 +10,9 @@ import pytest
 import torch
 from training.toy import toy_config, write_reversal
 
-from nmt.data.batching import encode_pairs
-from nmt.data.corpora import read_examples
-from nmt.data.sources import SplitConfig, pairs_of
+from nmt.batches.batching import encode_pairs
+from nmt.corpora.corpora import read_examples
+from nmt.corpora.sources import SplitConfig, pairs_of
 from nmt.evaluation.metrics import validation_scoring
 from nmt.models.base import Seq2Seq
 from nmt.runs.trained_run import TrainedRun

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from nmt.batches.batching import Batcher, EncodedCorpus
 from nmt.config import RunConfig
-from nmt.data.batching import Batcher, EncodedCorpus
 from nmt.models.catalog import build_model
 from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.directory import RunDirectory

@@ -18,9 +18,9 @@ from nmt.cli.shared.sentences import file_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.attention_maps.aligner import Aligner
-    from nmt.attention_maps.pair_weights import Reading
-    from nmt.data.alignments import Links
+    from nmt.corpora.alignments import Links
+    from nmt.explain.aligner import Aligner
+    from nmt.explain.pair_weights import Reading
 
 _CHUNK = 256
 """Sentence pairs that are aligned before their links are written."""
@@ -46,7 +46,7 @@ class ReadingOptions:
 
     def value(self) -> "Reading":
         """Return the options as the library takes them."""
-        from nmt.attention_maps.pair_weights import Reading
+        from nmt.explain.pair_weights import Reading
 
         return Reading(self.shift, self.norm, self.heads)
 
@@ -93,7 +93,7 @@ def align(
     format counts words, between spaces, from 0; `nmt` counts sentences from 1. With --gold the
     scores are printed, and the links only into --out.
     """
-    from nmt.attention_maps.alignment import SYMMETRISATIONS
+    from nmt.explain.alignment import SYMMETRISATIONS
 
     if symmetrise is not None and symmetrise not in SYMMETRISATIONS:
         allowed = ", ".join(SYMMETRISATIONS)
@@ -105,7 +105,7 @@ def align(
     runs = models.open(compute)
     back = None if reverse is None else compute.with_search(open_run(reverse))
 
-    from nmt.attention_maps.aligner import Aligner
+    from nmt.explain.aligner import Aligner
 
     aligner = Aligner(
         models.load(runs, compute),
@@ -125,7 +125,7 @@ def align(
 
 def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterator[Links]":
     """The links of each pair, a chunk at a time. Raises DataError where a file is longer."""
-    from nmt.data.language_check import language_notes
+    from nmt.corpora.language_check import language_notes
 
     sources, targets = file_lines(src), file_lines(tgt)
     n_done = 0
@@ -146,8 +146,8 @@ def _links(aligner: "Aligner", src: Path, tgt: Path, tokenised: bool) -> "Iterat
 
 def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_json: bool) -> None:
     """Print how far links agree with gold ones, and write them into --out."""
-    from nmt.attention_maps.alignment import alignment_score
-    from nmt.data.alignments import stream_gold
+    from nmt.corpora.alignments import stream_gold
+    from nmt.explain.alignment import alignment_score
 
     true = list(stream_gold(gold, first))
     if len(true) != len(links):
@@ -160,7 +160,7 @@ def _score(links: "list[Links]", gold: Path, first: int, out: Path | None, as_js
 
 def _write(links: "Iterator[Links]", out: Path | None) -> None:
     """A line for each pair, to stdout or into `out`."""
-    from nmt.data.alignments import pharaoh_line
+    from nmt.corpora.alignments import pharaoh_line
     from nmt.storage.output import STDIN_OR_STDOUT, write_lines
 
     write_lines(map(pharaoh_line, links), out or STDIN_OR_STDOUT)

@@ -19,8 +19,8 @@ from nmt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
-    from nmt.decoding.search_config import SearchConfig
-    from nmt.inference.translator import Translator
+    from nmt.search.search_config import SearchConfig
+    from nmt.translation.translator import Translator
     from nmt.types import Translation
 
 _CHUNK = 256  # sentences translated before they are written; fewer if there are many heads
@@ -97,7 +97,7 @@ def attention(
             "give one for each, in the same order"
         )
 
-    from nmt.attention_maps.heads import choose_heads
+    from nmt.translation.heads import choose_heads
 
     translator = models.load(runs, compute, shown)
     sources = sources[:first]
@@ -133,7 +133,7 @@ def _sources(
         return checked_arguments(sentences)
     if file is not None:
         return list(file_lines(file))
-    from nmt.data.corpora import read_examples
+    from nmt.corpora.corpora import read_examples
     from nmt.evaluation.examples import split_named
 
     examples = read_examples(split_named(config.data, split or ""), config.data)

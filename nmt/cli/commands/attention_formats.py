@@ -17,10 +17,10 @@ from nmt.errors import ConfigError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from nmt.attention_maps.heads import Head
-    from nmt.attention_maps.map_style import MapStyle
-    from nmt.attention_maps.record import AttentionRecord
-    from nmt.attention_maps.words import Level
+    from nmt.explain.map_style import MapStyle
+    from nmt.translation.heads import Head
+    from nmt.translation.record import AttentionRecord
+    from nmt.translation.words import Level
     from nmt.types import Translation
 
 
@@ -75,7 +75,7 @@ class Look:
 
     def style(self) -> "MapStyle":
         """Return the style of each picture; a shared scale is not known yet."""
-        from nmt.attention_maps.map_style import PLAIN, MapStyle
+        from nmt.explain.map_style import PLAIN, MapStyle
 
         scale = None
         if self.scale not in (None, "each", "shared"):
@@ -118,7 +118,7 @@ def format_of(format: str | None, out: Path | None, is_terminal: bool) -> str:
 
 
 def _records(translations: Iterable["Translation"], options: Map) -> Iterator["AttentionRecord"]:
-    from nmt.attention_maps.record import attention
+    from nmt.translation.record import attention
 
     return attention(translations, options.level or "piece", options.heads, options.forced)
 
@@ -131,13 +131,13 @@ def _print_or_write(lines: Iterable[str], out: Path | None) -> None:
 
 
 def _write_jsonl(translations: Iterable["Translation"], options: Map) -> None:
-    from nmt.attention_maps.dump import to_json
+    from nmt.translation.dump import to_json
 
     _print_or_write(map(to_json, _records(translations, options)), options.out)
 
 
 def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
-    from nmt.attention_maps.dump import write_npz
+    from nmt.translation.dump import write_npz
 
     assert options.out is not None  # checked with the format
     write_npz(_records(translations, options), options.out)
@@ -146,8 +146,8 @@ def _write_npz(translations: Iterable["Translation"], options: Map) -> None:
 
 def _write_picture(format: str, translations: Iterable["Translation"], options: Map) -> None:
     """One picture into the file --out, a page each into a PDF, or each into the folder --out."""
-    from nmt.attention_maps.fonts import font_hint
-    from nmt.attention_maps.heatmap import draw_translation, write_map, write_pages
+    from nmt.explain.fonts import font_hint
+    from nmt.explain.heatmap import draw_translation, write_map, write_pages
     from nmt.storage.output import check_output, is_direct
 
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
@@ -188,7 +188,7 @@ def _shared_scale(
     translations: Iterable["Translation"], level: "Level", heads: "tuple[Head, ...]"
 ) -> float:
     """The weight of the darkest colour of all maps: the greatest, rounded up to a tenth."""
-    from nmt.attention_maps.words import attention_table, scale_end
+    from nmt.translation.words import attention_table, scale_end
 
     tables = (
         attention_table(translation, rank, level, head)
@@ -201,7 +201,7 @@ def _shared_scale(
 
 def _write_html(translations: Iterable["Translation"], options: Map) -> None:
     """One page, by piece; it merges words itself."""
-    from nmt.attention_maps.page import write_page
+    from nmt.explain.page import write_page
 
     out = options.out or Path("-")
     by_piece = replace(options, level="piece")
@@ -214,8 +214,8 @@ def _write_text(translations: Iterable["Translation"], options: Map) -> None:
 
 
 def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator[str]:
-    from nmt.attention_maps.labels import label
-    from nmt.attention_maps.terminal import legend, render_terminal
+    from nmt.explain.labels import label
+    from nmt.explain.terminal import legend, render_terminal
 
     for number, translation in enumerate(translations, start=1):
         for index, found in enumerate(translation.hypotheses):
@@ -230,7 +230,7 @@ def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator
 
 
 def _write_pharaoh(translations: Iterable["Translation"], options: Map) -> None:
-    from nmt.attention_maps.alignment import pharaoh
+    from nmt.explain.alignment import pharaoh
 
     if len(options.heads) > 1:
         raise ConfigError(

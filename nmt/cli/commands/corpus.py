@@ -15,15 +15,15 @@ from nmt.errors import ConfigError, NMTError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nmt.data.file_report import FileReport
-    from nmt.data.sources import DataConfig
+    from nmt.corpora.file_report import FileReport
+    from nmt.corpora.sources import DataConfig
     from nmt.types import SentencePair
 
 
 def list_(data: Data = Path("data")) -> None:
     """List the corpora that a config can name, and what is on disk."""
-    from nmt.data.corpora import readable_splits
-    from nmt.data.entries import load_catalog
+    from nmt.corpora.corpora import readable_splits
+    from nmt.corpora.entries import load_catalog
 
     entries = load_catalog(data)
     readable = {name: readable_splits(name, data) for name in entries}
@@ -57,7 +57,7 @@ def fetch(
 
     Its splits are read, to be sure. A cut download is continued by the same command.
     """
-    from nmt.data.fetch import fetch_corpus
+    from nmt.corpora.fetch import fetch_corpus
 
     report = fetch_corpus(name, data, say, from_path, source, force)
     pairs = ", ".join(f"{split} {count:,}" for split, count in report.pairs.items())
@@ -79,8 +79,8 @@ def check(
     files, and signs of shifted lines, swapped files and copies.
     """
     # Imported here because they bring torch and sentencepiece along.
-    from nmt.data.corpus_report import corpus_report
-    from nmt.data.corpus_report_text import render_report
+    from nmt.corpora.corpus_report import corpus_report
+    from nmt.corpora.corpus_report_text import render_report
 
     loaded = config.load()
     splits, files = _read_splits(loaded.data)
@@ -116,10 +116,10 @@ def _read_splits(
     data: "DataConfig",
 ) -> "tuple[dict[str, Iterable[SentencePair]], list[FileReport]]":
     """The pairs of each split of the run, one for each reference, and a report on each file."""
-    from nmt.data.corpora import StreamedSplit, read_examples, resolve_split, text_paths
-    from nmt.data.entries import RUN_SPLITS
-    from nmt.data.file_report import file_report
-    from nmt.data.sources import pairs_of
+    from nmt.corpora.corpora import StreamedSplit, read_examples, resolve_split, text_paths
+    from nmt.corpora.entries import RUN_SPLITS
+    from nmt.corpora.file_report import file_report
+    from nmt.corpora.sources import pairs_of
 
     splits: dict[str, Iterable[SentencePair]] = {}
     is_tsv: dict[Path, bool] = {}

@@ -15,8 +15,8 @@ from nmt.cli.shared.options import Json, language
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.data.cleaning import CleaningRules
-    from nmt.data.sources import SplitConfig
+    from nmt.corpora.cleaning import CleaningRules
+    from nmt.corpora.sources import SplitConfig
     from nmt.types import SentencePair
 
 
@@ -79,9 +79,9 @@ def clean(
         )
     if 0 < max_ratio < 1:
         raise ConfigError(f"--max-ratio: got {max_ratio:g}, allowed: at least 1, or 0 for any")
-    from nmt.data.cleaning import CleaningRules
-    from nmt.data.languages import language_of
-    from nmt.data.sources import SplitConfig
+    from nmt.corpora.cleaning import CleaningRules
+    from nmt.corpora.languages import language_of
+    from nmt.corpora.sources import SplitConfig
 
     is_pair = len(files) == 1
     split = SplitConfig(file=files[0]) if is_pair else SplitConfig(src=files[0], tgt=files[1])
@@ -113,9 +113,9 @@ def _write(
     split: "SplitConfig", rules: "CleaningRules", out: list[Path], rejected: Path | None
 ) -> Counter[str]:
     """Write what passes and what does not. Returns the pairs by reason; those kept have none."""
-    from nmt.data.cleaning import judged
-    from nmt.data.corpora import stream_split
-    from nmt.data.sources import DataConfig
+    from nmt.corpora.cleaning import judged
+    from nmt.corpora.corpora import stream_split
+    from nmt.corpora.sources import DataConfig
     from nmt.storage.output import atomic_output
 
     counts: Counter[str] = Counter({"": 0})

@@ -12,7 +12,7 @@ from nmt.cli.shared.options import ConfigOptions
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.data.store import EncodedSet
+    from nmt.batches.store import EncodedSet
 
 
 def encode(
@@ -38,7 +38,7 @@ def encode(
     one whose job was killed is missing, and the same command writes it. The vocabularies must exist
     before several shards are written: `nmt vocab build` learns them.
     """
-    from nmt.data.store import EncodedSet
+    from nmt.batches.store import EncodedSet
     from nmt.runs.directory import RunDirectory
     from nmt.storage.run_files import check_tree
     from nmt.text.tokenizer import MANIFEST_NAME
@@ -87,7 +87,7 @@ def _show(encoded: "EncodedSet") -> None:
 
 def _parsed(shard: str | None) -> tuple[int, int]:
     """The number of a shard and how many there are. Raises ConfigError."""
-    from nmt.data.store import MAX_SHARDS
+    from nmt.batches.store import MAX_SHARDS
 
     found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard or "1/1")
     number, n_shards = (int(found[1]), int(found[2])) if found else (0, 0)

@@ -13,12 +13,12 @@ def curve(*, run: RunOption, out: Picture = Path("curve.png")) -> None:
     while the run is trained. The path of the file is printed on stdout.
     """
     trained = open_run(run.path)
-    from nmt.training.curve import draw_curve, write_table
+    from nmt.explain.curve import draw_curve, write_table
 
     if out.suffix.lower() == ".csv":
         write_table(trained.path, out)
     else:
-        from nmt.attention_maps.heatmap import write_map
+        from nmt.explain.heatmap import write_map
 
         write_map(draw_curve(trained.path, trained.config.valid.metric), out)
     print_path(out)

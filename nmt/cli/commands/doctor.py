@@ -29,7 +29,7 @@ def _system() -> Iterator[tuple[str, str]]:
     """The versions, the machine and the folders."""
     import torch
 
-    from nmt.data.entries import data_folder
+    from nmt.corpora.entries import data_folder
     from nmt.runs.card import cpu_name
 
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)

@@ -18,13 +18,13 @@ from nmt.cli.shared.sentences import input_files
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.decoding.search_config import SearchConfig
     from nmt.evaluation.evaluate import Evaluation
     from nmt.evaluation.examples import TestSet
     from nmt.evaluation.metric import Scoring
     from nmt.evaluation.score_report import EvalReport
     from nmt.evaluation.significance import Comparison
     from nmt.runs.trained_run import TrainedRun
+    from nmt.search.search_config import SearchConfig
 
 
 def evaluate(

@@ -15,8 +15,8 @@ from nmt.storage.output import check_output
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
-    from nmt.data.proposal import Comments, Found, Values
-    from nmt.data.sources import DataConfig
+    from nmt.corpora.proposal import Comments, Found, Values
+    from nmt.corpora.sources import DataConfig
 
 _BY_NAME = "told by the names of the files"
 _SRC_LANG = Option(help="Source language.", show_default=_BY_NAME, callback=language)
@@ -67,7 +67,7 @@ def init(
     # Imported here because they bring torch and sentencepiece along.
     from nmt.cli.shared.process import configure_process
     from nmt.config import config_of
-    from nmt.data.proposal import examine, is_messy, proposed_config, warnings
+    from nmt.corpora.proposal import examine, is_messy, proposed_config, warnings
 
     configure_process()  # as `nmt train` does, so that its updates take as long
     say(f"reading {' and '.join(map(str, files))} ...")
@@ -122,8 +122,8 @@ def _data(
     tgt_lang: str | None,
 ) -> "tuple[DataConfig, bool]":
     """The data section, and whether it is known which side has which language."""
-    from nmt.data.languages import language_of, language_pair_of
-    from nmt.data.sources import DataConfig
+    from nmt.corpora.languages import language_of, language_pair_of
+    from nmt.corpora.sources import DataConfig
     from nmt.settings.config_file import load_values
 
     train = _split(files, "FILES")

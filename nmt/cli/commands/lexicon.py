@@ -34,9 +34,9 @@ def lexicon(
     trained = compute.with_search(open_run(run.path))
     check_not_read(out, trained, split)
 
-    from nmt.attention_maps.lexicon import lexicon as entries_of
-    from nmt.data.corpora import stream_split
+    from nmt.corpora.corpora import stream_split
     from nmt.evaluation.examples import split_named
+    from nmt.explain.lexicon import lexicon as entries_of
     from nmt.storage.output import STDIN_OR_STDOUT, write_lines
 
     translator = compute.load([trained], checkpoint)

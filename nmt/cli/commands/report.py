@@ -13,7 +13,7 @@ def report(*, run: RunOption, out: Picture = Path("report.html")) -> None:
     is printed on stdout.
     """
     trained = open_run(run.path)
-    from nmt.training.report_page import write_report
+    from nmt.explain.report_page import write_report
 
     write_report(trained, out)
     print_path(out)

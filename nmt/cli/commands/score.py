@@ -16,7 +16,7 @@ from nmt.cli.shared.sentences import file_lines, print_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.inference.translator import Translator
+    from nmt.translation.translator import Translator
     from nmt.types import Translation
 
 

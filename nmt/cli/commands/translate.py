@@ -25,7 +25,7 @@ from nmt.cli.shared.sentences import (
 from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from nmt.inference.translator import Translator
+    from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
 _MARKED_UP = """
@@ -158,7 +158,7 @@ def _replaced(
     translations: Iterator["Translation"], translator: "Translator", lexicon: Path | None
 ) -> Iterator["Translation"]:
     """Replace unknown words of translations by entries of the lexicon, or else source words."""
-    from nmt.inference.unknown_words import read_lexicon, replace_unknown
+    from nmt.translation.unknown_words import read_lexicon, replace_unknown
 
     entries = read_lexicon(lexicon, translator.tokenizers) if lexicon else {}
     for translation in translations:
@@ -204,16 +204,16 @@ class _Output:
             score = f"{self.n_lines}\t{hypothesis.hypothesis.score:.4f}\t" if self.several else ""
             yield score + hypothesis.text
             if self.attention:
-                from nmt.attention_maps.terminal import render_terminal
+                from nmt.explain.terminal import render_terminal
 
                 yield from (render_terminal(translation, rank), "")
 
     def note(self, src_lang: str, tgt_lang: str) -> None:
         """Say on stderr what was odd in the sentences and their translations."""
-        from nmt.data.language_check import language_notes
+        from nmt.corpora.language_check import language_notes
 
         if self.attention:
-            from nmt.attention_maps.terminal import legend
+            from nmt.explain.terminal import legend
 
             say(legend())
         for note in language_notes(self.sources, (), src_lang, tgt_lang):

@@ -43,8 +43,8 @@ def search(
     The test set is never read. Each beam searches once for all penalties, with the results of a
     search each.
     """
-    from nmt.decoding.search_config import SearchConfig
     from nmt.evaluation.tuning import BEAMS, PENALTIES, search_grid
+    from nmt.search.search_config import SearchConfig
     from nmt.settings.config_file import Override, load_overrides
 
     values: dict[str, tuple[str, Sequence[float]]] = {
@@ -161,7 +161,7 @@ class _Report:
 
 def _validation_set(run: "TrainedRun", metric: str) -> "tuple[list[EvalExample], Scoring]":
     """The validation set of a run, to be scored by BLEU, chrF and `metric`."""
-    from nmt.data.corpora import read_examples, resolve_split
+    from nmt.corpora.corpora import read_examples, resolve_split
     from nmt.evaluation.evaluate import Scoring
     from nmt.evaluation.metrics import METRICS, check_metrics
 

@@ -14,9 +14,9 @@ from nmt.cli.shared.search import with_search
 from nmt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
-    from nmt.decoding.search_config import SearchConfig
-    from nmt.inference.translator import Translator
     from nmt.runs.trained_run import TrainedRun
+    from nmt.search.search_config import SearchConfig
+    from nmt.translation.translator import Translator
 
 Rerank = Annotated[
     list[Path] | None,
@@ -65,7 +65,7 @@ class ComputeOptions:
         """Load the translator of open runs, after setting the threads of the process."""
         from nmt.cli.shared.process import configure_process
         from nmt.device import fast_bf16
-        from nmt.inference.translator import Translator
+        from nmt.translation.translator import Translator
 
         configure_process(self.threads)
         how = (self.int8, weights, self.precision)
@@ -143,7 +143,7 @@ class RerankOptions:
         """The numbers of --rerank-weights. Raises ConfigError unless one for each, at least 0."""
         if self.rerank_weights is not None and not self.rerank:
             raise ConfigError("--rerank-weights requires --rerank")
-        from nmt.inference.reranking import check_weights
+        from nmt.translation.reranking import check_weights
 
         shares = _numbers(
             "--rerank-weights", self.rerank_weights, len(self.rerank or ()), "--rerank"
@@ -156,7 +156,7 @@ class RerankOptions:
         self.shares()
         if not self.rerank:
             return Rerankers((), ())
-        from nmt.inference.reranking import check_rerankable
+        from nmt.translation.reranking import check_rerankable
 
         check_rerankable(search)
         named = [run_at(path) or (path, None) for path in self.rerank]

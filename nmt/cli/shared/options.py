@@ -95,7 +95,7 @@ def language(value: str | None) -> str | None:
     """Check that the value of a flag is not the name of a language."""
     if value is None:
         return None
-    from nmt.data.languages import check_language
+    from nmt.corpora.languages import check_language
 
     try:
         return check_language(value)

@@ -62,7 +62,7 @@ def configure_process(threads: int | None = None) -> None:
     """Set the allocator and torch's threads (None: torch's choice), before any matrix product."""
     import torch
 
-    from nmt.inference.parallel import divide_threads
+    from nmt.translation.parallel import divide_threads
 
     configure_memory()
     if threads is not None:

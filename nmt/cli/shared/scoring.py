@@ -12,12 +12,12 @@ from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
-    from nmt.data.sources import DataConfig
+    from nmt.corpora.sources import DataConfig
     from nmt.evaluation.evaluate import Evaluation
     from nmt.evaluation.examples import TestSet
     from nmt.evaluation.metric import Scoring
     from nmt.evaluation.typography import Comparable
-    from nmt.inference.translator import Translator
+    from nmt.translation.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ScoreOptions:
         device: str | None,
     ) -> "Scoring":
         """Return how to score a run of this config, or files. Raises ConfigError."""
-        from nmt.data.languages import language_of
+        from nmt.corpora.languages import language_of
         from nmt.device import resolve_device
         from nmt.evaluation.metric import TOKENISATIONS, Scoring
         from nmt.evaluation.metrics import check_metrics
@@ -117,7 +117,7 @@ class ScoreOptions:
 
     def test_set(self, config: "RunConfig | None", has_hypotheses: bool) -> "TestSet":
         """Read the test set: files, or a split of the run's data. Raises ConfigError, DataError."""
-        from nmt.data.language_check import language_notes
+        from nmt.corpora.language_check import language_notes
         from nmt.evaluation.examples import files_as_test_set, split_as_test_set
 
         if self.src and not self.ref:

@@ -13,7 +13,7 @@ from nmt.errors import DataError
 from nmt.storage.terminal import one_line
 
 if TYPE_CHECKING:
-    from nmt.data.sources import DataConfig
+    from nmt.corpora.sources import DataConfig
     from nmt.runs.trained_run import TrainedRun
 
 _Item = TypeVar("_Item")
@@ -35,8 +35,8 @@ def input_files(
 
     Raises ConfigError where there is no such split, DataError where a file of it is missing.
     """
-    from nmt.data.corpora import split_files
-    from nmt.data.text_files import archive_of
+    from nmt.corpora.corpora import split_files
+    from nmt.corpora.text_files import archive_of
     from nmt.evaluation.examples import split_named
 
     files = {flag: [archive_of(path) for path in paths if path] for flag, paths in texts.items()}
@@ -57,7 +57,7 @@ def checked_arguments(sentences: Sequence[str]) -> list[str]:
 
 def file_lines(path: Path) -> Iterator[str]:
     """The lines of a file, or of stdin for `-`, unpacked and read on demand. Raises DataError."""
-    from nmt.data.text_files import Text, stream_lines
+    from nmt.corpora.text_files import Text, stream_lines
 
     if str(path) != "-":
         yield from stream_lines(path)
@@ -115,7 +115,7 @@ def with_progress(
         return
     from tqdm import tqdm
 
-    from nmt.data.compressed_files import PACKED
+    from nmt.corpora.compressed_files import PACKED
 
     total = None
     if path is not None and path.is_file() and path.suffix.lower() not in (*PACKED, ".zip"):

@@ -2,7 +2,7 @@
 
 from importlib.resources import files
 
-from nmt.attention_maps.web import map_script, map_style
+from nmt.explain.web import map_script, map_style
 
 
 def page_files() -> dict[str, tuple[str, str]]:

@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from nmt.data.batching import Batch, make_batch
+from nmt.batches.batching import Batch, make_batch
 from nmt.models.attention import weighting
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.attention.weighting import (

@@ -1,0 +1,1 @@
+"""Batches of encoded sentence pairs: encoding, storing, planning, mixing, altering, loading."""

@@ -1,0 +1,235 @@
+"""Batches of ids from text pairs: encoded once, bucketed by length, in a reproducible order."""
+
+import functools
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Int32
+from torch import Tensor
+
+from nmt.batches.mixture import Mixture
+from nmt.batches.plan import EpochPlan, Lengths, Rows, Unit
+from nmt.batches.resampling import Resampling
+from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.types import Ids, SentencePair
+
+PieceLinks = Int32[np.ndarray, "_ 2"]
+"""The links of a pair, each a source piece and a target piece, from 0."""
+
+
+@dataclass(frozen=True)
+class EncodedCorpus:
+    """Parallel ids, without bos and eos; `dropped` counts pairs left out, by reason.
+
+    With `resampling`, the batches of an epoch have ids of their own. `stored_lengths` are those of
+    a corpus on the disk, eos included. `sizes` are the rows of each corpus that it was put together
+    from. With `mixture`, the rows of an epoch are draws from these. `links` are the links of each
+    pair that attention is to learn.
+    """
+
+    src_ids: Sequence[Ids]
+    tgt_ids: Sequence[Ids]
+    dropped: dict[str, int] = field(default_factory=dict)
+    resampling: Resampling | None = None
+    stored_lengths: tuple[Lengths, Lengths] | None = None
+    sizes: tuple[int, ...] = ()
+    mixture: Mixture | None = None
+    links: Sequence[PieceLinks] | None = None
+
+    @functools.cached_property
+    def lengths(self) -> tuple[Lengths, Lengths]:
+        """The lengths of all rows, eos included, as (source, target)."""
+        if self.stored_lengths is not None:
+            return self.stored_lengths
+        src, tgt = (
+            np.fromiter((len(ids) + 1 for ids in side), dtype=np.int32, count=len(side))
+            for side in (self.src_ids, self.tgt_ids)
+        )
+        return src, tgt
+
+    def __len__(self) -> int:
+        return len(self.src_ids)
+
+    def lengths_at(self, rows: Rows, epoch: int) -> tuple[Lengths, Lengths]:
+        """The lengths of these rows of an epoch, eos included, as (source, target)."""
+        drawn = rows if self.mixture is None else self.mixture.rows(rows, epoch)
+        src, tgt = self.lengths
+        return src[drawn], tgt[drawn]
+
+    def batch(self, rows: Sequence[int], epoch: int | None = None) -> "Batch":
+        """The batch of these rows, as they are in this epoch; plain without one."""
+        drawn: Sequence[int] = rows
+        if self.mixture is not None and epoch is not None:
+            drawn = self.mixture.rows(np.array(rows), epoch).tolist()
+        pairs = [(self.src_ids[row], self.tgt_ids[row]) for row in drawn]
+        if self.resampling is not None and epoch is not None:
+            draw = self.resampling.pair
+            pairs = [draw(*pair, epoch, row) for pair, row in zip(pairs, rows, strict=True)]
+        batch = make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
+        if self.links is None:
+            return batch
+        return replace(batch, links=batch_links([self.links[row] for row in rows]))
+
+
+@dataclass(frozen=True)
+class BatchLinks:
+    """The links of a batch: the `places` in the attention weights, (row, target piece, source
+    piece), and the `shares` of a target piece's unit of attention that they are to get.
+    """
+
+    places: Int[Tensor, "3 L"]
+    shares: Float[Tensor, " L"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded ids, each sentence with its eos; `tgt_in` begins with bos instead."""
+
+    src_ids: Int[Tensor, "B S"]
+    src_lengths: Int[Tensor, " B"]
+    tgt_in: Int[Tensor, "B T"]
+    tgt_out: Int[Tensor, "B T"]
+    n_src_tokens: int
+    n_tokens: int
+    links: BatchLinks | None = None
+
+    @property
+    def n_positions(self) -> int:
+        """The positions of source and target, padding included."""
+        return self.src_ids.numel() + self.tgt_in.numel()
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on `device`."""
+        return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> "Batch":
+        """The same batch in page-locked memory, from which `to` does not block."""
+        return self._changed(Tensor.pin_memory)
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        links = self.links
+        return replace(
+            self,
+            src_ids=change(self.src_ids),
+            src_lengths=change(self.src_lengths),
+            tgt_in=change(self.tgt_in),
+            tgt_out=change(self.tgt_out),
+            links=links and BatchLinks(change(links.places), change(links.shares)),
+        )
+
+
+def encode_pairs(
+    pairs: Sequence[SentencePair], tokenizers: Tokenizers, max_pieces: int
+) -> EncodedCorpus:
+    """Ids of every pair fit for training; empty and over-long ones are counted by reason."""
+    src_all = tokenizers.src.encode_batch([pair.src_text for pair in pairs])
+    tgt_all = tokenizers.tgt.encode_batch([pair.tgt_text for pair in pairs])
+    dropped: Counter[str] = Counter()
+    src_kept, tgt_kept = fit_for_training(src_all, tgt_all, max_pieces, dropped)
+    return EncodedCorpus(tuple(src_kept), tuple(tgt_kept), dict(dropped))
+
+
+def fit_for_training(
+    src_all: Sequence[Ids], tgt_all: Sequence[Ids], max_pieces: int, dropped: Counter[str]
+) -> tuple[list[Ids], list[Ids]]:
+    """The pairs to train on. Pairs that are left out are counted in `dropped` by reason."""
+    sides: tuple[list[Ids], list[Ids]] = [], []
+    for src, tgt in zip(src_all, tgt_all, strict=True):
+        reason = reason_to_drop(src, tgt, max_pieces)
+        if reason is not None:
+            dropped[reason] += 1
+        else:
+            sides[0].append(src)
+            sides[1].append(tgt)
+    return sides
+
+
+def reason_to_drop(src: Ids, tgt: Ids, max_pieces: int) -> str | None:
+    """Why a pair is left out of training; None where it is not."""
+    if not src or not tgt:
+        return f"empty {'target' if src else 'source'}"
+    return f"longer than {max_pieces} pieces" if max(len(src), len(tgt)) > max_pieces else None
+
+
+def pad_ids(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
+    """The sequences as one table, short rows filled with pad."""
+    width = max(len(ids) for ids in sequences)
+    return torch.tensor([[*ids, *[PAD_ID] * (width - len(ids))] for ids in sequences])
+
+
+def make_batch(src: Sequence[Ids], tgt: Sequence[Ids]) -> Batch:
+    """One batch of parallel ids, given without bos and eos."""
+    src_ids = [(*ids, EOS_ID) for ids in src]
+    return Batch(
+        src_ids=pad_ids(src_ids),
+        src_lengths=torch.tensor([len(ids) for ids in src_ids]),
+        tgt_in=pad_ids([(BOS_ID, *ids) for ids in tgt]),
+        tgt_out=pad_ids([(*ids, EOS_ID) for ids in tgt]),
+        n_src_tokens=sum(len(ids) for ids in src_ids),
+        n_tokens=sum(len(ids) + 1 for ids in tgt),
+    )
+
+
+def batch_links(links: Sequence[PieceLinks]) -> BatchLinks:
+    """The links of a batch by row. A target piece with k links has a share of 1 / k for each."""
+    rows = np.repeat(np.arange(len(links)), [len(of_pair) for of_pair in links])
+    src, tgt = np.concatenate([np.zeros((0, 2), np.int32), *links]).T
+    width = 1 + int(tgt.max(initial=0))
+    counts = np.bincount(rows * width + tgt, minlength=len(links) * width)
+    shares = 1 / counts[rows * width + tgt]
+    return BatchLinks(
+        torch.from_numpy(np.stack([rows, tgt, src]).astype(np.int64)),
+        torch.from_numpy(shares.astype(np.float32)),
+    )
+
+
+class Batcher:
+    """The batches of an epoch, in an order that depends on (seed, epoch) only.
+
+    `unit` is the unit of `size`: sentences, or tokens of the longer side with padding, so that
+    batches of long and of short sentences cost the same.
+    """
+
+    def __init__(self, corpus: EncodedCorpus, size: int, unit: Unit, seed: int) -> None:
+        self.corpus = corpus
+        self.size = size
+        self.unit = unit
+        self.seed = seed
+        self._last: tuple[int, EpochPlan] | None = None
+
+    @property
+    def max_positions(self) -> int:
+        """An upper bound of `n_positions` of its batches, but for those with sampled pieces."""
+        longest = sum(int(side.max(initial=0)) for side in self.corpus.lengths)
+        if self.unit == "sentences":
+            return min(self.size, len(self.corpus)) * longest
+        return max(2 * self.size, longest)
+
+    @property
+    def fingerprint(self) -> int:
+        """A checksum of the lengths of all rows."""
+        src, tgt = self.corpus.lengths
+        return zlib.crc32(tgt.tobytes(), zlib.crc32(src.tobytes()))
+
+    def n_positions(self, rows: Sequence[int], epoch: int = 0) -> int:
+        """The positions of the batch of these rows, padding included, before pieces are sampled."""
+        longest = (lengths.max() for lengths in self.corpus.lengths_at(np.array(rows), epoch))
+        return len(rows) * sum(map(int, longest))
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The rows of every batch of `epoch`, each row of the corpus once. The last plan stays."""
+        if self._last is None or self._last[0] != epoch:
+            src, tgt = self.corpus.lengths
+            n_rows = len(self.corpus)
+            total_longer = int(np.maximum(src, tgt).sum(dtype=np.int64))
+            lengths_at = functools.partial(self.corpus.lengths_at, epoch=epoch)
+            mean_longer = total_longer / n_rows if n_rows else 1.0
+            batching, seed = (self.size, self.unit), f"{self.seed}/{epoch}"
+            rows = np.arange(n_rows, dtype=np.uint32)
+            self._last = epoch, EpochPlan(lengths_at, rows, mean_longer, batching, seed)
+        return self._last[1]

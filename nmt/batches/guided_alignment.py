@@ -1,0 +1,62 @@
+"""Word links of the training pairs, which attention is taught to follow, spread over pieces."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from nmt.batches.batching import EncodedCorpus, PieceLinks, reason_to_drop
+from nmt.corpora.alignments import Link, check_links, stream_links
+from nmt.errors import DataError, counted
+from nmt.text.tokenizer import Tokenizer, Tokenizers
+from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
+from nmt.types import Encoded, Ids, SentencePair
+
+
+def encode_aligned_pairs(
+    pairs: Sequence[SentencePair],
+    path: Path,
+    tokenizers: Tokenizers,
+    max_pieces: int,
+    is_cut: bool = False,
+) -> EncodedCorpus:
+    """The corpus of `encode_pairs` with the links in `path`, which has a line for each pair.
+
+    `is_cut` says that the pairs are the first of more, whose links may follow. Raises DataError
+    (file:line) for a link beyond a word, and for another number of lines.
+    """
+    lines = iter(stream_links(path))
+    links_by_word = list(islice(lines, len(pairs)))
+    if len(links_by_word) < len(pairs) or (not is_cut and next(lines, None) is not None):
+        least = "more" if len(links_by_word) == len(pairs) else counted(len(links_by_word), "line")
+        raise DataError(f"{path}: {least} for {counted(len(pairs), 'sentence pair')}")
+    dropped: Counter[str] = Counter()
+    src_ids: list[Ids] = []
+    tgt_ids: list[Ids] = []
+    links: list[PieceLinks] = []
+    for number, (pair, by_word) in enumerate(zip(pairs, links_by_word, strict=True), start=1):
+        src, src_words = _read(pair.src_text, tokenizers.src)
+        tgt, tgt_words = _read(pair.tgt_text, tokenizers.tgt)
+        n_words = len(src_words.shares), len(tgt_words.shares)
+        check_links(sorted(by_word), n_words, f"{path}:{number}")
+        reason = reason_to_drop(src.ids, tgt.ids, max_pieces)
+        if reason is not None:
+            dropped[reason] += 1
+            continue
+        src_ids.append(src.ids)
+        tgt_ids.append(tgt.ids)
+        links.append(piece_links(by_word, src_words, tgt_words))
+    return EncodedCorpus(tuple(src_ids), tuple(tgt_ids), dict(dropped), links=tuple(links))
+
+
+def piece_links(links: Iterable[Link], src: WordPieces, tgt: WordPieces) -> PieceLinks:
+    """The links of all pieces of linked words, (source piece, target piece), each once, sorted."""
+    linked = {(s, t) for i, j in links for s in src.pieces_of(i) for t in tgt.pieces_of(j)}
+    return np.array(sorted(linked), dtype=np.int32).reshape(-1, 2)
+
+
+def _read(text: str, tokenizer: Tokenizer) -> tuple[Encoded, WordPieces]:
+    encoded = tokenizer.encode(text)
+    return encoded, word_pieces(words_between_spaces(text), encoded, tokenizer)

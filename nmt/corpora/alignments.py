@@ -1,0 +1,76 @@
+"""Word alignments in files: a line a sentence pair, `i-j` for source word i and target word j.
+
+This is the Pharaoh format, as fast_align, eflomal and Moses write it, with words counted from 0.
+Gold alignments mark links of which their annotators were not sure: `ipj`, `i?j`, or `i-j` with a
+`p` or `?` behind it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.corpora.text_files import stream_lines
+from nmt.errors import DataError
+
+Link = tuple[int, int]
+"""A source word and a target word, from 0."""
+
+Links = frozenset[Link]
+
+_LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})([p?]?)")
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The links of a sentence pair as people made them: every sure link is possible too."""
+
+    sure: Links
+    possible: Links
+
+
+def parse_gold(line: str, where: str, first: int = 0) -> Gold:
+    """The links of a line, whose words are counted from `first`. Raises DataError at `where`."""
+    sure: set[Link] = set()
+    possible: set[Link] = set()
+    for text in line.split():
+        match = _LINK.fullmatch(text)
+        if match is None:
+            allowed = "i-j, or ipj where it is only possible"
+            raise DataError(f"{where}: got the link {text[:40]!r}, allowed: {allowed}")
+        link = int(match[1]) - first, int(match[3]) - first
+        if min(link) < 0:
+            raise DataError(f"{where}: got the link {text}, but words are counted from {first}")
+        possible.add(link)
+        if match[2] == "-" and not match[4]:
+            sure.add(link)
+    return Gold(frozenset(sure), frozenset(possible))
+
+
+def stream_gold(path: Path, first: int = 0) -> Iterator[Gold]:
+    """The links of each line. Raises DataError (file:line)."""
+    for number, line in enumerate(stream_lines(path), start=1):
+        yield parse_gold(line, f"{path}:{number}", first)
+
+
+def stream_links(path: Path) -> Iterator[Links]:
+    """The links of each line of a Pharaoh file, possible ones included."""
+    return (gold.possible for gold in stream_gold(path))
+
+
+def pharaoh_line(links: Iterable[Link]) -> str:
+    """`0-0 2-1 1-2`: the links in the order of target words, source before target."""
+    ordered = sorted(links, key=lambda link: (link[1], link[0]))
+    return " ".join(f"{source}-{target}" for source, target in ordered)
+
+
+def check_links(links: Iterable[Link], n_words: tuple[int, int], where: str) -> None:
+    """Raise DataError at `where` for a link beyond the last source or target word."""
+    for link in links:
+        for side, word, n in zip(("source", "target"), link, n_words, strict=True):
+            if word >= n:
+                raise DataError(
+                    f"{where}: got the link {link[0]}-{link[1]}, allowed: {side} words 0 to {n - 1}"
+                    if n
+                    else f"{where}: got the link {link[0]}-{link[1]}, but the {side} is empty"
+                )

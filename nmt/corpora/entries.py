@@ -1,0 +1,185 @@
+"""The catalogue of named corpora: one checked entry for each corpus, loaded from YAML.
+
+The built-in catalogue is catalog.yaml beside this file. The user's own catalog.yaml in the data
+folder adds entries, or replaces those of the same name.
+"""
+
+import functools
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, RootModel, model_validator
+
+from nmt.corpora.sources import PairsConfig
+from nmt.errors import NEAR, ConfigError, did_you_mean
+from nmt.settings.base import Config, Conflict, conflict_error
+from nmt.settings.config_file import load_file
+from nmt.types import SplitName
+
+USER_CATALOG = "catalog.yaml"
+RUN_SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+
+
+def _plain_name(name: str) -> str:
+    if name in ("", ".", "..") or any(c in name for c in "/\\:\0") or name.startswith("~"):
+        raise ValueError(f"'{name}' is not a plain file name")
+    return name
+
+
+PlainName = Annotated[str, AfterValidator(_plain_name)]
+
+
+class Source(Config):
+    """An address that a file is downloaded from, or a known release of it."""
+
+    name: str = Field(default="main", description="distinguishes the sources of a file")
+    url: str | None = Field(default=None, description="https address; null: known by checksum")
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="checksum, hex")
+    sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$", description="checksum, hex")
+    md5: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{32}$",
+        description="checksum, hex, where no better one is known: it finds damage, not forgery",
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Source":
+        if self.url is None and not self.checked:
+            raise ValueError("a source needs a url, a checksum or both")
+        return self
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The checksums by their kind, the best one first."""
+        known = {"sha256": self.sha256, "sha1": self.sha1, "md5": self.md5}
+        return {kind: value for kind, value in known.items() if value is not None}
+
+    @property
+    def checked(self) -> bool:
+        """Whether it has a checksum, so that a file can be verified."""
+        return bool(self.checksums)
+
+
+class CorpusFile(Config):
+    """A file of a corpus: its sources in order of preference, and the limits of its size."""
+
+    sources: tuple[Source, ...] = Field(min_length=1, description="tried in this order")
+    max_bytes: int = Field(default=1_000_000_000, ge=1, description="a larger download is an error")
+    max_text_bytes: int = Field(default=4_000_000_000, ge=1, description="of its unpacked text")
+
+
+class HashSplit(Config):
+    """train/valid/test cut from one split by a hash of the source sentence (`part_of`)."""
+
+    of: str = Field(default="all", description="the split that is cut; it can still be read uncut")
+    valid: float = Field(default=0.01, gt=0, lt=0.5, description="share of source sentences")
+    test: float = Field(default=0.01, gt=0, lt=0.5, description="share of source sentences")
+
+
+class CorpusEntry(Config):
+    """The catalogue's entry of one corpus."""
+
+    description: str = Field(default="", description="one line for `nmt corpus list`")
+    src_lang: str = Field(description="language of the first column or `src` file")
+    tgt_lang: str = Field(description="language of the second column or `tgt` file")
+    licence: str = Field(default="unknown", description="licence, as its owners name it")
+    attribution: str = Field(default="", description="the credit that the licence requires")
+    embedded: bool = Field(default=False, description="comes with the package, never fetched")
+    pairs: dict[str, int] = Field(default={}, description="about how many pairs a split has")
+    splits: dict[str, PairsConfig] = Field(
+        min_length=1, description="split name -> files, relative to the corpus' folder"
+    )
+    joined: dict[str, tuple[str, ...]] = Field(
+        default={}, description="split name -> the splits that it reads one after another"
+    )
+    hash_split: HashSplit | None = Field(default=None, description="cuts train, valid and test")
+    files: dict[PlainName, CorpusFile] = Field(default={}, description="file name -> its sources")
+
+    @model_validator(mode="after")
+    def _splits_fit(self) -> "CorpusEntry":
+        conflicts: list[Conflict] = [
+            (f"splits.{name}", "allowed keys: file, columns, src, tgt")
+            for name, split in self.splits.items()
+            if split.corpus is not None or split.first is not None
+        ]
+        if self.embedded and self.files:
+            problem = "an embedded corpus is never fetched: files do not go with it"
+            conflicts.append(("files", problem))
+        conflicts += [
+            (f"joined.{name}", f"there is no split '{part}'")
+            for name, parts in self.joined.items()
+            for part in parts
+            if part not in self.splits
+        ]
+        if taken := sorted(set(self.joined) & set(self.splits)):
+            conflicts.append(("joined", f"would make {', '.join(taken)}, which splits has already"))
+        if empty := [name for name, parts in self.joined.items() if not parts]:
+            conflicts.append((f"joined.{empty[0]}", "needs a split at least"))
+        if self.hash_split is not None:
+            if self.hash_split.of not in self.splits:
+                conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
+            if taken := sorted(set(RUN_SPLITS) & {*self.splits, *self.joined}):
+                problem = f"would make {', '.join(taken)}, which splits has already"
+                conflicts.append(("hash_split", problem))
+        if conflicts:
+            raise conflict_error(conflicts)
+        return self
+
+    @property
+    def split_names(self) -> list[str]:
+        """All splits that can be read, train, valid and test first."""
+        cut = RUN_SPLITS if self.hash_split is not None else ()
+        names = [*cut, *self.joined, *self.splits]
+        return [n for n in RUN_SPLITS if n in names] + [n for n in names if n not in RUN_SPLITS]
+
+    def texts(self, split: str) -> list[Path]:
+        """The texts of a split, relative to the corpus' folder."""
+        one = (self.hash_split or HashSplit()).of if split not in self.splits else split
+        return [path for part in self.joined.get(split, (one,)) for path in self.splits[part].texts]
+
+
+class _Catalog(RootModel[dict[PlainName, CorpusEntry]]):
+    """The entry of each corpus, by its name."""
+
+
+def data_folder(configured: Path) -> Path:
+    """The folder of named corpora: the environment variable NMT_DATA, else `configured`."""
+    return Path(os.environ["NMT_DATA"]) if os.environ.get("NMT_DATA") else configured
+
+
+def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
+    """The built-in entries, updated by `folder`/catalog.yaml. Raises ConfigError (file:line)."""
+    path = folder / USER_CATALOG
+    return {**_builtin_catalog(), **(_parse_catalog(path) if path.is_file() else {})}
+
+
+def find_entry(name: str, folder: Path) -> CorpusEntry:
+    """The entry called `name`; ConfigError with the nearest name where there is none."""
+    entries = load_catalog(folder)
+    if name not in entries:
+        near = [other for other in entries if name and other.startswith(name)]
+        meant = did_you_mean(name, near or entries, 0.0 if near else NEAR)
+        raise ConfigError(
+            f"corpus: got '{name}', allowed: {', '.join(sorted(entries))} "
+            f"(or an entry of your own in {folder / USER_CATALOG}){meant}"
+        )
+    return entries[name]
+
+
+def corpus_folder(name: str, entry: CorpusEntry, folder: Path) -> Path:
+    """The folder of a corpus; an embedded one is in the wheel, or in a checkout's data/."""
+    if not entry.embedded:
+        return folder / name
+    installed = Path(__file__).parent / name
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "data" / name
+
+
+@functools.cache
+def _builtin_catalog() -> dict[str, CorpusEntry]:
+    return _parse_catalog(Path(__file__).with_name("catalog.yaml"))
+
+
+def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
+    # Scalars stay text, because `no` is the code of Norwegian and a checksum may be all digits.
+    return load_file(path, (), _Catalog, typed=False).root

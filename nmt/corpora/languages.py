@@ -1,0 +1,103 @@
+"""Languages: their ISO 639 codes and English names, and those that the names of files tell."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from nmt.corpora.compressed_files import PACKED
+from nmt.corpora.readers import READERS
+
+_LANGUAGES = """
+ar:ara:Arabic bg:bul:Bulgarian ca:cat:Catalan cs:ces,cze:Czech da:dan:Danish de:deu,ger:German
+el:ell,gre:Greek en:eng:English es:spa:Spanish et:est:Estonian eu:eus,baq:Basque fa:fas,per:Persian
+fi:fin:Finnish fr:fra,fre:French ga:gle:Irish gl:glg:Galician he:heb:Hebrew hi:hin:Hindi
+hr:hrv:Croatian hu:hun:Hungarian id:ind:Indonesian is:isl,ice:Icelandic it:ita:Italian
+ja:jpn:Japanese ko:kor:Korean lt:lit:Lithuanian lv:lav:Latvian mk:mkd,mac:Macedonian mt:mlt:Maltese
+nl:nld,dut:Dutch no:nor,nob:Norwegian pl:pol:Polish pt:por:Portuguese ro:ron,rum:Romanian
+ru:rus:Russian sk:slk,slo:Slovak sl:slv:Slovenian sq:sqi,alb:Albanian sr:srp:Serbian sv:swe:Swedish
+sw:swa:Swahili th:tha:Thai tr:tur:Turkish uk:ukr:Ukrainian ur:urd:Urdu vi:vie:Vietnamese
+zh:zho,chi,cmn:Chinese
+"""
+_TABLE = [entry.split(":") for entry in _LANGUAGES.split()]
+
+NAMES = {code: name for code, _, name in _TABLE}
+"""English names by ISO 639-1 code."""
+
+_CODES = {
+    word: code for code, longer, name in _TABLE for word in (code, *longer.split(","), name.lower())
+}
+"""The ISO 639-1 code of what a file's name may have for a language: `en`, `eng`, `english`."""
+
+_ISO_639_1 = """
+aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv
+dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie
+ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv
+mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm
+rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr
+ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
+"""
+
+_TEXT = (".txt", ".sgm", ".zip", *(suffix for reader in READERS for suffix in reader.suffixes))
+
+
+def language_code(lang: str) -> str:
+    """Return the ISO 639 code of a language tag: `fr` of `FR`, `fr-CA` and `fra`, `zh` of `zh_TW`.
+
+    A code of three letters without an ISO 639-1 code, and any other tag, stays in lower case.
+    """
+    code = lang.lower().replace("_", "-").partition("-")[0]
+    return _CODES.get(code, code) if len(code) == 3 else code
+
+
+def check_language(lang: str) -> str:
+    """Return `lang`. Raise ValueError with the code where it is the name of a language."""
+    if len(lang) > 3 and (code := _CODES.get(lang.lower())) is not None:
+        raise ValueError(f"got {lang!r}, allowed: an ISO 639 code; did you mean {code!r}?")
+    return lang
+
+
+def code_notes(*langs: str) -> Iterator[str]:
+    """Yield a line for each tag that begins with no ISO 639 code of two or three letters.
+
+    ISO 639-3 has 7,900 codes of three letters, so that any three pass.
+    """
+    for lang in langs:
+        code = language_code(lang)
+        if code not in _ISO_639_1.split() and not re.fullmatch("[a-z]{3}", code):
+            yield f"{lang} is not an ISO 639 code: no rules or checks of a language apply"
+
+
+def language_of(path: Path) -> str:
+    """The language at the end of a file's name (news.fr, a.fr.gz, news_fr.txt, fr), or ""."""
+    code = _stem(path).rpartition(".")[2]
+    if len(code) == 2 and code.isascii() and code.islower():
+        return code
+    return _CODES.get(re.split(r"[_.-]", code)[-1].lower(), "")
+
+
+def language_pair_of(path: Path) -> tuple[str, str] | None:
+    """The two languages side by side in a file's name (fra-eng.zip, news.de-en.tsv), or None.
+
+    Which of them is the first column is not told: names of both orders are common.
+    """
+    words = [_CODES.get(word) for word in re.split(r"[\W_]+", _stem(path).lower())]
+    for first, second in pairwise(words):
+        if first and second and first != second:
+            return first, second
+    return None
+
+
+def _stem(path: Path) -> str:
+    """A file's name without the endings that say how it is packed and that it is text."""
+    name = path.name
+    while (bare := _without_ending(name)) != name:
+        name = bare
+    return name
+
+
+def _without_ending(name: str) -> str:
+    for ending in (*PACKED, *_TEXT):
+        if name.lower().endswith(ending):
+            return name[: -len(ending)]
+    return name

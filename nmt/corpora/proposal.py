@@ -1,0 +1,240 @@
+"""A first config for a corpus: what is found in its files, and the sizes that fit to it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from nmt.corpora.corpora import StreamedSplit, read_examples, text_paths
+from nmt.corpora.corpus_report import TRAIN, CorpusReport, corpus_report
+from nmt.corpora.file_report import file_report, irregularities
+from nmt.corpora.language_check import are_swapped
+from nmt.corpora.languages import code_notes
+from nmt.corpora.sources import DataConfig, PairsConfig, pairs_of
+from nmt.errors import ConfigError
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
+from nmt.types import SentencePair
+
+MAX_CHECKED = 2_000_000
+"""Pairs of the training text that are checked: the first ones. `nmt corpus check` reads all."""
+
+_SAMPLED = 100_000
+"""Pairs, evenly spaced, from which the pieces are learned and the updates are timed."""
+
+_HELD_OUT_SHARE, _MAX_HELD_OUT = 50, 1000
+"""A set that is held out has one sentence in 50, and 1000 at most: BLEU is then sure to 1 or 2."""
+
+_FEWEST_PIECES = 500
+"""A text that does not allow so many pieces gets all that it allows."""
+
+_MANY_PIECES = 100, 250
+"""Bounds of data.max_pieces: its default, and a length at which attention is still affordable."""
+
+_MANY_REPEATED = 0.02
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes for corpora of fewer pairs than `below` (None: of any number), by their keys."""
+
+    below: int | None
+    vocab_size: int
+    embedding: int
+    hidden: int
+    dropout: float
+    epochs: int
+    batch_size: int
+    lr: float
+
+
+SIZES = (
+    Sizes(5_000, 2_000, 128, 192, 0.35, 40, 32, 0.002),
+    Sizes(20_000, 3_000, 128, 256, 0.3, 20, 64, 0.002),
+    Sizes(80_000, 6_000, 256, 320, 0.35, 30, 64, 0.0015),
+    Sizes(400_000, 6_000, 192, 256, 0.2, 10, 128, 0.002),
+    Sizes(4_000_000, 16_000, 512, 512, 0.2, 5, 128, 0.001),
+    Sizes(None, 32_000, 512, 1024, 0.1, 2, 128, 0.0007),
+)
+"""From the recipes: `starter` in the second row, `multi30k` in the third, `tatoeba` in the fourth.
+The others go on from these, and are not measured."""
+
+_LARGE = 1_000_000
+"""Pairs from which on the encoded text goes to the disk, and validation is not once an epoch."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A corpus as it was found: its training pairs, a sample of them, pieces, and the check."""
+
+    data: DataConfig
+    n_pairs: int
+    sample: Sequence[SentencePair]
+    tokenizer: SentencePieceConfig
+    tokenizers: Tokenizers
+    report: CorpusReport
+
+    @property
+    def sizes(self) -> Sizes:
+        """The row of SIZES for it."""
+        return sizes_for(self.n_pairs)
+
+
+def sizes_for(n_pairs: int) -> Sizes:
+    """The row of SIZES for so many pairs."""
+    return next(sizes for sizes in SIZES if sizes.below is None or n_pairs < sizes.below)
+
+
+def examine(data: DataConfig, is_order_known: bool = True, seed: int = 1) -> Found:
+    """Read the splits of `data`, learn pieces, and check the pairs.
+
+    Where `is_order_known` is false, the languages are exchanged if the text says so. Raises
+    DataError for files that cannot be read as sentence pairs.
+    """
+    split = data.train
+    assert split is not None
+    train = StreamedSplit(split, data)
+    n_pairs = sum(1 for _ in train)
+    sample = list(islice(train, 0, None, max(1, -(-n_pairs // _SAMPLED))))
+    texts = [pair.src_text for pair in sample], [pair.tgt_text for pair in sample]
+    if not is_order_known and are_swapped(*texts, data.src_lang, data.tgt_lang):
+        data = data.model_copy(update={"src_lang": data.tgt_lang, "tgt_lang": data.src_lang})
+    tokenizer, tokenizers = _tokenizers(data, n_pairs, sample, seed)
+    others = {n: other for n in ("valid", "test") if (other := getattr(data, n)) is not None}
+    first = split.model_copy(update={"first": min(n_pairs, MAX_CHECKED)})
+    report = corpus_report(
+        {
+            TRAIN: StreamedSplit(first, data),
+            **{name: pairs_of(read_examples(other, data)) for name, other in others.items()},
+        },
+        data,
+        tokenizers,
+        [
+            file_report(path, is_tsv)
+            for source in (split, *others.values())
+            for path, is_tsv in text_paths(source, data).items()
+        ]
+        if n_pairs <= MAX_CHECKED
+        else (),
+    )
+    return Found(data, n_pairs, sample, tokenizer, tokenizers, report)
+
+
+def _tokenizers(
+    data: DataConfig, n_pairs: int, sample: Sequence[SentencePair], seed: int
+) -> tuple[SentencePieceConfig, Tokenizers]:
+    """Pieces of the size for the corpus; of fewer where its words are few."""
+    n_words = min(
+        len({word for text in side for word in text.split()})
+        for side in ([pair.src_text for pair in sample], [pair.tgt_text for pair in sample])
+    )
+    size: int | None = min(sizes_for(n_pairs).vocab_size, n_words // 200 * 100)
+    if size is not None and size < _FEWEST_PIECES:
+        size = None
+    config = SentencePieceConfig(model_type="bpe", vocab_size=size, case="markup")
+    languages = data.src_lang, data.tgt_lang
+    try:
+        return config, train_tokenizers(config, sample, *languages, seed)
+    except ConfigError:
+        if size is None:
+            raise
+        config = config.model_copy(update={"vocab_size": None})
+        return config, train_tokenizers(config, sample, *languages, seed)
+
+
+Values = dict[str, object]
+Comments = dict[tuple[str | int, ...], str]
+
+
+def proposed_config(name: str, found: Found) -> tuple[Values, Comments]:
+    """The config for a corpus as nested dicts, and comments on its keys."""
+    data, sizes, report = found.data, found.sizes, found.report.splits[0]
+    src, tgt = report.src, report.tgt
+    assert src.pieces is not None
+    assert tgt.pieces is not None
+    longest = max(src.pieces.p99, tgt.pieces.p99)
+    least, most = _MANY_PIECES
+    n_held_out = max(1, min(_MAX_HELD_OUT, src.distinct // _HELD_OUT_SHARE))
+    held_out = {n: n_held_out for n in ("valid", "test") if getattr(data, n) is None}
+    n_updates = sizes.epochs * math.ceil(found.n_pairs / sizes.batch_size)
+    is_large = found.n_pairs >= _LARGE
+    readout = {"kind": "deep", "size": sizes.embedding, "activation": "tanh"}
+    values: Values = {
+        "name": name,
+        "data": {
+            "src_lang": data.src_lang,
+            "tgt_lang": data.tgt_lang,
+            **{n: _files(s) for n in (TRAIN, "valid", "test") if (s := getattr(data, n))},
+            **({"held_out": held_out} if held_out else {}),
+            "max_pieces": min(most, max(least, -(-longest // 10) * 10)),
+            **({"cache": "cache"} if is_large else {}),
+        },
+        "tokenizer": found.tokenizer.model_dump(
+            include={"kind", "model_type", "vocab_size", "case"}
+        ),
+        "model": {
+            "embedding": sizes.embedding,
+            "hidden": sizes.hidden,
+            "dropout": sizes.dropout,
+            "decoder": {"kind": "conditional", "initial_state": "mean", "readout": readout},
+            "tie_embeddings": "target",
+        },
+        "train": {
+            "epochs": sizes.epochs,
+            "batch_size": sizes.batch_size,
+            "lr": sizes.lr,
+            "loss": {"kind": "cross_entropy", "smoothing": 0.1},
+            "precision": "auto",
+            "schedule": {"kind": "cosine", "warmup": max(1, min(400, n_updates // 20))},
+        },
+        "valid": {**({"every": 5000} if is_large else {}), "max_examples": 500},
+        "search": {"beam": 5},
+    }
+    about = "about " if found.report.splits[0].is_estimated else ""
+    comments: Comments = {
+        ("data", "max_pieces"): f"99 % of the sentences have at most {longest} pieces; pairs with "
+        "more than this are left out, and counted",
+        ("tokenizer", "vocab_size"): f"the text has {about}{src.word_types:,} different words "
+        f"({src.lang}) and {tgt.word_types:,} ({tgt.lang})",
+        ("tokenizer", "case"): "words in capitals share the pieces of those in lower case",
+        ("model", "hidden"): f"a size for {found.n_pairs:,} pairs",
+        ("train", "precision"): "bf16 where the device is fast in it",
+        ("valid", "max_examples"): "sentences that are translated for BLEU at each validation",
+    }
+    if held_out:
+        comments["data", "held_out"] = (
+            "sentences that are not trained on, with all their translations"
+        )
+    if is_large:
+        comments["data", "cache"] = "folder for the encoded text, so that memory need not hold it"
+    return values, comments
+
+
+def _files(split: PairsConfig) -> dict[str, object]:
+    """The files of a split as a YAML file names them."""
+    values: dict[str, object] = split.model_dump(mode="json", exclude_none=True)
+    return values
+
+
+def warnings(found: Found) -> Iterator[str]:
+    """A line for each sign that the files are not what they should be."""
+    yield from code_notes(found.data.src_lang, found.data.tgt_lang)
+    for split in found.report.splits:
+        yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)
+        if split.name == TRAIN and split.repeated_pairs > _MANY_REPEATED * split.pairs:
+            yield f"look at {TRAIN}: {split.repeated_pairs:,} pairs occur again"
+        if split.in_train is not None and split.in_train.pair:
+            yield f"look at {split.name}: {split.in_train.pair:,} of its pairs are in {TRAIN} too"
+    for file in found.report.files:
+        yield from irregularities(file)
+    if found.n_pairs > MAX_CHECKED:
+        yield f"only the first {MAX_CHECKED:,} of {found.n_pairs:,} pairs were checked"
+
+
+def is_messy(found: Found) -> bool:
+    """Whether `nmt corpus clean` would leave out many pairs: empty, copied or repeated ones."""
+    train = found.report.splits[0]
+    n_empty = max(train.src.empty, train.tgt.empty)
+    return n_empty + train.repeated_pairs > _MANY_REPEATED * train.pairs or any(
+        "the same text on both sides" in doubt for doubt in train.suspicions
+    )

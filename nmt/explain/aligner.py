@@ -1,0 +1,143 @@
+"""Word alignments of sentence pairs by trained models, in one direction or in both."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nmt.corpora.alignments import Links
+from nmt.errors import ConfigError
+from nmt.explain.alignment import SYMMETRISATIONS, links_above, strongest_links
+from nmt.explain.pair_weights import Reading, piece_weights
+from nmt.text.detokenisation import detokenise
+from nmt.text.tokenizer import Tokenizer
+from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
+from nmt.translation.translator import Translator
+from nmt.translation.words import merge_words
+from nmt.types import Encoded
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line as a tokenizer reads it, and the pieces of its words, which an alignment counts."""
+
+    encoded: Encoded
+    pieces: WordPieces
+
+
+@dataclass
+class Mismatches:
+    """Where words and pieces disagree: sentences that were matched by likeness, words that share a
+    piece with another, words that the tokenizer does not read."""
+
+    sentences: int = 0
+    shared_words: int = 0
+    unread_words: int = 0
+
+    def count(self, *lines: Line) -> None:
+        """Count the disagreements of these lines, the two sides of a pair."""
+        self.sentences += any(not line.pieces.is_exact for line in lines)
+        self.shared_words += sum(line.pieces.n_shared for line in lines)
+        self.unread_words += sum(int((~line.pieces.shares.any(axis=1)).sum()) for line in lines)
+
+    def notes(self) -> list[str]:
+        """Return the counts, in lines."""
+        counts = {
+            "sentence pairs have other letters than their pieces": self.sentences,
+            "words share a piece with another word": self.shared_words,
+            "words have no piece, hence no link": self.unread_words,
+        }
+        return [f"{count:,} {what}" for what, count in counts.items() if count]
+
+
+@dataclass(frozen=True)
+class Aligner:
+    """Aligns the words of sentence pairs.
+
+    A target word is linked with the source word of its greatest weight, or with each that has at
+    least `threshold`. With `reverse`, a translator from the target language back, the links of both
+    are made one by `symmetrisation`. Raises ConfigError for a `reverse` of other languages, a
+    shift, a threshold or a head that there is not.
+    """
+
+    translator: Translator
+    reading: Reading = field(default_factory=Reading)
+    threshold: float | None = None
+    reverse: Translator | None = None
+    symmetrisation: str = "grow-diag-final-and"
+    mismatches: Mismatches = field(default_factory=Mismatches)
+
+    def __post_init__(self) -> None:
+        self.reading.indices(self.translator)
+        if self.reverse is None:
+            return
+        self.reading.indices(self.reverse)
+        (src, tgt), back = self.translator.languages, self.reverse.languages
+        if back != (tgt, src):
+            got = f"got a run from {back[0]} to {back[1]}"
+            raise ConfigError(f"`reverse`: {got}, allowed: one from {tgt} to {src}")
+
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], tokenised: bool = False
+    ) -> list[Links]:
+        """Return the links of each pair of lines, whose words between spaces count from 0.
+
+        Of `tokenised` lines the models read the text without the spaces.
+        """
+        sides = self.translator.tokenizers
+        src, tgt = _read(sources, sides.src, tokenised), _read(targets, sides.tgt, tokenised)
+        forward = self._one_way(self.translator, src, tgt)
+        return self._symmetric(forward, sources, targets, tokenised)
+
+    def _symmetric(
+        self, forward: list[Links], sources: Sequence[str], targets: Sequence[str], tokenised: bool
+    ) -> list[Links]:
+        """Join the links with those of the reverse translator, if there is one."""
+        if self.reverse is None:
+            return forward
+        sides = self.reverse.tokenizers
+        src, tgt = _read(targets, sides.src, tokenised), _read(sources, sides.tgt, tokenised)
+        backward = self._one_way(self.reverse, src, tgt, counts=False)
+        join = SYMMETRISATIONS[self.symmetrisation]
+        return [
+            join(links, frozenset((i, j) for j, i in reverse))
+            for links, reverse in zip(forward, backward, strict=True)
+        ]
+
+    def _one_way(
+        self,
+        translator: Translator,
+        src: Sequence[Line],
+        tgt: Sequence[Line],
+        counts: bool = True,
+    ) -> list[Links]:
+        encoded = [s.encoded for s in src], [t.encoded for t in tgt]
+        weights = piece_weights(translator, *encoded, self.reading)
+        links = []
+        for matrix, s, t in zip(weights, src, tgt, strict=True):
+            if counts:
+                self.mismatches.count(s, t)
+            columns = np.pad(s.pieces.shares, ((0, 1), (0, 1)))
+            columns[-1, -1] = 1  # eos is a word of its own
+            words = merge_words(matrix, t.pieces.shares, columns)
+            if self.threshold is None:
+                links.append(strongest_links(words))
+            else:
+                links.append(links_above(words, self.threshold))
+        return links
+
+
+def _read(lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool) -> list[Line]:
+    """Encode lines, of which `tokenised` ones have spaces that the text has not."""
+    texts = [
+        detokenise(words_between_spaces(line), tokenizer.lang) if tokenised else line
+        for line in lines
+    ]
+    return _lines(lines, [tokenizer.encode(text) for text in texts], tokenizer)
+
+
+def _lines(texts: Sequence[str], encoded: Sequence[Encoded], tokenizer: Tokenizer) -> list[Line]:
+    return [
+        Line(each, word_pieces(words_between_spaces(text), each, tokenizer))
+        for text, each in zip(texts, encoded, strict=True)
+    ]

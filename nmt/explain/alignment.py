@@ -1,0 +1,158 @@
+"""Word links: read off attention weights, joined from both directions, compared with gold links."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float32
+
+from nmt.corpora.alignments import Gold, Link, Links, pharaoh_line
+from nmt.translation.heads import MEAN, Head
+from nmt.translation.words import Level, attention_table
+from nmt.types import Translation
+
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def strongest_links(weights: Float32[np.ndarray, "T S_and_eos"]) -> Links:
+    """Link each target j with the source of its greatest weight, both from 0.
+
+    i = argmax_s weights[j, s], the first of equal weights. The last column is the source's eos: a
+    target whose greatest weight is there has no link, nor has one without any weight.
+    """
+    eos_column = weights.shape[1] - 1
+    strongest = [(int(row.argmax()), j) for j, row in enumerate(weights) if row.any()]
+    return frozenset((i, j) for i, j in strongest if i != eos_column)
+
+
+def links_above(weights: Float32[np.ndarray, "T S_and_eos"], threshold: float) -> Links:
+    """Link where the weight is at least `threshold`, except on the source's eos."""
+    targets, sources = np.nonzero(weights[:, :-1] >= threshold)
+    return frozenset((int(i), int(j)) for i, j in zip(sources, targets, strict=True))
+
+
+def pharaoh(
+    translation: Translation, rank: int = 0, level: Level = "word", head: Head = MEAN
+) -> str:
+    """Return the alignment of hypothesis `rank` as one line: `0-0 2-1 1-2`, source before target.
+
+    The numbers count the words (or pieces) that the dump names. The row of eos has no link, and an
+    empty translation gives an empty line.
+    """
+    if not translation.hypotheses:
+        return ""
+    weights = attention_table(translation, rank, level, head).weights
+    finished = translation.hypotheses[rank].hypothesis.finished
+    return pharaoh_line(strongest_links(weights[:-1] if finished else weights))
+
+
+def grow_diag(one: Links, other: Links) -> Links:
+    """Return the links of both, and neighbours of links that either has, where a word has none yet.
+
+    Links are visited by source word, then by target word, until none is added.
+    """
+    either, grown = one | other, set(one & other)
+    sources, targets = _words(grown)
+    is_growing = True
+    while is_growing:
+        is_growing = False
+        for i, j in sorted(grown):
+            for di, dj in _NEIGHBOURS:
+                link = i + di, j + dj
+                is_free = link[0] not in sources or link[1] not in targets
+                if link in either and link not in grown and is_free:
+                    grown.add(link)
+                    sources.add(link[0])
+                    targets.add(link[1])
+                    is_growing = True
+    return frozenset(grown)
+
+
+def grow_diag_final(one: Links, other: Links, needs_both: bool = False) -> Links:
+    """Return `grow_diag`, then links of `one` and of `other` where a word has none yet.
+
+    With `needs_both` neither of the two words may have a link.
+    """
+    links = set(grow_diag(one, other))
+    sources, targets = _words(links)
+    for direction in (one, other):
+        for i, j in sorted(direction):
+            free = i not in sources, j not in targets
+            if all(free) if needs_both else any(free):
+                links.add((i, j))
+                sources.add(i)
+                targets.add(j)
+    return frozenset(links)
+
+
+def _words(links: set[Link]) -> tuple[set[int], set[int]]:
+    """Return the source and the target words that have a link."""
+    return {i for i, _ in links}, {j for _, j in links}
+
+
+SYMMETRISATIONS: dict[str, Callable[[Links, Links], Links]] = {
+    "intersection": frozenset.intersection,
+    "union": frozenset.union,
+    "grow-diag": grow_diag,
+    "grow-diag-final": grow_diag_final,
+    "grow-diag-final-and": partial(grow_diag_final, needs_both=True),
+}
+"""One alignment from those of both directions, each as (source, target) (Och & Ney 2003; Koehn, Och
+& Marcu 2003)."""
+
+
+@dataclass(frozen=True)
+class AlignmentScore:
+    """The counts over a corpus, and the rates that follow from them.
+
+    `n_links` is |A|, `n_sure` |S|, `n_sure_found` |A and S|, `n_possible_found` |A and P|, of which
+    the possible links P contain the sure ones S.
+    """
+
+    n_links: int
+    n_sure: int
+    n_sure_found: int
+    n_possible_found: int
+
+    @property
+    def precision(self) -> float:
+        """|A and P| / |A|; 1 without links, none of which is wrong."""
+        return self.n_possible_found / self.n_links if self.n_links else 1.0
+
+    @property
+    def recall(self) -> float:
+        """|A and S| / |S|; 1 without sure links."""
+        return self.n_sure_found / self.n_sure if self.n_sure else 1.0
+
+    @property
+    def aer(self) -> float:
+        """1 - (|A and S| + |A and P|) / (|A| + |S|): 0 is best, 1 worst."""
+        total = self.n_links + self.n_sure
+        return 1 - (self.n_sure_found + self.n_possible_found) / total if total else 0.0
+
+    def describe(self) -> str:
+        """Return the rates in a line."""
+        return (
+            f"AER {self.aer:.3f}  precision {self.precision:.3f}  recall {self.recall:.3f}  "
+            f"({self.n_links:,} links, {self.n_sure:,} sure ones)"
+        )
+
+    def as_json(self) -> dict[str, float | int]:
+        """Return the rates and the number of links by name."""
+        rates = {name: getattr(self, name) for name in ("aer", "precision", "recall")}
+        return {**rates, "links": self.n_links, "sure": self.n_sure}
+
+
+def alignment_score(predicted: Iterable[Links], gold: Iterable[Gold]) -> AlignmentScore:
+    """Score the links of all sentence pairs together (Och & Ney 2003, section 6).
+
+    Raises ValueError unless there are as many pairs on both sides.
+    """
+    pairs = list(zip(predicted, gold, strict=True))
+    return AlignmentScore(
+        n_links=sum(len(links) for links, _ in pairs),
+        n_sure=sum(len(true.sure) for _, true in pairs),
+        n_sure_found=sum(len(links & true.sure) for links, true in pairs),
+        n_possible_found=sum(len(links & true.possible) for links, true in pairs),
+    )

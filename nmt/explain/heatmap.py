@@ -1,0 +1,304 @@
+"""Attention maps as a picture: keys along the top, queries down the side; heads in a grid.
+
+Drawn with matplotlib's objects, never pyplot, so nothing global changes; the same map gives the
+same bytes on the same matplotlib.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+
+from nmt.errors import ConfigError
+from nmt.explain.fonts import FAMILY, drawable, font
+from nmt.explain.labels import display_width, label, shorten
+from nmt.explain.map_grid import EM, NAME_INCHES, NAME_POINTS, MapGrid, map_grid
+from nmt.explain.map_style import (
+    DPI,
+    FORMATS,
+    NUMBERED_CELL_INCHES,
+    PLAIN,
+    MapStyle,
+    format_of,
+    picture,
+    write_numbers,
+)
+from nmt.storage.output import atomic_output
+from nmt.translation.heads import MEAN, Head
+from nmt.translation.words import AttentionTable, Level, attention_table, scale_end
+from nmt.types import AttentionKind, FilePath, Translation
+
+_CELL_INCHES = (0.34, 0.19)  # a cell's side in a short and in a long sentence
+_LONG = 60  # pieces on the longer side from which cells have their least size
+_SHORT = 12
+_GRID_CELL_INCHES = (0.24, 0.115)  # the same in a grid of maps
+_GRID_INCHES = 20.0  # a grid's longer side, unless the least cells need more
+_MOST_INCHES = 40.0  # a picture's longer side, however long the sentence
+_HEADING_INCHES = 0.5  # for a heading between two grids
+_LEAST_POINTS = 5.0  # of a label; where cells are smaller some labels are left out
+_WIDEST_LABEL = 24
+_TITLE_POINTS = 10.0
+_LABEL_EM = 0.65  # the width of a character over its font's size, at most
+
+_HEADINGS: dict[AttentionKind, str] = {
+    "encoder": "encoder self-attention, source over source",
+    "decoder": "decoder self-attention, target over target",
+    "cross": "cross-attention, target over source",
+}
+_AXIS_NAMES: dict[AttentionKind, tuple[str, str]] = {
+    "encoder": ("source", "source"),
+    "decoder": ("target", "target"),
+    "cross": ("target", "source"),
+}
+
+
+def write_heatmap(  # noqa: PLR0913 - what is drawn, and where to
+    translation: Translation,
+    path: FilePath,
+    rank: int = 0,
+    level: Level = "piece",
+    heads: Sequence[Head] = (MEAN,),
+    style: MapStyle = PLAIN,
+    force: bool = False,
+) -> None:
+    """Write the heat map of hypothesis `rank` to the file `path`, which must be new unless `force`.
+
+    Several heads make a grid of maps in one picture. The suffix gives the format, see `write_map`.
+    """
+    write_map(draw_translation(translation, rank, level, heads, style), path, force=force)
+
+
+def draw_translation(
+    translation: Translation,
+    rank: int = 0,
+    level: Level = "piece",
+    heads: Sequence[Head] = (MEAN,),
+    style: MapStyle = PLAIN,
+) -> Figure:
+    """The figure of `write_heatmap`."""
+    title = style.title
+    if title is None:
+        title = f"{translation.src_text}\n{translation.hypotheses[rank].text}"
+    tables = [attention_table(translation, rank, level, head) for head in heads]
+    if len(heads) == 1:
+        [head], [table] = heads, tables
+        rows, columns = _AXIS_NAMES[head.attention]
+        named = title if head == MEAN else "\n".join(filter(None, (title, head.name)))
+        return draw_heatmap(table, named, rows, columns, style)
+    kinds = dict.fromkeys(head.attention for head in heads)
+    grids = [
+        map_grid(
+            [
+                (table, head.name.removeprefix(f"{kind} "))
+                for table, head in zip(tables, heads, strict=True)
+                if head.attention == kind
+            ],
+            "" if list(kinds) == ["cross"] else _HEADINGS[kind],
+        )
+        for kind in kinds
+    ]
+    return draw_grids(grids, title, style)
+
+
+class MapFigure(Figure):
+    """A figure that a notebook shows as it is, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        return picture(self, "png")
+
+
+def write_map(
+    figure: Figure, path: FilePath, format: str | None = None, force: bool = False
+) -> None:
+    """Write a figure to a file, with all its labels. The file must be new unless `force`.
+
+    `format` is png, svg or pdf, by default that of the suffix. Raises ConfigError for another one.
+    """
+    path = Path(path)
+    format = format or format_of(path)
+    with atomic_output(path, force) as stream:
+        stream.write(picture(figure, format))
+
+
+def write_pages(figures: Iterable[Figure], path: FilePath, force: bool = False) -> None:
+    """Write figures to one PDF file, a page each. The file must be new unless `force`."""
+    with (
+        atomic_output(Path(path), force) as stream,
+        PdfPages(stream, metadata=dict(FORMATS["pdf"])) as pages,
+    ):
+        for figure in figures:
+            pages.savefig(figure, dpi=DPI, bbox_inches="tight")
+
+
+def draw_heatmap(
+    table: AttentionTable,
+    title: str = "",
+    rows: str = "target",
+    columns: str = "source",
+    style: MapStyle = PLAIN,
+) -> Figure:
+    """The figure: square cells, a label for every row and column, a colour bar, a title.
+
+    Each line of `title` is cut at about the picture's width. The colour bar goes from 0 to the
+    greatest weight, rounded up to a tenth. Characters that no installed font has become `□`. In a
+    very long sentence only every second label is drawn, or fewer. `rows` and `columns` name the
+    axes.
+    """
+    n_pieces = max(table.weights.shape)
+    share = min(max((n_pieces - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
+    cell = _CELL_INCHES[0] + share * (_CELL_INCHES[1] - _CELL_INCHES[0])
+    cell = _numbered(min(cell, _MOST_INCHES / n_pieces), n_pieces, style)
+    figure = _draw([MapGrid([[(table, columns)]])], cell, title, style)
+    figure.axes[0].set_ylabel(rows, fontproperties=font(NAME_POINTS), color="0.4")
+    return figure
+
+
+def draw_grids(grids: Sequence[MapGrid], title: str = "", style: MapStyle = PLAIN) -> Figure:
+    """Small maps of one sentence, each above its name; grids stand one below the other.
+
+    All maps of a grid have one scale of colours. Column labels stand above its first line of maps,
+    row labels left of the first map of each line.
+    """
+    downwards, across = zip(*(grid.cells for grid in grids), strict=True)
+    n_pieces = max(sum(downwards), *across)
+    greatest, least = _GRID_CELL_INCHES
+    cell = min(greatest, max(least, _GRID_INCHES / n_pieces), _MOST_INCHES / n_pieces)
+    return _draw(grids, _numbered(cell, n_pieces, style), title, style)
+
+
+def _numbered(cell: float, n_pieces: int, style: MapStyle) -> float:
+    """The side of a cell, in which its number can be read. Raises ConfigError without room."""
+    if not style.numbers:
+        return cell
+    most = int(_MOST_INCHES / NUMBERED_CELL_INCHES)
+    if n_pieces > most:
+        raise ConfigError(
+            f"`numbers`: got maps of {n_pieces} cells on a side, allowed: at most {most}"
+        )
+    return max(cell, NUMBERED_CELL_INCHES)
+
+
+def _draw(grids: Sequence[MapGrid], cell: float, title: str, style: MapStyle) -> Figure:
+    """The grids, each with labels, a heading, and a colour bar right of its first line."""
+    widths, heights = zip(*(grid.size(cell) for grid in grids), strict=True)
+    rooms = tuple(NAME_INCHES + _room_above(grid, cell) for grid in grids[1:])
+    tops = [sum(heights[:i] + rooms[:i], 0.0) for i in range(len(grids))]
+    width, height = max(widths), tops[-1] + heights[-1]
+    figure = MapFigure(figsize=(width, height))
+    if style.transparent:
+        figure.set_facecolor("none")
+    FigureCanvasAgg(figure)
+    for grid, top in zip(grids, tops, strict=True):
+        first = len(figure.axes)
+        _draw_grid(figure, grid, top, cell, style)
+        lines = [grid.heading] if first else [title, grid.heading]
+        _write_title(figure.axes[first], "\n".join(filter(None, lines)), width)
+    return figure
+
+
+def _draw_grid(figure: Figure, grid: MapGrid, top: float, cell: float, style: MapStyle) -> None:
+    """The maps of a grid whose first line begins `top` inches below the figure's upper edge."""
+    width, height = figure.get_size_inches()
+    rows, columns = grid.first.weights.shape
+    map_width, map_height = columns * cell / width, rows * cell / height
+    end = style.scale
+    if end is None:
+        end = scale_end(max(float(table.weights.max(initial=0.0)) for table, _ in grid.maps))
+    for row, line in enumerate(grid.lines):
+        bottom = 1 - (top + row * grid.step_y(cell)) / height - map_height
+        for column, (table, name) in enumerate(line):
+            left = column * grid.step_x(cell) / width
+            axes = figure.add_axes((left, bottom, map_width, map_height))
+            image = _draw_map(axes, table, end, style.colours)
+            if style.numbers:
+                write_numbers(axes, table, image, cell)
+            _label_columns(axes, table.columns if row == 0 else (), cell)
+            _label_rows(axes, table.rows if column == 0 else (), cell)
+            _caption(axes, name)
+    right = grid.size(cell)[0] / width
+    _colour_bar(figure, image, (right, 1 - top / height - map_height, map_height))
+
+
+def _room_above(grid: MapGrid, cell: float) -> float:
+    """The inches that the heading and the column labels of a grid take."""
+    points, _ = _label_size(cell)
+    longest = max(display_width(_shown(text)) for text in grid.first.columns)
+    return longest * points * _LABEL_EM / 72 + _HEADING_INCHES
+
+
+def _draw_map(axes: Axes, table: AttentionTable, end: float, colours: str) -> AxesImage:
+    """The coloured cells, with pale lines between them."""
+    image = axes.imshow(table.weights, cmap=colours, vmin=0.0, vmax=end, aspect="auto")
+    n_target, n_source = table.weights.shape
+    # Two collections of lines; a grid by minor ticks would draw each line on its own.
+    axes.vlines(np.arange(n_source) - 0.5, -0.5, n_target - 0.5, colors="0.9", linewidths=0.5)
+    axes.hlines(np.arange(n_target) - 0.5, -0.5, n_source - 0.5, colors="0.9", linewidths=0.5)
+    axes.tick_params(length=0, pad=3)
+    axes.xaxis.tick_top()
+    for spine in axes.spines.values():
+        spine.set_color("0.6")
+        spine.set_linewidth(0.6)
+    return image
+
+
+def _label_columns(axes: Axes, texts: Sequence[str], cell: float) -> None:
+    points, step = _label_size(cell)
+    # A $ is a dollar: without parse_math=False matplotlib would set what follows as a formula.
+    axes.set_xticks(
+        range(0, len(texts), step),
+        [_shown(text) for text in texts[::step]],
+        rotation=90,
+        fontproperties=font(points),
+        parse_math=False,
+    )
+
+
+def _label_rows(axes: Axes, texts: Sequence[str], cell: float) -> None:
+    points, step = _label_size(cell)
+    axes.set_yticks(
+        range(0, len(texts), step),
+        [_shown(text) for text in texts[::step]],
+        fontproperties=font(points),
+        parse_math=False,
+    )
+
+
+def _label_size(cell: float) -> tuple[float, int]:
+    """The font size of labels for cells of that many inches, and that every n-th has a label."""
+    points = min(11.0, cell * 72 * 0.62)
+    return max(points, _LEAST_POINTS), math.ceil(_LEAST_POINTS / points)
+
+
+def _shown(text: str) -> str:
+    return shorten(drawable(label(text)), _WIDEST_LABEL)
+
+
+def _caption(axes: Axes, text: str) -> None:
+    """Write a name under a map; its top has the labels and the title."""
+    axes.set_xlabel(text, fontproperties=font(NAME_POINTS), color="0.4")
+    axes.xaxis.set_label_position("bottom")
+
+
+def _colour_bar(figure: Figure, image: AxesImage, place: tuple[float, float, float]) -> None:
+    """A bar of constant thickness at (right, bottom, height), in shares of the figure."""
+    right, bottom, height = place
+    inch = 1 / figure.get_figwidth()
+    bar = figure.add_axes((right + 0.12 * inch, bottom, 0.12 * inch, height))
+    figure.colorbar(image, cax=bar)
+    bar.set_ylabel("attention weight", fontproperties=font(NAME_POINTS))
+    bar.tick_params(labelsize=8, labelfontfamily=FAMILY)
+
+
+def _write_title(axes: Axes, title: str, width_inches: float) -> None:
+    """The title's lines, flush left with the map, each cut at the map's width."""
+    cells = max(44, int(width_inches * 72 / (_TITLE_POINTS * EM)))
+    lines = (shorten(drawable(label(line)), cells) for line in title.split("\n"))
+    axes.set_title(
+        "\n".join(lines), loc="left", fontproperties=font(_TITLE_POINTS), parse_math=False
+    )

@@ -1,0 +1,89 @@
+"""A dictionary from a model's attention over sentence pairs: which words it links how often."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nmt.explain.alignment import strongest_links
+from nmt.explain.pair_weights import Reading, piece_weights
+from nmt.text.word_pieces import own_words
+from nmt.text.word_tokenizer import core
+from nmt.translation.translator import Translator
+from nmt.translation.words import merge_words, with_eos
+from nmt.types import SentencePair
+
+_CHUNK = 512
+"""Sentence pairs that are aligned together."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A source word and a target word that were linked `count` times.
+
+    `probability` is this share of all links of the source word.
+    """
+
+    source: str
+    target: str
+    probability: float
+    count: int
+
+    def line(self) -> str:
+        """The entry as a line of a TSV, which `read_lexicon` reads."""
+        return f"{self.source}\t{self.target}\t{self.probability:.4f}\t{self.count}"
+
+
+def lexicon(
+    translator: Translator,
+    pairs: Iterable[SentencePair],
+    reading: Reading | None = None,
+    min_count: int = 2,
+    best: int = 5,
+) -> list[Entry]:
+    """The dictionary of the pairs, sorted by source word, the most frequent translation first.
+
+    Words are those of the tokenizers, without the marks around them: what `replace_unknown` looks
+    up. Each target word is linked with the source word of its greatest weight. Entries with a lower
+    `count` are left out, and all but the `best` of a source word.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for chunk in _chunks(pairs):
+        counts.update(_linked_words(translator, chunk, reading or Reading()))
+    totals: Counter[str] = Counter()
+    for (source, _), count in counts.items():
+        totals[source] += count
+    ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
+    entries: list[Entry] = []
+    n_taken: Counter[str] = Counter()
+    for (source, target), count in ranked:
+        if count >= min_count and n_taken[source] < best:
+            n_taken[source] += 1
+            entries.append(Entry(source, target, count / totals[source], count))
+    return entries
+
+
+def _linked_words(
+    translator: Translator, pairs: Sequence[SentencePair], reading: Reading
+) -> Iterator[tuple[str, str]]:
+    """The words of every link; marks alone have letters neither here nor there and are left out."""
+    sides = translator.tokenizers
+    sources = [sides.src.encode(pair.src_text) for pair in pairs]
+    targets = [sides.tgt.encode(pair.tgt_text) for pair in pairs]
+    weights = piece_weights(translator, sources, targets, reading)
+    for source, target, matrix in zip(sources, targets, weights, strict=True):
+        shares = own_words(target).shares, own_words(with_eos(source)).shares
+        for i, j in strongest_links(merge_words(matrix, *shares)):
+            words = core(source.words[i]), core(target.words[j])
+            if all(any(map(str.isalnum, word)) for word in words):
+                yield words
+
+
+def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
+    chunk: list[SentencePair] = []
+    for pair in pairs:
+        chunk.append(pair)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

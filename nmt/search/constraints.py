@@ -1,0 +1,91 @@
+"""Constraints of a search: how a translation begins, and where the model looks.
+
+Prefix-constrained search is what interactive translation rests on (Barrachina et al. 2009,
+doi 10.1162/coli.2008.07-055-r2-06-29): a user mends a prefix, and the model goes on. Attention rows
+ask instead what a model would have written, had it looked elsewhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int
+from torch import Tensor
+
+from nmt.models.base import State, StepOutput
+from nmt.search.words import NO_WORDS, WordHistory, Words
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """The constraints of the translation of one sentence.
+
+    It begins with the pieces `prefix`, none of them eos, pad or bos. `attention[t]` are the weights
+    of each of the model's N heads over the S pieces of the source, its eos included, at step t from
+    0, in place of the model's own; a head whose row is NaN keeps its own. `words` must, or must
+    not, occur in it, outside of a prefix that has them.
+    """
+
+    prefix: tuple[int, ...] = ()
+    attention: Mapping[int, Float32[np.ndarray, "N S"]] = field(default_factory=dict)
+    words: Words = NO_WORDS
+
+
+class Constraints:
+    """The constraints of B sentences, as the steps of a search ask for them.
+
+    `longest` is the number of positions S of the batch, `beam` the slots of a sentence.
+    """
+
+    def __init__(self, constraints: Sequence[Constraint], longest: int, beam: int) -> None:
+        self._constraints, self._longest, self._beam = constraints, longest, beam
+
+    def length_bounds(self, bounds: Sequence[int]) -> list[int]:
+        """Return the bounds, raised to fit each prefix, its words and one piece more."""
+        needed = [len(one.prefix) + one.words.n_pieces + 1 for one in self._constraints]
+        return list(map(max, bounds, needed))
+
+    def word_history(self) -> WordHistory | None:
+        """Return the initial word history, or None without lexical constraints."""
+        words = [constraint.words for constraint in self._constraints]
+        return WordHistory.none_yet(words) if any(map(bool, words)) else None
+
+    def _of_rows(self, slots: Int[Tensor, " R"]) -> list[Constraint]:
+        return [self._constraints[slot // self._beam] for slot in slots.tolist()]
+
+    def attend(self, state: State, slots: Int[Tensor, " R"], step: int) -> State:
+        """Return the state whose next step uses these rows of attention, if there are any."""
+        rows = [constraint.attention.get(step) for constraint in self._of_rows(slots)]
+        n_heads = next((len(row) for row in rows if row is not None), None)
+        if n_heads is None:
+            return state
+        weights = np.full((len(rows), n_heads, self._longest), np.nan, np.float32)
+        for weight, row in zip(weights, rows, strict=True):
+            if row is not None:
+                weight[:, row.shape[1] :] = np.where(np.isnan(row[:, :1]), np.nan, 0)
+                weight[:, : row.shape[1]] = row
+        return state.with_attention(torch.from_numpy(weights).to(slots.device))
+
+    def force(
+        self,
+        out: StepOutput,
+        slots: Int[Tensor, " R"],
+        step: int,
+        log_probs: Float[Tensor, "R K"],
+        ids: Int[Tensor, "R K"],
+    ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+        """The best pieces of each row; of one within its prefix only the prefix's piece remains."""
+        prefixes = [constraint.prefix for constraint in self._of_rows(slots)]
+        rows = [row for row, prefix in enumerate(prefixes) if step < len(prefix)]
+        if not rows:
+            return log_probs, ids
+        places = torch.tensor(rows, device=slots.device)
+        pieces = torch.tensor([prefixes[row][step] for row in rows], device=slots.device)
+        logits = out.logits[places].float()
+        forced = logits.gather(1, pieces.unsqueeze(1)).squeeze(1) - logits.logsumexp(dim=1)
+        log_probs, ids = log_probs.clone(), ids.clone()
+        log_probs[places] = -torch.inf
+        log_probs[places, 0] = forced.to(log_probs.dtype)
+        ids[places, 0] = pieces
+        return log_probs, ids

@@ -1,0 +1,146 @@
+"""Forced decoding: what a model makes of given translations, in one teacher-forced pass.
+
+The translations come one per source, of any lengths. Of what the pass computes, each pair gets its
+part without padding.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Int
+from torch import Tensor
+
+from nmt.batches.batching import pad_ids
+from nmt.models.base import Seq2Seq
+from nmt.ops.masks import keep_from_lengths
+from nmt.search.back_pointers import make_hypothesis
+from nmt.search.score import ScoreFunction
+from nmt.text.vocabulary import BOS_ID, EOS_ID
+from nmt.types import Hypothesis
+
+
+class _Pass:
+    """The inputs of a teacher-forced pass, and the sizes by which its results are cut."""
+
+    src_keep: Bool[Tensor, "B S"]
+    tgt_in: Int[Tensor, "B T"]
+
+    def __init__(
+        self,
+        src_ids: Int[Tensor, "B S"],
+        src_lengths: Int[Tensor, " B"],
+        tgt_in: Sequence[Sequence[int]],
+    ) -> None:
+        self.src_keep = keep_from_lengths(src_lengths, src_ids.shape[1])
+        self.src_sizes: list[int] = src_lengths.tolist()
+        self.tgt_sizes = list(map(len, tgt_in))
+        self.tgt_in = pad_ids(tgt_in).to(src_ids.device)
+
+    def parts(
+        self, weights: Tensor, rows: Sequence[int], columns: Sequence[int]
+    ) -> list[Float32[np.ndarray, "..."]]:
+        """For each pair the first rows and columns, the last two dimensions of `weights`."""
+        arrays = weights.float().cpu().numpy()
+        return [
+            array[..., :n_rows, :n_columns].copy()
+            for array, n_rows, n_columns in zip(arrays, rows, columns, strict=True)
+        ]
+
+    def cross_attention(self, weights: Tensor) -> list[Float32[np.ndarray, "..."]]:
+        """For each pair a row for each of its target pieces, a column for each source piece."""
+        return self.parts(weights, self.tgt_sizes, self.src_sizes)
+
+
+@torch.inference_mode()
+def force_decode(
+    model: Seq2Seq,
+    src_ids: Int[Tensor, "B S"],
+    src_lengths: Int[Tensor, " B"],
+    tgt_ids: Sequence[Sequence[int]],
+    score: ScoreFunction | float,
+    with_heads: bool = False,
+) -> list[Hypothesis]:
+    """Score given translations: probabilities, score and attention of each.
+
+    A translation ends with eos unless it is to be scored as unfinished. A number as `score` is the
+    exponent of GNMT's length penalty. The values equal those that `search` reports for the same
+    ids, up to rounding. `with_heads` adds each head's weights.
+    """
+    score = score if isinstance(score, ScoreFunction) else ScoreFunction(score)
+    if not any(tgt_ids):
+        heads = [np.zeros((len(model.head_names), 0, n), np.float32) for n in src_lengths.tolist()]
+        return [make_hypothesis([], [], w[0], score, w if with_heads else None) for w in heads]
+    inputs = _Pass(src_ids, src_lengths, [[BOS_ID, *ids][: len(ids)] for ids in tgt_ids])
+    out = model(src_ids, inputs.src_keep, inputs.tgt_in, with_weights=True)
+    logits, tgt_out = out.logits.float(), pad_ids(tgt_ids).to(src_ids.device)
+    log_probs = logits.gather(2, tgt_out.unsqueeze(2)).squeeze(2) - logits.logsumexp(dim=2)
+    rows = zip(
+        tgt_ids,
+        log_probs.tolist(),
+        inputs.cross_attention(out.weights),
+        inputs.cross_attention(out.heads) if with_heads else [None] * len(tgt_ids),
+        strict=True,
+    )
+    return [make_hypothesis(ids, lps[: len(ids)], w, score, heads) for ids, lps, w, heads in rows]
+
+
+@torch.inference_mode()
+def read_weights(  # noqa: PLR0913 - each way to read is one
+    model: Seq2Seq,
+    src_ids: Int[Tensor, "B S"],
+    src_lengths: Int[Tensor, " B"],
+    tgt_ids: Sequence[Sequence[int]],
+    shift: int = 0,
+    heads: Sequence[int] | None = None,
+    by_norm: bool = False,
+) -> list[Float32[np.ndarray, "_ _"]]:
+    """Read cross-attention for an alignment: a row for each piece of a target without eos.
+
+    Row t is the weights of step t + `shift` over the source with eos. At step t piece t is
+    predicted, at step t + 1 it is the decoder's input (arXiv 2004.14837), and at step t + 2 a query
+    that is the state before the input knows it. `heads` are averaged; None is the mean that the
+    model shows. `by_norm` takes ||w_s f(v_s)||, of which f(v_s) is what a head adds to the context
+    for a weight of 1 (arXiv 2004.10102), and divides each row by its sum. Raises ConfigError for a
+    model that cannot tell these norms.
+    """
+    if not any(tgt_ids):
+        return [np.zeros((0, size), np.float32) for size in src_lengths.tolist()]
+    rows = [[BOS_ID, *ids, *[EOS_ID] * shift][: len(ids) + shift] for ids in tgt_ids]
+    inputs = _Pass(src_ids, src_lengths, rows)
+    state = model.init_state(model.encode(src_ids, inputs.src_keep))
+    output = model.teacher_forced(inputs.tgt_in, state, with_weights=True)
+    weights = output.weights
+    assert weights is not None
+    assert output.heads is not None
+    if heads is not None or by_norm:
+        indices = list(model.shown_heads if heads is None else heads)
+        by_head = output.heads[:, indices].float()
+        if by_norm:
+            by_head = by_head * model.value_norms(state)[:, indices].float().unsqueeze(2)
+        weights = by_head.mean(dim=1)
+        if by_norm:
+            weights = weights / weights.sum(dim=-1, keepdim=True).clamp_min(1e-30)
+    return [part[shift:] for part in inputs.cross_attention(weights)]
+
+
+@torch.inference_mode()
+def self_attention(
+    model: Seq2Seq,
+    src_ids: Int[Tensor, "B S"],
+    src_lengths: Int[Tensor, " B"],
+    tgt_ids: Sequence[Sequence[int]],
+) -> list[dict[str, Float32[np.ndarray, "N L L"]]]:
+    """Read the self-attention of the `encoder` and of the `decoder`, of each head.
+
+    `encoder` has a row and a column for each source piece; `decoder` for bos and each piece of the
+    translation but eos, after which nothing is predicted. A model without has neither.
+    """
+    rows = [[BOS_ID, *(i for i in ids if i != EOS_ID)] for ids in tgt_ids]
+    inputs = _Pass(src_ids, src_lengths, rows)
+    weights = model.attention_weights(src_ids, inputs.src_keep, inputs.tgt_in)
+    sizes = {"encoder": inputs.src_sizes, "decoder": inputs.tgt_sizes}
+    parts = {
+        name: inputs.parts(weights[name], n, n) for name, n in sizes.items() if name in weights
+    }
+    return [{name: arrays[b] for name, arrays in parts.items()} for b in range(len(tgt_ids))]

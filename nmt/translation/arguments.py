@@ -1,0 +1,51 @@
+"""The arguments of a Translator, checked: texts, and the search of one call."""
+
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from nmt.search.search_config import SearchConfig
+from nmt.settings.config_file import load_values
+
+_Value = TypeVar("_Value")
+
+
+def merged_search(
+    base: SearchConfig, changes: SearchConfig | Mapping[str, object] | None
+) -> SearchConfig:
+    """`changes` if it is a SearchConfig, else `base` with the keys of `changes`.
+
+    Raises ConfigError for values that SearchConfig does not allow, TypeError for another type.
+    """
+    if isinstance(changes, SearchConfig):
+        return changes
+    if not changes:
+        return base
+    if not isinstance(changes, Mapping):
+        got = reprlib.repr(changes)
+        raise TypeError(f"search: got {got}, allowed: a SearchConfig, or a dict of its keys")
+    return load_values({**base.model_dump(), **changes}, SearchConfig, "search")
+
+
+def several(values: Iterable[_Value], name: str) -> Iterator[_Value]:
+    """Iterate over `values`. Raises TypeError for one str, which would be read by letters."""
+    if isinstance(values, str | bytes):
+        got = type(values).__name__
+        raise TypeError(f"{name}: got one {got}, allowed: several, such as [text]")
+    return iter(values)
+
+
+def checked(texts: Iterable[str], name: str = "texts") -> list[str]:
+    """Return all of `texts`; see str_by_str."""
+    return list(str_by_str(texts, name))
+
+
+def str_by_str(texts: Iterable[str], name: str = "texts") -> Iterator[str]:
+    """Iterate over `texts`. Raises TypeError as `several`, and for what is no str."""
+    return (_str(text, f"{name}[{index}]") for index, text in enumerate(several(texts, name)))
+
+
+def _str(text: object, where: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{where}: got {reprlib.repr(text)}, allowed: a str")
+    return text

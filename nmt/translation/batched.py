@@ -1,0 +1,201 @@
+"""A model on its device, searched and forced in batches of similar length."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Literal, TypeVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from nmt.batches.batching import pad_ids
+from nmt.device import autocast
+from nmt.models.base import Seq2Seq
+from nmt.search.constraints import Constraint
+from nmt.search.forced import force_decode
+from nmt.search.sampling import sample
+from nmt.search.search import search, search_penalties
+from nmt.search.search_config import SearchConfig
+from nmt.text.tokenizer import Tokenizer
+from nmt.text.vocabulary import EOS_ID
+from nmt.translation.minimum_risk import expected_utilities, minimum_risk
+from nmt.translation.parallel import CheckCancelled, n_workers, never_cancelled, parallel_map
+from nmt.types import Encoded, Hypothesis
+
+DecodingPrecision = Literal["fp32", "bf16"]
+Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]
+_Result = TypeVar("_Result")
+
+_PIECES_PER_SENTENCE = 100
+"""A batch has at most batch_size times as many padded pieces, which bounds its memory."""
+
+
+@dataclass(frozen=True)
+class BatchedModel:
+    """Searches for and scores translations of any number of sources.
+
+    Empty sources are left out. `tokenizer` is the target's. With `bf16` matrix products are of
+    bf16 numbers, and totals stay as they are (nmt.device.autocast). `check_cancelled` is called
+    before each step of a search, which ends with the exception that it raises.
+    """
+
+    model: Seq2Seq
+    tokenizer: Tokenizer
+    device: torch.device
+    precision: DecodingPrecision = "fp32"
+    check_cancelled: CheckCancelled = never_cancelled
+
+    def search(
+        self,
+        sources: Sequence[Encoded],
+        config: SearchConfig,
+        constraints: Sequence[Constraint] = (),
+    ) -> list[list[Hypothesis]]:
+        """The n best hypotheses of each source, found as `config` says; none for an empty one."""
+
+        def work(batch: Sequence[int], check: CheckCancelled) -> list[list[Hypothesis]]:
+            inputs = self._padded([sources[i] for i in batch])
+            rows = [constraints[i] for i in batch] if constraints else ()
+            mbr, draws, n = config.mbr, config.sampling, config.n_best
+            if mbr is not None and mbr.samples is not None:
+                draws, n = mbr.sampling, mbr.samples
+            if draws is not None:
+                candidates = sample(self.model, *inputs, config, draws, n, check, rows)
+            else:
+                widest = {"n_best": config.n_best if mbr is None else config.beam}
+                plain = config.model_copy(update=widest)
+                candidates = search(self.model, *inputs, plain, check, rows)
+            if mbr is None:
+                return candidates
+            return [self._least_risk(each, config, check) for each in candidates]
+
+        beams = self._in_batches(sources, config.batch_size, work)
+        return [beams.get(i, []) for i in range(len(sources))]
+
+    def search_penalties(
+        self,
+        sources: Sequence[Encoded],
+        config: SearchConfig,
+        penalties: Sequence[float],
+        constraints: Sequence[Constraint] = (),
+    ) -> list[list[list[Hypothesis]]]:
+        """For each length penalty the n best hypotheses of each source (search_penalties)."""
+
+        def work(batch: Sequence[int], check: CheckCancelled) -> list[tuple[list[Hypothesis], ...]]:
+            inputs = self._padded([sources[i] for i in batch])
+            rows = [constraints[i] for i in batch] if constraints else ()
+            results = search_penalties(self.model, *inputs, config, penalties, check, rows)
+            return list(zip(*results, strict=True))
+
+        results = self._in_batches(sources, config.batch_size, work)
+        nothing: tuple[list[Hypothesis], ...] = ([],) * len(penalties)
+        each = (results.get(i, nothing) for i in range(len(sources)))
+        return [list(best) for best in zip(*each, strict=True)] or [[] for _ in penalties]
+
+    def _least_risk(
+        self, candidates: Sequence[Hypothesis], config: SearchConfig, check: CheckCancelled
+    ) -> list[Hypothesis]:
+        """The best candidates by expected utility; see minimum_risk."""
+        check()
+        assert config.mbr is not None
+        texts = [self.tokenizer.decode(without_eos(each), restore=False) for each in candidates]
+        utilities = expected_utilities(texts, config.mbr.utility, self.tokenizer.lang)
+        return minimum_risk(candidates, texts, utilities)[: config.n_best]
+
+    def _in_batches(
+        self,
+        sources: Sequence[Encoded],
+        batch_size: int,
+        work: Callable[[Sequence[int], CheckCancelled], Sequence[_Result]],
+    ) -> dict[int, _Result]:
+        """The results of `work` for the sources that are not empty, by the source's index."""
+
+        def work_on(batch: Sequence[int], check: CheckCancelled) -> Sequence[_Result]:
+            with autocast(self.device, self.precision):  # of this thread only
+                return work(batch, check)
+
+        workers = n_workers(self.device)
+        sizes = [len(source.ids) for source in sources]
+        batches = list(search_batches(sizes, batch_size, workers))
+        results = parallel_map(work_on, batches, workers, self.check_cancelled)
+        return dict(zip(chain(*batches), chain(*results), strict=True))
+
+    def read_pairs(
+        self,
+        sources: Sequence[Encoded],
+        tgt_ids: Sequence[Sequence[int]],
+        batch_size: int,
+        read: Callable[[Padded, Sequence[Sequence[int]]], Sequence[_Result]],
+        by_area: bool = True,
+    ) -> Iterator[tuple[int, _Result]]:
+        """Read pairs of a source and a given target in batches.
+
+        Yields the index and the result of each pair whose source is not empty.
+        """
+        pairs = zip(sources, tgt_ids, strict=True)
+        sizes = [max(len(src.ids), len(ids)) if src.ids else 0 for src, ids in pairs]
+        for batch in search_batches(sizes, batch_size, by_area=by_area):
+            inputs = self._padded([sources[i] for i in batch])
+            with autocast(self.device, self.precision):
+                results = read(inputs, [tgt_ids[i] for i in batch])
+            yield from zip(batch, results, strict=True)
+
+    def force(
+        self,
+        sources: Sequence[Encoded],
+        tgt_ids: Sequence[Sequence[int]],
+        config: SearchConfig,
+        with_heads: bool,
+    ) -> Iterator[tuple[int, Hypothesis]]:
+        """Score given targets; yields the index and the Hypothesis of each pair with a source."""
+
+        def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Hypothesis]:
+            return force_decode(self.model, *inputs, ids, config.score, with_heads)
+
+        return self.read_pairs(sources, tgt_ids, config.batch_size, read, by_area=with_heads)
+
+    def add_heads(
+        self, sources: Sequence[Encoded], beams: list[list[Hypothesis]], config: SearchConfig
+    ) -> None:
+        """Add the weights of each head to the hypotheses that a search found.
+
+        Forced decoding computes them anew, with equal weights. So the beam need not carry a matrix
+        per head for hypotheses of which most are dropped.
+        """
+        places = [(i, rank) for i, beam in enumerate(beams) for rank in range(len(beam))]
+        tgt_ids = [beams[i][rank].ids for i, rank in places]
+        forced = self.force([sources[i] for i, _ in places], tgt_ids, config, with_heads=True)
+        for k, hypothesis in forced:
+            i, rank = places[k]
+            beams[i][rank] = replace(beams[i][rank], heads=hypothesis.heads)
+
+    def _padded(self, sources: Sequence[Encoded]) -> Padded:
+        """The ids with eos, padded, and their lengths, eos included."""
+        rows = [(*source.ids, EOS_ID) for source in sources]
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
+        return pad_ids(rows).to(self.device), lengths
+
+
+def without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:
+    """The ids of the pieces of a hypothesis."""
+    return hypothesis.ids[:-1] if hypothesis.finished else hypothesis.ids
+
+
+def search_batches(
+    sizes: Sequence[int], batch_size: int, n_parts: int = 1, by_area: bool = False
+) -> Iterator[list[int]]:
+    """Yield batches of the indices of items whose size is not 0, longest first.
+
+    Memory grows with the number of padded pieces, or `by_area` with its square. A batch has at
+    most its share of `n_parts`, so that as many workers can take one each.
+    """
+    order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: -sizes[i])
+    limit = min(batch_size, -(-len(order) // n_parts))
+    power = 2 if by_area else 1
+    start = 0
+    while start < len(order):
+        longest = sizes[order[start]]
+        count = max(1, min(limit, limit * _PIECES_PER_SENTENCE**power // longest**power))
+        yield order[start : start + count]
+        start += count

@@ -1,0 +1,121 @@
+"""From prefixes, words and weights as users give them to the constraints of a search."""
+
+import functools
+import reprlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float32
+
+from nmt.errors import DataError, counted
+from nmt.models.base import Seq2Seq
+from nmt.search.constraints import Constraint
+from nmt.search.search_config import SearchConfig
+from nmt.search.words import Word, Words
+from nmt.text.tokenizer import Tokenizer
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, RESERVED, UNK_ID
+from nmt.types import Encoded
+
+Prefix = str | Sequence[int]
+"""The begin of a translation: text, or ids of pieces."""
+
+Weights = Sequence[float] | np.ndarray
+"""A row for all shown heads, (S,), or one for each head of the model, (N, S)."""
+
+
+def constraints_of(
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    sources: Sequence[Encoded],
+    config: SearchConfig,
+    prefixes: Sequence[Prefix] | None,
+    attention: Sequence[Mapping[int, Weights]] = (),
+) -> list[Constraint]:
+    """Return the constraint of each source, or none where nothing is asked for.
+
+    Rows of weights are divided by their sum. Raises DataError for numbers that differ, for text
+    that the vocabulary cannot write, for ids that are no pieces, for a step behind the first free
+    piece, and for weights of another shape, below 0, or all 0.
+    """
+    words = words_of(tokenizer, config.must, config.must_not)
+    if prefixes is None:
+        return [Constraint(words=words)] * len(sources) if words else []
+    weights = list(attention) or [{}] * len(sources)
+    if not len(sources) == len(prefixes) == len(weights):
+        got = f"{len(prefixes)} prefixes and {len(weights)} times weights"
+        raise DataError(f"translate: got {got} for {counted(len(sources), 'text')}")
+    constraints = []
+    for source, prefix, rows in zip(sources, prefixes, weights, strict=True):
+        ids, size = _prefix_ids(tokenizer, prefix), len(source.ids) + 1
+        for step in rows:
+            if not 0 <= step <= len(ids):
+                raise DataError(
+                    f"attention: got weights for piece {step}, allowed: 0 to {len(ids)}, the one "
+                    "behind the prefix"
+                )
+        heads = {step: _heads(model, row, size) for step, row in rows.items()}
+        constraints.append(Constraint(ids, heads, words))
+    return constraints
+
+
+def _prefix_ids(tokenizer: Tokenizer, prefix: Prefix) -> tuple[int, ...]:
+    ids = tokenizer.encode(prefix).ids if isinstance(prefix, str) else tuple(prefix)
+    if isinstance(prefix, str) and UNK_ID in ids:
+        allowed = f"text that the {tokenizer.lang} vocabulary can write"
+        raise DataError(f"prefix: got {reprlib.repr(prefix)}, allowed: {allowed}")
+    n_pieces = len(tokenizer.vocab)
+    for id_ in ids:
+        if not 0 <= id_ < n_pieces or id_ in (PAD_ID, BOS_ID, EOS_ID):
+            raise DataError(f"prefix: got id {id_}, allowed: pieces of text, below {n_pieces:,}")
+    return ids
+
+
+def _heads(model: Seq2Seq, row: Weights, size: int) -> Float32[np.ndarray, "N S"]:
+    """Return a row for each head, NaN for those that keep their own weights."""
+    weights = np.asarray(row, np.float64)
+    n_heads = len(model.head_names)
+    if weights.shape not in ((size,), (n_heads, size)):
+        shape = " x ".join(map(str, weights.shape))
+        pieces = counted(size, "piece")
+        raise DataError(f"attention: got {shape} weights, allowed: one for each of {pieces}")
+    if not np.isfinite(weights).all() or (weights < 0).any() or (weights.max(-1) <= 0).any():
+        raise DataError("attention: got weights below 0, all 0 or not finite, allowed: shares")
+    with np.errstate(over="ignore"):
+        shares = (weights / weights.max(-1, keepdims=True)).astype(np.float32)
+    shares /= shares.sum(-1, keepdims=True)
+    heads: Float32[np.ndarray, "N S"] = np.full((n_heads, size), np.nan, np.float32)
+    heads[list(model.shown_heads) if shares.ndim == 1 else slice(None)] = shares
+    return heads
+
+
+@functools.lru_cache(maxsize=32)
+def words_of(tokenizer: Tokenizer, must: tuple[str, ...], must_not: tuple[str, ...]) -> Words:
+    """Return the Words of a target vocabulary.
+
+    A word that must not occur and that the vocabulary cannot write needs nothing. Raises DataError
+    for such a word that must occur.
+    """
+    words: dict[str, Word | None] = {}
+    texts = _piece_texts(tokenizer) if must or must_not else ()
+    for text in (*must, *must_not):
+        ids = tokenizer.encode(text).ids
+        known = bool(ids) and UNK_ID not in ids and all(texts[id_] for id_ in ids)
+        words[text] = Word(ids, texts) if known else None
+    for text in must:
+        if words[text] is None:
+            raise DataError(
+                f"search.must: got '{text}', allowed: words that the {tokenizer.lang} vocabulary "
+                "can write"
+            )
+    return Words(
+        tuple(word for text in must if (word := words[text])),
+        tuple(word for text in must_not if (word := words[text])),
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _piece_texts(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the characters of each id, ▁ for a space; none of reserved ids."""
+    contents = map(tokenizer.piece_bytes, tokenizer.vocab.pieces[len(RESERVED) :])
+    # A byte beyond ASCII is a part of a character, and decodes to nothing.
+    return ("",) * len(RESERVED) + tuple(content.decode(errors="ignore") for content in contents)

@@ -1,0 +1,129 @@
+"""Replacement of `<unk>` in translations by a source word, or by its entry in a lexicon.
+
+The source word with the most attention takes the place of `<unk>` (Luong et al. 2015, arXiv
+1410.8206; by attention instead of their alignment: Jean et al. 2015, arXiv 1412.2007, section
+3.3). It is written as the source text has it, for the source vocabulary rarely knows it either.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from nmt.corpora.text_files import stream_lines
+from nmt.errors import DataError
+from nmt.text.normalisation import normalise
+from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabulary import UNK_ID
+from nmt.text.word_tokenizer import core
+from nmt.types import FilePath, TranslatedHypothesis, Translation
+
+Lexicon = Mapping[str, str]
+"""From a source word to its translation."""
+
+
+def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
+    """Read a file of lines `source word<TAB>target words`, or of those that `nmt lexicon` writes.
+
+    The latter go on with `<TAB>probability<TAB>count`, and a word's most probable translation is
+    taken, the first of equal ones. Raises DataError (file:line) for a line of another form, a
+    source side of several words, or a word with two translations without a probability.
+    """
+    entries: dict[str, tuple[float, str]] = {}
+    for number, line in enumerate(stream_lines(Path(path)), start=1):
+        fields = line.split("\t")
+        if len(fields) not in (2, 4):
+            raise DataError(
+                f"{path}:{number}: expected source word<TAB>target words, got {len(fields)} fields"
+            )
+        word = normalise(fields[0], tokenizers.src.lang)
+        target = normalise(fields[1], tokenizers.tgt.lang)
+        if not word or not target or " " in word:
+            raise DataError(
+                f"{path}:{number}: expected one source word and its translation, got "
+                f"{fields[0][:40]!r} and {fields[1][:40]!r}"
+            )
+        probability = 1.0
+        if len(fields) == 4:
+            probability = _probability(fields[2], f"{path}:{number}")
+        before, known = entries.get(word, (-1.0, target))
+        if len(fields) == 2 and known != target:
+            raise DataError(f"{path}:{number}: '{word[:40]}' has another translation further up")
+        if probability > before:
+            entries[word] = probability, target
+    return {word: target for word, (_, target) in entries.items()}
+
+
+def _probability(text: str, where: str) -> float:
+    try:
+        probability = float(text)
+    except ValueError:
+        probability = -1.0
+    if not 0 <= probability <= 1:
+        raise DataError(f"{where}: got {text[:40]!r}, allowed: a probability, 0 to 1")
+    return probability
+
+
+def replace_unknown(
+    translation: Translation, tokenizers: Tokenizers, lexicon: Lexicon, restore: bool = True
+) -> Translation:
+    """`translation` with each `<unk>` in its texts replaced; ids and pieces are unchanged.
+
+    Consecutive `<unk>` pieces stand for one word. The source word with the greatest attention
+    weight, summed over those pieces and the word's own, replaces them: its entry in `lexicon` (as
+    written, else in lower case), or else the word itself without punctuation around it. `<unk>`
+    stays where no word has any weight (attention `none` gives all of it to the end of sentence).
+    `restore` is as in Translator.translate.
+    """
+    return replace(
+        translation,
+        hypotheses=tuple(
+            _replaced(output, translation, tokenizers, lexicon, restore)
+            for output in translation.hypotheses
+        ),
+    )
+
+
+def _replaced(
+    output: TranslatedHypothesis,
+    translation: Translation,
+    tokenizers: Tokenizers,
+    lexicon: Lexicon,
+    restore: bool,
+) -> TranslatedHypothesis:
+    surfaces: dict[int, str] = {}
+    for run in _unknown_runs(output.target.ids):
+        word = _most_attended_word(output, translation, run)
+        if word is not None:
+            surfaces.update(dict.fromkeys(run, ""))
+            surfaces[run[0]] = lexicon.get(word) or lexicon.get(word.lower()) or word
+    if not surfaces:
+        return output
+    return replace(
+        output, text=tokenizers.tgt.decode(output.target.ids, restore=restore, surfaces=surfaces)
+    )
+
+
+def _unknown_runs(ids: Sequence[int]) -> list[list[int]]:
+    """The positions of `<unk>`, consecutive ones in one list."""
+    runs: list[list[int]] = []
+    for position, id_ in enumerate(ids):
+        if id_ != UNK_ID:
+            continue
+        if runs and runs[-1][-1] == position - 1:
+            runs[-1].append(position)
+        else:
+            runs.append([position])
+    return runs
+
+
+def _most_attended_word(
+    output: TranslatedHypothesis, translation: Translation, run: Sequence[int]
+) -> str | None:
+    """The source word with the most attention in these rows, without punctuation around it."""
+    attention = output.hypothesis.attention[run].sum(axis=0)
+    source = translation.source
+    weights = [float(attention[start:end].sum()) for start, end in source.word_spans]
+    best = int(np.argmax(weights))  # the first of equal weights
+    return core(source.words[best]) if weights[best] > 0 else None

@@ -1,0 +1,272 @@
+"""Batches: every row once, little padding, and an order that seed and epoch alone decide."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.batches import plan as module
+from nmt.batches.batching import Batcher, EncodedCorpus, batch_links, encode_pairs, make_batch
+from nmt.batches.mixture import Mixture, mixture_of
+from nmt.batches.plan import EpochPlan, Rows, Unit, permutation
+from nmt.text.tokenizer import train_tokenizers
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.text.word_tokenizer import WordConfig
+from nmt.training.distributed import Ranks
+from nmt.types import SentencePair
+
+Lengths = list[tuple[int, int]]
+
+
+def reference_plan(
+    lengths: Lengths, rows: list[int], size: int, unit: Unit, seed: str
+) -> list[list[int]]:
+    """The definition, with lists."""
+    rng = random.Random(seed)
+    rng.shuffle(rows)
+    mean = sum(map(max, lengths)) / len(lengths) if lengths else 1.0
+    pool = 256 * (size if unit == "sentences" or not lengths else max(1, round(size / mean)))
+    batches: list[list[int]] = []
+    for start in range(0, len(rows), pool):
+        bucket = sorted(rows[start : start + pool], key=lambda row: _key(*lengths[row]))
+        batches.extend(reference_cut(lengths, bucket, size, unit))
+    rng.shuffle(batches)
+    return batches
+
+
+def _key(src: int, tgt: int) -> tuple[int, int]:
+    return tgt, src if tgt % 2 else -src
+
+
+def reference_cut(
+    lengths: Lengths, rows: Sequence[int], size: int, unit: Unit
+) -> Iterator[list[int]]:
+    batch: list[int] = []
+    width = 0
+    for row in rows:
+        wider = max(width, *lengths[row])
+        cost = len(batch) + 1 if unit == "sentences" else (len(batch) + 1) * wider
+        if batch and cost > size:
+            yield batch
+            batch, wider = [], max(lengths[row])
+        batch.append(row)
+        width = wider
+    if batch:
+        yield batch
+
+
+def planned(
+    lengths: Lengths, rows: list[int] | None, size: int, unit: Unit, seed: str = "1/0"
+) -> EpochPlan:
+    columns = np.array(lengths, dtype=np.uint16).reshape(-1, 2)
+    mean = int(columns.max(axis=1).sum()) / len(lengths) if lengths else 1.0
+
+    def at(rows: Rows) -> tuple[Rows, Rows]:
+        return columns[rows, 0], columns[rows, 1]
+
+    listed = list(range(len(lengths))) if rows is None else rows
+    return EpochPlan(at, np.array(listed, dtype=np.uint32), mean, (size, unit), seed)
+
+
+def flat(batches: Sequence[list[int]]) -> list[int]:
+    return list(chain.from_iterable(batches))
+
+
+def corpus_of(n: int = 997) -> EncodedCorpus:
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, 37, (n, 2), generator=generator).tolist()
+    return EncodedCorpus(
+        tuple(tuple(range(4, 4 + a)) for a, _ in lengths),
+        tuple(tuple(range(4, 4 + b)) for _, b in lengths),
+    )
+
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 40)), max_size=300)
+UNITS = st.sampled_from(["sentences", "tokens"])
+
+
+@given(lengths=LENGTHS, size=st.integers(1, 90), unit=UNITS, data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_plan_is_its_definition(
+    lengths: Lengths, size: int, unit: Unit, data: st.DataObject
+) -> None:
+    left_out = data.draw(st.sets(st.integers(0, max(0, len(lengths) - 1))))
+    rows = [row for row in range(len(lengths)) if row not in left_out]
+    seed = data.draw(st.sampled_from(["1/0", "1/1", "7/0"]))
+    expected = reference_plan(lengths, list(rows), size, unit, seed)
+    plan = planned(lengths, rows, size, unit, seed)
+    assert list(plan) == expected
+    assert plan == expected
+    assert len(plan) == len(expected)
+    assert plan[1:3] == expected[1:3]
+
+
+@pytest.mark.parametrize(("size", "unit"), [(40, "sentences"), (700, "tokens")])
+def test_a_large_corpus_is_shuffled_by_numpy(
+    size: int, unit: Unit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGE", 1000)
+    monkeypatch.setattr(module, "POOL_BATCHES", 16)
+    rng = random.Random(1)
+    lengths = [(n := rng.randint(2, 30), n + rng.randint(0, 5)) for _ in range(5003)]
+    plan = planned(lengths, None, size, unit)
+    assert sorted(flat(plan)) == list(range(len(lengths)))
+    assert plan == planned(lengths, None, size, unit)
+    assert flat(plan) != flat(planned(lengths, None, size, unit, "1/1"))
+    padded = sum(len(b) * sum(max(lengths[r][i] for r in b) for i in (0, 1)) for b in plan)
+    assert padded < 1.2 * sum(map(sum, lengths))
+    monkeypatch.setattr(module, "LARGE", 5003)
+    assert plan != planned(lengths, None, size, unit)
+
+
+def test_a_permutation_is_the_same_for_ever() -> None:
+    """A run goes on with it: no version of NumPy may change it."""
+    assert permutation(10, "1/0").tolist() == PERMUTATION
+    for n in (0, 1, 2, 4097):
+        assert sorted(permutation(n, "7/3").tolist()) == list(range(n))
+    assert len({tuple(permutation(50, f"1/{epoch}").tolist()) for epoch in range(100)}) == 100
+
+
+PERMUTATION = [7, 5, 8, 9, 4, 3, 1, 0, 2, 6]
+
+
+def test_a_plan_is_a_sequence() -> None:
+    plan = planned([(1, 1)] * 10, None, 3, "sentences")
+    assert plan[-1] == list(plan)[-1]
+    assert plan[2:] == list(plan)[2:]
+    assert plan[:0] == []
+    assert plan != 3
+    assert all(type(row) is int for row in plan[0])
+    with pytest.raises(IndexError):
+        plan[4]
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_batches_of_all_ranks_are_those_of_the_plan(world: int) -> None:
+    plan = Batcher(corpus_of(), 700, "tokens", seed=1).plan(0)
+    parts: list[tuple[int, list[int]]] = []
+    for rank in range(world):
+        for start in range(0, len(plan), 2 * world):
+            group = plan[start : start + 2 * world]
+            shared = Ranks(rank, world).share([len(rows) for rows in group])
+            parts += [(start + place, group[place]) for place in shared]
+    assert [rows for _, rows in sorted(parts)] == list(plan)
+
+
+def test_a_batch_ends_sources_with_eos_and_shifts_targets() -> None:
+    batch = make_batch([(5, 6), (7,)], [(8,), (9, 10)])
+    assert batch.src_ids.tolist() == [[5, 6, EOS_ID], [7, EOS_ID, PAD_ID]]
+    assert batch.src_lengths.tolist() == [3, 2]
+    assert batch.tgt_in.tolist() == [[BOS_ID, 8, PAD_ID], [BOS_ID, 9, 10]]
+    assert batch.tgt_out.tolist() == [[8, EOS_ID, PAD_ID], [9, 10, EOS_ID]]
+    assert (batch.n_src_tokens, batch.n_tokens) == (5, 5)
+
+
+def test_links_share_a_piece_of_their_own_sentence_alone() -> None:
+    pairs = [[(0, 0), (1, 2)], [(0, 0), (1, 0)]]  # the last piece of one, the first of the next
+    links = batch_links([np.array(pair, np.int32) for pair in pairs])
+    assert links.places.tolist() == [[0, 0, 1, 1], [0, 2, 0, 0], [0, 1, 0, 1]]
+    assert links.shares.tolist() == [1, 1, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("unit", "size"), [("sentences", 17), ("sentences", 2000), ("tokens", 500), ("tokens", 20)]
+)
+def test_no_batch_has_more_positions_than_the_bound(unit: str, size: int) -> None:
+    corpus = corpus_of()
+    batcher = Batcher(corpus, size, unit, seed=1)  # type: ignore[arg-type]
+    batches = [corpus.batch(rows) for rows in batcher.plan(0)]
+    assert [b.n_positions for b in batches] == [
+        len(b.src_ids) * (b.src_ids.shape[1] + b.tgt_in.shape[1]) for b in batches
+    ]
+    largest = max(batch.n_positions for batch in batches)
+    assert largest <= batcher.max_positions <= 1.2 * largest
+
+
+def test_the_order_depends_on_seed_and_epoch_only() -> None:
+    corpus = corpus_of()
+    first = Batcher(corpus, 16, "sentences", seed=1)
+    assert first.plan(3) == Batcher(corpus, 16, "sentences", seed=1).plan(3)
+    assert first.plan(3) != first.plan(4)
+    assert first.plan(3) != Batcher(corpus, 16, "sentences", seed=2).plan(3)
+
+
+def test_buckets_keep_padding_small() -> None:
+    corpus = corpus_of(20_000)
+    batches = [corpus.batch(rows) for rows in Batcher(corpus, 64, "sentences", seed=1).plan(0)]
+    real = sum(batch.n_src_tokens + batch.n_tokens for batch in batches)
+    assert sum(batch.n_positions for batch in batches) < 1.12 * real  # the sides are independent
+
+
+def test_pairs_that_are_left_out_are_counted_by_reason() -> None:
+    texts = [("a b", "c d"), ("", "c"), ("a", " \u00a0"), ("a b a b a", "c"), ("a", "c d c d c")]
+    pairs = [SentencePair(*text) for text in texts]
+    tokenizers = train_tokenizers(WordConfig(min_freq=1), pairs, "en", "fr", seed=1)
+    corpus = encode_pairs(pairs, tokenizers, max_pieces=4)
+    assert len(corpus) == 1
+    assert corpus.dropped == {"empty source": 1, "empty target": 1, "longer than 4 pieces": 2}
+
+
+def rows_of(mixture: Mixture, epoch: int) -> list[int]:
+    rows: list[int] = mixture.rows(np.arange(sum(mixture.sizes)), epoch).tolist()
+    return rows
+
+
+@given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=4), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_mixture_draws_every_row_once_a_pass(sizes: list[int], data: st.DataObject) -> None:
+    """After any number of epochs the rows of a corpus have come equally often, but for one."""
+    n = len(sizes)
+    weights = data.draw(st.lists(st.floats(0.01, 100), min_size=n, max_size=n))
+    mixture = mixture_of(sizes, weights, None, seed=1)
+    if mixture is None:
+        return
+    assert sum(mixture.quotas) == sum(sizes)
+    shares = np.array(weights) / sum(weights) * sum(sizes)
+    assert np.abs(np.array(mixture.quotas) - shares).max() < 1
+    counts: Counter[int] = Counter()
+    bounds = np.cumsum([0, *sizes])
+    for epoch in range(4):
+        counts.update(rows_of(mixture, epoch))
+        for i, quota in enumerate(mixture.quotas):
+            of_corpus = [counts[row] for row in range(bounds[i], bounds[i + 1])]
+            assert sum(of_corpus) == (epoch + 1) * quota
+            assert max(of_corpus) - min(of_corpus) <= 1
+
+
+def test_the_temperature_flattens_the_shares() -> None:
+    sizes = [10_000, 100]
+    assert mixture_of(sizes, None, None, 1) is mixture_of(sizes, None, 1.0, 1) is None
+    assert mixture_of(sizes, [1e4, 100.0], None, 1) is None  # each pair once an epoch
+    quotas = [mixture_of(sizes, None, t, 1).quotas for t in (2.0, 1e9)]  # type: ignore[union-attr]
+    assert quotas == [(9182, 918), (5050, 5050)]  # 100 to 10, 1 to 1
+
+
+def test_draws_depend_on_seed_and_epoch_alone() -> None:
+    mixture, other = (mixture_of([50, 7, 3], [1.0, 1.0, 1.0], None, seed) for seed in (3, 4))
+    assert mixture is not None
+    assert other is not None
+    rows = rows_of(mixture, 5)
+    assert [int(mixture.rows(np.array([i]), 5)[0]) for i in (59, 0, 33)] == [
+        rows[i] for i in (59, 0, 33)
+    ]
+    assert rows_of(other, 5) != rows != rows_of(mixture, 6)
+
+
+def test_lengths_are_those_of_the_drawn_rows() -> None:
+    ids = [(5,) * (1 + n % 7) for n in range(40)] + [(6,) * 9] * 4
+    corpus = EncodedCorpus(ids, ids, mixture=mixture_of([40, 4], [1.0, 1.0], None, seed=1))
+    batcher = Batcher(corpus, 5, "sentences", seed=1)
+    for epoch in (0, 1):
+        second = 0
+        for rows in batcher.plan(epoch):
+            batch = corpus.batch(rows, epoch)
+            assert batch.n_positions == batcher.n_positions(rows, epoch)
+            second += int((batch.src_ids == 6).any(dim=1).sum())
+        assert second == 22

@@ -1,0 +1,156 @@
+"""What is prepared for a group of batches, and by whom: noise, sampled pieces, padding."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+
+import pytest
+import torch
+
+from nmt.batches.batching import Batch, Batcher, EncodedCorpus, encode_pairs
+from nmt.batches.loader import Group, Loader
+from nmt.batches.resampling import Resampling
+from nmt.config import config_of
+from nmt.corpora.sources import DataConfig
+from nmt.errors import ConfigError, DataError
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
+from nmt.text.tokenizer import Tokenizers, train_tokenizers
+from nmt.training.distributed import Ranks
+from nmt.types import SentencePair
+
+PAIRS = [
+    SentencePair(f"The {a} {b} the moon.", f"Le {c} {d} la lune.")
+    for a, c in (("dog", "chien"), ("horse", "cheval"), ("child", "garçon"))
+    for b, d in (("sees", "voit"), ("hears", "entend"), ("follows", "poursuit"))
+]
+DATA = {"noise": {"upper": 0.5, "slip": 0.5}, "sampling": {"src": 0.3, "tgt": 0.3}}
+
+
+@cache
+def tokenizers() -> Tokenizers:
+    config = SentencePieceConfig(model_type="bpe", vocab_size=50, case="markup")
+    return train_tokenizers(config, PAIRS, "en", "fr", seed=1)
+
+
+def corpus(seed: int = 1, max_pieces: int = 100, **data: object) -> EncodedCorpus:
+    config = DataConfig.model_validate({**(data or DATA), "max_pieces": max_pieces})
+    plain = encode_pairs(PAIRS, tokenizers(), 100)
+    return replace(plain, resampling=Resampling.of(config, tokenizers(), seed))
+
+
+def rows_of(corpus: EncodedCorpus, epoch: int | None, rows: list[int]) -> list[list[int]]:
+    batch = corpus.batch(rows, epoch)
+    return [
+        [i for i in [*src, -1, *tgt] if i]
+        for src, tgt in zip(batch.src_ids.tolist(), batch.tgt_out.tolist(), strict=True)
+    ]
+
+
+def test_a_pair_depends_on_seed_epoch_and_row_only() -> None:
+    rows = list(range(len(PAIRS)))
+    one = rows_of(corpus(), 3, rows)
+    assert rows_of(corpus(), 3, rows[::-1]) == one[::-1]
+    assert [rows_of(corpus(), 3, [row])[0] for row in rows] == one
+    others = [rows_of(corpus(), 4, rows), rows_of(corpus(seed=2), 3, rows)]
+    others.append(rows_of(corpus(), None, rows))
+    for other in others:
+        assert sum(a != b for a, b in zip(one, other, strict=True)) > 6
+
+
+def test_without_an_epoch_and_without_keys_batches_are_plain() -> None:
+    plain = encode_pairs(PAIRS, tokenizers(), 100)
+    rows = [4, 1]
+    expected = plain.batch(rows)
+    assert torch.equal(corpus().batch(rows).src_ids, expected.src_ids)
+    off = corpus(noise={}, sampling={})
+    assert off.resampling is None
+    assert torch.equal(off.batch(rows, 1).tgt_out, expected.tgt_out)
+
+
+def test_noise_is_the_sources_and_the_target_stays() -> None:
+    noisy = corpus(noise={"upper": 1.0})
+    for row, pair in enumerate(PAIRS):
+        assert noisy.resampling is not None
+        src, tgt = noisy.resampling.pair(noisy.src_ids[row], noisy.tgt_ids[row], 0, row)
+        assert tokenizers().src.decode(src) == pair.src_text.upper()
+        assert tgt == noisy.tgt_ids[row]
+
+
+def test_a_pair_that_gets_too_long_stays_plain() -> None:
+    longest = max(map(len, (*corpus().src_ids, *corpus().tgt_ids)))
+    short = corpus(max_pieces=longest, noise={}, sampling={"src": 1.0, "tgt": 1.0})
+    rows = list(range(len(PAIRS)))
+    assert rows_of(short, 1, rows) == rows_of(short, None, rows)
+
+
+@pytest.mark.parametrize("key", ["data.noise", "data.sampling"])
+def test_whole_words_have_neither(key: str) -> None:
+    values = {
+        "name": "x",
+        "data": {"corpus": "starter", **{key.partition(".")[2]: DATA[key.partition(".")[2]]}},
+        "tokenizer": {"kind": "word"},
+        "train": {"epochs": 1},
+    }
+    with pytest.raises(ConfigError, match=rf"{key}: needs tokenizer\.kind: sentencepiece, got wo"):
+        config_of(values)
+
+
+def loader_of(batcher: Batcher, size: int = 2, ranks: Ranks | None = None) -> Loader:
+    return Loader(batcher, batcher.plan(3), 3, size, (ranks or Ranks(0, 1)).share)
+
+
+def same(one: Batch, other: Batch) -> bool:
+    return torch.equal(one.src_ids, other.src_ids) and torch.equal(one.tgt_out, other.tgt_out)
+
+
+@pytest.mark.parametrize("start", [0, 1, 4])
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_groups_are_the_batches_of_the_plan_from_any_start(start: int, size: int) -> None:
+    batcher = Batcher(corpus(), 2, "sentences", seed=1)
+    plan = batcher.plan(3)
+    with closing(loader_of(batcher, size).groups(start)) as groups:
+        prepared = list(groups)
+    batches = [batch for group in prepared for batch in group.batches]
+    expected = [batcher.corpus.batch(rows, 3) for rows in plan[start:]]
+    assert len(batches) == sum(group.n_batches for group in prepared) == len(plan) - start
+    assert all(map(same, batches, expected))
+    assert [group.is_last for group in prepared] == [False] * (len(prepared) - 1) + [True]
+
+
+def test_processes_share_each_group() -> None:
+    batcher = Batcher(corpus(), 2, "sentences", seed=1)
+    of_ranks = [list(loader_of(batcher, 2, Ranks(rank, 2)).groups(0)) for rank in (0, 1)]
+    (whole,) = (list(loader_of(batcher).groups(0)),)
+    for group, parts in zip(whole, zip(*of_ranks, strict=True), strict=True):
+        assert sorted(len(part.batches) for part in parts)[-1] == 1
+        assert {part.n_batches for part in parts} == {group.n_batches}
+        assert sum(len(part.batches) for part in parts) == group.n_batches
+
+
+class Watched(EncodedCorpus):
+    """A corpus that notes which thread made each batch, and fails at the sixth."""
+
+    threads: list[str] = []  # noqa: RUF012
+
+    def batch(self, rows: Sequence[int], epoch: int | None = None) -> Batch:
+        self.threads.append(threading.current_thread().name)
+        if len(self.threads) == 6:
+            raise DataError("the sixth")
+        return super().batch(rows, epoch)
+
+
+def test_a_thread_prepares_and_its_error_comes_in_order() -> None:
+    ids = [(4, 5)] * 20
+    batcher = Batcher(Watched(ids, ids), 2, "sentences", seed=1)
+    Watched.threads.clear()
+    done: list[Group] = []
+    with pytest.raises(DataError, match="the sixth"):
+        done.extend(loader_of(batcher, 1).groups(0))
+    assert all(name.startswith("nmt-loader") for name in Watched.threads)
+    with closing(loader_of(batcher, 1).groups(0)) as groups:
+        assert len(list(islice(groups, 5))) == 5
+    assert len(Watched.threads) <= 6 + 8
+    assert not [t for t in threading.enumerate() if t.name.startswith("nmt-loader")]

@@ -1,0 +1,381 @@
+"""Named corpora and splits: what a config says is what is read, and nothing leaks."""
+
+import gzip
+import os
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from nmt.corpora.corpora import (
+    part_of,
+    read_examples,
+    read_split,
+    readable_splits,
+    resolve_split,
+    split_files,
+)
+from nmt.corpora.entries import RUN_SPLITS, HashSplit, SplitName, load_catalog
+from nmt.corpora.held_out import HeldOut, HeldOutConfig
+from nmt.corpora.sources import DataConfig, SplitConfig, group_by_source
+from nmt.errors import ConfigError, DataError
+from nmt.text.normalisation import sentence_key
+from nmt.types import EvalExample, SentencePair
+
+OWN = """
+village:
+  description: letters of one village
+  src_lang: en
+  tgt_lang: de
+  splits:
+    train: {file: train.tsv}
+    test: {src: test.en, tgt: [test.1.de, test.2.de]}
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataConfig:
+    """A data folder with a corpus of the user's own in it."""
+    home = tmp_path / "village"
+    home.mkdir()
+    (tmp_path / "catalog.yaml").write_text(OWN)
+    (home / "train.tsv").write_text("b\t1\na\t2\nb\t3\n")
+    (home / "test.en").write_text("x\n\nx\n")
+    (home / "test.1.de").write_text("1\n2\n3\n")
+    (home / "test.2.de").write_text("4\n5\n\n")
+    return DataConfig(tgt_lang="de", corpus="village", folder=tmp_path)
+
+
+def resolved(data: DataConfig, name: SplitName) -> SplitConfig:
+    split = resolve_split(data, name)
+    assert split is not None
+    return split
+
+
+def test_the_catalogue_names_licences_splits_and_checksums() -> None:
+    entries = load_catalog(Path("nowhere"))
+    assert set(entries) == {"starter", "tatoeba-en-fr", "multi30k-en-fr", "wmt14-en-fr"}
+    for entry in entries.values():
+        assert entry.split_names[:3] == ["train", "valid", "test"]
+        assert entry.licence != "unknown"
+        assert entry.attribution
+        for name in entry.split_names:
+            named = {path.parts[0] for path in entry.texts(name)}
+            assert entry.embedded or named <= set(entry.files), name
+    assert entries["starter"].embedded
+    assert entries["tatoeba-en-fr"].split_names == ["train", "valid", "test", "all"]
+    multi30k = entries["multi30k-en-fr"].files
+    assert len(multi30k) == 12
+    assert all(file.sources[0].sha256 is not None for file in multi30k.values())
+
+
+def test_a_packed_corpus_has_a_limit_of_its_own(data: DataConfig) -> None:
+    """Its size is known, so a bomb in its place is refused long before the general limit."""
+    home = data.folder / "multi30k-en-fr"
+    home.mkdir()
+    for lang in ("en", "fr"):
+        content = (b"a" * 999_999 + b"\n") * 7
+        (home / f"train.{lang}.gz").write_bytes(gzip.compress(content, 1))
+    split = SplitConfig(corpus="multi30k-en-fr", split="train")
+    with pytest.raises(DataError, match=r"train\.en\.gz: unpacks to more than the 6,000,000 bytes"):
+        read_split(split, DataConfig(folder=data.folder))
+
+
+def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
+    own = (data.folder / "catalog.yaml").read_text()
+    (data.folder / "catalog.yaml").write_text(own + own.replace("village", "starter", 1))
+    entries = load_catalog(data.folder)
+    assert entries["village"].tgt_lang == "de"
+    assert not entries["starter"].embedded
+    assert "multi30k-en-fr" in entries
+    (data.folder / "catalog.yaml").write_text("# nothing yet\n")
+    assert load_catalog(data.folder) == load_catalog(Path("nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x: {src_lang: en, tgt_lang: fr}", r":1: x\.splits: missing"),
+        (OWN + "  licens: MIT\n", r":9: village\.licens: unknown key; did you mean 'v.*licence'"),
+        (OWN + "  files: {../x: {sources: [{url: a}]}}", r":9: .*'\.\./x' is not a plain file"),
+        (OWN + "  files: {x: {sources: [{name: a}]}}", r":9: .*needs a url, a checksum or both"),
+        (OWN + "  files: {x: {sources: [{sha256: 12}]}}", r":9: village\.files\.x\.sources\.0\.s"),
+        (OWN + "  hash_split: {of: train}", r"would make test, train"),
+        (OWN + "  hash_split: {of: all}", r"there is no split 'all'"),
+        (OWN + "  joined: {all: [train, tset]}", r"joined\.all: there is no split 'tset'"),
+        (OWN + "  joined: {test: [train]}", r"joined: would make test, which splits has already"),
+        (OWN + "  joined: {all: []}", r"joined\.all: needs a split at least"),
+        ("x: {src_lang: en, tgt_lang: fr, splits: {a: {corpus: y}}}", r"allowed keys: file, col"),
+        ("../x: {}", r"'\.\./x' is not a plain file name"),
+        ("a: [1\nb: 2", r":2: "),
+        ("mine: {}\n\nmine: {}\n", r":3: mine: given twice"),
+    ],
+)
+def test_a_malformed_catalogue_names_file_line_and_key(
+    data: DataConfig, text: str, message: str
+) -> None:
+    path = data.folder / "catalog.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_catalog(data.folder)
+    lines = str(caught.value).splitlines()
+    assert re.search(message, lines[0])
+    assert all(line.startswith(f"{path}:") for line in lines)
+
+
+def test_yaml_words_and_numbers_stay_text(data: DataConfig) -> None:
+    sha1 = "1234567890" * 4
+    (data.folder / "catalog.yaml").write_text(
+        "x: {src_lang: no, tgt_lang: en, splits: {train: {file: 2017}},\n"
+        f"    files: {{2017: {{max_bytes: 10_000, sources: [{{sha1: {sha1}}}]}}}}}}"
+    )
+    entry = load_catalog(data.folder)["x"]
+    assert entry.src_lang == "no"
+    assert entry.files["2017"].sources[0].sha1 == sha1
+    assert entry.files["2017"].max_bytes == 10_000
+
+
+def test_a_split_is_that_of_the_corpus_unless_given(data: DataConfig) -> None:
+    assert resolve_split(data, "train") == SplitConfig(corpus="village", split="train")
+    assert resolve_split(data, "valid") is None
+    file = SplitConfig(file=Path("dev.tsv"))
+    assert resolve_split(data.model_copy(update={"valid": file}), "valid") == file
+    short = data.model_copy(update={"test": SplitConfig(corpus="village", first=2)})
+    assert resolve_split(short, "test") == SplitConfig(corpus="village", split="test", first=2)
+
+
+def test_an_unknown_corpus_or_split_names_the_known_ones(data: DataConfig) -> None:
+    for name, meant in (("vilage", "village"), ("tato", "tatoeba-en-fr")):
+        with pytest.raises(ConfigError, match=rf"got '{name}', allowed: .*mean '{meant}'\?"):
+            resolve_split(data.model_copy(update={"corpus": name}), "train")
+    wrong = data.model_copy(update={"valid": SplitConfig(corpus="village", split="dev")})
+    with pytest.raises(ConfigError, match="'village': got 'dev', allowed: train, test"):
+        resolve_split(wrong, "valid")
+
+
+def test_training_reads_pairs_and_evaluation_sentences(data: DataConfig) -> None:
+    train, test = resolved(data, "train"), resolved(data, "test")
+    pairs = [SentencePair(*p) for p in [("b", "1"), ("a", "2"), ("b", "3")]]
+    assert read_split(train, data) == pairs
+    assert read_examples(train, data) == [EvalExample("b", ("1", "3")), EvalExample("a", ("2",))]
+    first = train.model_copy(update={"first": 1})
+    assert read_split(first, data) == pairs[:1]
+    assert read_examples(first, data) == [EvalExample("b", ("1", "3"))]
+    assert read_examples(test, data) == [
+        EvalExample("x", ("1", "4")),
+        EvalExample("", ("2", "5")),
+        EvalExample("x", ("3", "")),
+    ]
+    home = data.folder / "village"
+    assert split_files(test, data) == [home / "test.en", home / "test.1.de", home / "test.2.de"]
+    with pytest.raises(DataError, match="2 reference files, allowed 1"):
+        read_split(test, data)
+
+
+def test_a_corpus_reads_the_other_way_round(data: DataConfig) -> None:
+    back = data.model_copy(update={"src_lang": "de", "tgt_lang": "en"})
+    assert read_split(resolved(back, "train"), back)[0] == SentencePair("1", "b")
+    assert read_examples(resolved(back, "train"), back)[2] == EvalExample("3", ("b",))
+    with pytest.raises(DataError, match="the other way round"):
+        read_examples(resolved(back, "test"), back)
+    wrong = data.model_copy(update={"tgt_lang": "fr"})
+    with pytest.raises(ConfigError, match="got en, fr, but corpus 'village' is en, de"):
+        read_split(resolved(wrong, "train"), wrong)
+
+
+def test_a_source_that_is_no_corpus_file_is_refused(tmp_path: Path) -> None:
+    """Without pairs, a folder, or a pipe, which would be waited for."""
+    (tmp_path / "a.tsv").write_text("")
+    os.mkfifo(tmp_path / "pipe")
+    empty, folder = SplitConfig(file=tmp_path / "a.tsv"), SplitConfig(file=tmp_path)
+    pipe = tmp_path / "pipe"
+    for read in (read_split, read_examples):
+        with pytest.raises(DataError, match=r"a\.tsv: no sentence pairs$"):
+            read(empty, DataConfig())
+        for split in (SplitConfig(file=pipe), SplitConfig(src=pipe, tgt=pipe), folder):
+            with pytest.raises(DataError, match=rf"^{tmp_path}(/pipe)?: not a plain file$"):
+                read(split, DataConfig())
+    with pytest.raises(DataError, match="not a plain file"):
+        read_examples(SplitConfig(src=pipe, tgt=(pipe, pipe)), DataConfig())
+
+
+def test_a_corpus_not_on_disk_says_how_to_get_it(
+    data: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = SplitConfig(corpus="multi30k-en-fr", split="train")
+    english = DataConfig(folder=data.folder)
+    home = data.folder / "multi30k-en-fr"
+    cure = rf"get it with: nmt corpus fetch multi30k-en-fr `data={data.folder}` \[`from_path=PATH`"
+    with pytest.raises(DataError, match=f"^corpus 'multi30k-en-fr' is not in {home}; {cure}"):
+        read_split(split, english)
+    home.mkdir()
+    (home / "train.en.gz").touch()
+    with pytest.raises(DataError, match=rf"lacks train\.fr\.gz in {home}; {cure}"):
+        split_files(split, english)
+    (data.folder / "village" / "train.tsv").unlink()
+    with pytest.raises(DataError, match=r"put train\.tsv there \(its entry names no address\)"):
+        read_split(resolved(data, "train"), data)
+    (data.folder / "catalog.yaml").write_text(
+        "gone: {src_lang: en, tgt_lang: fr, embedded: true, splits: {train: {file: a.tsv}}}"
+    )
+    gone = DataConfig(corpus="gone", folder=data.folder)
+    with pytest.raises(DataError, match=r"'gone' comes with the package, but .*gone/a\.tsv is not"):
+        read_split(resolved(gone, "train"), gone)
+    monkeypatch.chdir(data.folder)
+    with pytest.raises(DataError, match=r"get it with: nmt corpus fetch multi30k-en-fr \[`from_p"):
+        read_split(split, DataConfig())
+
+
+def test_readable_splits_are_those_with_all_their_files(
+    data: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert readable_splits("village", data.folder) == ["train", "test"]
+    (data.folder / "village" / "test.2.de").unlink()
+    assert readable_splits("village", data.folder) == ["train"]
+    assert readable_splits("multi30k-en-fr", data.folder) == []
+    monkeypatch.setenv("NMT_DATA", str(data.folder))
+    elsewhere = data.model_copy(update={"folder": Path("elsewhere")})
+    assert len(read_split(resolved(elsewhere, "train"), elsewhere)) == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Run!", "run ."), ("I'm  OK.", "I’m ok"), ("Un été", "UN E\u0301TE\u0301 !"), ("?!", " ?!")],
+)
+def test_near_identical_sentences_share_key_and_split(one: str, other: str) -> None:
+    assert sentence_key(one) == sentence_key(other)
+    half = HashSplit(valid=0.3, test=0.3)
+    assert part_of(one, half) == part_of(other, half)
+
+
+@pytest.mark.parametrize(("one", "other"), [("He ran.", "She ran."), ("?", "!"), ("हिन", "हीन")])
+def test_different_sentences_have_different_keys(one: str, other: str) -> None:
+    assert sentence_key(one) != sentence_key(other)
+
+
+def test_the_hash_is_that_of_published_splits() -> None:
+    sentences = [f"Sentence {n}." for n in range(20)]
+    split = HashSplit(valid=0.2, test=0.2)
+    parts = {
+        name: [n for n, s in enumerate(sentences) if part_of(s, split) == name]
+        for name in ("test", "valid")
+    }
+    assert parts == {"test": [8, 9, 10, 17], "valid": [0, 2, 4, 11, 12, 14, 15]}
+
+
+def hashed(folder: Path, lines: list[str]) -> DataConfig:
+    entry = "big: {src_lang: en, tgt_lang: fr, splits: {all: {file: a.tsv}}, hash_split: "
+    (folder / "catalog.yaml").write_text(entry + "{valid: 0.1, test: 0.2}}")
+    (folder / "big").mkdir(exist_ok=True)
+    (folder / "big" / "a.tsv").write_text("".join(line + "\n" for line in lines))
+    return DataConfig(corpus="big", folder=folder)
+
+
+def test_a_hash_split_survives_reordering_growth_and_swap(tmp_path: Path) -> None:
+    lines = [f"sentence {n}\tphrase {n}.{k}" for n in range(500) for k in range(2)]
+    before = hashed(tmp_path, lines)
+    parts = {name: read_split(resolved(before, name), before) for name in RUN_SPLITS}
+    assert sum(map(len, parts.values())) == 1000
+    assert 130 < len(parts["test"]) < 270
+    assert 60 < len(parts["valid"]) < 140
+    sources = {name: {pair.src_text for pair in pairs} for name, pairs in parts.items()}
+    assert not sources["train"] & (sources["valid"] | sources["test"])
+    assert not sources["valid"] & sources["test"]
+    back = before.model_copy(update={"src_lang": "fr", "tgt_lang": "en"})
+    for name in RUN_SPLITS:
+        assert {SentencePair(p.tgt_text, p.src_text) for p in parts[name]} == set(
+            read_split(resolved(back, name), back)
+        )
+    random.Random(1).shuffle(lines)
+    grown = hashed(tmp_path, [f"new {n}\tneuf {n}" for n in range(100)] + lines)
+    for name in RUN_SPLITS:
+        assert set(parts[name]) <= set(read_split(resolved(grown, name), grown))
+
+
+HELD_OUT = [
+    *(SentencePair(f"Sentence number {i}.", f"Phrase numéro {i}.") for i in range(200)),
+    *(SentencePair(f"sentence NUMBER {i}!", f"Autre phrase {i} !") for i in range(0, 200, 3)),
+]
+
+
+def held_out(path: Path, pairs: list[SentencePair], **config: int) -> DataConfig:
+    lines = "".join(f"{pair.src_text}\t{pair.tgt_text}\n" for pair in pairs)
+    path.write_text(lines, encoding="utf-8")
+    config = config or {"valid": 20, "test": 30, "seed": 3}
+    return DataConfig(train=SplitConfig(file=path), held_out=HeldOutConfig(**config))
+
+
+def parts_of(data: DataConfig) -> dict[SplitName, set[SentencePair]]:
+    return {name: set(read_split(resolved(data, name), data)) for name in RUN_SPLITS}
+
+
+def test_held_out_parts_are_of_distinct_sentences(tmp_path: Path) -> None:
+    """With all their pairs, whatever the order of the file, drawn by the seed."""
+    path = tmp_path / "a.tsv"
+    parts = parts_of(held_out(path, HELD_OUT))
+    assert set.union(*parts.values()) == set(HELD_OUT)
+    assert sum(map(len, parts.values())) == len(HELD_OUT)
+    sizes = {name: len({sentence_key(p.src_text) for p in parts[name]}) for name in parts}
+    assert sizes == {"valid": 20, "test": 30, "train": 150}
+    shuffled = random.Random(1).sample(HELD_OUT, len(HELD_OUT))
+    assert parts_of(held_out(path, shuffled)) == parts
+    assert parts_of(held_out(path, HELD_OUT, valid=20, test=30, seed=4)) != parts
+    assert resolve_split(held_out(path, HELD_OUT, valid=5), "test") is None
+    data = held_out(path, HELD_OUT)
+    cut = data.model_copy(update={"train": SplitConfig(file=path, first=100)})
+    assert set.union(*parts_of(cut).values()) == set(HELD_OUT[:100])
+
+
+def test_held_out_references_are_examples_together(tmp_path: Path) -> None:
+    twice = [*HELD_OUT, *(SentencePair(p.src_text, f"{p.tgt_text} bis") for p in HELD_OUT)]
+    data = held_out(tmp_path / "a.tsv", twice)
+    examples = read_examples(resolved(data, "test"), data)
+    assert {len(example.ref_texts) for example in examples} == {2}
+    assert len(examples) >= 30
+
+
+def test_held_out_sentences_contradict_a_second_set(tmp_path: Path) -> None:
+    data = held_out(tmp_path / "a.tsv", HELD_OUT)
+    second = data.model_copy(update={"valid": SplitConfig(file=tmp_path / "a.tsv")})
+    with pytest.raises(ConfigError, match=r"data\.held_out\.valid: got 20, but there is a split"):
+        resolve_split(second, "valid")
+    with pytest.raises(DataError, match=r"held_out: got 200 .* fewer than the 200 different ones"):
+        parts_of(held_out(tmp_path / "a.tsv", HELD_OUT, valid=150, test=50))
+
+
+def test_held_out_are_the_lowest_checksums() -> None:
+    config = HeldOutConfig(valid=3, test=4, seed=9)
+    texts = [f"text {i % 40}" for i in range(90)]
+    chosen = HeldOut.choose(texts, config, "x")
+    sizes = [len({t for t in texts if chosen.part_of(t) == name}) for name in ("valid", "test")]
+    assert sizes == [3, 4]
+    assert HeldOut.choose(reversed(texts), config, "x") == chosen
+
+
+def test_starter_needs_no_fetching() -> None:
+    data = DataConfig(corpus="starter", folder=Path("nowhere"))
+    assert len(read_split(resolved(data, "train"), data)) >= 10_000
+    for name in ("valid", "test"):
+        assert len(read_examples(resolved(data, name), data)) == 500
+
+
+CORPORA = os.environ.get("NMT_CORPORA")
+
+
+@pytest.mark.skipif(not CORPORA, reason="NMT_CORPORA names no folder")
+def test_the_real_corpora_have_their_known_sizes(tmp_path: Path) -> None:
+    (tmp_path / "tatoeba-en-fr").mkdir()
+    (tmp_path / "tatoeba-en-fr" / "fra-eng.zip").symlink_to(f"{CORPORA}/tatoeba/fra-eng.zip")
+    (tmp_path / "multi30k-en-fr").symlink_to(f"{CORPORA}/multi30k")
+    data = DataConfig(corpus="tatoeba-en-fr", folder=tmp_path)
+    everything = read_split(SplitConfig(corpus="tatoeba-en-fr", split="all"), data)
+    assert len(everything) == 142_787
+    assert everything[:2] == [SentencePair("Go.", "Va !"), SentencePair("Run!", "Cours\u202f!")]
+    valid, test = (read_examples(resolved(data, name), data) for name in ("valid", "test"))
+    assert 900 < len(valid) < 1100
+    assert 900 < len(test) < 1100
+    assert set(valid) | set(test) <= set(group_by_source(everything))
+    data = DataConfig(corpus="multi30k-en-fr", folder=tmp_path)
+    sizes = [len(read_split(resolved(data, name), data)) for name in RUN_SPLITS]
+    assert sizes == [29_000, 1_014, 1_000]

@@ -1,0 +1,338 @@
+"""A download against a server on this machine: whole, cut, refused, too big, redirected."""
+
+import hashlib
+import json
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from nmt.corpora import download as module
+from nmt.corpora.download import check_address, download, forget_part
+from nmt.errors import DataError
+
+BODY = b"".join(hashlib.sha256(bytes([n])).digest() for n in range(250)) * 25  # 200 kB
+
+
+@dataclass
+class Behaviour:
+    """How the server treats its next requests, and what it was asked."""
+
+    body: bytes = BODY
+    etag: str = '"one"'
+    cuts: list[int] = field(default_factory=list)  # bytes after which each next answer is cut
+    ranges: bool = True
+    length: bool = True
+    status: list[int] = field(default_factory=list)  # of the next answers
+    location: str = ""
+    in_a_circle: bool = False
+    odd_range: str = ""  # what the next answer to a Range says it is, once
+    asked: list[str | None] = field(default_factory=list)  # the Range of every request
+
+
+class Handler(BaseHTTPRequestHandler):
+    behaviour = Behaviour()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        says = self.behaviour
+        wanted = self.headers.get("Range")
+        says.asked.append(wanted)
+        status = says.status.pop(0) if says.status else 200
+        if status != 200 or (says.location and (says.in_a_circle or self.path != "/moved")):
+            self.send_response(302 if status == 200 else status)
+            self.send_header("Location", says.location)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        start, size = 0, len(says.body)
+        if wanted and says.ranges and self.headers.get("If-Range", says.etag) == says.etag:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            self.send_response(206 if start < size else 416)
+            told = f"{start}-{size - 1}/{size}" if start < size else f"*/{size}"
+            self.send_header("Content-Range", says.odd_range or f"bytes {told}")
+            says.odd_range = ""
+        else:
+            self.send_response(200)
+        body = says.body[start:]
+        if says.length:
+            self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", says.etag)
+        self.end_headers()
+        self.wfile.write(body[: says.cuts.pop(0)] if says.cuts else body)
+
+
+@pytest.fixture
+def says(monkeypatch: pytest.MonkeyPatch) -> Behaviour:
+    """The behaviour of the server, for a test to set."""
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(Handler, "behaviour", Behaviour())
+    return Handler.behaviour
+
+
+@pytest.fixture
+def url(says: Behaviour) -> Iterator[str]:
+    """The address of a file on a server that runs in a thread."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/file.zip"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Path:
+    return tmp_path / "file.zip.part"
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_a_whole_download(url: str, part: Path, says: Behaviour, length: bool) -> None:
+    says.length = length
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert says.asked == [None]
+
+
+def test_cut_connections_are_resumed_where_they_were_cut(
+    url: str, part: Path, says: Behaviour
+) -> None:
+    says.cuts = [70_000, 0, 50_000]
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert says.asked == [None, "bytes=70000-", "bytes=70000-", "bytes=120000-"]
+
+
+def interrupt(url: str, part: Path, says: Behaviour) -> None:
+    """Leave a part of 5000 bytes, as a process does whose every try is cut."""
+    says.cuts = [1000] * module.TRIES
+    with pytest.raises(DataError, match=rf"^{url}: the connection was cut \(tried 5 times\)$"):
+        download(url, part, len(BODY))
+    assert part.stat().st_size == 5000
+
+
+def test_a_part_of_an_earlier_process_is_continued(url: str, part: Path, says: Behaviour) -> None:
+    interrupt(url, part, says)
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert says.asked[-1] == "bytes=5000-"
+    download(url, part, len(BODY))  # whole, and not yet moved into place
+    assert says.asked[-1] == f"bytes={len(BODY)}-"
+    assert part.read_bytes() == BODY
+    part.write_bytes(BODY + b"more")
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert says.asked[-1] is None
+
+
+def test_another_version_is_never_glued_to_the_first(url: str, part: Path, says: Behaviour) -> None:
+    interrupt(url, part, says)
+    says.body, says.etag = BODY[::-1], '"two"'
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY[::-1]
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_server_that_ignores_the_range_starts_again(
+    url: str, part: Path, says: Behaviour, ranges: bool
+) -> None:
+    says.cuts, says.ranges = [1000], ranges
+    says.odd_range = "bytes 7-8/9" if ranges else ""
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert says.asked == [None, "bytes=1000-", *([None] if ranges else [])]
+
+
+@pytest.mark.parametrize("note", [None, "not json", "[]", '{"url": "https://else.where"}'])
+def test_a_part_of_unknown_origin_is_not_continued(
+    url: str, part: Path, says: Behaviour, note: str | None
+) -> None:
+    part.write_bytes(b"something else")
+    if note is not None:
+        part.with_name(part.name + ".json").write_text(note)
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert says.asked == [None]
+
+
+def test_some_answers_are_worth_another_try(
+    url: str, part: Path, says: Behaviour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says.status = [503, 429]
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    slept: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", slept.append)
+    forget_part(part)
+    says.status = [404]
+    with pytest.raises(DataError, match=rf"^{url}: HTTP 404 Not Found$"):
+        download(url, part, len(BODY))
+    with pytest.raises(DataError, match=r"^http://127\.0\.0\.1:9/x: .*[Rr]efused"):
+        download("http://127.0.0.1:9/x", part, 10)
+    assert not slept
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_more_than_allowed_is_refused_and_not_kept(
+    url: str, part: Path, says: Behaviour, length: bool
+) -> None:
+    says.length = length
+    with pytest.raises(DataError, match=rf"^{url}: more than the {len(BODY) - 1} bytes"):
+        download(url, part, len(BODY) - 1)
+    assert list(part.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["file:///etc/passwd", "ftp://127.0.0.1/x", "https://x.invalid", "http://example.invalid/x"],
+)
+def test_a_redirect_elsewhere_is_refused(
+    url: str, part: Path, says: Behaviour, target: str
+) -> None:
+    says.location = target
+    with pytest.raises(DataError, match=rf"^{url}: .*{target}.*(refused|not allowed)"):
+        download(url, part, len(BODY))
+    assert not part.exists()
+
+
+def test_a_redirect_within_the_scheme_is_followed(url: str, part: Path, says: Behaviour) -> None:
+    says.location = "/moved"
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+
+
+@pytest.mark.parametrize("location", ["/moved", "http://[", "/a b"])
+def test_a_redirect_without_a_goal_is_one_line(
+    url: str, part: Path, says: Behaviour, location: str
+) -> None:
+    """In a circle, or to no address."""
+    says.location, says.in_a_circle = location, True
+    with pytest.raises(DataError, match=rf"^{url}: [^\n]+$"):
+        download(url, part, len(BODY))
+    assert len(says.asked) < 20
+    assert not part.exists()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a key and a self-signed certificate for localhost."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("certificates")
+    key, certificate = folder / "localhost.key", folder / "localhost.crt"
+    subprocess.run(
+        [
+            *(openssl, "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    (folder / "localhost.pem").write_bytes(key.read_bytes() + certificate.read_bytes())
+    return folder
+
+
+@pytest.fixture
+def https(certificates: Path, says: Behaviour) -> Iterator[tuple[str, Path]]:
+    """The address of a file on an https server, and the certificate that it shows."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "localhost.pem")
+    server = QuietServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"https://localhost:{server.server_port}/file.zip", certificates / "localhost.crt"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class QuietServer(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing on stderr: clients that hang up at the sight of the certificate are meant."""
+
+
+def test_https_with_a_trusted_certificate(
+    https: tuple[str, Path], part: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, certificate = https
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    download(address, part, len(BODY))
+    assert part.read_bytes() == BODY
+
+
+def test_a_certificate_that_nobody_vouches_for_is_final(
+    https: tuple[str, Path], part: Path, says: Behaviour
+) -> None:
+    with pytest.raises(DataError, match=rf"^{https[0]}: .*[Cc]ertificate verify failed[^\n]*$"):
+        download(https[0], part, len(BODY))
+    assert says.asked == []
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("target", ["http://127.0.0.1:9/x", "file:///etc/passwd"])
+def test_https_never_becomes_anything_else(
+    https: tuple[str, Path],
+    part: Path,
+    says: Behaviour,
+    target: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not even http on this machine, which would be allowed as the address to begin with."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(https[1]))
+    says.location = target
+    with pytest.raises(DataError, match=rf"^{https[0]}: .*{target}.*(refused|not allowed)"):
+        download(https[0], part, len(BODY))
+    assert not part.exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://example.org/x",
+        "file:///etc/passwd",
+        "ftp://h/x",
+        "https:x",
+        r"https://\[",
+        "http://localhost.example.org/x",
+    ],
+)
+def test_only_https_is_allowed(address: str, part: Path) -> None:
+    with pytest.raises(DataError, match=rf"^{address}: not an address to download from"):
+        download(address.replace("\\", ""), part, 10)
+    check_address("https://example.org/x")
+    check_address("http://localhost:80/x")
+
+
+def test_a_planted_link_is_never_written_through(url: str, part: Path, says: Behaviour) -> None:
+    victim = part.with_name("victim")
+    victim.write_text("mine")
+    note = part.with_name("file.zip.part.json")
+    note.symlink_to(victim)
+    part.symlink_to(victim)
+    download(url, part, len(BODY))
+    assert part.read_bytes() == BODY
+    assert victim.read_text() == "mine"
+    assert not note.is_symlink()
+
+
+def test_a_planted_link_is_never_continued(url: str, part: Path, says: Behaviour) -> None:
+    victim = part.with_name("victim")
+    victim.write_bytes(BODY[:1000])
+    part.symlink_to(victim)
+    part.with_name("file.zip.part.json").write_text(json.dumps({"url": url, "version": says.etag}))
+    with pytest.raises(DataError, match=rf"^{url}: Too many levels of symbolic links"):
+        download(url, part, len(BODY))
+    assert victim.read_bytes() == BODY[:1000]

@@ -1,0 +1,351 @@
+"""Each format holds the pairs of its files, in order, within limits; a fault has its place."""
+
+import builtins
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from corpora.test_text_files import PARTS, defined_lines, write_zip
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from nmt.corpora import readers, text_files
+from nmt.corpora.corpora import read_examples, read_split, split_files, split_part, text_paths
+from nmt.corpora.file_patterns import matching_files
+from nmt.corpora.languages import language_of
+from nmt.corpora.readers import PairFile, parquet
+from nmt.corpora.readers.aligned import read_aligned, read_references
+from nmt.corpora.readers.parquet import Page, pages
+from nmt.corpora.readers.tsv import read_tsv
+from nmt.corpora.sources import DataConfig, SplitConfig, group_by_source, pairs_of
+from nmt.errors import DataError
+from nmt.types import EvalExample, SentencePair
+
+PAIRS = [SentencePair(f"line {n} é", f"ligne {n}\u2028") for n in range(10)]
+DATA = DataConfig(src_lang="en", tgt_lang="fr")
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts a, b and c, of other lengths, written in another order than they are read."""
+    monkeypatch.chdir(tmp_path)
+    for name, part in (("c", PAIRS[7:]), ("a", PAIRS[:3]), ("b", PAIRS[3:7])):
+        Path(f"{name}.en").write_text("".join(f"{p.src_text}\n" for p in part), "utf-8")
+        Path(f"{name}.fr").write_text("".join(f"{p.tgt_text}\n" for p in part), "utf-8")
+        rows = "".join(f"{p.src_text}\t{p.tgt_text}\n" for p in part)
+        Path(f"{name}.tsv").write_text(rows, "utf-8")
+
+
+def split(**keys: object) -> SplitConfig:
+    return SplitConfig.model_validate(keys)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12), st.lists(st.sampled_from(PARTS), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_pair_i_is_line_i_of_both_files(src_parts: list[bytes], tgt_parts: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        src, tgt = Path(folder) / "a.en", Path(folder) / "a.fr"
+        src.write_bytes(b"".join(src_parts))
+        tgt.write_bytes(b"".join(tgt_parts))
+        try:
+            pairs = read_aligned(src, tgt)
+        except DataError:
+            with pytest.raises((UnicodeDecodeError, ValueError)):
+                list(zip(*map(defined_lines, (src.read_bytes(), tgt.read_bytes())), strict=True))
+            return
+        assert [pair.src_text for pair in pairs] == defined_lines(src.read_bytes())
+        assert [pair.tgt_text for pair in pairs] == defined_lines(tgt.read_bytes())
+
+
+@given(st.lists(st.sampled_from([*PARTS, b"\t", b"a\tb\n"]), max_size=14))
+@settings(max_examples=60, deadline=None)
+def test_pair_i_of_a_tsv_is_its_line_i(parts: list[bytes]) -> None:
+    """Its first two fields; further ones are ignored."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.tsv"
+        path.write_bytes(b"".join(parts))
+        try:
+            pairs = read_tsv(path)
+        except DataError:
+            with contextlib.suppress(UnicodeDecodeError):
+                assert any("\t" not in line for line in defined_lines(path.read_bytes()))
+            return
+        fields = [line.split("\t") for line in defined_lines(path.read_bytes())]
+        assert [[pair.src_text, pair.tgt_text] for pair in pairs] == [row[:2] for row in fields]
+
+
+def test_a_line_with_one_field_names_its_place() -> None:
+    Path("x.txt").write_text(f"Go.\tVa\n{'x' * 50}\nRun!\tCours\n")
+    with pytest.raises(DataError, match=rf"^x\.txt:2: expected source<TAB>target.*'{'x' * 39}…'$"):
+        read_tsv(Path("x.txt"))
+    write_zip(Path("x.zip"), {"fra.txt": "Go.\tVa\nRun!\n"})
+    with pytest.raises(DataError, match=r"^x\.zip/fra\.txt:2: "):
+        read_tsv(Path("x.zip"))
+
+
+@pytest.mark.parametrize(("n_src", "n_tgt"), [(3, 2), (0, 1)])
+def test_unequal_files_name_the_first_missing_line(n_src: int, n_tgt: int) -> None:
+    src, tgt = Path("x.en"), Path("x.fr")
+    src.write_text("x\n" * n_src)
+    tgt.write_text("y\n" * n_tgt)
+    short, long = (src, tgt) if n_src < n_tgt else (tgt, src)
+    place = f"{short}:{min(n_src, n_tgt) + 1}: no such line, but {long} has {max(n_src, n_tgt)}"
+    for read in (lambda: read_aligned(src, tgt), lambda: read_references(src, [src, tgt])):
+        with pytest.raises(DataError, match=f"^{place} lines"):
+            read()
+
+
+def test_references_of_many_files() -> None:
+    examples = read_examples(split(src="*.en", tgt=["*.fr", "*.en"]), DATA)
+    assert examples == [EvalExample(p.src_text, (p.tgt_text, p.src_text)) for p in PAIRS]
+
+
+def test_grouping_keeps_order_and_every_reference() -> None:
+    pairs = [SentencePair(*p) for p in [("b", "1"), ("a", "2"), ("b", "3"), ("B", "4"), ("b", "1")]]
+    grouped = group_by_source(pairs)
+    assert grouped == [
+        EvalExample("b", ("1", "3", "1")),
+        EvalExample("a", ("2",)),
+        EvalExample("B", ("4",)),
+    ]
+    assert group_by_source(pairs_of(grouped)) == grouped
+
+
+def test_a_new_format_is_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    class CsvReader:
+        suffixes = (".csv",)
+        has_lines = False
+
+        def stream(self, file: PairFile) -> Iterator[SentencePair]:
+            assert file.languages == ("en", "fr")
+            return (SentencePair(*line.split(",")) for line in file.path.read_text().splitlines())
+
+    monkeypatch.setattr(readers, "READERS", (CsvReader(), *readers.READERS))
+    for name in ("1.csv", "2.csv"):
+        Path(name).write_text(f"{name},x\n")
+    assert read_split(split(file="*.csv"), DATA) == [
+        SentencePair("1.csv", "x"),
+        SentencePair("2.csv", "x"),
+    ]
+    assert text_paths(split(file="1.csv"), DATA) == {}
+    assert language_of(Path("news.fr.tsv")) == "fr"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "exactly one of"),
+        ({"corpus": "c", "file": "t"}, "exactly one of"),
+        ({"file": "t", "tgt": "u"}, "src requires tgt"),
+        ({"src": "s", "tgt": []}, "src requires tgt"),
+        ({"file": "t", "split": "train"}, "split needs corpus"),
+        ({"src": "s", "tgt": "t", "columns": ["x", "y"]}, "columns needs file"),
+        ({"file": "t", "first": 0}, "greater than or equal to 1"),
+        ({"file": "t", "frist": 1}, "Extra inputs"),
+        ({"mix": [{"file": "a"}], "file": "b"}, "exactly one of: .*, mix"),
+        ({"mix": [{"file": "a", "weight": 1}, {"file": "b"}]}, "a weight for each corpus, or for"),
+        ({"mix": [{"file": "a", "weight": 1}], "temperature": 2}, "exclude each other"),
+        ({"mix": [{"file": "a"}], "first": 3}, "first goes into the corpora"),
+        ({"file": "a", "temperature": 2}, "temperature needs mix"),
+        ({"mix": []}, "at least 1 item"),
+        ({"mix": [{"file": "a", "mix": []}]}, "Extra inputs"),
+    ],
+)
+def test_a_split_has_exactly_one_form(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        SplitConfig.model_validate(values)
+
+
+def test_only_the_training_set_is_mixed() -> None:
+    mixed = split(mix=[{"file": "a"}])
+    assert SplitConfig.model_validate(mixed.model_dump(mode="json")) == mixed
+    with pytest.raises(ValidationError, match=r"only data\.train may be a mixture"):
+        DataConfig(train=mixed, valid=mixed)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"src": "[a-c].en", "tgt": "?.fr"}, {"file": "*.tsv"}, {"file": "**/*.tsv"}],
+)
+def test_wildcards_name_the_files_in_sorted_order(keys: dict[str, str]) -> None:
+    source = split(**keys)
+    assert read_split(source, DATA) == PAIRS
+    assert read_split(split(**keys, first=5), DATA) == PAIRS[:5]
+    assert [path.stem for path in split_files(source, DATA)][:1] == ["a"]
+    assert "b" in split_part(source, DATA)
+    assert set(text_paths(source, DATA).values()) == {"file" in keys}
+
+
+def test_a_file_whose_name_has_a_wildcard_is_itself() -> None:
+    Path("[a].tsv").write_text("x\ty\n")
+    assert read_split(split(file="[a].tsv"), DATA) == [SentencePair("x", "y")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ({"file": "no*.tsv"}, r"^no\*\.tsv: no such file; .*; no file matches$"),
+        ({"src": "*.en", "tgt": "[ab].fr"}, r"^\[ab\]\.fr: 2 files, but \*\.en names 3"),
+        ({"src": "*.en", "tgt": "*.tsv"}, r"^bb\.tsv: stands beside b\.en in sorted order"),
+    ],
+)
+def test_sides_that_do_not_match_are_an_error(keys: dict[str, str], fault: str) -> None:
+    Path("b.tsv").rename("bb.tsv")
+    with pytest.raises(DataError, match=fault):
+        read_split(split(**keys), DATA)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("lp/**/*.tsv", ["lp/a.tsv", "lp/deep/b.tsv", "lp/other/c.tsv"]),
+        ("lp/*/*.tsv", ["lp/deep/b.tsv", "lp/here/a.tsv", "lp/other/c.tsv", "lp/there/a.tsv"]),
+        ("lp/**/.*.tsv", ["lp/.hidden.tsv"]),
+        ("**/lp/**/b.tsv", ["lp/deep/b.tsv"]),
+    ],
+)
+def test_a_pattern_ends_where_links_lead_in_a_circle(pattern: str, expected: list[str]) -> None:
+    for name in ("lp/a.tsv", "lp/deep/b.tsv", "lp/.hidden.tsv", "elsewhere/c.tsv"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    for name, goal in (("here", "."), ("there", "."), ("deep/up", ".."), ("other", "../elsewhere")):
+        Path("lp", name).symlink_to(goal)
+    assert list(map(str, matching_files(Path(pattern)))) == expected
+    absolute = matching_files(Path(pattern).absolute())
+    assert [str(path.relative_to(Path.cwd())) for path in absolute] == expected
+
+
+def test_a_pattern_has_an_end() -> None:
+    with pytest.raises(DataError, match="no file matches"):
+        matching_files(Path("?" * 5000))
+    for name in ("here", "there"):
+        Path(name).symlink_to(".")
+    with pytest.raises(DataError, match="matches more than 100,000"):
+        matching_files(Path(*["*"] * 40, "a.tsv"))
+
+
+def write_parquet(name: str, columns: dict[str, list[object]], **options: object) -> None:
+    pyarrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    writer.write_table(pyarrow.table(columns), name, **options)
+
+
+def test_parquet_holds_the_pairs_of_its_columns() -> None:
+    en: list[object] = [p.src_text for p in PAIRS]
+    fr: list[object] = [p.tgt_text for p in PAIRS]
+    both: list[object] = [{"en": a, "fr": b} for a, b in zip(en, fr, strict=True)]
+    numbers: list[object] = list(range(10))
+    write_parquet("1.parquet", {"id": numbers, "fr": fr, "en": en}, row_group_size=2)
+    write_parquet("2.parquet", {"translation": both}, row_group_size=2)
+    write_parquet("3.parquet", {"source": en, "target": fr})
+    for keys in (
+        {"file": "1.parquet"},
+        {"file": "2.parquet"},
+        {"file": "3.parquet", "columns": ["source", "target"]},
+        {"file": "2.parquet", "columns": ["translation.en", "translation.fr"]},
+    ):
+        source = split(**keys)
+        assert read_split(source, DATA) == PAIRS
+        assert text_paths(source, DATA) == {}
+    assert read_split(split(file="[12].parquet"), DATA) == PAIRS * 2
+    with pytest.raises(DataError, match=r"a\.tsv: columns: "):
+        read_split(split(file="a.tsv", columns=["x", "y"]), DATA)
+
+
+def test_a_faulty_parquet_file_names_row_or_column() -> None:
+    pyarrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    write_parquet("3.parquet", {"source": ["a"], "target": ["b"]})
+    write_parquet("4.parquet", {"en": ["a", None], "fr": ["b", "c"]})
+    write_parquet("5.parquet", {"en": [1], "fr": [2]})
+    Path("6.parquet").write_bytes(b"PAR1 no")
+    columns = [pyarrow.array([text]) for text in "abc"]
+    writer.write_table(pyarrow.Table.from_arrays(columns, names=["en", "en", "fr"]), "8.parquet")
+    for name, fault in (
+        ("3", "no columns en, fr; it has source, target; name two with columns"),
+        ("4", "row 2: no text"),
+        ("5", "row 1: no text"),
+        ("6", "damaged or not a parquet file: "),
+        ("7", "no such file"),
+        ("8", "two columns"),
+    ):
+        with pytest.raises(DataError, match=rf"^{name}\.parquet: {fault}"):
+            read_split(split(file=f"{name}.parquet"), DATA)
+
+
+@pytest.mark.parametrize(
+    ("text", "n_rows", "options"),
+    [
+        ("a" * (1 << 16), 200, {}),
+        ("a" * (1 << 16), 100, {"use_dictionary": False}),
+        ("a" * (1 << 16), 99, {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}),
+        ("", 35_000, {}),
+        ("a" * (1 << 18), 1, {}),
+    ],
+)
+def test_a_small_parquet_file_takes_little_memory(
+    text: str, n_rows: int, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One text in every row, by a dictionary, compression or shared prefixes."""
+    pyarrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    numbers = pyarrow.array([0]).take(pyarrow.array([0] * n_rows))
+    column = pyarrow.DictionaryArray.from_arrays(numbers, [text]).dictionary_decode()
+    table = pyarrow.table({"en": column, "fr": column})
+    writer.write_table(table, "b.parquet", compression="zstd", **options)
+    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet, "MAX_LINE_BYTES", 1 << 17)
+    sizes = [0]
+    read = parquet._texts
+
+    def measured(batch: "pyarrow.RecordBatch", name: str) -> list[object]:
+        sizes.append(batch.nbytes)
+        return read(batch, name)
+
+    monkeypatch.setattr(parquet, "_texts", measured)
+    with pytest.raises(DataError, match=r"^b\.parquet: (unpacks to more|row 1: a text of more)"):
+        read_split(split(file="b.parquet"), DATA)
+    assert max(sizes) < 3 << 20
+
+
+def test_sizes_are_those_of_pages_and_not_of_metadata() -> None:
+    """A page's header says what a reader allocates; the metadata may say anything."""
+    writer = pytest.importorskip("pyarrow.parquet")
+    column: list[object] = ["a" * (1 << 14)] * 70
+    columns = {"en": column, "fr": column}
+    write_parquet("b.parquet", columns, compression="zstd", use_dictionary=False)
+    with writer.ParquetFile("b.parquet") as file:
+        chunk = file.metadata.row_group(0).column(0)
+        first, end = chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size
+        total = chunk.total_uncompressed_size
+    content = Path("b.parquet").read_bytes()
+    assert 70 << 14 < sum(page.n_bytes for page in pages(content, first, end)) <= total
+    # A field that is named and not counted, a truth value, and a number where a struct should be.
+    header = b"\x05\x02\x06\x15\x02\x15\x04\x25\x06\x11\x00"
+    assert list(pages(header, 0, 1)) == [Page(1, False)]
+    for bad in (content[: first + 5], bytes(end), b"\x1c" * end, b"\x15" + b"\xff" * 20):
+        with pytest.raises((ValueError, IndexError)):
+            list(pages(bad, first, end))
+
+
+@pytest.mark.parametrize(
+    ("path", "package", "extra"),
+    [("a.zst", "zstandard", "zstd"), ("a.parquet", "pyarrow", "parquet")],
+)
+def test_a_package_that_is_not_installed_is_named(
+    path: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: object) -> object:
+        if name.partition(".")[0] == package:
+            raise ImportError(name)
+        return real(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.delitem(sys.modules, package, raising=False)
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    Path(path).write_bytes(b"x")
+    with pytest.raises(DataError, match=rf"{path}: .*{package}.*attention-nmt\[{extra}\]'"):
+        read_split(split(file=path), DATA)

@@ -1,0 +1,422 @@
+"""Every line arrives as it is, from any container, or a fault is one line with its place."""
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import random
+import tarfile
+import tempfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.corpora import text_files
+from nmt.corpora.file_report import Lines, file_lines, file_report
+from nmt.corpora.text_files import Text, archive_of, read_lines, stream_lines
+from nmt.errors import DataError
+
+PARTS = [
+    *(b"a", b"\n", b"\r\n", b"\r", b"\n\n", b"\xef\xbb\xbf", b"\xff", b"\0", b" ", b"\x1f\x8b"),
+    *(c.encode() for c in ("é", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "😀", "ح")),
+]
+"""Parts of lines, and what other programs take for the end of one."""
+
+
+def defined_lines(content: bytes) -> list[str]:
+    """The definition at the head of text_files.py, for a file that fits into memory."""
+    text = content.removeprefix(b"\xef\xbb\xbf").decode()
+    first, newline, _ = text.partition("\n")
+    if newline and first.endswith("\r"):
+        text = text.replace("\r\n", "\n")
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def write_zip(path: Path, members: Mapping[str, str | bytes], packing: int = 0) -> Path:
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return path
+
+
+def write_tar(path: Path, members: Mapping[str, bytes]) -> Path:
+    mode = "w:" if path.suffix == ".tar" else "w:gz"
+    with tarfile.open(path, mode) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def zstd(content: bytes) -> bytes:
+    packed: bytes = pytest.importorskip("zstandard").ZstdCompressor().compress(content)
+    return packed
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd,
+}
+packed = pytest.mark.parametrize("ending", PACKERS)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"one", ["one"]),
+        (b"\xef\xbb\xbfone\n", ["one"]),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b"one\r\ntwo\r", ["one", "two\r"]),
+        (b"one\r\ntwo\nthree\r\n", ["one", "two", "three"]),
+        (b"one\ntwo\r\n", ["one", "two\r"]),
+        (b"one\r\r\ntwo\r\n", ["one\r", "two"]),
+        (b"one\rtwo", ["one\rtwo"]),
+        (
+            "a\u2028b\u2029c\u0085d\re\vf\fg\x1ch\n\n".encode(),
+            ["a\u2028b\u2029c\x85d\re\vf\fg\x1ch", ""],
+        ),
+    ],
+)
+def test_marks_and_line_ends(tmp_path: Path, raw: bytes, expected: list[str]) -> None:
+    path = tmp_path / "file.txt"
+    path.write_bytes(raw)
+    assert read_lines(path) == expected == defined_lines(raw)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zip"])
+@given(st.binary(max_size=300) | st.lists(st.sampled_from(PARTS), max_size=12).map(b"".join))
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_are_lines_or_one_error(suffix: str, content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"x{suffix}"
+        if suffix == ".zip":
+            write_zip(path, {"x.txt": content})
+        else:
+            path.write_bytes(gzip.compress(content, 1) if suffix else content)
+        try:
+            lines = read_lines(path)
+        except DataError:
+            with pytest.raises(UnicodeDecodeError):
+                content.decode()
+            return
+        assert lines == defined_lines(content)
+
+
+def test_lines_before_one_that_is_not_utf_8_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    for before in ([], ["one"], ["one", "", "tro\u2028is"]):
+        path.write_bytes("".join(f"{line}\n" for line in before).encode() + b"caf\xe9\nmore\n")
+        lines: list[str] = []
+        with pytest.raises(DataError, match=rf"^{path}:{len(before) + 1}: byte 0xe9 is not UTF-8"):
+            lines.extend(stream_lines(path))
+        assert lines == before
+
+
+@pytest.mark.parametrize(
+    ("raw", "hint"),
+    [
+        ("Ça va".encode("utf-16"), "UTF-16"),
+        (b"PK\x03\x04\xff", r"should end in \.zip"),
+        (b"PK\x03\x04\x14\0\x06\0\xff" + b"\0" * 21 + b"[Content_Types].xml", "office"),
+        (b"\xde\x12\x04\x95\0\0\0\0", "gettext"),
+        (b"\x7fELF\0\xff", "is not text"),
+        *((pack("éé\n".encode() * 99), rf"should end in \{end}") for end, pack in PACKERS.items()),
+    ],
+    ids=["utf-16", "zip", "docx", "mo", "elf", *PACKERS],
+)
+def test_a_file_that_is_not_text_is_recognised(tmp_path: Path, raw: bytes, hint: str) -> None:
+    path = tmp_path / "file.txt"
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match=rf"{path}:1: .*{hint}"):
+        read_lines(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("no.txt", "no.gz", "no.zip/member"):
+        with pytest.raises(DataError, match=rf"^{name}: no such file; .* start in {tmp_path}$"):
+            read_lines(Path(name))
+    with pytest.raises(DataError, match=r"cannot be read: Is a directory"):
+        read_lines(tmp_path)
+
+
+def test_a_pipe_is_read_once_and_line_by_line() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stream:
+        lines = Text(stream.read1, "pipe").lines()
+        for text in ("\ufeffone", "", "trois é"):
+            os.write(writing, f"{text}\n".encode())
+            assert next(lines) == text.removeprefix("\ufeff")
+        os.write(writing, b"no end")
+        os.close(writing)
+        assert list(lines) == ["no end"]
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^/dev/zero:1: a line of more than 16,777,216 bytes"):
+        read_lines(Path("/dev/zero"))
+    path = tmp_path / "long"
+    path.write_bytes(b"a\n" + b"b" * (16 << 20) + b"\nc")
+    assert [len(line) for line in read_lines(path)] == [1, 16 << 20, 1]
+    path.write_bytes(b"a\nb\n" + b"c" * ((16 << 20) + 1) + b"\nd")
+    with pytest.raises(DataError, match=rf"^{path}:3: a line of more than"):
+        read_lines(path)
+
+
+@packed
+def test_a_packed_file_reads_as_the_plain_one(tmp_path: Path, ending: str) -> None:
+    """Of two streams, as two packed files one after the other; small ones with zeros between."""
+    path, pack = tmp_path / f"a.txt{ending}", PACKERS[ending]
+    text = "".join(f"ligne {n} \u2028 é\r\n" for n in range(20_000))
+    path.write_bytes(pack(text[:100_000].encode()) + pack(text[100_000:].encode()))
+    assert read_lines(path) == text.split("\r\n")[:-1]
+    path.write_bytes(pack(b""))
+    assert read_lines(path) == []
+    if ending != ".zst":
+        path.write_bytes((pack(b"a line of a log\n") + bytes(8)) * 3000)
+        assert read_lines(path) == ["a line of a log"] * 3000
+        path.write_bytes(pack(b"") * 3000)
+        with pytest.raises(DataError, match=r"packed streams with almost no text"):
+            read_lines(path)
+
+
+@packed
+def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    whole = PACKERS[ending]("".join(f"{n * n}\n" for n in range(9999)).encode())
+    for content in (whole[: len(whole) // 2], whole[:-3], b"plain text\n"):
+        path.write_bytes(content)
+        kind = ending[1:]
+        with pytest.raises(DataError, match=rf"^{path}: (damaged or not a {kind}|cannot)") as error:
+            read_lines(path)
+        assert "\n" not in str(error.value)
+
+
+@packed
+def test_a_packed_file_unpacks_to_a_limit(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its size, and by what is known of its text."""
+    path = tmp_path / f"bomb{ending}"
+    path.write_bytes(PACKERS[ending](b"a\n" * 500))
+    assert len(list(stream_lines(path, 1000))) == 500
+    with pytest.raises(DataError, match="unpacks to more than the 999 bytes"):
+        list(stream_lines(path, 999))
+    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1000)
+    path.write_bytes(PACKERS[ending](b"aaaaaaa\n" * 1_000_000))
+    with pytest.raises(DataError, match=r"bomb\..*: unpacks to more than the [\d,]+ bytes of text"):
+        read_lines(path)
+
+
+def test_bombs_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a gzip stream, and in zip members that zipfile unpacks a whole block of."""
+    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 1 << 20)
+    content = {"a.txt": (b"a" * 999 + b"\n") * 40_000}
+    gz = tmp_path / "bomb.gz"
+    gz.write_bytes(gzip.compress(content["a.txt"], 1))
+    bombs = [(gz, r"unpacks to more than the [\d,]+ bytes", 25 << 20)]
+    for packing in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        path = write_zip(tmp_path / f"{packing}.zip", content, packing)
+        bombs.append((path, r"a\.txt: packed by a method that cannot", 5 << 20))
+    for path, fault, most in bombs:
+        tracemalloc.start()
+        try:
+            with pytest.raises(DataError, match=fault):
+                for _ in stream_lines(path):
+                    pass
+            assert tracemalloc.get_traced_memory()[1] < most
+        finally:
+            tracemalloc.stop()
+
+
+def test_an_xz_file_may_not_ask_for_much_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.xz"
+    large = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 30}]
+    path.write_bytes(lzma.compress(b"a\n", filters=large))
+    with pytest.raises(DataError, match=r"a\.xz: damaged or not a xz file: Memory usage limit"):
+        read_lines(path)
+
+
+def test_a_zip_is_its_only_text_or_a_named_member(tmp_path: Path) -> None:
+    members = {
+        "_about.txt": "about",
+        "fra-eng/": "",
+        "fra-eng/fra.txt": "Go.\n",
+        "__MACOSX/fra-eng/._fra.txt": "no",
+        "../../outside.html": "x",
+    }
+    path = write_zip(tmp_path / "x.zip", members)
+    assert read_lines(path) == ["Go."]
+    assert read_lines(path / "../../outside.html") == ["x"]
+    assert archive_of(path / "fra-eng" / "fra.txt") == path
+    with pytest.raises(DataError, match=rf"^{path}/c.txt: no such member; it holds: _about.txt"):
+        read_lines(path / "c.txt")
+    for texts, fault in (
+        ({"a.tsv": "a", "d/b.txt": "c"}, r"holds 2 .*a\.tsv, d/b\.txt"),
+        ({"a.png": ""}, r"holds 0 .*allowed: 1; it holds: a\.png"),
+    ):
+        with pytest.raises(DataError, match=fault):
+            read_lines(write_zip(tmp_path / "y.zip", texts))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.zip", "y.zip"]
+
+
+def test_a_link_in_a_zip_is_its_own_text(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("fra.txt")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+    assert read_lines(tmp_path / "x.zip") == ["/etc/passwd"]
+
+
+MEMBERS = {
+    "./training/nothing": b"",
+    "training/a.de": "für\n".encode() * 9999,
+    "training/a.en": b"one\r\ntwo\r\n",
+    "training/" + "long" * 40 + ".en": b"a long name\n",
+    "b.en.gz": gzip.compress("été\n\nfin".encode()),
+}
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x.tgz", "X.TAR.GZ"])
+def test_members_of_a_tar_are_read_in_place(tmp_path: Path, name: str) -> None:
+    path = write_tar(tmp_path / name, MEMBERS)
+    for member, content in MEMBERS.items():
+        expected = gzip.decompress(content) if member.endswith(".gz") else content
+        assert read_lines(path / member) == defined_lines(expected)
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(DataError, match=rf"{name}/a\.en: no such member; it holds: \./tra"):
+        read_lines(path / "a.en")
+    with pytest.raises(DataError, match=rf"{name}: holds several files; name one"):
+        read_lines(path)
+
+
+def test_only_plain_members_of_a_tar_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.tgz"
+    with tarfile.open(path, "w:gz") as archive:
+        for kind, name in ((tarfile.SYMTYPE, "link"), (tarfile.FIFOTYPE, "fifo")):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "/etc/passwd"
+            archive.addfile(info)
+    for name in ("link", "fifo"):
+        with pytest.raises(DataError, match=rf"x\.tgz/{name}: not a plain file in the archive"):
+            read_lines(path / name)
+
+
+def header(**changes: bytes) -> bytes:
+    """The header of a member `a.en` of 3 bytes, with other fields, and the right checksum."""
+    places = {"size": (124, 12), "type": (156, 1)}
+    block = bytearray(tarfile.TarInfo("a.en").tobuf(tarfile.USTAR_FORMAT)[:512])
+    for name, content in changes.items():
+        start, length = places[name]
+        block[start : start + length] = content.ljust(length, b"\0")
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (header(size=b"\xff" * 10 + b"\xfc\0", type=b"0") * 9, "a header that leads backwards"),
+        (header(size=b"77777777777", type=b"x"), "a header of 8,589,934,592 bytes, allowed"),
+        (header(size=b"00000000001", type=b"L").ljust(1024, b"\0") * 3000, "recursion|no such"),
+        (header(size=b"77777777777", type=b"0"), "unexpected end of data"),
+        (b"", "empty file"),
+        (b"\xff" * 2048, "header"),
+    ],
+)
+def test_a_hostile_tar_header_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "x.tar").write_bytes(content)
+    (tmp_path / "x.tgz").write_bytes(gzip.compress(content, 1))
+    for name in ("x.tar", "x.tgz"):
+        with pytest.raises(DataError, match=message) as caught:
+            read_lines(tmp_path / name / "b.en")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_bomb_before_a_member_or_in_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED_BYTES", 100_000)
+    path = write_tar(tmp_path / "x.tgz", {"bomb": b"a\n" * 4_000_000, "a.en": b"one\n"})
+    nested = write_tar(tmp_path / "y.tar", {"a.en.gz": gzip.compress(b"a\n" * 4_000_000)})
+    for member in (path / "bomb", path / "a.en", nested / "a.en.gz"):
+        with pytest.raises(DataError, match=r"unpacks to more than the [\d,]+ bytes"):
+            read_lines(member)
+
+
+def test_damage_anywhere_gives_an_error_or_text(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    tar = write_tar(tmp_path / "x.tar", MEMBERS).read_bytes()
+    text = "".join(f"{n}\n" for n in range(300)).encode()
+    zipped = write_zip(tmp_path / "x.zip", {"x.txt": text}, zipfile.ZIP_DEFLATED).read_bytes()
+    wholes = {"y.tar": tar, "y.zip": zipped, "y.gz": gzip.compress(text)}
+    for n in range(360):
+        name = list(wholes)[n % 3]
+        content = bytearray(wholes[name])
+        for _ in range(rng.randint(1, 8)):
+            content[rng.randrange(min(len(content), 3000))] = rng.randrange(256)
+        path = tmp_path / name
+        path.write_bytes(content[: rng.choice([len(content), rng.randrange(len(content))])])
+        for member in ("training/a.de", "b.en.gz") if name == "y.tar" else ("",):
+            with contextlib.suppress(DataError):
+                assert len(read_lines(path / member)) <= len(tar)
+
+
+SGM = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<srcset setid="newstest2014" srclang="any">
+<doc docid="1" genre="news" origlang="en">
+<seg id="1"> A &amp; B, 1 < 2 </seg>
+<SEG id="2">l’été</SEG>
+  <seg id="3"></seg>
+</doc>
+</srcset>
+"""
+
+
+def test_segments_of_a_test_set_are_its_lines(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "test.tgz", {"test/a.sgm": SGM.encode()})
+    assert read_lines(path / "test" / "a.sgm") == ["A &amp; B, 1 < 2", "l’été", ""]
+    for line in ("plain text", '<seg id="1">two', '<p><seg id="1">one</seg></p>'):
+        (tmp_path / "a.sgm").write_text(f"<doc>\n{line}\n", encoding="utf-8")
+        with pytest.raises(DataError, match=r"a\.sgm:2: expected a line with one <seg") as caught:
+            read_lines(tmp_path / "a.sgm")
+        assert repr(line) in str(caught.value)
+
+
+def test_a_report_counts_odd_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    rows = ["a\tb", "\tb", "a\t ", "e\u0301\tb", "a long one\tb", "x\t"]
+    path.write_bytes(("\ufeff" + "".join(f"{row}\n" for row in rows)).encode() + b"c\td\r\n" * 6)
+    report = file_report(path, is_tsv=True)
+    assert (report.lines, report.has_byte_order_mark) == (12, True)
+    assert report.empty == Lines(3, (2, 3, 6))
+    assert report.not_nfc == Lines(1, (4,))
+    assert report.crlf == Lines(6, (7, 8, 9, 10, 11))
+    assert (report.longest, report.longest_chars) == (5, 12)
+    assert any("6 of 12 lines end in CRLF, and the first does not" in x for x in file_lines(report))
+    assert file_report(path).empty.count == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"a\r\nb\r\n", "every line ends in CRLF"), (b"a\r\nb\n", "as the first does"), (b"", "0 ch")],
+)
+def test_a_report_says_how_line_ends_are_read(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    assert said in "\n".join(file_lines(file_report(path)))

@@ -1,0 +1,148 @@
+"""WMT14 English-French from its archives to a score, on a slice in the real layout.
+
+The slice has the catalogue's archives and members, with a few sentences in each; only the checksums
+of the real files are taken out of the entry. The real files were not downloaded here.
+"""
+
+import gzip
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from corpora.test_text_files import write_tar
+from typer.testing import CliRunner
+
+from nmt.cli.app import app
+from nmt.corpora import entries
+from nmt.corpora.corpora import read_examples, read_split, resolve_split, stream_split
+from nmt.corpora.entries import load_catalog
+from nmt.corpora.fetch import fetch_corpus
+from nmt.corpora.sources import DataConfig, SplitConfig
+from nmt.corpora.text_files import read_lines
+from nmt.errors import DataError
+
+NAME = "wmt14-en-fr"
+STARTER = Path(__file__).parents[2] / "data" / "starter"
+SIZES = {"europarl": 150, "commoncrawl": 100, "un": 80, "news_commentary": 20, "giga": 120}
+
+
+def sgm(lines: list[str], kind: str) -> str:
+    segments = [f'<seg id="{n}">{line}</seg>' for n, line in enumerate(lines, start=1)]
+    tags = [f'<{kind} setid="newstest2014">', '<doc docid="1">', "<p>"]
+    return "\n".join([*tags, *segments, "</p>", "</doc>", f"</{kind}>", ""])
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archives of the corpus, as they would come from statmt.org, with few sentences."""
+    shelf = tmp_path_factory.mktemp("wmt14")
+    texts: dict[str, Iterator[str]] = {
+        lang: iter(read_lines(STARTER / f"train.{lang}")) for lang in ("en", "fr")
+    }
+    archives: dict[str, dict[str, bytes]] = {}
+    for name, split in load_catalog(Path("nowhere"))[NAME].splits.items():
+        for lang, path in zip(("en", "fr"), split.texts, strict=True):
+            lines = list(islice(texts[lang], SIZES.get(name, 12)))
+            archive, member = path.parts[0], "/".join(path.parts[1:])
+            text = "".join(f"{line}\n" for line in lines)
+            if member.endswith(".sgm"):
+                text = sgm(lines, "srcset" if lang == "en" else "refset")
+            content = text.encode()
+            content = gzip.compress(content) if member.endswith(".gz") else content
+            archives.setdefault(archive, {})[member.replace("fr-en", "de-en")] = b"ein\n"
+            archives[archive][member] = content
+    for archive, members in archives.items():
+        write_tar(shelf / archive, members)
+    return shelf
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder whose entry of the corpus knows no checksums."""
+    folder = tmp_path_factory.mktemp("data")
+    builtin = Path(entries.__file__).with_name("catalog.yaml").read_text(encoding="utf-8")
+    entry = yaml.safe_load(builtin)[NAME]
+    for file in entry["files"].values():
+        for source in file["sources"]:
+            source.pop("sha256", None)
+            source.pop("md5", None)
+    text = yaml.safe_dump({NAME: entry}, sort_keys=False)
+    (folder / "catalog.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_archives_become_the_splits(shelf: Path, folder: Path) -> None:
+    report = fetch_corpus(NAME, folder, lambda line: None, from_path=shelf)
+    assert len(report.fetched) == 7
+    assert report.pairs == {
+        "train": sum(SIZES.values()),
+        "valid": 24,
+        "test": 12,
+        "newstest2012": 12,
+        "newstest2013": 12,
+        **SIZES,
+    }
+    data = DataConfig(corpus=NAME, folder=folder)
+    splits = {name: resolve_split(data, name) for name in ("train", "valid", "test")}
+    assert all(splits.values())
+    parts = [SplitConfig(corpus=NAME, split=part) for part in SIZES]
+    each = [pair for part in parts for pair in stream_split(part, data)]
+    train = splits["train"]
+    assert train is not None
+    assert read_split(train, data) == each
+    assert len(read_split(train.model_copy(update={"first": 260}), data)) == 260
+    backwards = DataConfig(corpus=NAME, folder=folder, src_lang="fr", tgt_lang="en")
+    assert read_split(train, backwards)[-1].src_text == each[-1].tgt_text
+    assert splits["valid"] is not None
+    assert len(read_examples(splits["valid"], data)) == 24
+
+
+def test_a_missing_archive_is_named(shelf: Path, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "catalog.yaml").write_bytes((folder / "catalog.yaml").read_bytes())
+    (tmp_path / NAME).mkdir()
+    (tmp_path / NAME / "dev.tgz").write_bytes((shelf / "dev.tgz").read_bytes())
+    data = DataConfig(corpus=NAME, folder=tmp_path)
+    assert len(read_split(SplitConfig(corpus=NAME, split="valid"), data)) == 24
+    with pytest.raises(DataError, match=rf"lacks training-parallel-europarl-v7\.tgz in {tmp_path}"):
+        read_split(SplitConfig(corpus=NAME, split="train"), data)
+    only_dev = tmp_path / "only"
+    only_dev.mkdir()
+    (only_dev / "dev.tgz").write_bytes((shelf / "dev.tgz").read_bytes())
+    with pytest.raises(DataError, match=r"split 'train' cannot be read: training-giga-fren\.tar, "):
+        fetch_corpus(NAME, tmp_path, lambda line: None, from_path=only_dev)
+
+
+SMALL: dict[str, list[str]] = {
+    "rnnsearch50": ["model.embedding=8", "model.hidden=12", "model.attention.size=8"],
+    "wmt14-transformer-base": [
+        *("model.size=16", "model.layers=2", "model.feed_forward=24", "tokenizer.vocab_size=300"),
+        *("train.batch_size=500", "train.accumulate=2"),
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", SMALL)
+def test_a_recipe_goes_from_the_archives_to_newstest2014(
+    recipe: str, shelf: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`nmt corpus fetch`, `corpus check`, `train` and `eval`, as docs/scale.md has them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NMT_DATA", str(folder))
+
+    def nmt(*words: str) -> Any:
+        result = CliRunner().invoke(app, list(words))
+        assert result.exit_code == 0, result.output
+        return result
+
+    settings = [word for setting in SMALL[recipe] for word in ("--set", setting)]
+    nmt("corpus", "fetch", NAME, "--from", str(shelf))
+    assert "train" in nmt("corpus", "check", recipe, *settings).output
+    nmt("train", recipe, *settings, "--set", "train.steps=3", "--run", "run")
+    assert (tmp_path / "cache").is_dir()
+    found = nmt("eval", "--bleu", "--run", "run", "--no-bootstrap")
+    assert "tok:13a" in found.output
+    assert "nrefs:1" in found.output

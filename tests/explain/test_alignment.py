@@ -1,0 +1,122 @@
+"""Word links from weights, their symmetrisation and AER: definitions, and laws between them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.corpora.alignments import Gold, Links
+from nmt.explain.alignment import (
+    SYMMETRISATIONS,
+    alignment_score,
+    grow_diag,
+    links_above,
+    pharaoh,
+    strongest_links,
+)
+from nmt.translation.heads import Head
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(7)))
+def test_a_permutation_is_aligned_as_it_is(order: list[int]) -> None:
+    """Target j looks at source order[j]; a target that looks at eos has no link."""
+    weights = np.full((8, 8), 0.01, dtype=np.float32)
+    weights[range(7), order] = 0.9
+    weights[7, 7] = 0.9
+    links = {(source, target) for target, source in enumerate(order)}
+    assert strongest_links(weights) == links_above(weights, 0.9) == links
+
+
+def test_pharaoh_counts_words_and_puts_the_source_first(make_translation) -> None:
+    weights = np.array(
+        [
+            [0.7, 0.1, 0.1, 0.1],  # les -> the
+            [0.4, 0.3, 0.3, 0.0],  # chat\
+            [0.4, 0.3, 0.3, 0.0],  # s   / -> cats, though `the` is the best piece
+            [0.0, 0.1, 0.1, 0.8],  # donc -> </s>: no link
+            [0.0, 0.0, 0.0, 1.0],
+        ],
+        dtype=np.float32,
+    )
+    translation = make_translation("the cat|s", ["les chat|s donc"], weights)
+    assert pharaoh(translation) == "0-0 1-1"
+    assert pharaoh(translation, level="piece") == "0-0 0-1 0-2"
+    assert pharaoh(make_translation("", [])) == ""
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_only_the_row_of_eos_is_left_out(finished: bool, make_translation) -> None:
+    shape = (3, 3) if finished else (2, 3)
+    weights = np.zeros(shape, dtype=np.float32)
+    weights[:, 1] = 1
+    translation = make_translation("the cat", ["le chat"], weights, finished)
+    assert pharaoh(translation) == "1-0 1-1"
+
+
+def test_a_head_has_its_own_links(make_translation) -> None:
+    heads = np.zeros((2, 3, 3), dtype=np.float32)
+    heads[0, :, 0] = heads[1, :, 1] = 1
+    translation = make_translation("the cat", ["le chat"], n_heads=2)
+    translation.hypotheses[0].hypothesis.heads[:] = heads
+    assert pharaoh(translation, head=Head("first", 0)) == "0-0 0-1"
+    assert pharaoh(translation, head=Head("second", 1)) == "1-0 1-1"
+
+
+LINKS = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(LINKS, LINKS), max_size=4))
+def test_gold_against_itself_has_no_error(pairs: list[tuple[Links, Links]]) -> None:
+    """The sure links alone, all links, or any between them: AER 0."""
+    gold = [Gold(sure, sure | more) for sure, more in pairs]
+    for links in ([pair.sure for pair in gold], [pair.possible for pair in gold]):
+        score = alignment_score(links, gold)
+        assert (score.aer, score.precision, score.recall) == (0, 1, 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LINKS, LINKS, LINKS)
+def test_the_rates_are_those_of_och_and_ney(links: Links, sure: Links, more: Links) -> None:
+    score = alignment_score([links], [Gold(sure, sure | more)])
+    total = len(links) + len(sure)
+    right = len(links & sure) + len(links & (sure | more))
+    assert score.aer == pytest.approx(1 - right / total if total else 0)
+    assert 0 <= score.aer <= 1
+    if links and not more:  # then 1 - F1
+        f1 = 2 * len(links & sure) / total
+        assert score.aer == pytest.approx(1 - f1)
+
+
+def test_counts_are_summed_over_the_corpus() -> None:
+    gold = [Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})), Gold(frozenset(), frozenset())]
+    score = alignment_score([frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(5, 5)})], gold)
+    assert (score.n_links, score.n_sure, score.n_sure_found, score.n_possible_found) == (4, 1, 1, 2)
+    assert (score.aer, score.precision, score.recall) == pytest.approx((0.4, 0.5, 1))
+    with pytest.raises(ValueError, match="zip"):
+        alignment_score([], gold)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LINKS, LINKS)
+def test_each_symmetrisation_lies_between_intersection_and_union(one: Links, other: Links) -> None:
+    by_name = {name: join(one, other) for name, join in SYMMETRISATIONS.items()}
+    assert all(join(one, one) == one for join in SYMMETRISATIONS.values())
+    assert by_name["intersection"] <= one <= by_name["union"]
+    assert by_name["intersection"] <= by_name["grow-diag"] <= by_name["grow-diag-final-and"]
+    assert by_name["grow-diag-final"] <= by_name["union"]
+    assert by_name["grow-diag-final-and"] <= by_name["union"]
+    for words in (0, 1):  # final: every word that a direction has linked is linked
+        linked = {link[words] for link in by_name["grow-diag-final"]}
+        assert linked == {link[words] for link in one | other}
+
+
+def test_growing_takes_neighbours_in_turn() -> None:
+    one = frozenset({(0, 0), (1, 1), (5, 5)})
+    other = frozenset({(0, 0), (2, 1), (9, 5)})
+    assert grow_diag(one, other) == {(0, 0), (1, 1), (2, 1)}  # (2, 1) is a neighbour of (1, 1)
+    final = SYMMETRISATIONS["grow-diag-final"](one, other)
+    assert final == {(0, 0), (1, 1), (2, 1), (5, 5), (9, 5)}  # 9 has no link yet
+    both = SYMMETRISATIONS["grow-diag-final-and"](one, other)
+    assert both == {(0, 0), (1, 1), (2, 1), (5, 5)}  # but 5 has one

@@ -1,0 +1,78 @@
+"""The learning curve shows what metrics.jsonl says, and nothing that no training wrote."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.errors import CheckpointError
+from nmt.explain.curve import draw_curve, write_table
+
+TRAIN = [{"type": "train", "step": step, "loss": loss} for step, loss in ((50, 3.5), (100, 2.25))]
+VALID = [{"type": "valid", "step": 100, "loss": 2.5, "perplexity": 12.2, "bleu": 7.25}]
+
+
+def _write(folder: Path, *lines: object) -> None:
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (folder / "metrics.jsonl").write_text(text, encoding="utf-8")
+
+
+def test_the_points_are_those_of_the_records(tmp_path: Path) -> None:
+    _write(tmp_path, *TRAIN, *VALID)
+    loss, bleu, perplexity = draw_curve(tmp_path).axes
+    training, validation = (line.get_xydata() for line in loss.lines)
+    np.testing.assert_array_equal(training, [(50, 3.5), (100, 2.25)])
+    np.testing.assert_array_equal(validation, [(100, 2.5)])
+    np.testing.assert_array_equal(bleu.lines[0].get_xydata(), [(100, 7.25)])
+    assert "7.25" in bleu.get_title()
+    for tick, label in zip(perplexity.get_yticks(), perplexity.get_yticklabels(), strict=True):
+        assert np.exp(tick) == pytest.approx(float(label.get_text()))
+
+
+def test_the_metric_that_chooses_the_best_is_drawn(tmp_path: Path) -> None:
+    _write(tmp_path, *TRAIN, {**VALID[0], "chrf": 33.5}, {**VALID[0], "step": 150, "loss": 2.0})
+    _, chrf, _ = draw_curve(tmp_path, "chrf").axes
+    assert chrf.get_title() == "chrF2 of validations, best 33.50"
+    loss, bleu, _ = draw_curve(tmp_path, "loss").axes
+    assert bleu.get_title() == "BLEU of validations, best 7.25"
+    np.testing.assert_array_equal(loss.lines[2].get_xydata(), [(150, 2.0)])
+
+
+def test_a_table_has_a_line_a_record(tmp_path: Path) -> None:
+    _write(tmp_path, *TRAIN, *VALID)
+    write_table(tmp_path, tmp_path / "curve.csv")
+    assert (tmp_path / "curve.csv").read_text(encoding="utf-8").splitlines() == [
+        "type,step,loss,perplexity,bleu",
+        "train,50,3.5,,",
+        "train,100,2.25,,",
+        "valid,100,2.5,12.2,7.25",
+    ]
+    _write(tmp_path)
+    with pytest.raises(CheckpointError, match="no training loss yet"):
+        write_table(tmp_path, tmp_path / "curve.csv")
+
+
+def test_without_validation_there_is_no_bleu(tmp_path: Path) -> None:
+    _write(tmp_path, *TRAIN)
+    assert len(draw_curve(tmp_path).axes) == 2
+
+
+def test_damaged_and_altered_lines_are_left_out(tmp_path: Path) -> None:
+    odd = [{"type": "train", "step": step, "loss": 1.0} for step in (-1, 10**400, "x", 1.5, None)]
+    odd += [
+        {"type": "train", "step": 1, "loss": loss} for loss in (1e300, -1.0, "x", None, 10**400)
+    ]
+    _write(tmp_path, *odd, [], 7, *TRAIN, {"type": [], "step": 3})
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"type": "train", "step": 2, "loss": NaN}\n\xff\n{"type": "tr')
+    assert len(draw_curve(tmp_path).axes[0].lines[0].get_xydata()) == 2
+
+
+def test_a_link_out_of_the_run_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path, *TRAIN)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "metrics.jsonl").symlink_to(tmp_path / "metrics.jsonl")
+    with pytest.raises(CheckpointError, match="a link out of"):
+        draw_curve(run)

@@ -1,0 +1,230 @@
+"""Pictures of maps: what is drawn where, labels that can be read, looks, and file formats."""
+
+import io
+import itertools
+import re
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from nmt.errors import ConfigError
+from nmt.explain.heatmap import draw_heatmap, draw_translation, write_heatmap, write_map
+from nmt.explain.map_grid import map_grid
+from nmt.explain.map_style import COLOUR_MAP, DPI, FORMATS, PLAIN, MapStyle
+from nmt.translation.heads import MEAN, Head, choose_heads
+from nmt.translation.words import AttentionTable, attention_table
+
+SIXTY = " ".join(f"gra|nd{number % 7}" for number in range(30))
+NAMES = [f"layer {layer} head {head}" for layer in (1, 2) for head in (1, 2, 3)]
+WHOLE = {
+    "encoder": [f"encoder {name}" for name in NAMES],
+    "decoder": [f"decoder {name}" for name in NAMES],
+    "cross": NAMES,
+}
+WEIGHTS = np.array([[0.996, 0.004, 0.0], [0.004, 0.121, 0.875]], dtype=np.float32)
+TABLE = AttentionTable(("un", "</s>"), ("a", "b", "</s>"), WEIGHTS)
+STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+def drawn(make_translation, source: str, wanted: str, style: MapStyle = PLAIN) -> Figure:
+    """The figure of chosen heads of `source` over itself; every warning of drawing is an error."""
+    translation = make_translation(source, [source], n_heads=6, n_self_heads=6)
+    figure = draw_translation(translation, heads=choose_heads(wanted, WHOLE), style=style)
+    figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
+    return figure
+
+
+def maps_of(figure: Figure) -> list[Axes]:
+    """The maps, without the colour bars."""
+    return [axes for axes in figure.axes if axes.get_xlabel()]
+
+
+def tick_labels(axes: Axes) -> tuple[list[str], list[str]]:
+    """The labels of the rows and of the columns."""
+    rows, columns = axes.get_yticklabels(), axes.get_xticklabels()
+    return [text.get_text() for text in rows], [text.get_text() for text in columns]
+
+
+def test_target_runs_down_and_source_along_the_top(make_translation) -> None:
+    translation = make_translation("the cat|s", ["les chat|s l' œuvre"])
+    figure = draw_translation(translation)
+    axes = figure.axes[0]
+    assert tick_labels(axes) == (
+        ["_les", "_chat", "s", "_l'", "_œuvre", "</s>"],
+        ["_the", "_cat", "s", "</s>"],
+    )
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("target", "source")
+    assert axes.yaxis_inverted()
+    assert all(tick.label2.get_visible() for tick in axes.xaxis.get_major_ticks())
+    image = axes.images[0]
+    np.testing.assert_array_equal(image.get_array(), translation.hypotheses[0].hypothesis.attention)
+    assert image.get_cmap().name == COLOUR_MAP
+    assert axes.get_title(loc="left") == "the cats\nles chats l' œuvre"
+
+
+@pytest.mark.parametrize("wanted", ["encoder.1.2", "decoder.2.1"])
+def test_one_head_of_self_attention_has_one_text_on_both_axes(
+    wanted: str, make_translation
+) -> None:
+    axes = drawn(make_translation, "the cat|s", wanted).axes[0]
+    side = wanted.partition(".")[0]
+    pieces = {"encoder": ["_the", "_cat", "s", "</s>"], "decoder": ["<s>", "_the", "_cat", "s"]}
+    assert tick_labels(axes) == (pieces[side], pieces[side])
+    assert not any(text.get_parse_math() for text in (*axes.get_xticklabels(), axes._left_title))
+    assert {axes.get_xlabel(), axes.get_ylabel()} == {"source" if side == "encoder" else "target"}
+    layer, head = wanted.split(".")[1:]
+    assert axes.get_title(loc="left").endswith(f"{side} layer {layer} head {head}")
+
+
+def test_each_attention_is_a_grid_with_its_heading_and_colours(make_translation) -> None:
+    translation = make_translation("the cat|s", ["les"], n_heads=6, n_self_heads=6)
+    figure = draw_translation(translation, heads=choose_heads("all", WHOLE))
+    maps = maps_of(figure)
+    assert len(figure.axes) == 21  # a colour bar a grid
+    assert [axes.get_xlabel() for axes in maps] == NAMES * 3
+    hypothesis = translation.hypotheses[0].hypothesis
+    kinds = {**hypothesis.self_heads, "cross": hypothesis.heads}
+    for first, (kind, heads) in enumerate(kinds.items()):
+        assert maps[6 * first].get_title(loc="left").split("\n")[-1].startswith(kind)
+        end = np.ceil(heads.max() * 10) / 10
+        for axes, weights in zip(maps[6 * first : 6 * first + 6], heads, strict=True):
+            np.testing.assert_array_equal(axes.images[0].get_array(), weights)
+            assert axes.images[0].get_clim() == pytest.approx((0, end))
+    source = ["_the", "_cat", "s", "</s>"]
+    assert tick_labels(maps[0]) == (source, source)
+    assert tick_labels(maps[6]) == (["<s>", "_les"],) * 2
+    assert tick_labels(maps[12]) == (["_les", "</s>"], source)
+    assert [tick_labels(maps[i]) for i in (13, 15)] == [([], source), (["_les", "</s>"], [])]
+
+
+@pytest.mark.parametrize(
+    ("names", "across", "expected"),
+    [
+        (NAMES, None, [NAMES[:3], NAMES[3:]]),  # a line a layer
+        ([*NAMES[:2], *NAMES[3:]], None, [NAMES[3:], NAMES[:2]]),  # the longest first
+        ([NAMES[1], NAMES[4]], None, [[NAMES[1], NAMES[4]]]),
+        (list("abcdefgh"), None, [list("abcd"), list("efgh")]),  # about a square
+        (list("abcde"), None, [list("abc"), list("de")]),
+        (NAMES, 4, [NAMES[:4], NAMES[4:]]),
+    ],
+)
+def test_heads_of_a_layer_stand_in_a_line_and_others_in_a_square(
+    names: list[str], across: int | None, expected: list[list[str]]
+) -> None:
+    grid = map_grid([(TABLE, name) for name in names], across=across)
+    assert [[name for _, name in line] for line in grid.lines] == expected
+
+
+@pytest.mark.parametrize(("source", "wanted"), [("hi", "all"), (SIXTY, "all"), (SIXTY, "mean")])
+def test_nothing_overlaps_and_all_can_be_read(source: str, wanted: str, make_translation) -> None:
+    figure = drawn(make_translation, source, wanted)
+    maps = maps_of(figure)
+    for axes in maps[::6]:
+        columns = [text.get_window_extent() for text in axes.get_xticklabels()]
+        rows = [text.get_window_extent() for text in axes.get_yticklabels()]
+        assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(columns))
+        assert all(upper.y0 >= lower.y1 for upper, lower in itertools.pairwise(rows))
+        labels = axes.get_xticklabels() + axes.get_yticklabels()
+        assert {5 <= label.get_fontsize() <= 11 for label in labels} == {True}
+    if wanted == "all":
+        names = [axes.xaxis.get_label().get_window_extent() for axes in maps]
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(names[:3]))
+        assert names[0].y0 > maps[3].get_window_extent().y1
+    for above, axes in ((maps[3:6], maps[6]), (maps[9:12], maps[12])) if wanted == "all" else ():
+        heading = axes._left_title.get_window_extent()
+        assert heading.y1 < min(each.xaxis.get_label().get_window_extent().y0 for each in above)
+        assert heading.y0 >= max(text.get_window_extent().y1 for text in axes.get_xticklabels())
+
+
+def test_a_picture_of_a_very_long_sentence_has_bounds(make_translation) -> None:
+    """Labels that would be too small to read are left out, and those that are there say which."""
+    long = " ".join(f"w{number}" for number in range(900))
+    translation = make_translation(long, ["oui"], n_heads=6)
+    for heads in ([MEAN], choose_heads("cross", WHOLE)):
+        figure = draw_translation(translation, heads=heads)
+        assert max(figure.get_size_inches()) * DPI <= 6200
+        labels = tick_labels(figure.axes[0])[1]
+        step = round(900 / len(labels))
+        assert step > 1
+        assert labels[:3] == ["_w0", f"_w{step}", f"_w{2 * step}"]
+        assert figure.axes[0].get_xticklabels()[0].get_fontsize() >= 5
+
+
+def test_rank_level_and_head_are_drawn_and_named(make_translation) -> None:
+    translation = make_translation("the cat|s", ["les chats", "un chat|s"], n_heads=2)
+    second = Head("second", 1)
+    axes = draw_translation(translation, 1, "word", [second]).axes[0]
+    expected = attention_table(translation, 1, "word", second)
+    np.testing.assert_array_equal(axes.images[0].get_array(), expected.weights)
+    assert axes.get_title(loc="left") == "the cats\nun chats\nsecond"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_format_is_that_of_the_suffix_and_its_bytes_are_always_the_same(
+    format: str, make_translation, tmp_path: Path
+) -> None:
+    translation = make_translation("the cat|s", ["les chat|s"], n_heads=2)
+    before = dict(mpl.rcParams)
+    heads = choose_heads("mean,all", {"cross": ["a", "b"]})
+    for name in (f"a.{format}", f"b.{format.upper()}"):
+        write_heatmap(translation, tmp_path / name, heads=heads, style=MapStyle(numbers=True))
+    content = (tmp_path / f"a.{format}").read_bytes()
+    assert content.startswith(STARTS[format])
+    assert content == (tmp_path / f"b.{format.upper()}").read_bytes()
+    assert dict(mpl.rcParams) == before
+    figure = draw_heatmap(TABLE)
+    write_map(figure, tmp_path / "x", format)
+    assert (tmp_path / "x").read_bytes().startswith(STARTS[format])
+    with pytest.raises(ConfigError, match=r"c\.x"):
+        write_map(figure, tmp_path / "c.x")
+    assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", content)
+
+
+def test_cells_have_the_numbers_of_their_weights_in_a_colour_to_be_read() -> None:
+    axes = draw_heatmap(TABLE, style=MapStyle(numbers=True, scale=1.0)).axes[0]
+    numbers = {(text.get_position(), text.get_text(), text.get_color()) for text in axes.texts}
+    assert numbers == {
+        ((0, 0), "1.0", "white"),
+        ((1, 1), ".12", "black"),
+        ((2, 1), ".88", "white"),
+    }
+    plain = draw_heatmap(TABLE, "mot " * 50).axes[0]
+    assert (len(plain.texts), plain.images[0].get_clim()) == (0, (0, 1))
+    assert len(plain.get_title(loc="left")) <= 60  # cut at the width of the picture
+
+
+def test_a_number_fits_its_cell_or_is_refused() -> None:
+    def numbered(n_pieces: int) -> Figure:
+        labels = tuple(map(str, range(n_pieces)))
+        table = AttentionTable(labels, labels, np.eye(n_pieces, dtype=np.float32) * 0.88)
+        return draw_heatmap(table, style=MapStyle(numbers=True))
+
+    for n_pieces in (2, 40):
+        figure = numbered(n_pieces)
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        box = axes.texts[1].get_window_extent()
+        assert max(box.width, box.height) < 0.95 * axes.get_window_extent().width / n_pieces
+        assert axes.texts[0].get_fontsize() >= 5
+    with pytest.raises(ConfigError, match=r"`numbers`: got .* 167 cells .* at most 166"):
+        numbered(167)
+
+
+def test_scale_colours_and_title(make_translation) -> None:
+    style = MapStyle(colours="viridis", scale=0.5, title="mine")
+    for wanted in ("mean", "cross"):
+        figure = drawn(make_translation, "the cat|s", wanted, style)
+        assert {axes.images[0].get_clim() for axes in maps_of(figure)} == {(0.0, 0.5)}
+        assert {axes.images[0].get_cmap().name for axes in maps_of(figure)} == {"viridis"}
+        assert figure.axes[0].get_title(loc="left") == "mine"
+    untitled = drawn(make_translation, "a", "1", MapStyle(title=""))
+    assert untitled.axes[0].get_title(loc="left") == NAMES[0]
+    with pytest.raises(ConfigError, match=r"`colours`: got 'virdis', .*'viridis'"):
+        MapStyle(colours="virdis")
+    for scale in (0.0, 1.5, float("nan")):
+        with pytest.raises(ConfigError, match=f"`scale`: got {scale:g}"):
+            MapStyle(scale=scale)

@@ -1,0 +1,133 @@
+"""The page as a browser shows it: what is drawn, read out, searched, copied and refused."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import numpy as np
+import pytest
+
+from nmt.explain.packed import pack, unpack
+from nmt.explain.page import write_page
+from nmt.text.word_pieces import own_words
+from nmt.translation.heads import Head
+from nmt.translation.record import AttentionRecord, records
+from nmt.translation.words import merge_words
+
+MISSING = browser.missing()
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+HEADS = [Head("layer 1 head 1", 0), Head("encoder layer 1 head 1", 0, "encoder")]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory) -> Iterator[Any]:
+    with browser.chromium(tmp_path_factory.mktemp("downloads")) as found:
+        yield found
+
+
+@pytest.fixture
+def show(driver, tmp_path: Path) -> Callable[..., Any]:
+    """Open a page of records; at the end the browser must have nothing to complain of."""
+
+    def opened(found: list[AttentionRecord], level: str = "word") -> Any:
+        write_page(found, tmp_path / "page.html", level, force=True)
+        driver.get((tmp_path / "page.html").as_uri())
+        complaints = [line["message"] for line in driver.get_log("browser")]
+        assert not complaints
+        return driver
+
+    return opened
+
+
+@pytest.fixture
+def several(make_translation) -> list[AttentionRecord]:
+    """Two hypotheses and two heads of one sentence, and a second sentence."""
+    first = make_translation(
+        "the cat|s sleep", ["les chat|s dorm|ent", "un été"], n_heads=1, n_self_heads=1
+    )
+    second = make_translation("a dog", ["un chien"], n_heads=1, n_self_heads=1)
+    return [r for i, each in enumerate((first, second)) for r in records(each, i, heads=HEADS)]
+
+
+def texts(driver: Any, selector: str) -> list[str]:
+    return driver.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent)",
+        selector,
+    )
+
+
+def shown_csv(driver: Any) -> tuple[list[str], list[str], np.ndarray]:
+    """Rows, columns and weights of the CSV that the page offers of the chosen map."""
+    text = driver.execute_async_script(
+        "const done = arguments[0];"
+        "URL.createObjectURL = (blob) => { blob.text().then(done); return '#'; };"
+        "HTMLAnchorElement.prototype.click = () => {};"
+        "document.getElementById('save-csv').click();"
+    )
+    lines = list(csv.reader(io.StringIO(text, newline="")))
+    weights = np.array([line[1:] for line in lines[1:]], dtype=np.float32)
+    return [line[0] for line in lines[1:]], lines[0][1:], weights
+
+
+def test_the_csv_has_the_weights_that_were_packed(show, several) -> None:
+    driver = show(several, "piece")
+    for place, record in enumerate(several[:2]):
+        driver.execute_script(f"document.querySelectorAll('#hypotheses input')[{place}].click()")
+        rows, columns, weights = shown_csv(driver)
+        assert (tuple(rows), tuple(columns)) == (record.target.pieces, record.source.pieces)
+        np.testing.assert_array_equal(
+            weights, unpack(pack(record.weights), len(record.source.pieces))
+        )
+        assert np.abs(weights - record.weights).max() <= record.weights.max() / 510 + 1e-7
+
+
+def test_words_are_merged_as_nmt_merges_them(show, several) -> None:
+    rows, columns, weights = shown_csv(show(several))
+    record = several[0]
+    assert (tuple(rows), tuple(columns)) == (record.target.words, record.source.words)
+    back = unpack(pack(record.weights), len(record.source.pieces))
+    merged = merge_words(back, own_words(record.target).shares, own_words(record.source).shares)
+    np.testing.assert_allclose(weights, merged, atol=1e-7)
+
+
+def test_keys_lead_through_sentences_and_cells(show, several) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    driver = show(several)
+    assert texts(driver, "#source") == ["the cats sleep"]
+    listed = driver.find_element("id", "list")
+    listed.send_keys(Keys.ARROW_DOWN)
+    assert texts(driver, "#source") == ["a dog"]
+    assert texts(driver, "#list [aria-selected=true] bdi") == ["a dog"]
+    assert listed.get_attribute("aria-activedescendant") == "sentence-1"
+    listed.send_keys("k")
+    assert texts(driver, "#source") == ["the cats sleep"]
+    heat = driver.find_element("css selector", "#heat svg")
+    heat.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    weight = shown_csv(driver)[2][1, 1]
+    assert texts(driver, "#heat [role=status]") == [f"chats ← cats  {weight:.3f}"]
+    heat.send_keys(Keys.ESCAPE)
+    assert texts(driver, "#heat [role=status]") == [""]
+
+
+def test_the_search_finds_without_accents_and_in_both_languages(show, several) -> None:
+    driver = show(several)
+    search = driver.find_element("id", "search")
+    for wanted, found in (("chien", ["a dog"]), ("ETE cat", ["the cats sleep"]), ("dog zebra", [])):
+        search.clear()
+        search.send_keys(wanted)
+        assert texts(driver, "#list li:not([hidden]) bdi") == found
+        assert texts(driver, "#count") == [f"{len(found)} of 2 sentences"]
+
+
+def test_heads_are_chosen_by_list_or_by_small_map(show, several) -> None:
+    driver = show(several)
+    assert texts(driver, "#head option") == ["mean", "layer 1 head 1", "encoder layer 1 head 1"]
+    driver.execute_script("document.querySelectorAll('#thumbnails button')[2].click()")
+    rows, columns, weights = shown_csv(driver)
+    assert rows == columns == ["the", "cats", "sleep", "</s>"]
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=0.03)
+    assert texts(driver, "#thumbnails [aria-pressed=true]") == ["encoder layer 1 head 1"]

@@ -1,0 +1,197 @@
+"""The report shows what a run has kept, refuses what others forged, and runs nothing."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from explain.test_page import HOSTILE
+from explain.test_static import Balance
+from training.toy import toy_config, write_reversal
+from typer.testing import CliRunner
+
+from nmt.cli.app import app
+from nmt.errors import CheckpointError
+from nmt.explain.curve_svg import Series, curve_svg
+from nmt.explain.report_page import write_report
+from nmt.runs.metrics import read_metrics
+from nmt.runs.trained_run import TrainedRun
+from nmt.training.loop import train
+from nmt.training.samples import read_samples, sample_file
+from nmt.translation.dump import to_json
+from nmt.translation.record import records
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A run with two validations of two samples each."""
+    folder = tmp_path_factory.mktemp("report")
+    write_reversal(folder, n_train=60, n_test=8)
+    config = toy_config(folder, train={"epochs": 2, "log_every": 1}, valid={"samples": 2})
+    train(config, folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    shutil.copytree(trained, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def page_of(run: Path) -> str:
+    out = run.parent / "report.html"
+    write_report(TrainedRun.open(run), out, force=True)
+    return out.read_text(encoding="utf-8")
+
+
+def steps_of(run: Path) -> list[int]:
+    return [line.step for line in read_metrics(run / "metrics.jsonl") if line.kind == "valid"]
+
+
+def test_each_validation_keeps_its_samples_with_their_attention(trained: Path) -> None:
+    log = (trained / "train.log").read_text(encoding="utf-8")
+    steps = steps_of(trained)
+    assert len(steps) == 2
+    assert sorted(path.name for path in (trained / "samples").iterdir()) == [
+        f"step-{step:06d}.jsonl" for step in steps
+    ]
+    for step in steps:
+        kept = read_samples(trained, step)
+        assert len(kept) == 2
+        for sample in kept:
+            assert f"-> {sample.record.target_text}\n" in log
+            assert f"== {sample.reference}\n" in log
+            np.testing.assert_allclose(sample.record.weights.sum(axis=1), 1, atol=1e-5)
+
+
+def test_the_page_has_curves_samples_and_the_card(trained: Path) -> None:
+    page = page_of(trained)
+    Balance(_body(page))
+    assert page.count('class="curve"') == 8  # loss, BLEU, learning rate, speed, 4 of attention
+    for step in steps_of(trained):
+        for sample in read_samples(trained, step):
+            assert f"update {step:,}: <bdi>{sample.record.target_text}</bdi>" in page
+    assert page.count('aria-label="heat map') == 4
+    assert "&quot;command&quot;" in page
+    assert "batch_size: 32" in page
+
+
+def test_the_page_has_no_script_and_refers_to_nothing(trained: Path) -> None:
+    page = page_of(trained)
+    assert "<script" not in page
+    assert "script-src" not in page
+    assert "default-src 'none'" in page
+    assert not re.findall(r"\b(src|href|style|on\w+)=", page)
+
+
+def test_other_measurements_of_validations_get_their_curves(run: Path) -> None:
+    """Entropy and the like: whatever a validation has measured, by its name."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    for i, line in enumerate(lines):
+        record: dict[str, Any] = json.loads(line)
+        if record["type"] == "valid":
+            lines[i] = json.dumps({**record, "surprise_of_all": 0.5 + i, "note": "text"})
+    (run / "metrics.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page = page_of(run)
+    assert page.count('class="curve"') == 9
+    assert 'aria-label="surprise of all"' in page
+
+
+def test_samples_of_no_validation_are_not_displayed(run: Path) -> None:
+    """A file that a killed run left behind, for a step that the resumed one has not reached."""
+    [first, *_] = steps_of(run)
+    shutil.copy(run / sample_file(first), run / sample_file(99_999))
+    assert "update 99,999" not in page_of(run)
+    shutil.rmtree(run / "samples")
+    assert "has kept no sample translations" in page_of(run)
+
+
+@pytest.mark.parametrize("hostile", [text for text in HOSTILE if "\udce9" not in text])
+def test_a_hostile_text_is_text(hostile: str, run: Path, make_translation) -> None:
+    expected = set(Balance(_body(page_of(run))).tags)
+    for step in steps_of(run):
+        [record] = records(make_translation(hostile, [hostile]), level="word")
+        (run / sample_file(step)).write_text(f"{to_json(record, hostile)}\n", encoding="utf-8")
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    record = {**json.loads(lines[-1]), "type": "valid", hostile: 1.0}
+    (run / "metrics.jsonl").write_text("\n".join([*lines, json.dumps(record)]), encoding="utf-8")
+    card = json.loads((run / "run.json").read_bytes())
+    (run / "run.json").write_text(json.dumps({**card, "command": [hostile]}), encoding="utf-8")
+    assert set(Balance(_body(page_of(run))).tags) == expected
+
+
+def _body(page: str) -> str:
+    return page[page.index("<body") :].replace("</html>", "")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda line: b"[" * 100_000, "not samples"),
+        (lambda line: line.replace(b'"level": "word"', b'"level": "piece"'), "shape|not by word"),
+        (lambda line: line.replace(b'"reference": ', b'"other": '), "no reference"),
+        (lambda line: line.replace(b'"sentence": 1', b'"sentence": 1e999'), "not samples"),
+        (lambda line: re.sub(rb'"weights": \[\[[0-9.e-]+', b'"weights": [[9', line), "in 0 to 1"),
+        (lambda line: line + b" " * (5 << 20), "larger than"),
+    ],
+)
+def test_forged_samples_are_one_line(change, message: str, run: Path) -> None:
+    [step, *_] = steps_of(run)
+    path = run / sample_file(step)
+    [line, *_] = path.read_bytes().split(b"\n")
+    path.write_bytes(change(line))
+    with pytest.raises(CheckpointError, match=message) as found:
+        page_of(run)
+    assert "\n" not in str(found.value)
+    assert path.name in str(found.value)
+
+
+def test_samples_outside_of_the_run_are_not_read(run: Path) -> None:
+    shutil.move(run / "samples", run.parent / "elsewhere")
+    (run / "samples").symlink_to(run.parent / "elsewhere")
+    with pytest.raises(CheckpointError, match="a link out of"):
+        page_of(run)
+
+
+def test_a_run_without_a_loss_is_a_line_and_writes_nothing(run: Path) -> None:
+    (run / "metrics.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="no training loss yet"):
+        page_of(run)
+    assert not (run.parent / "report.html").exists()
+    (run / "metrics.jsonl").unlink()
+    with pytest.raises(CheckpointError, match="no such file"):
+        page_of(run)
+
+
+def test_the_command_prints_the_path(run: Path) -> None:
+    out = run.parent / "r.html"
+    result = CliRunner().invoke(app, ["report", str(run), "--out", str(out)])
+    assert result.stdout == f"{out}\n"
+    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
+    refused = CliRunner().invoke(app, ["report", str(run), "--out", str(run / "config.yaml")])
+    assert refused.exit_code == 2
+
+
+def test_a_curve_keeps_its_ends_and_its_scale() -> None:
+    points = np.array([(x, x / 100) for x in range(1, 10_001)], dtype=np.float64)
+    svg = curve_svg("t", [Series("training", "train", points)])
+    [line] = re.findall(r'polyline points="([^"]*)"', svg)
+    places = [tuple(map(float, place.split(","))) for place in line.split(" ")]
+    assert len(places) == 400
+    assert places[0] == (52.0, pytest.approx(206, abs=0.5))
+    assert places[-1] == (408.0, 26.0)
+    assert "<circle" not in svg
+    few = curve_svg("t", [Series("validation", "valid", points[:3])], best=2.0)
+    assert few.count("<circle") == 3
+    assert few.count('class="best"') == 1
+    assert "validation, update 2: 0.02" in few
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-12, 1.0, 999_999.0])
+def test_any_value_has_ticks(value: float) -> None:
+    svg = curve_svg("t", [Series("v", "valid", np.array([(0.0, value)]))])
+    assert 2 <= svg.count('class="y"') <= 8
+    assert "nan" not in svg

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from nmt.explain.labels import display_width
+from nmt.explain.terminal import MIN_WIDTH, SHADES, legend, render_terminal
+from nmt.translation.heads import Head
+
+LONG = " ".join(f"m|o|t{number}" for number in range(40))
+
+
+def test_the_map_of_a_short_sentence(make_translation) -> None:
+    weights = np.array(
+        [[0.8, 0.15, 0.04, 0.01], [0.05, 0.3, 0.6, 0.05], [0, 0.25, 0.5, 0.25], [0, 0, 0.25, 0.75]],
+        dtype=np.float32,
+    )
+    translation = make_translation("the cat|s", ["les chat|s"], weights)
+    assert render_terminal(translation, width=80).split("\n") == [
+        "      _the",
+        "      │  _cat",
+        "      │  │  s",
+        "      │  │  │  </s>",
+        "_les  ██ ░░ ·  ·",
+        "_chat ░░ ▒▒ ▓▓ ░░",
+        "s     ·  ▒▒ ▓▓ ▒▒",
+        "</s>  ·  ·  ▒▒ ██",
+    ]
+    assert legend() == "· below; from: ░ 0.05  ▒ 0.25  ▓ 0.50  █ 0.75"
+
+
+def test_wide_characters_and_accents_stay_aligned(make_translation) -> None:
+    translation = make_translation("日本 e\u0301te\u0301", ["œuvre 語 \x1b🎉\x9b"])
+    lines = render_terminal(translation, width=80).split("\n")
+    assert lines[:3] == ["       _日本", "       │  _été", "       │  │  </s>"]
+    for line in lines[3:]:
+        first_cell = next(i for i, char in enumerate(line) if char in SHADES)
+        assert display_width(line[:first_cell]) == 7
+        assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in line)
+
+
+@pytest.mark.parametrize("width", [MIN_WIDTH, MIN_WIDTH + 1, 50, 400])
+@pytest.mark.parametrize(
+    ("source", "level"), [(LONG, "piece"), (LONG, None), ("日|語 long", "word")]
+)
+def test_no_line_is_wider_than_asked(source: str, width: int, level, make_translation) -> None:
+    translation = make_translation(source, [source, "anticonstitutionnellement"])
+    for rank in (0, 1):
+        for line in render_terminal(translation, rank, width, level).split("\n"):
+            assert display_width(line) <= width
+            assert line == line.rstrip()
+    if source == LONG and level and width < 60:  # where cells are one character wide
+        text = render_terminal(translation, 1, width, level)
+        assert sum(char in SHADES for char in text) == 2 * (3 * 40 + 1)
+
+
+def test_pieces_that_do_not_fit_are_merged_into_words(make_translation, monkeypatch) -> None:
+    translation = make_translation("a|b|c|d|e|f|g|h|i|j k|l|m|n|o|p|q|r|s", ["oui"])
+    assert "_a" in render_terminal(translation, width=80)
+    narrow = render_terminal(translation, width=30)
+    assert "abcdefghij" in narrow
+    assert "_a" not in narrow
+    monkeypatch.setenv("COLUMNS", "30")  # the width of the terminal
+    assert render_terminal(translation) == narrow
+    overlong = make_translation("hi", ["anticonstitutionnellement"])
+    assert "_anticonstitutionne…" in render_terminal(overlong, width=80)
+
+
+def test_the_hypothesis_and_the_head_asked_for_are_shown(make_translation) -> None:
+    translation = make_translation("a b c", ["d e f", "bonjour"], n_heads=2)
+    assert "_bonjour" in render_terminal(translation, 1, 80)
+    assert "_bonjour" not in render_terminal(translation, 0, 80)
+    alone = make_translation("a b c", ["d e f"], translation.hypotheses[0].hypothesis.heads[1])
+    shown = render_terminal(translation, width=80, head=Head("second", 1))
+    assert shown == render_terminal(alone, width=80)
+    assert shown != render_terminal(translation, width=80)
+    assert render_terminal(make_translation("", [])) == ""

@@ -1,0 +1,247 @@
+"""Laws of the options of a search, each held to what it says by other means than the search."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from search.table_model import VOCAB, TableModel
+from search.test_search import (
+    SOURCES,
+    ConstantModel,
+    assert_all_same,
+    assert_best,
+    assert_same,
+    batch,
+    every_sequence,
+    short,
+)
+from search.test_search import rnn_model as make_rnn
+
+from nmt.errors import NMTError
+from nmt.models.base import Seq2Seq
+from nmt.search.constraints import Constraint
+from nmt.search.search import search, search_penalties
+from nmt.search.search_config import SearchConfig
+from nmt.search.selection import shared_among_banks
+from nmt.search.words import SPACE, Match, Word, Words
+from nmt.text.vocabulary import EOS_ID, RESERVED
+from nmt.types import Hypothesis
+
+MODELS = {"table": TableModel(), "rnn": make_rnn()}
+PIECES = (*RESERVED, f"{SPACE}a", "b", f"{SPACE}ab")
+"""The pieces of VOCAB ids, so that `ab` may be written in two ways, and `a` begins both."""
+TEXTS = ("",) * len(RESERVED) + PIECES[len(RESERVED) :]
+A, B, AB = 4, 5, 6
+
+OPTIONS: dict[str, dict[str, object]] = {
+    "min_length": {"min_length": 4},
+    "average": {"length_penalty_kind": "average", "length_penalty": 1.0},
+    "coverage": {"coverage_penalty": 0.4},
+    "no_repeat_ngram": {"no_repeat_ngram": 2},
+    "diverse": {"diversity_groups": 2, "diversity_strength": 0.8},
+    "several": {"min_length": 3, "no_repeat_ngram": 2, "coverage_penalty": 0.2},
+}
+WORDS = {
+    "must": Words(must=(Word([A, B], TEXTS),)),
+    "two": Words(must=(Word([AB], TEXTS), Word([A], TEXTS))),
+    "must_not": Words(must_not=(Word([AB], TEXTS),)),
+    "both": Words(must=(Word([A], TEXTS),), must_not=(Word([AB], TEXTS),)),
+}
+
+
+def words_of(ids: Sequence[int]) -> list[str]:
+    """The words that these pieces spell."""
+    return "".join(TEXTS[id_] for id_ in ids).replace(SPACE, " ").split()
+
+
+def run(
+    model: Seq2Seq,
+    config: SearchConfig,
+    sources: Sequence[Sequence[int]] = SOURCES,
+    words: Words | None = None,
+) -> list[list[Hypothesis]]:
+    constraints = [Constraint(words=words)] * len(sources) if words else []
+    return search(model, *batch(sources), config, constraints=constraints)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        *(("table", option) for option in (*OPTIONS, *WORDS)),
+        *(("rnn", option) for option in ("several", "diverse", "two")),
+    ],
+)
+def test_a_batch_is_its_sentences(name: str, option: str) -> None:
+    config = SearchConfig(beam=4, n_best=4, max_length=9, **OPTIONS.get(option, {}))
+    words = WORDS.get(option)
+    together = run(MODELS[name], config, words=words)
+    for source, hypotheses in zip(SOURCES, together, strict=True):
+        [alone] = run(MODELS[name], config, [source], words)
+        assert_all_same(hypotheses, alone)
+    plain = run(MODELS[name], SearchConfig(beam=4, n_best=4, max_length=9))
+    assert [[h.ids for h in hypotheses] for hypotheses in together] != [
+        [h.ids for h in hypotheses] for hypotheses in plain
+    ]
+
+
+def _has_twice(ids: Sequence[int], n: int) -> bool:
+    ngrams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
+    return len(set(ngrams)) < len(ngrams)
+
+
+@pytest.mark.parametrize("option", ["min_length", "average", "coverage", "no_repeat_ngram"])
+def test_a_wide_beam_is_brute_force(option: str) -> None:
+    """The best of all sequences that the option allows, by the score that it gives them."""
+    model, sources = MODELS["table"], SOURCES[:2]
+    update = {**OPTIONS[option], "max_repeats": None}
+    if option == "min_length":
+        update["min_length"] = 2
+    config = short(4, 400, 5).model_copy(update=update)
+    sequences = [
+        ids
+        for ids in every_sequence(bound=4)
+        if (ids[-1] != EOS_ID or len(ids) > config.min_length)
+        and not (config.no_repeat_ngram and _has_twice(ids, config.no_repeat_ngram))
+    ]
+    assert_best(model, config, sources, run(model, config, sources), sequences)
+
+
+def test_a_word_that_occurs_by_itself_costs_nothing() -> None:
+    """A wide beam finds the best of all sequences that have the word, spelt in either way."""
+    config = short(4, 400, 3).model_copy(update={"max_repeats": None})
+    sources = SOURCES[:2]
+    hypotheses = run(MODELS["table"], config, sources, WORDS["must"])
+    sequences = [ids for ids in every_sequence(bound=4) if "ab" in words_of(ids)]
+    assert_best(MODELS["table"], config, sources, hypotheses, sequences)
+
+
+def test_scores_are_what_the_papers_say() -> None:
+    config = SearchConfig(beam=3, coverage_penalty=0.3, length_penalty=0.8, max_length=7)
+    average = config.model_copy(update={"length_penalty_kind": "average"})
+    for one, base in ((config, 6.0), (average, 1.0)):
+        for [best] in run(MODELS["table"], one):
+            covered = best.attention.sum(axis=0).clip(1e-6, 1)
+            length = (len(best.ids) + base - 1) / base
+            expected = sum(best.log_probs) / length**0.8 + 0.3 * np.log(covered).sum()
+            assert best.score == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("option", ["average", "coverage", "diverse"])
+def test_several_penalties_in_one_search(option: str) -> None:
+    config = SearchConfig(beam=4, n_best=2, max_length=8, **OPTIONS[option])
+    alphas = [0.0, 1.0, 0.5]
+    together = search_penalties(MODELS["table"], *batch(SOURCES), config, alphas)
+    for alpha, results in zip(alphas, together, strict=True):
+        alone = run(MODELS["table"], config.model_copy(update={"length_penalty": alpha}))
+        for ours, theirs in zip(results, alone, strict=True):
+            assert_all_same(ours, theirs)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_n_gram_comes_twice(n: int) -> None:
+    model = ConstantModel({4: 0.6, 5: 0.25, 6: 0.1, 7: 0.04, EOS_ID: 0.01})
+    bound = SearchConfig(beam=3, n_best=3, max_length=12, max_repeats=None)
+    assert _has_twice(run(model, bound)[0][0].ids, n)
+    for hypotheses in run(model, bound.model_copy(update={"no_repeat_ngram": n})):
+        assert not any(_has_twice(hypothesis.ids, n) for hypothesis in hypotheses)
+
+
+def test_where_nothing_is_left_the_error_says_so() -> None:
+    config = SearchConfig(beam=2, min_length=9, no_repeat_ngram=1, max_length=10)
+    with pytest.raises(NMTError, match="no_repeat_ngram"):
+        run(MODELS["table"], config)
+
+
+def test_one_group_is_beam_search_and_no_strength_repeats_it() -> None:
+    config = SearchConfig(beam=4, n_best=4, max_length=8)
+    groups = config.model_copy(update={"diversity_groups": 2, "diversity_strength": 0.0})
+    narrow = SearchConfig(beam=2, n_best=2, max_length=8)
+    for ours, theirs in zip(run(MODELS["rnn"], groups), run(MODELS["rnn"], narrow), strict=True):
+        # Without a penalty each group is the same beam of half the width.
+        assert [h.ids for h in ours[::2]] == [h.ids for h in ours[1::2]]
+        assert ours[0].ids == theirs[0].ids
+
+
+def test_groups_take_different_pieces() -> None:
+    """As strong as can be, the first pieces of W groups of one are the W most probable ones."""
+    model = MODELS["table"]
+    config = SearchConfig(
+        beam=4, n_best=4, diversity_groups=4, diversity_strength=100.0, max_length=8
+    )
+    for hypotheses in run(model, config):
+        assert len({hypothesis.ids[0] for hypothesis in hypotheses}) == 4
+
+
+@pytest.mark.parametrize(("name", "beam"), [("table", 1), ("rnn", 2), ("table", 5)])
+@pytest.mark.parametrize("option", WORDS)
+def test_words_occur_or_do_not(name: str, beam: int, option: str) -> None:
+    config = SearchConfig(beam=beam, n_best=beam, max_length=9, max_repeats=None)
+    words = WORDS[option]
+    results = run(MODELS[name], config, words=words)
+    assert all(results)
+    for hypothesis in (h for hypotheses in results for h in hypotheses):
+        text = words_of(hypothesis.ids)
+        assert all(word.text in text for word in words.must)
+        assert not any(word.text in text for word in words.must_not)
+
+
+def test_words_of_each_sentence_are_its_own() -> None:
+    config = SearchConfig(beam=4, max_length=9)
+    constraints = [Constraint(words=list(WORDS.values())[b % 2 * 2]) for b in range(len(SOURCES))]
+    together = search(MODELS["rnn"], *batch(SOURCES), config, constraints=constraints)
+    for source, constraint, [best] in zip(SOURCES, constraints, together, strict=True):
+        [[alone]] = search(MODELS["rnn"], *batch([source]), config, constraints=[constraint])
+        assert_same(best, alone)
+
+
+def test_a_word_is_found_however_it_is_cut() -> None:
+    pieces = [*RESERVED, f"{SPACE}chat", "on", f"{SPACE}ch", "at", f"{SPACE}l'", "chat", "s", "."]
+    texts = ["" if piece in RESERVED else piece for piece in pieces]
+    pieces.append(SPACE)
+    texts.append(SPACE)
+    word = Word([4], texts)
+
+    def is_met(*written: str) -> bool:
+        match = first
+        for piece in written:
+            match = word.after(match, pieces.index(piece))
+        return word.is_met(match)
+
+    first = Match()
+    assert is_met(f"{SPACE}chat")
+    assert is_met(f"{SPACE}ch", "at")
+    assert is_met(f"{SPACE}l'", "chat")
+    assert is_met(SPACE, "chat", ".")
+    assert is_met(f"{SPACE}chat", f"{SPACE}ch", "on")
+    assert not is_met(f"{SPACE}chat", "on")
+    assert not is_met(f"{SPACE}ch", "on", "chat")
+    assert not is_met("s", "chat")
+    assert {pieces[i] for i in word.completing(first)} == {f"{SPACE}chat", "chat"}
+    after_ch = word.after(first, pieces.index(f"{SPACE}ch"))
+    assert {pieces[i] for i in word.completing(after_ch)} == {f"{SPACE}chat", "at"}
+
+
+def test_banks_share_the_beam() -> None:
+    assert shared_among_banks([0, 0, 0, 0, 1], 2) == [0, 4]
+    assert shared_among_banks([0, 1, 0, 0, 2], 1) == [4]
+    assert shared_among_banks([0, 0, 0, 1], 4) == [0, 1, 2, 3]
+    assert shared_among_banks([0, 0, 0, 0, 0, 2], 5) == [0, 1, 2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"min_length": 1000}, "min_length"),
+        ({"diversity_groups": 2}, "diversity_groups"),
+        ({"sampling": {}, "mbr": {}}, "sampling"),
+        ({"beam": 4, "diversity_groups": 2, "sampling": {}}, "diversity_groups"),
+        ({"must": ("chat",), "sampling": {}}, "must"),
+        ({"must": ("a",), "must_not": ("a",)}, "must_not"),
+        ({"must_not": (" ",)}, "empty"),
+        ({"n_best": 6}, "n_best"),
+    ],
+)
+def test_options_that_contradict_each_other(keys: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        SearchConfig.model_validate(keys)
+    assert len(PIECES) == VOCAB

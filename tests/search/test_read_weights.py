@@ -1,0 +1,122 @@
+"""Laws of weights as an alignment reads them: later steps, chosen heads, norms of values."""
+
+import pytest
+import torch
+from jaxtyping import Float
+from laws.family import MODELS, SRC_VOCAB, TGT_VOCAB
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from nmt.batches.batching import pad_ids
+from nmt.errors import ConfigError
+from nmt.models.base import Seq2Seq, State
+from nmt.models.catalog import ModelConfig, build_model
+from nmt.models.ensemble import Ensemble
+from nmt.models.recurrent.rnn import RNNSeq2Seq
+from nmt.models.transformer.transformer import TransformerSeq2Seq
+from nmt.ops.masks import keep_from_lengths
+from nmt.search.forced import force_decode, read_weights
+from nmt.text.vocabulary import EOS_ID
+
+SOURCES = [[5, 6, 7, 4, EOS_ID], [9, EOS_ID], [6, 5, 9, EOS_ID]]
+TARGETS = [[4, 5], [6, 7, 8, 4], [5]]
+
+
+def built(name: str) -> Seq2Seq:
+    torch.manual_seed(2)
+    config = TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[name])
+    return build_model(config, SRC_VOCAB, TGT_VOCAB).eval()
+
+
+def read(model: Seq2Seq, which: slice = slice(None), **how: object) -> list[Tensor]:
+    sources = SOURCES[which]
+    lengths = torch.tensor([len(row) for row in sources])
+    rows = read_weights(model, pad_ids(sources), lengths, TARGETS[which], **how)  # type: ignore[arg-type]
+    return [torch.from_numpy(weights) for weights in rows]
+
+
+def first_state(model: Seq2Seq) -> State:
+    src_ids, lengths = pad_ids(SOURCES), torch.tensor([len(row) for row in SOURCES])
+    return model.init_state(model.encode(src_ids, keep_from_lengths(lengths, src_ids.shape[1])))
+
+
+SOME = ("rnn", "rnn-conditional", "rnn-luong", "rnn-multi-head", "transformer")
+each_model = pytest.mark.parametrize("name", SOME)
+
+
+@each_model
+@pytest.mark.parametrize(("shift", "by_norm"), [(0, True), (2, False)])
+def test_a_batch_equals_its_sentences(name: str, shift: int, by_norm: bool) -> None:
+    """Neither another sentence nor padding changes a weight; rows sum to 1."""
+    model = built(name)
+    together = read(model, shift=shift, by_norm=by_norm)
+    for i, weights in enumerate(together):
+        assert weights.shape == (len(TARGETS[i]), len(SOURCES[i]))
+        torch.testing.assert_close(weights.sum(dim=1), torch.ones(len(weights)))
+        [alone] = read(model, slice(i, i + 1), shift=shift, by_norm=by_norm)
+        torch.testing.assert_close(alone, weights)
+
+
+@each_model
+def test_a_shift_reads_the_rows_of_later_steps(name: str) -> None:
+    """Forced decoding has a row for each piece and one for eos: those are shifts of 0 and 1."""
+    model = built(name)
+    lengths = torch.tensor([len(row) for row in SOURCES])
+    forced = force_decode(model, pad_ids(SOURCES), lengths, [[*t, EOS_ID] for t in TARGETS], 0.0)
+    for shift in (0, 1, 2):
+        for weights, full in zip(read(model, shift=shift), forced, strict=True):
+            rows = torch.from_numpy(full.attention)[shift:]
+            torch.testing.assert_close(weights[: len(rows)], rows[: len(weights)])
+
+
+@pytest.mark.parametrize("name", ["rnn", "rnn-multi-head"])
+def test_norms_are_of_what_is_added_to_the_context(name: str) -> None:
+    """With all the weight of one head on one place, the context is f(v) of this head, but for a
+    bias."""
+    model = built(name)
+    assert isinstance(model, RNNSeq2Seq)
+    state = first_state(model)
+    norms = model.value_norms(state)
+    attention, values = model.decoder.attention, state.attention.values
+
+    def mixed(heads: Float[Tensor, "B N 1 S"]) -> Float[Tensor, "B M"]:
+        return attention.mix(heads, values).squeeze(1)
+
+    none = torch.zeros(len(SOURCES), norms.shape[1], 1, norms.shape[2])
+    for n in range(norms.shape[1]):
+        for s in range(norms.shape[2]):
+            one = none.clone()
+            one[:, n, 0, s] = 1
+            torch.testing.assert_close((mixed(one) - mixed(none)).norm(dim=-1), norms[:, n, s])
+
+
+def test_norms_of_a_transformer_are_of_what_each_head_adds() -> None:
+    model = built("transformer")
+    assert isinstance(model, TransformerSeq2Seq)
+    state = first_state(model)
+    norms = model.value_norms(state)
+    n_heads = norms.shape[1] // len(state.layers)
+    for i, cache in enumerate(state.layers):
+        attention = model.decoder.layers[i].source
+        nothing = attention.join(torch.zeros_like(cache.source.values))
+        for n in range(n_heads):
+            one = torch.zeros_like(cache.source.values)
+            one[:, n] = cache.source.values[:, n]
+            added = (attention.join(one) - nothing).norm(dim=-1)
+            torch.testing.assert_close(added, norms[:, i * n_heads + n])
+
+
+def test_heads_are_averaged() -> None:
+    model = built("transformer")
+    single = [read(model, heads=[n]) for n in (0, 3)]
+    for weights, one, two in zip(read(model, heads=[0, 3]), *single, strict=True):
+        torch.testing.assert_close(weights, (one + two) / 2)
+    for weights, shown in zip(read(model), read(model, heads=model.shown_heads), strict=True):
+        torch.testing.assert_close(weights, shown)
+
+
+def test_an_ensemble_has_weights_and_no_norms() -> None:
+    model = Ensemble([built("rnn"), built("transformer")], TGT_VOCAB)
+    assert read(model)[0].shape == (2, 5)
+    with pytest.raises(ConfigError, match="an ensemble has no values of its own"):
+        read(model, by_norm=True)

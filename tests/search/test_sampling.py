@@ -1,0 +1,118 @@
+"""Laws of sampling: the model's distribution, and no influence of batch, order or other samples."""
+
+import math
+
+import pytest
+import torch
+from search.table_model import VOCAB, TableModel
+from search.test_search import SOURCES, assert_all_same, batch, rnn_model
+
+from nmt.models.base import Seq2Seq
+from nmt.models.ensemble import Ensemble
+from nmt.search.forced import force_decode
+from nmt.search.sampling import sample
+from nmt.search.search_config import SamplingConfig, SearchConfig
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.types import Hypothesis
+
+CONFIG = SearchConfig(max_length=9, length_penalty=0.8)
+MODELS = pytest.mark.parametrize(
+    "model",
+    [TableModel(), rnn_model(), Ensemble([rnn_model(), TableModel(seed=1)], VOCAB)],
+    ids=["table", "rnn", "ensemble"],
+)
+
+
+def samples_of(
+    model: Seq2Seq, sources: list[list[int]] = SOURCES, **keys: object
+) -> list[list[Hypothesis]]:
+    n_samples = keys.pop("n", 5)
+    assert isinstance(n_samples, int)
+    return sample(model, *batch(sources), CONFIG, SamplingConfig.model_validate(keys), n_samples)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        SamplingConfig(epsilon=0.15),
+        SamplingConfig(temperature=0.6, top_k=3),
+        SamplingConfig(temperature=1.7, top_p=0.8),
+        SamplingConfig(top_k=4, top_p=0.7),
+    ],
+    ids=["epsilon", "cold-top-k", "hot-top-p", "top-k-top-p"],
+)
+def test_samples_follow_the_distribution(sampling: SamplingConfig) -> None:
+    """Pearson's chi-square over all sequences of up to 3 pieces, at about 4 standard deviations."""
+    model = TableModel()
+    model.table /= 2
+    n, bound = 4_000, 3
+    config = SearchConfig(max_length=bound, max_repeats=None)
+    [samples] = sample(model, *batch([[5, 3]]), config, sampling, n)
+    expected: dict[tuple[int, ...], float] = {(): 1.0}
+    for step in range(bound):
+        for ids in [ids for ids in expected if len(ids) == step and EOS_ID not in ids]:
+            logits = model.table[8 % 5, step, ids[-1] if ids else BOS_ID][:VOCAB]
+            probs = _expected(logits, sampling)
+            mass = expected.pop(ids)
+            for id_, p in enumerate((probs / probs.sum()).tolist()):
+                if p:
+                    expected[(*ids, id_)] = mass * p
+    counts = dict.fromkeys(expected, 0)
+    for one in samples:
+        counts[one.ids] += 1  # KeyError for what has no probability
+    assert sum(expected.values()) == pytest.approx(1)
+    usual = [ids for ids, p in expected.items() if n * p >= 5]
+    rest = n - sum(counts[ids] for ids in usual), n * (1 - sum(expected[ids] for ids in usual))
+    cells = [(counts[ids], n * expected[ids]) for ids in usual] + [rest] * (rest[1] > 5)
+    chi_square = sum((count - mean) ** 2 / mean for count, mean in cells)
+    freedom = len(cells) - 1
+    assert freedom > 5
+    assert chi_square < freedom + 4 * math.sqrt(2 * freedom)
+
+
+def _expected(logits: torch.Tensor, sampling: SamplingConfig) -> torch.Tensor:
+    """The distribution of draws: temperature, top-k, top-p and epsilon, applied in this order."""
+    probs = (logits / sampling.temperature).softmax(dim=0)
+    probs[[PAD_ID, BOS_ID]] = 0  # never produced
+    order = probs.argsort(descending=True).tolist()
+    if sampling.top_k is not None:
+        probs[order[sampling.top_k :]] = 0
+    mass, nucleus = 0.0, []
+    for id_ in order:
+        if mass < sampling.top_p * float(probs.sum()):
+            nucleus.append(id_)
+        mass += float(probs[id_])
+    probs[[id_ for id_ in order if id_ not in nucleus]] = 0
+    probs[probs < min(sampling.epsilon, float(probs.max()))] = 0
+    return probs
+
+
+@MODELS
+def test_neither_batch_nor_order_nor_number_changes_a_sample(model: Seq2Seq) -> None:
+    together = samples_of(model, epsilon=0.1)
+    backwards = samples_of(model, SOURCES[::-1], epsilon=0.1)[::-1]
+    more = [samples[:5] for samples in samples_of(model, epsilon=0.1, n=8)]
+    for source, *results in zip(SOURCES, together, backwards, more, strict=True):
+        [alone] = samples_of(model, [source], epsilon=0.1)
+        for samples in results:
+            assert_all_same(samples, alone)
+    assert len({sample.ids for samples in together for sample in samples}) > 1
+    other = samples_of(model, seed=2, epsilon=0.1)
+    assert any(
+        one.ids != another.ids
+        for samples, others in zip(together, other, strict=True)
+        for one, another in zip(samples, others, strict=True)
+    )
+
+
+@MODELS
+def test_scores_and_attention_are_those_of_forced_decoding(model: Seq2Seq) -> None:
+    for source, samples in zip(SOURCES, samples_of(model), strict=True):
+        src = batch([source] * len(samples))
+        forced = force_decode(model, *src, [sample.ids for sample in samples], score=0.8)
+        assert_all_same(samples, forced)
+
+
+def test_no_sentences() -> None:
+    empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
+    assert sample(TableModel(), *empty, CONFIG, SamplingConfig(), 1) == []

@@ -1,0 +1,347 @@
+"""Laws of the search, with tables whose best sequences can be counted out, and with a real RNN."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Int
+from pydantic import ValidationError
+from search.table_model import ROWS, VOCAB, TableModel
+from torch import Tensor
+
+from nmt.errors import NMTError
+from nmt.models.base import Seq2Seq
+from nmt.models.catalog import build_model
+from nmt.models.ensemble import Ensemble
+from nmt.models.recurrent.rnn import RNNConfig
+from nmt.ops.masks import keep_from_lengths
+from nmt.search.forced import force_decode
+from nmt.search.search import search, search_from, search_penalties
+from nmt.search.search_config import SearchConfig
+from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.types import Hypothesis
+
+SOURCES = [[5, 3], [9, 4, 6, 8, 3], [3], [7, 7, 4, 3], [12, 6, 3], [5, 4, 11, 9, 8, 6, 3]]
+
+
+class ConstantModel(TableModel):
+    """The given probabilities at every step, whatever came before."""
+
+    def __init__(self, probabilities: dict[int, float], rows: int = ROWS) -> None:
+        super().__init__(rows, rows)
+        row = torch.full((rows,), -torch.inf)
+        for id_, probability in probabilities.items():
+            row[id_] = math.log(probability)
+        self.table = row.expand(5, 41, rows, rows)
+
+
+def rnn_model() -> Seq2Seq:
+    """A small RNN with weights large enough that its choices vary."""
+    torch.manual_seed(3)
+    model = build_model(RNNConfig(embedding=13, hidden=17, layers=2), src_vocab=19, tgt_vocab=VOCAB)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)
+    return model.eval()
+
+
+MODELS = pytest.mark.parametrize("model", [TableModel(), rnn_model()], ids=["table", "rnn"])
+
+
+def batch(sources: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
+    longest = max(map(len, sources))
+    rows = [[*source, *[PAD_ID] * (longest - len(source))] for source in sources]
+    return torch.tensor(rows), torch.tensor([len(source) for source in sources])
+
+
+def run(
+    model: Seq2Seq,
+    config: SearchConfig,
+    sources: Sequence[Sequence[int]] = SOURCES,
+) -> list[list[Hypothesis]]:
+    return search(model, *batch(sources), config)
+
+
+def short(bound: int, beam: int, n_best: int = 1, alpha: float = 0.6) -> SearchConfig:
+    """A search in which every target has at most `bound` pieces."""
+    return SearchConfig(
+        beam=beam,
+        n_best=n_best,
+        length_penalty=alpha,
+        max_length_factor=0,
+        max_length_extra=bound,
+    )
+
+
+def assert_same(hypothesis: Hypothesis, expected: Hypothesis) -> None:
+    assert hypothesis.ids == expected.ids
+    assert hypothesis.finished == expected.finished
+    # A recurrent state carries its rounding on from step to step; in a sum it mostly cancels.
+    steps = np.arange(len(hypothesis.ids))
+    difference = np.subtract(hypothesis.log_probs, expected.log_probs)
+    assert (np.abs(difference) <= 2e-5 + 2e-6 * steps).all()
+    assert hypothesis.score == pytest.approx(expected.score, abs=2e-5 * max(1, len(steps)) ** 0.5)
+    assert hypothesis.attention.shape == expected.attention.shape
+    looks = np.abs(hypothesis.attention - expected.attention).max(axis=1, initial=0)
+    assert (looks <= 5e-6 + 5e-7 * steps).all()
+
+
+def assert_all_same(hypotheses: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
+    for one, other in zip(hypotheses, expected, strict=True):
+        assert_same(one, other)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [TableModel(), rnn_model(), Ensemble([rnn_model(), TableModel()], VOCAB, (1.0, 2.0))],
+    ids=["table", "rnn", "ensemble"],
+)
+@torch.no_grad()
+def test_beam_1_is_greedy(model: Seq2Seq) -> None:
+    config = SearchConfig(beam=1, allow_unk=False, max_repeats=None)
+    allowed = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, UNK_ID)]
+    for source, [best] in zip(SOURCES, run(model, config), strict=True):
+        src_ids, lengths = batch([source])
+        state = model.init_state(model.encode(src_ids, keep_from_lengths(lengths, len(source))))
+        ids: list[int] = []
+        while len(ids) < 2 * len(source) + 10 and ids[-1:] != [EOS_ID]:
+            out = model.step(torch.tensor(ids[-1:] or [BOS_ID]), state)
+            state = out.state
+            ids.append(max(allowed, key=lambda id_: float(out.logits[0, id_])))
+        assert best.ids == tuple(ids)
+
+
+def every_sequence(bound: int) -> list[tuple[int, ...]]:
+    """All that could be produced: finished ones up to `bound` pieces, unfinished of just that."""
+    inner = [id_ for id_ in range(VOCAB) if id_ not in (PAD_ID, BOS_ID, EOS_ID)]
+    sequences = list(itertools.product(inner, repeat=bound))
+    for length in range(bound):
+        sequences += [(*ids, EOS_ID) for ids in itertools.product(inner, repeat=length)]
+    return sequences
+
+
+def assert_best(
+    model: Seq2Seq,
+    config: SearchConfig,
+    sources: Sequence[Sequence[int]],
+    hypotheses: list[list[Hypothesis]],
+    sequences: Sequence[tuple[int, ...]],
+) -> None:
+    """The hypotheses of each source are the best of the sequences, by forced decoding."""
+    for source, best in zip(sources, hypotheses, strict=True):
+        src_ids, lengths = batch([source] * len(sequences))
+        forced = force_decode(model, src_ids, lengths, sequences, config.score)
+        expected = sorted(forced, key=lambda h: (not h.finished, -h.score))[: config.n_best]
+        assert_all_same(best, expected)
+
+
+@MODELS
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 3.0])
+def test_a_wide_beam_is_brute_force(model: Seq2Seq, alpha: float) -> None:
+    sequences = every_sequence(bound=4)
+    config = short(4, len(sequences), 5, alpha)
+    sources = SOURCES[:2]
+    assert_best(model, config, sources, run(model, config, sources), sequences)
+
+
+@MODELS
+@pytest.mark.parametrize("alpha", [0.0, 2.0])
+def test_stopping_early_changes_nothing(model: Seq2Seq, alpha: float) -> None:
+    """With all of the beam asked for, nothing is given up before the beam is full of ends."""
+    config = SearchConfig(beam=5, n_best=5, length_penalty=alpha, max_length=13)
+    everything = run(model, config)
+    for n_best in (1, 2, 4):
+        some = run(model, config.model_copy(update={"n_best": n_best}))
+        for few, all_ in zip(some, everything, strict=True):
+            assert_all_same(few, all_[:n_best])
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize(
+    "models",
+    [[TableModel(seed=seed) for seed in range(8)], [rnn_model()]],
+    ids=["tables", "rnn"],
+)
+def test_one_search_serves_all_length_penalties(models: list[Seq2Seq], beam: int) -> None:
+    """The penalties change which hypotheses are best, and how early a search of its own ends."""
+    config = SearchConfig(beam=beam, n_best=min(beam, 2), max_length=12)
+    penalties = [0.0, 4.0, 0.6, 1.4]
+    variants = set()
+    for model in models:
+        together = search_penalties(model, *batch(SOURCES), config, penalties)
+        for alpha, results in zip(penalties, together, strict=True):
+            alone = run(model, config.model_copy(update={"length_penalty": alpha}))
+            for ours, theirs in zip(results, alone, strict=True):
+                assert_all_same(ours, theirs)
+            variants.add((model, tuple(best[0].ids for best in results)))
+    assert beam == 1 or len(variants) > len(models)
+
+
+def test_it_does_stop_early_and_where_a_check_raises() -> None:
+    n_steps = 0
+
+    def check() -> None:
+        nonlocal n_steps
+        n_steps += 1
+        if n_steps == 3:
+            raise InterruptedError
+
+    model = ConstantModel({EOS_ID: 0.9, 4: 0.05, 5: 0.05})
+    [[best]] = search(model, *batch([[5, 3]]), short(40, beam=3), check)
+    assert best.ids == (EOS_ID,)
+    # 0.05^t / lp(40) has fallen below 0.9 / lp(1) at once.
+    assert n_steps == 1
+    with pytest.raises(InterruptedError):
+        search(ConstantModel({4: 1.0}), *batch(SOURCES), short(9, beam=2), check)
+
+
+@MODELS
+@pytest.mark.parametrize("beam", [1, 2, 7])
+def test_hypotheses_are_sorted_distinct_and_those_of_forced_decoding(
+    model: Seq2Seq, beam: int
+) -> None:
+    """No piece but a real one is in them; scores, log-probabilities and attention are the same."""
+    for allow_unk in (True, False):
+        config = SearchConfig(
+            beam=beam, n_best=beam, length_penalty=0.8, max_length=13, allow_unk=allow_unk
+        )
+        results = run(model, config)
+        produced = {id_ for hypotheses in results for h in hypotheses for id_ in h.ids}
+        assert produced <= set(range(VOCAB)) - {PAD_ID, BOS_ID}
+        assert UNK_ID not in produced or allow_unk
+        assert UNK_ID in produced or beam < 7 or not allow_unk
+        for source, hypotheses in zip(SOURCES, results, strict=True):
+            assert len(hypotheses) == len({h.ids for h in hypotheses}) == beam
+            order = [(not h.finished, -h.score) for h in hypotheses]
+            assert order == sorted(order)
+            src = batch([source] * beam)
+            forced = force_decode(model, *src, [h.ids for h in hypotheses], score=0.8)
+            assert_all_same(hypotheses, forced)
+            for hypothesis in hypotheses:
+                assert hypothesis.finished == (hypothesis.ids[-1] == EOS_ID)
+                assert EOS_ID not in hypothesis.ids[:-1]
+                assert hypothesis.attention.shape == (len(hypothesis.ids), len(source))
+                assert hypothesis.attention.dtype == np.float32
+                np.testing.assert_allclose(hypothesis.attention.sum(axis=1), 1, atol=1e-5)
+                penalty = ((5 + len(hypothesis.ids)) / 6) ** 0.8
+                assert hypothesis.score == pytest.approx(sum(hypothesis.log_probs) / penalty)
+
+
+@MODELS
+def test_forcing_takes_any_lengths_and_heads_have_the_mean(model: Seq2Seq) -> None:
+    targets = [(4, EOS_ID), (), (6, 5, 4), (EOS_ID,), (4,), (5, EOS_ID)]
+    without = force_decode(model, *batch(SOURCES), targets, score=1.0)
+    assert all(forced.heads is None for forced in without)
+    assert without[1].score == 0
+    assert [forced.finished for forced in without] == [target[-1:] == (3,) for target in targets]
+    together = force_decode(model, *batch(SOURCES), targets, score=1.0, with_heads=True)
+    for source, target, plain, forced in zip(SOURCES, targets, without, together, strict=True):
+        [alone] = force_decode(model, *batch([source]), [target], score=1.0, with_heads=True)
+        assert_same(forced, alone)
+        assert_same(forced, plain)
+        assert forced.ids == target
+        assert forced.attention.shape == (len(target), len(source))
+        assert forced.heads is not None
+        assert alone.heads is not None
+        assert forced.heads.shape == (len(model.head_names), len(target), len(source))
+        assert forced.heads.dtype == np.float32
+        np.testing.assert_allclose(forced.heads.sum(axis=2), 1, atol=1e-5)
+        np.testing.assert_allclose(forced.heads.mean(axis=0), forced.attention, atol=1e-6)
+        np.testing.assert_allclose(forced.heads, alone.heads, atol=2e-6)
+
+
+@MODELS
+@pytest.mark.parametrize("beam", [1, 5])
+def test_a_batch_is_its_sentences(model: Seq2Seq, beam: int) -> None:
+    config = SearchConfig(beam=beam, n_best=beam, max_length=13)
+    together = run(model, config)
+    backwards = run(model, config, SOURCES[::-1])[::-1]
+    for source, ours, theirs in zip(SOURCES, together, backwards, strict=True):
+        [alone] = run(model, config, [source])
+        assert_all_same(ours, alone)
+        assert_all_same(theirs, alone)
+
+
+def test_the_length_bound_follows_each_source() -> None:
+    model = ConstantModel({4: 0.6, 5: 0.4})  # never eos
+    config = SearchConfig(
+        beam=2, max_length_factor=1.5, max_length_extra=2, max_length=9, max_repeats=None
+    )
+    results = run(model, config)
+    assert [len(best.ids) for [best] in results] == [5, 9, 3, 8, 6, 9]
+    assert not any(best.finished for [best] in results)
+    assert all(best.ids == (4,) * len(best.ids) for [best] in results)
+    [[best]] = run(ConstantModel({4: 0.6, 5: 0.4}), short(0, beam=2), [[3]])
+    assert best.ids == (4,)
+
+
+def test_an_end_at_the_bound_is_finished() -> None:
+    model = TableModel()
+    model.table = torch.full((5, 41, ROWS, ROWS), -torch.inf)
+    for step, id_ in enumerate([4, 5, EOS_ID]):
+        model.table[:, step, :, id_] = 0.0
+    [[best]] = run(model, short(3, beam=2), [[5, 3]])
+    assert (best.ids, best.finished, best.score) == ((4, 5, EOS_ID), True, 0.0)
+    [[cut]] = run(model, short(2, beam=2), [[5, 3]])
+    assert (cut.ids, cut.finished) == ((4, 5), False)
+
+
+def test_a_cut_hypothesis_never_displaces_a_finished_one() -> None:
+    """On score alone, the loop 4 4 4 4 would win."""
+    model = ConstantModel({4: 0.98, EOS_ID: 0.02})
+    [[best]] = run(model, short(4, beam=2), [[5, 3]])
+    assert best.finished
+    [[first, second]] = run(model, short(4, beam=2, n_best=2), [[5, 3]])
+    assert first.finished
+    assert not second.finished or second.score <= first.score
+
+
+def test_ties_go_to_the_lowest_id() -> None:
+    model = ConstantModel({4: 0.25, 5: 0.25, 6: 0.25, EOS_ID: 0.25})
+    [hypotheses] = run(model, short(3, beam=3, n_best=3, alpha=0.0), [[5, 3]])
+    assert [h.ids for h in hypotheses] == [(EOS_ID,), (4, EOS_ID), (4, 4, EOS_ID)]
+
+
+def test_fewer_sequences_than_asked_for_and_no_sentences() -> None:
+    model = ConstantModel({EOS_ID: 1.0})
+    [hypotheses] = run(model, short(5, beam=4, n_best=4), [[5, 3]])
+    assert [h.ids for h in hypotheses] == [(EOS_ID,)]
+    empty = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, dtype=torch.long)
+    assert search(TableModel(), *empty, SearchConfig()) == []
+
+
+def test_from_another_first_piece() -> None:
+    """What the decoder reads before the first piece is the caller's: here another for each row."""
+    model = rnn_model()
+    src_ids, lengths = batch(SOURCES)
+    keep = keep_from_lengths(lengths, src_ids.shape[1])
+    state = model.init_state(model.encode(src_ids, keep))
+    first_ids = torch.arange(len(SOURCES)) + 4
+    results = search_from(model.step, state, first_ids, lengths.tolist(), short(5, beam=3))
+    usual = run(model, short(5, beam=3))
+    assert [h.ids for [h] in results] != [h.ids for [h] in usual]
+    for row, [best] in enumerate(results):
+        tgt_in = torch.tensor([[row + 4, *best.ids[:-1]]])
+        output = model(src_ids[[row]], keep[[row]], tgt_in, with_weights=True)
+        log_probs = output.logits.log_softmax(dim=-1)[0, range(len(best.ids)), list(best.ids)]
+        np.testing.assert_allclose(best.log_probs, log_probs.tolist(), atol=1e-5)
+        weights = output.weights[0, :, : lengths[row]].detach().numpy()
+        np.testing.assert_allclose(best.attention, weights, atol=1e-5)
+
+
+def test_nan_is_said() -> None:
+    model = TableModel()
+    model.table[:] = math.nan
+    with pytest.raises(NMTError, match=r"not numbers \(NaN\)"):
+        run(model, SearchConfig())
+
+
+def test_config_bounds() -> None:
+    for wrong in ({"n_best": 6}, {"beam": 0}, {"length_penalty": -0.1}, {"max_length": 0}):
+        with pytest.raises(ValidationError, match=next(iter(wrong))):
+            SearchConfig.model_validate(wrong)
+    assert SearchConfig().length_bound(7) == 24
+    assert SearchConfig(max_length_factor=0.5, max_length_extra=0).length_bound(7) == 3

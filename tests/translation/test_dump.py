@@ -1,0 +1,219 @@
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.errors import DataError
+from nmt.translation.dump import read_jsonl, read_npz, to_json, write_jsonl, write_npz
+from nmt.translation.heads import MEAN, Head
+from nmt.translation.record import AttentionRecord, attention, records
+from nmt.translation.words import attention_table
+
+PAGE = Path(__file__).parents[2] / "docs" / "attention-dump.md"
+HEADS = (Head("layer 1 head 2", 1), MEAN, Head("layer 1 head 1", 0))
+SELF_HEADS = (
+    Head("decoder layer 1 head 2", 1, "decoder"),
+    Head("encoder layer 1 head 1", 0, "encoder"),
+    Head("decoder layer 1 head 1", 0, "decoder"),
+)
+FORMATS = {"jsonl": (write_jsonl, read_jsonl), "npz": (write_npz, read_npz)}
+
+
+@pytest.fixture(params=["piece", "word"])
+def some_records(request, make_translation) -> list[AttentionRecord]:
+    """Four sentences: the first with a beam of three, the last but one with two of its three
+    heads and three of self-attention; accents, a line separator, an emoji, infinities.
+    """
+    first = make_translation("the cat|s\u2028 sleep 🎉", ["le|s chat|s dorment", "œuvre", "été là"])
+    second = make_translation("no end", ["pas de fin"], finished=False)
+    third = make_translation("the cat|s", ["le|s chat|s"], n_heads=3, n_self_heads=2)
+    result = records(first, 0, request.param) + records(second, 12, request.param, forced=True)
+    result += records(third, 13, request.param, heads=HEADS + SELF_HEADS)
+    infinite = replace(result[-1], sentence=14, log_probs=(-math.inf, -0.5), score=-math.inf)
+    return [*result, infinite]
+
+
+def test_a_record_per_hypothesis_with_all_that_names_it(make_translation) -> None:
+    translation = make_translation("the cat|s", ["le|s chats", "un chat"])
+    best, second = records(translation, 7)
+    assert (best.sentence, best.rank, best.level, best.forced) == (7, 1, "piece", False)
+    assert (best.source_text, best.target_text) == ("the cats", "les chats")
+    assert best.source.pieces == ("▁the", "▁cat", "s", "</s>")
+    assert best.source.ids == (*translation.source.ids, 3)
+    assert best.source.words == ("the", "cats", "</s>")
+    assert best.source.word_spans == ((0, 1), (1, 3), (3, 4))
+    assert best.target.ids == translation.hypotheses[0].hypothesis.ids
+    assert best.log_probs == translation.hypotheses[0].hypothesis.log_probs
+    assert best.weights.shape == (len(best.target.pieces), len(best.source.pieces))
+    assert (best.head_names, best.heads) == ((), None)
+    assert (best.key(), second.key("heads")) == ("weights_000007_1", "heads_000007_2")
+    assert (second.rank, second.target_text) == (2, "un chat")
+    assert second.score == translation.hypotheses[1].hypothesis.score
+
+
+@pytest.mark.parametrize("level", ["piece", "word"])
+def test_heads_stand_beside_their_mean(level, make_translation) -> None:
+    translation = make_translation("the cat|s", ["le|s chat|s"], n_heads=3)
+    (record,) = records(translation, level=level, heads=HEADS)
+    assert record.head_names == ("layer 1 head 2", "layer 1 head 1")
+    expected = [attention_table(translation, 0, level, head).weights for head in HEADS]
+    np.testing.assert_array_equal(record.heads, [expected[0], expected[2]])
+    np.testing.assert_array_equal(record.weights, expected[1])
+    (by_piece,) = records(translation)
+    pieces = {"level": "piece", "weights": by_piece.weights, "head_names": (), "heads": None}
+    assert replace(record, **pieces) == by_piece
+
+
+def test_self_attention_has_its_own_labels(make_translation) -> None:
+    translation = make_translation("the cat|s", ["le|s chat"], n_self_heads=2)
+    self_heads = translation.hypotheses[0].hypothesis.self_heads
+    (record,) = records(translation, heads=SELF_HEADS)
+    assert (record.heads, record.head_names) == (None, ())
+    encoder, decoder = record.self_attention["encoder"], record.self_attention["decoder"]
+    assert encoder.labels == ("▁the", "▁cat", "s", "</s>")
+    assert decoder.labels == ("<s>", "▁le", "s", "▁chat")
+    assert decoder.head_names == ("decoder layer 1 head 2", "decoder layer 1 head 1")
+    np.testing.assert_array_equal(encoder.heads, self_heads["encoder"][:1])
+    np.testing.assert_array_equal(decoder.heads, self_heads["decoder"][::-1])
+    (by_word,) = records(translation, level="word", heads=SELF_HEADS)
+    decoder = by_word.self_attention["decoder"]
+    assert decoder.labels == ("<s>", "les", "chat")
+    row = self_heads["decoder"][1][1:3].mean(axis=0)
+    np.testing.assert_allclose(decoder.heads[0][1], [row[0], row[1] + row[2], row[3]], atol=1e-6)
+    cut = make_translation("a b", ["c d e"], finished=False, n_self_heads=2)
+    (record,) = records(cut, heads=SELF_HEADS)  # its decoder read all of its pieces
+    assert record.self_attention["decoder"].labels == ("<s>", "▁c", "▁d", "▁e")
+
+
+def test_sentences_are_numbered_and_empty_ones_left_out(make_translation) -> None:
+    several = [make_translation("a", ["b", "c"]), make_translation("", []), make_translation("d")]
+    result = list(attention(several, level="word"))
+    assert [(each.sentence, each.rank) for each in result] == [(1, 1), (1, 2), (3, 1)]
+    assert result[0] == next(attention(several[0], level="word"))
+
+
+def test_json_is_plain_and_heads_only_add_fields(make_translation) -> None:
+    """Who reads a dump by the fields it knows reads both."""
+    translation = make_translation("the cat", ["l' œuvre"], n_heads=3, n_self_heads=2)
+    (without,), (with_heads,) = (
+        records(translation, heads=heads) for heads in ((), HEADS + SELF_HEADS)
+    )
+    plain, extended = json.loads(to_json(without)), json.loads(to_json(with_heads))
+    assert (plain["format"], plain["version"]) == ("nmt-attention", 1)
+    assert plain["axes"] == ["target", "source"]
+    assert "œuvre" in to_json(without)
+    assert set(extended) - set(plain) == {"head_names", "heads", "self_attention"}
+    assert {key: extended[key] for key in plain} == plain
+    page = PAGE.read_text(encoding="utf-8")
+    for name in [*extended, *(f"source.{key}" for key in extended["source"])]:
+        assert f"`{name}`" in page, name
+    infinite = replace(without, log_probs=(-math.inf, -0.5), score=-math.inf)
+    value = json.loads(to_json(infinite), parse_constant=lambda name: pytest.fail(name))
+    assert (value["log_probs"], value["score"]) == ([None, -0.5], None)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_dump_reads_back_and_is_always_the_same(suffix, some_records, tmp_path: Path) -> None:
+    write, read = FORMATS[suffix]
+    path = tmp_path / f"dump.{suffix}"
+    write(iter(some_records), path)
+    result = list(read(path))
+    assert result == some_records
+    for record in result:
+        arrays = [record.weights, *(each.heads for each in record.self_attention.values())]
+        assert {array.dtype for array in arrays} == {np.dtype("float32")}
+    write(some_records, tmp_path / "again")
+    assert path.read_bytes() == (tmp_path / "again").read_bytes()
+    write([], tmp_path / "empty")
+    assert list(read(tmp_path / "empty")) == []
+
+
+def test_an_npz_has_a_member_for_each_array(some_records, tmp_path: Path) -> None:
+    write_npz(some_records, tmp_path / "x.npz")
+    names = [
+        record.key(array)
+        for record in some_records
+        for array in ("weights", *(["heads", "encoder", "decoder"] if record.head_names else []))
+    ]
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as dump:
+        assert dump.files == [*names, "index"]
+        assert all(dump[name].dtype == np.float32 for name in names)
+
+
+def _change(**fields):
+    return lambda value: value.update(fields)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_change(version=2), "version 2"),
+        (lambda value: value.pop("score"), "'score'"),
+        (_change(level="word"), r"weights have shape \(3, 4\), not \(3, 3\)"),
+        (lambda value: value["weights"][0].append(0.0), "not a record"),
+        (lambda value: value["heads"].pop(), r"heads have shape \(1, 3, 4\), not \(2, 3, 4\)"),
+        (
+            lambda value: value["self_attention"]["encoder"]["labels"].pop(),
+            r"encoder heads have shape \(1, 4, 4\), not \(1, 3, 3\)",
+        ),
+        (_change(self_attention=[1]), "not a record"),
+    ],
+)
+def test_a_damaged_line_is_named(damage, message: str, make_translation, tmp_path: Path) -> None:
+    translation = make_translation("the cat|s", ["le chat"], n_heads=3, n_self_heads=2)
+    (record,) = records(translation, heads=HEADS + SELF_HEADS)
+    value = json.loads(to_json(record))
+    damage(value)
+    lines = f"{to_json(record)}\n{json.dumps(value)}\n"
+    (tmp_path / "x.jsonl").write_text(lines, encoding="utf-8")
+    with pytest.raises(DataError, match=rf"x.jsonl:2: .*{message}"):
+        list(read_jsonl(tmp_path / "x.jsonl"))
+
+
+def test_files_that_are_no_dump_are_refused(make_translation, tmp_path: Path) -> None:
+    write_npz(records(make_translation("the cat", ["le chat"])), tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as dump:
+        np.savez(tmp_path / "y.npz", index=dump["index"], weights_000001_1=np.zeros((2, 2)))
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "other.npz").read_bytes()[:-30])
+    (tmp_path / "x.jsonl").write_text('{"format"')
+    for name, place in (("y.npz", ": weights_000001_1: "), ("other.npz", ""), ("cut.npz", "")):
+        with pytest.raises(DataError, match=name + place):
+            list(read_npz(tmp_path / name))
+    with pytest.raises(DataError, match=r"x.jsonl:1: "):
+        list(read_jsonl(tmp_path / "x.jsonl"))
+    for read in (read_npz, read_jsonl):
+        with pytest.raises(DataError, match=r"absent"):
+            list(read(tmp_path / "absent"))
+
+
+def test_the_examples_of_the_page_run(make_translation, tmp_path: Path, monkeypatch) -> None:
+    translation = make_translation("the cat|s", ["le|s chat|s", "un chat"], n_heads=3)
+    dumped = records(translation, heads=HEADS)
+    write_npz(dumped, tmp_path / "dump.npz")
+    write_jsonl(dumped, tmp_path / "dump.jsonl")
+    monkeypatch.chdir(tmp_path)
+    parts = PAGE.read_text(encoding="utf-8").split("```python\n")[1:]
+    blocks = [part.split("```")[0] for part in parts]
+    assert len(blocks) >= 2
+    for number, block in enumerate(blocks):
+        names: dict[str, object] = {}
+        exec(compile(block, str(PAGE), "exec"), names)
+        if number == 0:
+            np.testing.assert_array_equal(names["weights"], dumped[0].weights)
+
+
+def test_records_and_tables_compare_hash_and_are_short(make_translation) -> None:
+    translation = make_translation("the cat|s", ["le|s chat|s"], n_heads=3, n_self_heads=2)
+    one, other = (records(translation, heads=HEADS + SELF_HEADS)[0] for _ in range(2))
+    tables = [attention_table(translation) for _ in range(2)]
+    for ours, theirs in ((one, other), tables, [r.self_attention["encoder"] for r in (one, other)]):
+        assert (ours, hash(ours)) == (theirs, hash(theirs))
+        assert len(repr(ours)) < 150
+    nudged = np.nextafter(one.weights, np.float32(2))
+    for changed in ({"weights": nudged}, {"heads": None}, {"self_attention": {}}):
+        assert one != replace(one, **changed)
+    assert tables[0] != replace(tables[0], weights=nudged)
