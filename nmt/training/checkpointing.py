@@ -35,6 +35,7 @@ class Checkpointer:
         """
         state = self._state
         refuse_bad_weights(state.model, state.step, self.saved_step)
+        state.set_records(self._log.n_records)
         tensors, values = state.state_dict()
         if state.ranks.is_first:
             self._write(tensors, values)

@@ -38,6 +38,7 @@ class RunLog:
         self._bar: "tqdm[Any] | None" = None
         self._new_board = _summary_writer() if tensorboard else None
         self._board: Any = None
+        self.n_records = 0
 
     def __enter__(self) -> "RunLog":
         return self
@@ -81,6 +82,7 @@ class RunLog:
         with named_errors(self._path):
             self._metrics.write(json.dumps(finite, allow_nan=False) + "\n")
             self._metrics.flush()
+        self.n_records += 1
         if self._board is not None:
             for name, value in record.items():
                 if isinstance(value, float):
@@ -107,12 +109,12 @@ class RunLog:
             self._metrics.flush()
             os.fsync(self._metrics.fileno())
 
-    def rewind(self, step: int, validated: bool = True) -> None:
+    def rewind(self, step: int, validated: bool = True, n_records: int = 0) -> None:
         """Drop the records that a resumed run writes again, so that each step appears once.
 
         These are the records after `step` and, unless it was `validated`, the validation at `step`.
-        Damaged lines go too. Call it once, before the first record. Raises CheckpointError if the
-        file cannot be read.
+        Damaged lines go too; a line says so if fewer than `n_records` remain. Call it once, before
+        the first record. Raises CheckpointError if the file cannot be read.
         """
         if self._folder is None:
             return
@@ -122,6 +124,10 @@ class RunLog:
             for line in read_metrics(self._path)
             if line.step < step or (line.step == step and (validated or line.kind != "valid"))
         ]
+        if len(lines) < n_records:
+            lost = f"{n_records - len(lines):,} of {n_records:,} records are missing or damaged"
+            self.say(f"{self._path}: {lost}")
+        self.n_records = len(lines)
         write_text(self._path, "".join(lines))
         self._metrics = appending(self._path)
         if self._new_board is not None:

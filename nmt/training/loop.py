@@ -134,7 +134,7 @@ def train(  # noqa: PLR0913 - one call is a whole training
             lines += _resume(state, run) if has_checkpoint(run) else []
         _check_same(config, data, ranks)
         ranks.equalise(state.model)
-        log.rewind(state.step, state.progress.is_validated)
+        log.rewind(state.step, state.progress.is_validated, state.progress.n_records)
         log.say("\n".join(lines))
         trainer = Trainer(config, state, data, run, log, lock)
         reason = _fit_and_note(trainer, interrupted, command)

@@ -44,7 +44,7 @@ class Progress:
 
     `kept_steps` are the steps of scheduled checkpoints. A checkpoint written only because the run
     was stopped is not among them, so that the resumed run leaves the same checkpoints as an
-    unbroken one.
+    unbroken one. `n_records` counts the lines of metrics.jsonl at the last checkpoint.
     """
 
     step: int = 0
@@ -59,6 +59,7 @@ class Progress:
     bad_validations: int = 0
     validated_step: int | None = None
     kept_steps: tuple[int, ...] = ()
+    n_records: int = 0
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Progress":

@@ -108,6 +108,10 @@ class TrainingState:
         """Begin the sums for the next line of the log."""
         self.progress = replace(self.progress, window_nll_sum=0.0, window_tokens=0)
 
+    def set_records(self, n_records: int) -> None:
+        """Note how many records metrics.jsonl has."""
+        self.progress = replace(self.progress, n_records=n_records)
+
     def set_seconds(self, seconds: float) -> None:
         """Note how long the run has taken."""
         self.progress = replace(self.progress, seconds=seconds)

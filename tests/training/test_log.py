@@ -36,9 +36,12 @@ def test_rewind_drops_later_steps_and_damaged_lines(tmp_path: Path) -> None:
     bad = ["[\n", "{}\n", '{"step": "x", "type": 1}\n', "\n", "[" * 100_000 + "\n"]
     path.write_text("".join([good[0], *bad, *good[1:], '{"type": "tr']), encoding="utf-8")
     with RunLog(tmp_path, quiet=True) as log:
-        log.rewind(3)
+        log.rewind(3, n_records=5)
         log.record({"type": "train", "step": 4})
+        assert log.n_records == 4
     assert [record["step"] for record in metrics(tmp_path)] == [1, 2, 3, 4]
+    text = (tmp_path / "train.log").read_text(encoding="utf-8")
+    assert f"{path}: 2 of 5 records are missing or damaged\n" in text
 
 
 @pytest.mark.parametrize(("validated", "kinds"), [(True, ["train", "valid"]), (False, ["train"])])
