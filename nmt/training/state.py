@@ -159,7 +159,11 @@ class TrainingState:
         values, world, batching = saved.state, self.ranks.world, self.progress.batching
         with self._fitting(saved, where) as moments:
             prefix = _prefix(self.ranks.rank)
-            generators = {n.removeprefix(prefix): t for n, t in saved.state_tensors.items()}
+            generators = {
+                name.removeprefix(prefix): tensor
+                for name, tensor in saved.state_tensors.items()
+                if name.startswith(f"{prefix}rng.")
+            }
             if self.ranks.rank < cast(int, values["world"]):  # another one keeps its seed
                 unpack_rng(generators, self.device)
             progress = Progress.from_json(cast(Json, values["progress"]))
