@@ -1,1 +1,1 @@
-"""Batches of encoded sentence pairs: encoding, storing, planning, mixing, altering, loading."""
+"""Encoded sentence pairs as batches: stores, plans, mixtures, noise, the loader."""

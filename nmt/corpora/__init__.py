@@ -1,1 +1,1 @@
-"""Corpora: catalogue and download, reading, encoded shards, batches, reports."""
+"""Corpora: readers of formats, catalogue, download, checks, cleaning."""

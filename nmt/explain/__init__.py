@@ -1,1 +1,1 @@
-"""Attention weights as data, picture, terminal drawing and word alignments."""
+"""Explanations of a run: maps, pages, pictures, word alignments, curves, its report."""

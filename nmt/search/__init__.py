@@ -1,1 +1,1 @@
-"""Beam search over any model, and the scoring of given translations."""
+"""Search over any model: beams, sampling, constraints, forced reading."""

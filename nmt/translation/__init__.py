@@ -1,1 +1,1 @@
-"""Translator: text in, Translation out; whole files, unknown words."""
+"""Translator: texts in, translations with their attention out; ensembles, reranking, MBR."""
