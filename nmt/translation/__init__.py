@@ -1,1 +1,1 @@
-"""Translator: texts in, translations with their attention out; ensembles, reranking, MBR."""
+"""Translator: texts in, translations with attention out; ensembles and reranking."""
