@@ -146,7 +146,9 @@ class Translation:
 
 def same_fields(ours: Any, theirs: Any) -> bool:
     """Whether two dataclasses of a kind have equal fields, arrays compared element by element."""
-    return all(_same(getattr(ours, each.name), getattr(theirs, each.name)) for each in fields(ours))
+    return all(
+        _same(getattr(ours, field.name), getattr(theirs, field.name)) for field in fields(ours)
+    )
 
 
 def _same(ours: object, theirs: object) -> bool:

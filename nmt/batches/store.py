@@ -52,7 +52,7 @@ _Array = npt.NDArray[np.integer[Any]]
 
 
 class _Manifest(Config):
-    """What a shard was made of, and what its files hold."""
+    """The origin of a shard and the checksums of its files."""
 
     origin: dict[str, str]
     dtype: _IdType

@@ -1,4 +1,4 @@
-"""Which pairs of a messy corpus to leave out, each with its reason; for `nmt corpus clean`."""
+"""Rules that leave out pairs of a messy corpus, each with its reason; for `nmt corpus clean`."""
 
 import hashlib
 import unicodedata

@@ -120,7 +120,7 @@ def corpus_report(
 
 
 class _Seen:
-    """Which texts of the evaluation sets are in the training split, whose pairs are added."""
+    """Texts of the evaluation sets that the training split has too; its pairs are added."""
 
     def __init__(self, splits: Iterable[Sequence[SentencePair]]) -> None:
         self._pairs, self._src, self._tgt, self._keys = (dict[object, bool]() for _ in range(4))

@@ -63,17 +63,17 @@ def _lengths(lengths: Lengths | None) -> str:
     return f"{lengths.mean:.1f} {lengths.median} {lengths.p90} {lengths.p99} {lengths.max}"
 
 
-def _part(count: int | None, whole: int) -> str:
-    return "-" if count is None else f"{count:,} ({count / max(whole, 1):.2%})"
+def _part(count: int | None, total: int) -> str:
+    return "-" if count is None else f"{count:,} ({count / max(total, 1):.2%})"
 
 
-def _character_lines(lang: str, found: tuple[OddCharacter, ...]) -> Iterator[str]:
+def _character_lines(lang: str, characters: tuple[OddCharacter, ...]) -> Iterator[str]:
     yield ""
-    yield f"{lang}: characters outside the usual: {len(found) or 'none'}"
-    for odd in found[:SHOWN_CHARACTERS]:
+    yield f"{lang}: characters outside the usual: {len(characters) or 'none'}"
+    for odd in characters[:SHOWN_CHARACTERS]:
         example = repr(odd.example)
         if len(example) > EXAMPLE_WIDTH:
             example = example[: EXAMPLE_WIDTH - 1] + "…"
         yield f"  {odd.code_point:<8} {odd.count:>7,}  {odd.why}: {odd.name}  {example}"
-    if len(found) > SHOWN_CHARACTERS:
-        yield f"  and {len(found) - SHOWN_CHARACTERS} more (the JSON has all of them)"
+    if len(characters) > SHOWN_CHARACTERS:
+        yield f"  and {len(characters) - SHOWN_CHARACTERS} more (the JSON has all of them)"

@@ -31,7 +31,7 @@ class FetchReport:
 
     folder: Path
     fetched: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     pairs: dict[str, int] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ def fetch_corpus(
         file = _File(name, report.folder, file_name, _only(source, file_name, spec), say)
         try:
             if not force and file.is_current():
-                report.kept.append(file_name)
+                report.present.append(file_name)
             elif from_path is None:
                 file.download()
                 report.fetched.append(file_name)

@@ -27,7 +27,7 @@ class HeldOutConfig(Config):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Which source sentences are held out: those whose checksum is at most a bound."""
+    """The source sentences that are held out: those with a checksum up to a bound."""
 
     seed: int
     valid_bound: int

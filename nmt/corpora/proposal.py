@@ -146,9 +146,9 @@ Values = dict[str, object]
 Comments = dict[tuple[str | int, ...], str]
 
 
-def proposed_config(name: str, found: Found) -> tuple[Values, Comments]:
+def proposed_config(name: str, corpus: Found) -> tuple[Values, Comments]:
     """The config for a corpus as nested dicts, and comments on its keys."""
-    data, sizes, report = found.data, found.sizes, found.report.splits[0]
+    data, sizes, report = corpus.data, corpus.sizes, corpus.report.splits[0]
     src, tgt = report.src, report.tgt
     assert src.pieces is not None
     assert tgt.pieces is not None
@@ -156,8 +156,8 @@ def proposed_config(name: str, found: Found) -> tuple[Values, Comments]:
     least, most = _MANY_PIECES
     n_held_out = max(1, min(_MAX_HELD_OUT, src.distinct // _HELD_OUT_SHARE))
     held_out = {n: n_held_out for n in ("valid", "test") if getattr(data, n) is None}
-    n_updates = sizes.epochs * math.ceil(found.n_pairs / sizes.batch_size)
-    is_large = found.n_pairs >= _LARGE
+    n_updates = sizes.epochs * math.ceil(corpus.n_pairs / sizes.batch_size)
+    is_large = corpus.n_pairs >= _LARGE
     readout = {"kind": "deep", "size": sizes.embedding, "activation": "tanh"}
     values: Values = {
         "name": name,
@@ -169,7 +169,7 @@ def proposed_config(name: str, found: Found) -> tuple[Values, Comments]:
             "max_pieces": min(most, max(least, -(-longest // 10) * 10)),
             **({"cache": "cache"} if is_large else {}),
         },
-        "tokenizer": found.tokenizer.model_dump(
+        "tokenizer": corpus.tokenizer.model_dump(
             include={"kind", "model_type", "vocab_size", "case"}
         ),
         "model": {
@@ -190,14 +190,14 @@ def proposed_config(name: str, found: Found) -> tuple[Values, Comments]:
         "valid": {**({"every": 5000} if is_large else {}), "max_examples": 500},
         "search": {"beam": 5},
     }
-    about = "about " if found.report.splits[0].is_estimated else ""
+    about = "about " if corpus.report.splits[0].is_estimated else ""
     comments: Comments = {
         ("data", "max_pieces"): f"99 % of the sentences have at most {longest} pieces; pairs with "
         "more than this are left out, and counted",
         ("tokenizer", "vocab_size"): f"the text has {about}{src.word_types:,} different words "
         f"({src.lang}) and {tgt.word_types:,} ({tgt.lang})",
         ("tokenizer", "case"): "words in capitals share the pieces of those in lower case",
-        ("model", "hidden"): f"a size for {found.n_pairs:,} pairs",
+        ("model", "hidden"): f"a size for {corpus.n_pairs:,} pairs",
         ("train", "precision"): "bf16 where the device is fast in it",
         ("valid", "max_examples"): "sentences that are translated for BLEU at each validation",
     }
@@ -216,24 +216,24 @@ def _files(split: PairsConfig) -> dict[str, object]:
     return values
 
 
-def warnings(found: Found) -> Iterator[str]:
+def warnings(corpus: Found) -> Iterator[str]:
     """A line for each sign that the files are not what they should be."""
-    yield from code_notes(found.data.src_lang, found.data.tgt_lang)
-    for split in found.report.splits:
+    yield from code_notes(corpus.data.src_lang, corpus.data.tgt_lang)
+    for split in corpus.report.splits:
         yield from (f"look at {split.name}: {doubt}" for doubt in split.suspicions)
         if split.name == TRAIN and split.repeated_pairs > _MANY_REPEATED * split.pairs:
             yield f"look at {TRAIN}: {split.repeated_pairs:,} pairs occur again"
         if split.in_train is not None and split.in_train.pair:
             yield f"look at {split.name}: {split.in_train.pair:,} of its pairs are in {TRAIN} too"
-    for file in found.report.files:
+    for file in corpus.report.files:
         yield from irregularities(file)
-    if found.n_pairs > MAX_CHECKED:
-        yield f"only the first {MAX_CHECKED:,} of {found.n_pairs:,} pairs were checked"
+    if corpus.n_pairs > MAX_CHECKED:
+        yield f"only the first {MAX_CHECKED:,} of {corpus.n_pairs:,} pairs were checked"
 
 
-def is_messy(found: Found) -> bool:
+def is_messy(corpus: Found) -> bool:
     """Whether `nmt corpus clean` would leave out many pairs: empty, copied or repeated ones."""
-    train = found.report.splits[0]
+    train = corpus.report.splits[0]
     n_empty = max(train.src.empty, train.tgt.empty)
     return n_empty + train.repeated_pairs > _MANY_REPEATED * train.pairs or any(
         "the same text on both sides" in doubt for doubt in train.suspicions

@@ -21,8 +21,8 @@ def segments(lines: Iterable[str], shown: str) -> Iterator[str]:
     """
     for number, line in enumerate(lines, start=1):
         line = line.strip()
-        if found := _SEGMENT.fullmatch(line):
-            yield found[1].strip()
+        if match := _SEGMENT.fullmatch(line):
+            yield match[1].strip()
         elif line and (not line.startswith("<") or "<seg" in line.lower()):
             shown_line = line if len(line) <= 40 else f"{line[:39]}…"
             raise DataError(

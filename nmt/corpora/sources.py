@@ -119,7 +119,7 @@ class SplitConfig(PairsConfig):
 
     @property
     def corpora(self) -> tuple[PairsConfig, ...]:
-        """Those that it is mixed from; itself alone where it is no mixture."""
+        """Return the corpora of a mixture, or itself alone."""
         return self.mix or (self,)
 
     def held_out(self, config: HeldOutConfig, part: SplitName) -> "HeldOutSplit":
@@ -160,7 +160,7 @@ class HeldOutSplit(SplitConfig):
 
 
 class DataConfig(Config):
-    """Which corpora a run reads, and in which languages."""
+    """The corpora that a run reads, and their languages."""
 
     src_lang: str = Field(default="en", min_length=1, description="source language, ISO 639 code")
     tgt_lang: str = Field(default="fr", min_length=1, description="target language, ISO 639 code")

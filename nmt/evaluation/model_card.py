@@ -181,13 +181,15 @@ def _model_rows(facts: CardFacts) -> list[Sequence[object]]:
 
 def _settings(facts: CardFacts) -> dict[str, object]:
     """The sections of the config that say nothing of anybody's folders."""
-    found: dict[str, object] = facts.loaded.config.model_dump(mode="json", include=set(_SETTINGS))
+    sections: dict[str, object] = facts.loaded.config.model_dump(
+        mode="json", include=set(_SETTINGS)
+    )
     for section, keys in _PATHS.items():
-        values = found[section]
+        values = sections[section]
         assert isinstance(values, dict)
         for key in keys & values.keys():
             values[key] = values[key] and Path(values[key]).name
-    return found
+    return sections
 
 
 def _data(facts: CardFacts) -> list[str]:

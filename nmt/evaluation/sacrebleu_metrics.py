@@ -83,7 +83,7 @@ class SacreBleuMetric(Metric):
     def score(
         self, hyps: Sequence[str], examples: Sequence[EvalExample], scoring: Scoring
     ) -> MetricResult:
-        lines, streams = self.comparable(hyps, [each.ref_texts for each in examples], scoring)
+        lines, streams = self.comparable(hyps, [example.ref_texts for example in examples], scoring)
         scorer, n_bootstrap = self.scorer(scoring), scoring.n_bootstrap
         result = scorer.corpus_score(lines, streams, n_bootstrap=n_bootstrap)
         signature = str(scorer.get_signature())

@@ -38,7 +38,7 @@ class SearchGrid:
 
     def best(self, metric: str) -> SearchSetting:
         """Return the best score by `metric`; of equal ones the first, so the smallest beam."""
-        return max(self.settings, key=lambda each: rank_of(metric, each.scores[metric].score))
+        return max(self.settings, key=lambda setting: rank_of(metric, setting.scores[metric].score))
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,6 @@ def _read(lines: Sequence[str], tokenizer: Tokenizer, tokenised: bool) -> list[L
 
 def _lines(texts: Sequence[str], encoded: Sequence[Encoded], tokenizer: Tokenizer) -> list[Line]:
     return [
-        Line(each, word_pieces(words_between_spaces(text), each, tokenizer))
-        for text, each in zip(texts, encoded, strict=True)
+        Line(pieces, word_pieces(words_between_spaces(text), pieces, tokenizer))
+        for text, pieces in zip(texts, encoded, strict=True)
     ]

@@ -58,7 +58,7 @@ class MapGrid:
 
 def map_grid(maps: Sequence[NamedMap], heading: str = "", across: int | None = None) -> MapGrid:
     """The named maps of one attention: `across` a line, or else a layer, or else about a square."""
-    layers = itertools.groupby(maps, lambda each: each[1].rpartition(" head ")[0])
+    layers = itertools.groupby(maps, lambda entry: entry[1].rpartition(" head ")[0])
     lines = [list(line) for _, line in layers]
     if across is None and 1 < len(lines) < len(maps):
         # The longest first, so that every column has its labels.

@@ -63,7 +63,7 @@ def _page(records: Iterable[AttentionRecord], level: Level) -> Iterator[str]:
     yield html_head("Attention", f"{map_style()}{web_file('page.css')}", script)
     yield f'<body class="nmt-attention" data-level="{level}">\n{web_file("page.html")}'
     yield '<script type="application/json" id="data">[\n'
-    for i, (_, group) in enumerate(itertools.groupby(records, lambda each: each.sentence)):
+    for i, (_, group) in enumerate(itertools.groupby(records, lambda record: record.sentence)):
         yield f"{',' if i else ''}{script_json(_sentence(list(group)))}\n"
     yield f"]</script>\n<script>{script}</script>\n</body>\n</html>\n"
 
@@ -89,8 +89,8 @@ def _hypothesis(record: AttentionRecord) -> dict[str, object]:
     if record.heads is not None:
         named = zip(record.head_names, record.heads, strict=True)
         maps += [(name, "cross", weights) for name, weights in named]
-    for attention, own in record.self_attention.items():
-        named = zip(own.head_names, own.heads, strict=True)
+    for attention, self_weights in record.self_attention.items():
+        named = zip(self_weights.head_names, self_weights.heads, strict=True)
         maps += [(name, attention, weights) for name, weights in named]
     return {
         "rank": record.rank,

@@ -115,8 +115,8 @@ def _set_pieces(stack: Any, table: Any, pieces: Pieces, n_pieces: int, n_places:
 
 def _set_layer(spec: Any, layer: nn.Module) -> None:
     assert isinstance(layer, EncoderLayer | DecoderLayer)
-    attention = layer.own.multi_head
-    _set_norm(spec.self_attention.layer_norm, layer.around_own.norm)
+    attention = layer.self_attention.multi_head
+    _set_norm(spec.self_attention.layer_norm, layer.around_self_attention.norm)
     spec.self_attention.linear[0].weight, spec.self_attention.linear[0].bias = _joined(
         attention.W_q, attention.W_k, attention.W_v
     )

@@ -89,7 +89,7 @@ class StepGraph(nn.Module):
             },
         )
         if isinstance(state, TransformerState):  # its length is a number, which a graph would fix
-            state = replace(state, length=state.layers[0].own.keys.shape[2])
+            state = replace(state, length=state.layers[0].target.keys.shape[2])
         out = self.model.step(last_ids, state)
         after = named_tensors(out.state)
         log_probs = out.logits.float().log_softmax(dim=1)
@@ -142,8 +142,8 @@ def write_graph(graph: Graph, path: Path) -> None:
     """Write a graph as an ONNX file. Raises torch.onnx's errors for a model that has none."""
     inputs = iter([_dynamic(port) for port in graph.inputs])
     shapes = tuple(
-        tuple(next(inputs) for _ in each) if isinstance(each, tuple) else next(inputs)
-        for each in graph.example
+        tuple(next(inputs) for _ in tensor) if isinstance(tensor, tuple) else next(inputs)
+        for tensor in graph.example
     )
     with _quiet():
         program = torch.onnx.export(

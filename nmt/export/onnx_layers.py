@@ -30,11 +30,11 @@ class OnnxLayers(nn.Module):
         self.hidden, self.directions = layers.hidden_size, len(layers.suffixes)
         self.layers = nn.ParameterList()
         for i in range(layers.num_layers):
-            own = layers.weights(i)
-            self.layers.append(self._stack([w_ih for w_ih, _, _, _ in own]))
-            self.layers.append(self._stack([w_hh for _, w_hh, _, _ in own]))
-            input_bias = self._stack([b_ih for _, _, b_ih, _ in own])
-            own_bias = self._stack([b_hh for _, _, _, b_hh in own])
+            weights = layers.weights(i)
+            self.layers.append(self._stack([w_ih for w_ih, _, _, _ in weights]))
+            self.layers.append(self._stack([w_hh for _, w_hh, _, _ in weights]))
+            input_bias = self._stack([b_ih for _, _, b_ih, _ in weights])
+            own_bias = self._stack([b_hh for _, _, _, b_hh in weights])
             self.layers.append(torch.cat([input_bias, own_bias], dim=1))
 
     def _stack(self, weights: list[Tensor]) -> Float[Tensor, "directions G *I"]:

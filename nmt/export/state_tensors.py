@@ -13,7 +13,7 @@ _Value = TypeVar("_Value")
 
 
 def named_tensors(value: object, name: str = "") -> dict[str, Tensor]:
-    """The tensors of nested dataclasses and tuples, by path: `attention.keys`, `layers.0.own.keys`.
+    """The tensors of nested dataclasses and tuples, by path: `attention.keys`, `layers.0.target.keys`.
 
     Fields that are no tensors are left out.
     """
@@ -28,8 +28,8 @@ def named_tensors(value: object, name: str = "") -> dict[str, Tensor]:
 def with_tensors(value: _Value, tensors: Mapping[str, Tensor], name: str = "") -> _Value:
     """`value` with other tensors; those that `tensors` does not name stay."""
     inner: Any = {
-        part: with_tensors(each, tensors, f"{name}.{part}" if name else part)
-        for part, each in _parts(value)
+        part: with_tensors(tensor, tensors, f"{name}.{part}" if name else part)
+        for part, tensor in _parts(value)
     }
     result: Any = value
     if isinstance(value, Tensor):
@@ -57,6 +57,6 @@ def names_of_rows(state: State) -> frozenset[str]:
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, tuple):
-        yield from ((str(i), each) for i, each in enumerate(value))
+        yield from ((str(i), item) for i, item in enumerate(value))
     elif is_dataclass(value):
         yield from ((field.name, getattr(value, field.name)) for field in fields(value))

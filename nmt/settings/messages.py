@@ -55,8 +55,8 @@ _PATTERNS = {
 
 def first_fault(error: ValidationError) -> str:
     """The first of pydantic's errors in a line, for files that nmt wrote itself."""
-    found = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, found['loc']))[:MAX_KEY_CHARACTERS]!r}: {found['msg']}"
+    fault = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, fault['loc']))[:MAX_KEY_CHARACTERS]!r}: {fault['msg']}"
 
 
 def fault_lines(
@@ -67,10 +67,10 @@ def fault_lines(
     `root` is the class that `tree` was validated against. After MAX_FAULTS, one line says
     how many more there are.
     """
-    found = [fault for error in errors for fault in _faults(error, tree)]
-    found.sort(key=lambda fault: _place(fault[0], places).rank)
+    faults = [fault for error in errors for fault in _faults(error, tree)]
+    faults.sort(key=lambda fault: _place(fault[0], places).rank)
     problems: dict[KeyPath, list[str]] = {}
-    for path, fault in found[:MAX_FAULTS]:
+    for path, fault in faults[:MAX_FAULTS]:
         if not isinstance(fault, str):
             unknown = fault["type"] == "extra_forbidden"
             fault = _unknown_key(path, tree, root) if unknown else value_problem(fault)
@@ -79,7 +79,7 @@ def fault_lines(
         ": ".join(filter(None, (_place(path, places).shown, _dotted(path), _joined(some))))
         for path, some in problems.items()
     ]
-    more = len(found) - MAX_FAULTS
+    more = len(faults) - MAX_FAULTS
     return [*lines, f"{places[()].shown}: {more:,} more such faults"] if more > 0 else lines
 
 
@@ -173,11 +173,11 @@ def _unknown_key(path: KeyPath, tree: object, root: object) -> str:
     kinds, section = next(
         (kinds, section) for path, kinds, section in sections(root, tree) if path == tuple(around)
     )
-    own = chosen(kinds, section)[0]
+    kind = chosen(kinds, section)[0]
     for other in kinds:
         if key in other.model_fields:
-            return f"unknown key for kind '{kind_of(own)}', '{kind_of(other)}' has it"
-    names = own.model_fields
+            return f"unknown key for kind '{kind_of(kind)}', '{kind_of(other)}' has it"
+    names = kind.model_fields
     near = nearest(str(key), [_dotted((*around, name)) for name in names], list(all_keys(root)))
     if near:
         return f"unknown key; did you mean '{near}'?"

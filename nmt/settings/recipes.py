@@ -10,8 +10,8 @@ def recipes() -> dict[str, Path]:
     package = Path(__file__).parents[1]
     installed = package / "recipes"
     folder = installed if installed.is_dir() else package.parent / "configs"
-    found = {f.relative_to(folder).with_suffix("").as_posix(): f for f in folder.rglob("*.yaml")}
-    return dict(sorted(found.items(), key=lambda named: ("/" in named[0], named[0])))
+    recipes = {f.relative_to(folder).with_suffix("").as_posix(): f for f in folder.rglob("*.yaml")}
+    return dict(sorted(recipes.items(), key=lambda named: ("/" in named[0], named[0])))
 
 
 def config_path(path: Path) -> Path:

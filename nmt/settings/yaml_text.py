@@ -211,13 +211,13 @@ def plain_value(value: object, where: str) -> object:
     """
     try:
         text = json.dumps(value, default=_as_plain, ensure_ascii=False)
-        found: object = json.loads(text.encode(), parse_int=_int)
+        parsed: object = json.loads(text.encode(), parse_int=_int)
     except UnicodeEncodeError as error:
         around = text[max(0, error.start - 20) : error.end]
         raise ConfigError(f"{where}: got {around!a}, allowed: text that is UTF-8") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: {error}") from None
-    return found
+    return parsed
 
 
 def _as_plain(value: object) -> object:

@@ -133,8 +133,8 @@ def composed(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
     return unicodedata.normalize(form, text if text.isascii() else _LONG_RUN.sub(_sorted, text))
 
 
-def _sorted(found: re.Match[str]) -> str:
-    parts = (unicodedata.normalize("NFD", char) for char in found[0])
+def _sorted(match: re.Match[str]) -> str:
+    parts = (unicodedata.normalize("NFD", char) for char in match[0])
     runs = itertools.groupby("".join(parts), key=lambda char: unicodedata.combining(char) > 0)
     return "".join(
         "".join(sorted(run, key=unicodedata.combining) if are_marks else run)

@@ -58,7 +58,7 @@ class SubwordSamplingConfig(Config):
 
 @runtime_checkable
 class Segmenter(Protocol):
-    """What a sampler needs of a SentencePiece tokenizer."""
+    """The part that a sampler needs of a SentencePiece tokenizer."""
 
     vocab: Vocab
     processor: Any

@@ -64,7 +64,7 @@ class Tokenizer(Protocol):
         """The UTF-8 of a piece's characters, ▁ for a space; of a part of a character its byte."""
 
     def sampler(self, config: SubwordSamplingConfig, rate: float) -> Sampler | None:
-        """What draws other segmentations in training; None where `rate` is 0 or a word has one."""
+        """Return a sampler of segmentations; None where `rate` is 0 or a word has only one."""
 
     def encoded_from_ids(self, ids: Sequence[int]) -> Encoded:
         """The pieces and words of ids that a model wrote, without pad, bos and eos."""

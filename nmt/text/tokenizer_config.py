@@ -1,4 +1,4 @@
-"""What the config of every tokenizer answers, and its keys that name files of the user."""
+"""The base of the config of every tokenizer, with keys that name files of the user."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ GivenFile = tuple[str, Path]
 
 
 class BaseTokenizerConfig(Config):
-    """What the config of every tokenizer has and is asked, with the answers of the plainest one.
+    """The keys and the answers of a tokenizer's config; the answers are the plainest ones.
 
     The keys `file_keys` name files of the user for source and target, in place of learning with
     the keys `learning_keys`.

@@ -1,4 +1,4 @@
-"""Which pieces of a text belong to which of its words, where words are counted by someone else.
+"""The pieces of each word of a text whose words are counted by someone else.
 
 Alignment files count the words of a line between spaces, or the tokens of another tokeniser. A
 tokenizer of ours normalises the text first, and its pieces may end elsewhere. Both sides have the

@@ -68,7 +68,7 @@ class BatchedModel:
                 candidates = search(self.model, *inputs, plain, check, rows)
             if mbr is None:
                 return candidates
-            return [self._least_risk(each, config, check) for each in candidates]
+            return [self._least_risk(hypotheses, config, check) for hypotheses in candidates]
 
         beams = self._in_batches(sources, config.batch_size, work)
         return [beams.get(i, []) for i in range(len(sources))]
@@ -90,8 +90,8 @@ class BatchedModel:
 
         results = self._in_batches(sources, config.batch_size, work)
         nothing: tuple[list[Hypothesis], ...] = ([],) * len(penalties)
-        each = (results.get(i, nothing) for i in range(len(sources)))
-        return [list(best) for best in zip(*each, strict=True)] or [[] for _ in penalties]
+        ordered = (results.get(i, nothing) for i in range(len(sources)))
+        return [list(best) for best in zip(*ordered, strict=True)] or [[] for _ in penalties]
 
     def _least_risk(
         self, candidates: Sequence[Hypothesis], config: SearchConfig, check: CheckCancelled
@@ -99,7 +99,7 @@ class BatchedModel:
         """The best candidates by expected utility; see minimum_risk."""
         check()
         assert config.mbr is not None
-        texts = [self.tokenizer.decode(without_eos(each), restore=False) for each in candidates]
+        texts = [self.tokenizer.decode(without_eos(ids), restore=False) for ids in candidates]
         utilities = expected_utilities(texts, config.mbr.utility, self.tokenizer.lang)
         return minimum_risk(candidates, texts, utilities)[: config.n_best]
 

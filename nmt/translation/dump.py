@@ -35,7 +35,8 @@ def to_json(record: AttentionRecord, reference: str | None = None) -> str:
     if record.heads is not None:
         arrays["heads"] = [_rows(weights) for weights in record.heads]
     arrays |= _self_attention(
-        record, {name: [*map(_rows, each.heads)] for name, each in record.self_attention.items()}
+        record,
+        {name: [*map(_rows, attention.heads)] for name, attention in record.self_attention.items()},
     )
     if reference is not None:
         arrays["reference"] = reference
@@ -85,7 +86,9 @@ def write_npz(records: Iterable[AttentionRecord], path: FilePath, force: bool = 
             if record.heads is not None:
                 arrays["heads"] = record.heads
             keys = {name: record.key(name) for name in arrays}
-            self_heads = {name: each.heads for name, each in record.self_attention.items()}
+            self_heads = {
+                name: attention.heads for name, attention in record.self_attention.items()
+            }
             for name, array in {**arrays, **self_heads}.items():
                 _write_member(archive, record.key(name), array)
             of_self = _self_attention(record, {name: record.key(name) for name in self_heads})
@@ -101,8 +104,8 @@ def read_npz(path: FilePath) -> Iterator[AttentionRecord]:
             header = _loads(dump["index"].tobytes(), str(path))
             for fields in header["records"]:
                 heads = dump[fields["heads"]] if "heads" in fields else None
-                for each in fields.get("self_attention", {}).values():
-                    each["heads"] = dump[each["heads"]]
+                for attention in fields.get("self_attention", {}).values():
+                    attention["heads"] = dump[attention["heads"]]
                 where = f"{path}: {fields['weights']}"
                 yield _record(fields, dump[fields["weights"]], heads, where)
     except OSError as error:
@@ -144,8 +147,8 @@ def _fields(record: AttentionRecord) -> dict[str, object]:
 def _self_attention(record: AttentionRecord, heads: dict[str, Any]) -> dict[str, object]:
     """The field `self_attention`, with `heads` for its arrays; none for a record without it."""
     self_attention = {
-        name: {"labels": each.labels, "head_names": each.head_names, "heads": heads[name]}
-        for name, each in record.self_attention.items()
+        name: {"labels": attention.labels, "head_names": attention.head_names, "heads": heads[name]}
+        for name, attention in record.self_attention.items()
     }
     return {"self_attention": self_attention} if self_attention else {}
 
@@ -205,11 +208,11 @@ def _record(fields: dict[str, Any], weights: object, heads: object, where: str) 
             heads=None if heads is None else np.array(heads, dtype=np.float32, ndmin=3),
             self_attention={
                 str(name): SelfAttentionRecord(
-                    tuple(map(str, each["labels"])),
-                    tuple(map(str, each["head_names"])),
-                    np.array(each["heads"], dtype=np.float32, ndmin=3),
+                    tuple(map(str, attention["labels"])),
+                    tuple(map(str, attention["head_names"])),
+                    np.array(attention["heads"], dtype=np.float32, ndmin=3),
                 )
-                for name, each in fields.get("self_attention", {}).items()
+                for name, attention in fields.get("self_attention", {}).items()
             },
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -222,10 +225,12 @@ def _record(fields: dict[str, Any], weights: object, heads: object, where: str) 
     expected = (len(record.head_names), *expected) if record.head_names else (0,)
     if shape != expected:
         raise DataError(f"{where}: heads have shape {shape}, not {expected}")
-    for name, each in record.self_attention.items():
-        expected = (len(each.head_names), len(each.labels), len(each.labels))
-        if each.heads.shape != expected:
-            raise DataError(f"{where}: {name} heads have shape {each.heads.shape}, not {expected}")
+    for name, attention in record.self_attention.items():
+        expected = (len(attention.head_names), len(attention.labels), len(attention.labels))
+        if attention.heads.shape != expected:
+            raise DataError(
+                f"{where}: {name} heads have shape {attention.heads.shape}, not {expected}"
+            )
     return record
 
 

@@ -86,7 +86,7 @@ def _numbered(words: list[str]) -> list[str]:
     """`2 3` as the words of a name, `layer 2 head 3`; other words as they are."""
     if not all(word.isdecimal() for word in words) or len(words) > 2:
         return words
-    return [each for pair in zip(("layer", "head"), words, strict=False) for each in pair]
+    return [word for pair in zip(("layer", "head"), words, strict=False) for word in pair]
 
 
 def _with_words(words: list[str], heads: list[Head]) -> list[Head]:

@@ -66,9 +66,9 @@ def minimum_risk(
     Of equal texts, and then of equal utilities, the one with the higher score comes first.
     """
     best: dict[str, Hypothesis] = {}
-    for text, each in zip(texts, candidates, strict=True):
-        rank = (each.finished, each.score)
+    for text, hypotheses in zip(texts, candidates, strict=True):
+        rank = (hypotheses.finished, hypotheses.score)
         if text not in best or rank > (best[text].finished, best[text].score):
-            best[text] = each
+            best[text] = hypotheses
     order = sorted(best, key=lambda t: (not best[t].finished, -utilities[t], -best[t].score))
     return [best[text] for text in order]

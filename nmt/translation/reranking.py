@@ -52,8 +52,12 @@ class Reranker:
         return scores
 
     def _scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
-        texts = [each.src_text for each in translations for _ in each.hypotheses]
-        hypotheses = [output.text for each in translations for output in each.hypotheses]
+        texts = [
+            translation.src_text for translation in translations for _ in translation.hypotheses
+        ]
+        hypotheses = [
+            output.text for translation in translations for output in translation.hypotheses
+        ]
         pairs = (hypotheses, texts) if self.backward else (texts, hypotheses)
         try:
             forced = iter(self.translator.force(*pairs, search=search))
@@ -62,9 +66,9 @@ class Reranker:
         return [
             [
                 scored.hypotheses[0].hypothesis.score if scored.hypotheses else None
-                for _, scored in zip(each.hypotheses, forced, strict=False)
+                for _, scored in zip(translation.hypotheses, forced, strict=False)
             ]
-            for each in translations
+            for translation in translations
         ]
 
 
@@ -159,4 +163,7 @@ def rerank(
         reordered(translation, rows, weights)
         for translation, *rows in zip(translations, *scores, strict=True)
     ]
-    return [replace(each, hypotheses=each.hypotheses[: search.n_best]) for each in best]
+    return [
+        replace(translation, hypotheses=translation.hypotheses[: search.n_best])
+        for translation in best
+    ]

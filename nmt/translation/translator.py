@@ -99,11 +99,11 @@ class Translator:
         """
         place = resolve_device(device)
         several = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
-        runs = [each if isinstance(each, TrainedRun) else TrainedRun.open(each) for each in several]
+        runs = [run if isinstance(run, TrainedRun) else TrainedRun.open(run) for run in several]
         loaded = load_models(runs, checkpoint, place, weights)
         search_config = merged_search(loaded.config.search, search)
         translator = cls(loaded.model, loaded.tokenizers, place, search_config, int8, precision)
-        names = " + ".join(str(each.path) for each in runs)
+        names = " + ".join(str(run.path) for run in runs)
         translator.step = loaded.step
         translator.origin = f"{names}, checkpoint {checkpoint} (step {loaded.step:,})"
         return translator
@@ -212,7 +212,7 @@ class Translator:
             best = rerank(
                 self._translations(texts, sources, beams, restore), self.rerankers, config
             )
-            beams = [[each.hypothesis for each in one.hypotheses] for one in best]
+            beams = [[output.hypothesis for output in one.hypotheses] for one in best]
         if with_heads:
             self.batched.add_heads(sources, beams, config)
         return self._translations(texts, sources, beams, restore)
@@ -339,7 +339,11 @@ class Translator:
         if list(self.model.names_by_attention) == ["cross"]:
             raise ConfigError("with_self_attention: this model has none: it is recurrent")
         translations = list(translations)
-        pairs = [(each.source, h.hypothesis) for each in translations for h in each.hypotheses]
+        pairs = [
+            (translation.source, h.hypothesis)
+            for translation in translations
+            for h in translation.hypotheses
+        ]
         sources, targets = (
             [source for source, _ in pairs],
             [output.ids for _, output in pairs],

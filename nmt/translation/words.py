@@ -39,7 +39,7 @@ class AttentionTable:
 
     def __repr__(self) -> str:
         """The labels and the shape of the weights."""
-        rows, columns = (shortened(" ".join(each)) for each in (self.rows, self.columns))
+        rows, columns = (shortened(" ".join(labels)) for labels in (self.rows, self.columns))
         return f"<AttentionTable {self.weights.shape}: {rows} over {columns}>"
 
 

@@ -114,7 +114,7 @@ def test_a_file_put_there_by_hand_is_kept_and_recorded(
 ) -> None:
     home.mkdir(parents=True)
     (home / "train.en.gz").write_bytes((shelf / "train.en.gz").read_bytes())
-    assert fetch().kept == ["train.en.gz"]
+    assert fetch().present == ["train.en.gz"]
     record = json.loads((home / "fetched.json").read_text())
     assert record["train.en.gz"]["from"] == str(home / "train.en.gz")
 
@@ -129,7 +129,7 @@ def test_a_changed_file_is_fetched_once_it_is_removed(fetch: Fetch, home: Path) 
     edited.unlink()
     report = fetch()
     assert report.fetched == ["train.en.gz"]
-    assert len(report.kept) == 7
+    assert len(report.present) == 7
     assert len(fetch(force=True).fetched) == 8
 
 

@@ -258,6 +258,6 @@ def test_a_state_is_its_named_tensors(kind: str) -> None:
     rows = (
         {"hidden", "attention.queries"}
         if kind == "rnn"
-        else {f"layers.{i}.own.{part}" for i in range(2) for part in ("keys", "values")}
+        else {f"layers.{i}.target.{part}" for i in range(2) for part in ("keys", "values")}
     )
     assert names_of_rows(state) == rows

@@ -91,7 +91,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Map:
-    """What is exported: rows by piece or word, number of maps, file, heads, looks."""
+    """The options of an export: rows by piece or word, number of maps, file, heads, looks."""
 
     level: "Level | None"
     forced: bool
@@ -218,9 +218,10 @@ def _text_lines(translations: Iterable["Translation"], options: Map) -> Iterator
     from nmt.explain.terminal import legend, render_terminal
 
     for number, translation in enumerate(translations, start=1):
-        for index, found in enumerate(translation.hypotheses):
+        for index, hypothesis in enumerate(translation.hypotheses):
             yield f"[{number}] {label(translation.src_text)}"
-            yield f"[{number}.{index + 1}] {label(found.text)} ({found.hypothesis.score:.3f})"
+            score = f"{hypothesis.hypothesis.score:.3f}"
+            yield f"[{number}.{index + 1}] {label(hypothesis.text)} ({score})"
             for head in options.heads:
                 if len(options.heads) > 1 or head.index is not None:
                     yield label(head.name)
@@ -242,7 +243,9 @@ def _write_pharaoh(translations: Iterable["Translation"], options: Map) -> None:
             f"--heads: got '{head.name}', allowed with --format pharaoh: one over the source, or "
             "mean"
         )
-    _print_or_write((pharaoh(each, level=level, head=head) for each in translations), options.out)
+    _print_or_write(
+        (pharaoh(translation, level=level, head=head) for translation in translations), options.out
+    )
 
 
 WRITERS: dict[str, Callable[[Iterable["Translation"], Map], None]] = {

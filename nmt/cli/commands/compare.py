@@ -127,11 +127,18 @@ def _score_lines(systems: "Sequence[System]") -> Iterator[str]:
             [first.name, "score", "95 % interval", "difference", "p, bootstrap", "randomisation"]
         ]
         for system in systems:
-            own = system.evaluation.scores[metric]
-            row = [system.name, f"{own.score:.2f}", f"{own.low:.2f} to {own.high:.2f}", "", "", ""]
+            result = system.evaluation.scores[metric]
+            row = [
+                system.name,
+                f"{result.score:.2f}",
+                f"{result.low:.2f} to {result.high:.2f}",
+                "",
+                "",
+                "",
+            ]
             if test := system.against_first.get(metric):
                 p_values = (f"{p:.4f}" for p in (test.p_value, test.p_randomisation))
-                row[3:] = [f"{own.score - first.score:+.2f}", *p_values]
+                row[3:] = [f"{result.score - first.score:+.2f}", *p_values]
             rows.append(row)
         yield from (*columns(rows), first.signature)
 

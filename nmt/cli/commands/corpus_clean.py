@@ -123,12 +123,12 @@ def _write(
         outputs = [stack.enter_context(atomic_output(path)) for path in out]
         others = None if rejected is None else stack.enter_context(atomic_output(rejected))
         pairs = _progress(stream_split(split, DataConfig()))
-        for number, each in enumerate(judged(pairs, rules), start=1):
-            counts[each.reason or ""] += 1
-            texts = [each.pair.src_text, each.pair.tgt_text]
-            if each.reason is not None:
+        for number, judgement in enumerate(judged(pairs, rules), start=1):
+            counts[judgement.reason or ""] += 1
+            texts = [judgement.pair.src_text, judgement.pair.tgt_text]
+            if judgement.reason is not None:
                 if others is not None:
-                    _line(others, "\t".join([each.reason, str(number), *texts]))
+                    _line(others, "\t".join([judgement.reason, str(number), *texts]))
             elif len(outputs) == 1:
                 _line(outputs[0], "\t".join(texts))
             else:

@@ -89,8 +89,8 @@ def _parsed(shard: str | None) -> tuple[int, int]:
     """The number of a shard and how many there are. Raises ConfigError."""
     from nmt.batches.store import MAX_SHARDS
 
-    found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard or "1/1")
-    number, n_shards = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard or "1/1")
+    number, n_shards = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= n_shards <= MAX_SHARDS:
         raise ConfigError(
             f"--shard: got {shard!r}, allowed: I/N with I from 1 to N, as in 3/7, and N up to "

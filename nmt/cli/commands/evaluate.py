@@ -60,8 +60,8 @@ def evaluate(
     if baseline and no_bootstrap:
         raise ConfigError("--baseline: it is compared by bootstrap; leave out --no-bootstrap")
     check_search_keys(compute.set_ or ())
-    given = {search != SearchOptions(), compute != ComputeOptions(), rerank != RerankOptions()}
-    if hyp and (out or True in given or models.checkpoint or (options.ref and models.run)):
+    is_set = {search != SearchOptions(), compute != ComputeOptions(), rerank != RerankOptions()}
+    if hyp and (out or True in is_set or models.checkpoint or (options.ref and models.run)):
         raise ConfigError("--hyp gives the translation: --out and options of a model do not apply")
     _check_out(out, as_json)
 
@@ -249,11 +249,11 @@ def _keep(report: "EvalReport") -> None:
     if run is None:
         return
     try:
-        kept = report.keep(Path(str(run)))
+        saved = report.keep(Path(str(run)))
     except DataError as error:
         say(f"scores are not kept in the run: {error}")
         return
-    say(f"scores: {kept.path}")
-    if kept.dropped:
-        names = ", ".join(kept.dropped)
+    say(f"scores: {saved.path}")
+    if saved.dropped:
+        names = ", ".join(saved.dropped)
         say(f"dropped there: {names}, of translations that have changed since")

@@ -71,37 +71,37 @@ def init(
 
     configure_process()  # as `nmt train` does, so that its updates take as long
     say(f"reading {' and '.join(map(str, files))} ...")
-    found = examine(data, is_order_known)
-    path = _out(name, out, found.data)
+    corpus = examine(data, is_order_known)
+    path = _out(name, out, corpus.data)
     check_output(path)
-    values, comments = proposed_config(name or _name(found.data), found)
+    values, comments = proposed_config(name or _name(corpus.data), corpus)
     say("timing updates ...")
-    comments["train", "epochs"] = _duration(config_of(values), found)
-    _write(values, comments, path, files, found)
-    say(_shown(found))
-    for line in warnings(found):
+    comments["train", "epochs"] = _duration(config_of(values), corpus)
+    _write(values, comments, path, files, corpus)
+    say(_shown(corpus))
+    for line in warnings(corpus):
         say(f"note: {line}")
-    if is_messy(found):
-        say(f"note: this writes the pairs that pass: {_cleaning(files, found)}")
+    if is_messy(corpus):
+        say(f"note: this writes the pairs that pass: {_cleaning(files, corpus)}")
     say(f"training: {comments['train', 'epochs']}")
     say(f"next: nmt train --config {shlex.quote(str(path))}")
     typer.echo(path)
 
 
-def _duration(config: "RunConfig", found: "Found") -> str:
+def _duration(config: "RunConfig", corpus: "Found") -> str:
     """How long the training will take here, from some updates."""
     from nmt.device import describe_device, resolve_device
     from nmt.training.estimate import epoch_seconds
     from nmt.training.report import duration
 
-    epoch = epoch_seconds(config, found.sample, found.tokenizers, found.n_pairs)
+    epoch = epoch_seconds(config, corpus.sample, corpus.tokenizers, corpus.n_pairs)
     device = describe_device(resolve_device(config.train.device))
     total = duration(epoch * (config.train.epochs or 1))
     return f"about {total} on {device}, {duration(epoch)} each, and validation besides"
 
 
 def _write(
-    values: "Values", comments: "Comments", path: Path, files: Sequence[Path], found: "Found"
+    values: "Values", comments: "Comments", path: Path, files: Sequence[Path], corpus: "Found"
 ) -> None:
     """Write the config with its comments."""
     from nmt.settings.yaml_text import commented_yaml
@@ -109,7 +109,7 @@ def _write(
     from nmt.storage.terminal import one_line
 
     command = one_line(shlex.join(["nmt", "init", *map(str, files)]))
-    head = f"# {_shown(found)}; written by: {command}"
+    head = f"# {_shown(corpus)}; written by: {command}"
     keys = "# The same with every key and its default: nmt config show FILE"
     write_lines([head, keys, *commented_yaml(values, comments).rstrip("\n").split("\n")], path)
 
@@ -145,9 +145,9 @@ def _data(
     if missing or src == tgt:
         flags = " and ".join(missing or ["`src_lang`", "`tgt_lang`"])
         names = ", ".join(map(str, files))
-        found = f"; both look like {src}" if src and src == tgt else ""
+        hint = f"; both look like {src}" if src and src == tgt else ""
         raise ConfigError(
-            f"{names}: the names do not tell the languages{found}; give {flags}, as in fr"
+            f"{names}: the names do not tell the languages{hint}; give {flags}, as in fr"
         )
     for what, paths in (("`valid`", valid), ("`test`", test)):
         if len(files) == 2 and len(paths) == 1 and language_of(paths[0]) in (src, tgt):
@@ -179,19 +179,19 @@ def _out(name: str | None, out: Path | None, data: "DataConfig") -> Path:
     return out or Path(f"{name or _name(data)}.yaml")
 
 
-def _shown(found: "Found") -> str:
+def _shown(corpus: "Found") -> str:
     """The corpus in a line."""
-    src, tgt = found.report.splits[0].src, found.report.splits[0].tgt
+    src, tgt = corpus.report.splits[0].src, corpus.report.splits[0].tgt
     return (
-        f"{found.n_pairs:,} pairs, {src.lang} to {tgt.lang}; a sentence has {src.words.mean:.1f} "
+        f"{corpus.n_pairs:,} pairs, {src.lang} to {tgt.lang}; a sentence has {src.words.mean:.1f} "
         f"and {tgt.words.mean:.1f} words"
     )
 
 
-def _cleaning(files: Sequence[Path], found: "Found") -> str:
+def _cleaning(files: Sequence[Path], corpus: "Found") -> str:
     """The command that writes the pairs that pass."""
-    langs = [found.data.src_lang, found.data.tgt_lang]
+    langs = [corpus.data.src_lang, corpus.data.tgt_lang]
     outs = [f"clean.{lang}" for lang in langs] if len(files) == 2 else ["clean.tsv"]
     flags = [word for out in outs for word in ("--out", out)]
-    given = ["--src-lang", langs[0], "--tgt-lang", langs[1]]
-    return shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags, *given])
+    languages = ["--src-lang", langs[0], "--tgt-lang", langs[1]]
+    return shlex.join(["nmt", "corpus", "clean", *map(str, files), *flags, *languages])

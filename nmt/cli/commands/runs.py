@@ -158,9 +158,13 @@ def _fields(row: "RunRow") -> dict[str, Any]:
 def _trainings(row: "RunRow") -> list[str]:
     """A line for each training of the run."""
     lines = []
-    for each in row.trainings:
-        end = f"{each.ended}  {each.how} at step {each.step:,}" if each.ended else row.state
-        lines.append(f"{each.started} to {end}" + (f"  ({' '.join(each.command)})"))
+    for training in row.trainings:
+        end = (
+            f"{training.ended}  {training.how} at step {training.step:,}"
+            if training.ended
+            else row.state
+        )
+        lines.append(f"{training.started} to {end}" + (f"  ({' '.join(training.command)})"))
     return lines
 
 

@@ -51,7 +51,7 @@ def serve(
     address is printed on stdout once it takes requests. Ctrl-C or SIGTERM ends it: what runs is
     finished first.
     """
-    missing = [each for each in _PACKAGES if importlib.util.find_spec(each) is None]
+    missing = [package for package in _PACKAGES if importlib.util.find_spec(package) is None]
     if missing:
         raise ConfigError(f"nmt serve needs {', '.join(missing)}: {pip_install('serve')}")
     if models.weights is not None:

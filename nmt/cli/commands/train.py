@@ -157,9 +157,9 @@ class _StopSignal:
         self.number = number
         if self._ranks.world > 1:
             return
-        for each in _SIGNALS:
+        for caught in _SIGNALS:
             # A terminal that closes sends it twice, by the system and by the shell.
-            signal.signal(each, signal.SIG_IGN if each == _HANGUP else signal.SIG_DFL)
+            signal.signal(caught, signal.SIG_IGN if caught == _HANGUP else signal.SIG_DFL)
         # Not to sys.stderr: the progress bar may be writing to it, and Python's streams refuse a
         # second writer in the same thread.
         with contextlib.suppress(OSError):

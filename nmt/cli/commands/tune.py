@@ -66,10 +66,12 @@ def search(
         values["length_penalty"][1],
         lambda beam, seconds: say(f"beam {beam}: {seconds:.1f} s"),
     )
-    best, own = grid.best(metric), runs[0].config.search
+    best, current = grid.best(metric), runs[0].config.search
     flags = ["--beam", str(best.beam), "--length-penalty", f"{best.length_penalty:g}"]
     usual = [
-        s for s in grid.settings if (s.beam, s.length_penalty) == (own.beam, own.length_penalty)
+        s
+        for s in grid.settings
+        if (s.beam, s.length_penalty) == (current.beam, current.length_penalty)
     ]
     report = _Report(metric, ("beam", "length penalty"), best, usual, flags)
     tried = [((s.beam, s.length_penalty), s) for s in grid.settings]

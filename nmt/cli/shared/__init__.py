@@ -1,1 +1,1 @@
-"""What the commands share: options, errors, input and output."""
+"""Options, errors, input and output."""

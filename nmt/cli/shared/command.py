@@ -27,8 +27,8 @@ class Command(TyperCommand):
     # A context is click's class, or that of Typer's own copy of click, depending on its version.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        for parameter, times in Counter(given).items():
+        _, _, parameters = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter, times in Counter(parameters).items():
             takes_one = not (parameter.multiple or getattr(parameter, "is_flag", False))
             if times > 1 and takes_one and parameter.param_type_name == "option":
                 name = max(parameter.opts, key=len)

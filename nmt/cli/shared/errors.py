@@ -87,15 +87,15 @@ def _problem(error: Any) -> str:
     if kind == "BadOptionUsage":
         return f"{error.option_name}: {'needs a' if 'requires' in message else 'takes no'} value"
     commands = list(getattr(error.ctx and error.ctx.command, "commands", ()))
-    if found := re.match(r"No such command '(.*?)'", message):
-        near = _nearest(found[1], [*commands, "--help"])
-        return f"no command '{found[1]}'; " + (near or f"allowed: {', '.join(commands)}")
+    if match := re.match(r"No such command '(.*?)'", message):
+        near = _nearest(match[1], [*commands, "--help"])
+        return f"no command '{match[1]}'; " + (near or f"allowed: {', '.join(commands)}")
     if commands and message.startswith("Missing command"):
         return f"a command is missing; allowed: {', '.join(commands)}"
-    if found := re.match(
+    if match := re.match(
         r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", message, re.DOTALL
     ):
-        return f"unexpected: {found[1]}"
+        return f"unexpected: {match[1]}"
     return _small(message)
 
 

@@ -53,12 +53,12 @@ def launch(processes: int) -> int:
     numbers = [n for n in _SIGNALS if signal.getsignal(n) != signal.SIG_IGN]
 
     def stop_once(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
+        for signum in numbers:
+            signal.signal(signum, signal.SIG_IGN)
         raise SignalException(f"got {number}", signal.Signals(number))
 
-    for each in numbers:
-        signal.signal(each, stop_once)
+    for signum in numbers:
+        signal.signal(signum, stop_once)
     options = ["--standalone", f"--nproc-per-node={processes}"]
     options += [f"--shutdown-timeout={_SECONDS_TO_SAVE}", "--signals-to-handle="]
     options += ["-m", "--", "nmt"]

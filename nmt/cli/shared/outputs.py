@@ -1,4 +1,4 @@
-"""What a command reads and what it writes, by its parameters: no output replaces an input."""
+"""Inputs and outputs of a command, by its parameters: no output replaces an input."""
 
 import contextlib
 import inspect

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """What is scored, and by which metrics."""
+    """Options of the texts to score and of the metrics."""
 
     bleu: Annotated[bool, Option("--bleu", help="BLEU (the default).")] = False
     bleu_lc: Annotated[bool, Option("--bleu-lc", help="BLEU of lower-cased texts.")] = False

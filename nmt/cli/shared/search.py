@@ -93,18 +93,18 @@ def with_search(
     that the config does not allow, and for a key outside `search`.
     """
     check_search_keys(overrides)
-    given: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
+    changes: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     default = run.config.search
-    beam, n_best = given.get("beam", default.beam), given.get("n_best")
-    draws = default.sampling is not None or any(key.startswith("sampling.") for key in given)
+    beam, n_best = changes.get("beam", default.beam), changes.get("n_best")
+    draws = default.sampling is not None or any(key.startswith("sampling.") for key in changes)
     if n_best is not None and n_best > beam and not overrides and not draws:
         raise ConfigError(
             f"--n-best: got {n_best}, allowed: 1 to {beam}, the beam; give --beam too"
         )
-    if "beam" in given and n_best is None and default.n_best > beam:
-        given["n_best"] = beam
-    run = run.with_config([*overrides, *overrides_of("search", given)])
-    if "beam" in given and run.config.search.draws:
+    if "beam" in changes and n_best is None and default.n_best > beam:
+        changes["n_best"] = beam
+    run = run.with_config([*overrides, *overrides_of("search", changes)])
+    if "beam" in changes and run.config.search.draws:
         raise ConfigError(
             f"--beam: got {beam} for translations that are drawn; leave it out, or draw none "
             "(search.mbr=null, search.sampling=null)"

@@ -1,4 +1,4 @@
-"""What a reader of sentence pairs is asked, and what it is given."""
+"""The interface of a reader of sentence pairs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

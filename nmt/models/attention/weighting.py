@@ -194,12 +194,12 @@ class HardWeighting(Weighting):
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
         """See Weighting. The choice has no gradient here; the auxiliary loss gives it one."""
-        kept = keep_like(keep, scores)
+        mask = keep_like(keep, scores)
         if not self.training:
-            return Weighted(one_hot_where(scores, kept))
+            return Weighted(one_hot_where(scores, mask))
         soft = softmax_where(scores, keep)
         log_soft = soft.clamp(min=torch.finfo(soft.dtype).tiny).log()
-        hard = one_hot_where(log_soft + gumbel_like(scores), kept)
+        hard = one_hot_where(log_soft + gumbel_like(scores), mask)
         log_probs = (hard * log_soft).sum(dim=-1)
         entropies = -(soft * log_soft).sum(dim=-1)
         return Weighted(hard, Choice(log_probs.sum(dim=1), entropies.sum(dim=1)), soft)
@@ -300,12 +300,12 @@ class HardGumbelWeighting(Weighting):
         self.temperature = temperature
 
     def forward(self, scores: Float[Tensor, "B N Q S"], keep: Bool[Tensor, "B S"]) -> Weighted:
-        kept = keep_like(keep, scores)
+        mask = keep_like(keep, scores)
         if not self.training:
-            return Weighted(one_hot_where(scores, kept))
+            return Weighted(one_hot_where(scores, mask))
         noisy = (scores + gumbel_like(scores)) / self.temperature
         soft = softmax_where(noisy, keep)
-        hard = one_hot_where(noisy, kept)
+        hard = one_hot_where(noisy, mask)
         return Weighted(hard + soft - soft.detach())
 
 

@@ -102,7 +102,7 @@ class RecurrentLayers(nn.Module):
                 x, *final = ops.gru_layer(x, lengths, self.weights(i))
             else:
                 x, *final = read_layer(
-                    cell, [self._gates(own) for own in self.weights(i)], x, lengths
+                    cell, [self._gates(weights) for weights in self.weights(i)], x, lengths
                 )
             finals.append(final)
         return encoder_states(x, finals)

@@ -16,15 +16,15 @@ from nmt.types import AttentionKind
 
 @dataclass(frozen=True)
 class LayerCache:
-    """The keys and values of a decoder layer: of R targets so far (`own`), and of the B sources."""
+    """The keys and values of a decoder layer: of R targets so far, and of the B sources."""
 
-    own: KeyValues
+    target: KeyValues
     source: KeyValues
 
     def read_by(self, rows: Int[Tensor, " R"], left: Int[Tensor, " B"] | None) -> "LayerCache":
         """The cache of the targets `rows` and of the sources `left` (None: all, not copied)."""
         source = self.source if left is None else self.source.select(left)
-        return LayerCache(self.own.select(rows), source)
+        return LayerCache(self.target.select(rows), source)
 
 
 class FeedForward(nn.Module):
@@ -68,16 +68,18 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.around_own, self.around_feed_forward = Residual(config), Residual(config)
-        self.own = SelfAttention(config, causal=False)
+        self.around_self_attention, self.around_feed_forward = Residual(config), Residual(config)
+        self.self_attention = SelfAttention(config, causal=False)
         self.feed_forward = FeedForward(config)
 
     def forward(
         self, x: Float[Tensor, "B S D"], places: Places, with_weights: bool = False
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B N S S"] | None]:
         """The output, and the weights of self-attention if `with_weights`."""
-        result, _, weights = self.own(self.around_own.enter(x), places, None, with_weights)
-        x = self.around_own.leave(x, result)
+        result, _, weights = self.self_attention(
+            self.around_self_attention.enter(x), places, None, with_weights
+        )
+        x = self.around_self_attention.leave(x, result)
         y = self.around_feed_forward.enter(x)
         return self.around_feed_forward.leave(x, self.feed_forward(y)), weights
 
@@ -100,7 +102,7 @@ class DecoderLayerOutput:
 
     x: Float[Tensor, "R T D"]
     cache: LayerCache
-    own_weights: Float[Tensor, "R N T past_and_T"] | None
+    self_weights: Float[Tensor, "R N T past_and_T"] | None
     source_weights: Float[Tensor, "R N T S"] | None
 
 
@@ -109,9 +111,9 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.around_own, self.around_source = Residual(config), Residual(config)
+        self.around_self_attention, self.around_source = Residual(config), Residual(config)
         self.around_feed_forward = Residual(config)
-        self.own = SelfAttention(config, causal=True)
+        self.self_attention = SelfAttention(config, causal=True)
         self.source = MultiHead(config.size, config.heads, config.bias, config.attention_dropout)
         self.feed_forward = FeedForward(config)
         self.window = config.self_attention_window
@@ -119,7 +121,7 @@ class DecoderLayer(nn.Module):
     def init_cache(self, values: Float[Tensor, "B S D"]) -> LayerCache:
         """The source's keys and values, and nothing of the target yet."""
         source = self.source.project(values)
-        return LayerCache(own=source.last(0), source=source)
+        return LayerCache(target=source.last(0), source=source)
 
     def forward(
         self,
@@ -134,10 +136,10 @@ class DecoderLayer(nn.Module):
         `shown` are the attentions whose weights are wanted. With a window the cache holds no more
         places than the next one can see.
         """
-        result, targets, own_weights = self.own(
-            self.around_own.enter(x), places, cache.own, "decoder" in shown
+        result, targets, self_weights = self.self_attention(
+            self.around_self_attention.enter(x), places, cache.target, "decoder" in shown
         )
-        x = self.around_own.leave(x, result)
+        x = self.around_self_attention.leave(x, result)
         y = self.around_source.enter(x)
         keep, beams, forced = sources
         if forced is not None:
@@ -156,4 +158,4 @@ class DecoderLayer(nn.Module):
         y = self.around_feed_forward.enter(x)
         x = self.around_feed_forward.leave(x, self.feed_forward(y))
         targets = targets if self.window is None else targets.last(self.window)
-        return DecoderLayerOutput(x, LayerCache(targets, cache.source), own_weights, weights)
+        return DecoderLayerOutput(x, LayerCache(targets, cache.source), self_weights, weights)

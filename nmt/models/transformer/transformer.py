@@ -197,7 +197,7 @@ class TransformerDecoder(nn.Module):
         weights of self-attention, of all layers.
         """
         x = self.pieces(tgt_in, state.length)
-        n_cached = state.layers[0].own.keys.shape[2]
+        n_cached = state.layers[0].target.keys.shape[2]
         places = decoder_places(self.config, x, state.length, n_cached)
         always: tuple[AttentionKind, ...] = ("decoder",) if with_own else ()
         outputs = []

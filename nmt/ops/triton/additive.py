@@ -166,16 +166,16 @@ def _scores_kernel(
     """scores[b, s] = v . tanh(query[b] + keys[b, s]), written for kept positions only."""
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    kept = tl.load(keep + b * keep_b + s, mask=s < S, other=0) != 0
+    attended = tl.load(keep + b * keep_b + s, mask=s < S, other=0) != 0
     rows = keys + b * keys_b + (s * keys_s)[:, None]
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for start in range(0, K, COLUMNS):
         k = start + _tile_columns(ROWS, COLUMNS)
-        key = tl.load(rows + k, mask=(k < K) & kept[:, None], other=0).to(tl.float32)
+        key = tl.load(rows + k, mask=(k < K) & attended[:, None], other=0).to(tl.float32)
         q = tl.load(query + b * query_b + k, mask=k < K, other=0).to(tl.float32)
         factor = tl.load(v + k, mask=k < K, other=0).to(tl.float32)
         total += factor * (1 - 2 * _fall(q + key))
-    tl.store(scores + b * S + s, tl.sum(total, axis=1), mask=kept)
+    tl.store(scores + b * S + s, tl.sum(total, axis=1), mask=attended)
 
 
 @triton.jit(
@@ -199,26 +199,26 @@ def _context_kernel(
     peaks = tl.full((SCORES,), float("-inf"), dtype=tl.float32)
     for start in range(0, S, SCORES):
         s = start + tl.arange(0, SCORES)
-        kept = tl.load(keep + s, mask=s < S, other=0) != 0
-        peaks = tl.maximum(peaks, tl.load(scores + s, mask=kept, other=float("-inf")))
+        attended = tl.load(keep + s, mask=s < S, other=0) != 0
+        peaks = tl.maximum(peaks, tl.load(scores + s, mask=attended, other=float("-inf")))
     peak = tl.max(peaks, axis=0)
     peak = tl.where(peak == float("-inf"), 0.0, peak)  # nothing is kept
     sums = tl.zeros((SCORES,), dtype=tl.float32)
     for start in range(0, S, SCORES):
         s = start + tl.arange(0, SCORES)
-        kept = tl.load(keep + s, mask=s < S, other=0) != 0
-        sums += tl.exp(tl.load(scores + s, mask=kept, other=float("-inf")) - peak)
+        attended = tl.load(keep + s, mask=s < S, other=0) != 0
+        sums += tl.exp(tl.load(scores + s, mask=attended, other=float("-inf")) - peak)
     total = tl.sum(sums, axis=0)
     scale = 1 / tl.where(total == 0, 1.0, total)
 
     part = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for start in range(0, S, ROWS):
         s = start + tl.arange(0, ROWS).to(tl.int64)
-        kept = tl.load(keep + s, mask=s < S, other=0) != 0
-        w = tl.exp(tl.load(scores + s, mask=kept, other=float("-inf")) - peak) * scale
+        attended = tl.load(keep + s, mask=s < S, other=0) != 0
+        w = tl.exp(tl.load(scores + s, mask=attended, other=float("-inf")) - peak) * scale
         if tl.program_id(1) == 0:
             tl.store(weights + b * weights_b + s, w, mask=s < S)
-        tile = (m < M)[None, :] & kept[:, None]
+        tile = (m < M)[None, :] & attended[:, None]
         at = values + b * values_b + (s * values_s)[:, None] + m[None, :]
         part += w[:, None] * tl.load(at, mask=tile, other=0).to(tl.float32)
     tl.store(context + b * context_b + m, tl.sum(part, axis=0), mask=m < M)
@@ -240,17 +240,17 @@ def _grad_weights_kernel(
     """
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    kept = tl.load(weights + b * weights_b + s, mask=s < S, other=0) != 0
+    attended = tl.load(weights + b * weights_b + s, mask=s < S, other=0) != 0
     rows = values + b * values_b + (s * values_s)[:, None]
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for start in range(0, M, COLUMNS):
         m = start + _tile_columns(ROWS, COLUMNS)
-        value = tl.load(rows + m, mask=(m < M) & kept[:, None], other=0).to(tl.float32)
+        value = tl.load(rows + m, mask=(m < M) & attended[:, None], other=0).to(tl.float32)
         grad = tl.load(grad_context + b * grad_b + m, mask=m < M, other=0).to(tl.float32)
         total += grad * value
     result = tl.sum(total, axis=1)
     if used is not None:
-        result += tl.load(used + b * used_b + s, mask=kept, other=0)
+        result += tl.load(used + b * used_b + s, mask=attended, other=0)
     tl.store(grad_weights + b * S + s, result, mask=s < S)
 
 

@@ -233,7 +233,7 @@ def test_a_step_keeps_no_more_than_its_window(positions: str) -> None:
         step = model.step(tgt_in[:, t], state)
         state = step.state
         torch.testing.assert_close(step.logits, full[:, t])
-        assert [cache.own.keys.shape[2] for cache in state.layers] == [min(t + 1, 3)] * 2
+        assert [cache.target.keys.shape[2] for cache in state.layers] == [min(t + 1, 3)] * 2
         assert state.length == t + 1
     rest = model.teacher_forced(tgt_in[:, 6:], state).logits
     torch.testing.assert_close(rest, full[:, 6:])

@@ -50,8 +50,8 @@ def _copy_attention(theirs: nn.MultiheadAttention, ours: MultiHead) -> None:
 @torch.no_grad()
 def _copy(theirs: nn.Module, ours: nn.Module) -> None:
     """The weights of one of our layers into torch's of the same sort."""
-    _copy_attention(theirs.self_attn, ours.own.multi_head)
-    norms = [ours.around_own, ours.around_feed_forward]
+    _copy_attention(theirs.self_attn, ours.self_attention.multi_head)
+    norms = [ours.around_self_attention, ours.around_feed_forward]
     if hasattr(theirs, "multihead_attn"):
         _copy_attention(theirs.multihead_attn, ours.source)
         norms.insert(1, ours.around_source)
