@@ -13,7 +13,7 @@ _Value = TypeVar("_Value")
 
 
 def named_tensors(value: object, name: str = "") -> dict[str, Tensor]:
-    """The tensors of nested dataclasses and tuples, by path: `attention.keys`, `layers.0.target.keys`.
+    """Tensors of nested dataclasses and tuples, by path such as `layers.0.target.keys`.
 
     Fields that are no tensors are left out.
     """

@@ -11,6 +11,8 @@ same bits. All ranks therefore take the same step, and their weights stay equal.
 import contextlib
 import datetime
 import os
+import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,6 +20,7 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
 
 from nmt.device import is_out_of_memory, resolve_device
 from nmt.errors import ConfigError, NMTError, counted
@@ -120,8 +123,9 @@ class Ranks:
             torch.cuda.set_device(device)
             backend = "cpu:gloo,cuda:nccl"
         with _lost_ranks():
+            store = self._fresh_store()
             dist.init_process_group(
-                backend, rank=self.rank, world_size=self.world, timeout=_TIMEOUT
+                backend, store=store, rank=self.rank, world_size=self.world, timeout=_TIMEOUT
             )
         try:
             if device.type == "cuda":
@@ -138,6 +142,30 @@ class Ranks:
                 f"train.device: got {counted(len(set(gpus)), 'GPU')} for {self.world} processes; "
                 "allowed: 'cuda' with a GPU for each of them, or 'cpu'"
             )
+
+    def _fresh_store(self) -> Store:
+        """Return a part of torchrun's key-value store without addresses of ranks that have ended.
+
+        Torchrun keeps its store when it starts ranks again. So each of the others asks under a new
+        name, and the first answers with the name of this session until all know it.
+        """
+        store, _, _ = next(rendezvous("env://", self.rank, self.world, timeout=_TIMEOUT))
+        session = uuid.uuid4().hex
+        if not self.is_first:
+            store.set(f"asked/{self.rank}", session)
+            session = str(store.get(f"answer/{session}"), "ascii")
+            store.set(f"{session}/{self.rank}", "joined")
+            return PrefixStore(session, store)
+        others = range(1, self.world)
+        deadline = time.monotonic() + _TIMEOUT.total_seconds()
+        while not store.check([f"{session}/{rank}" for rank in others]):
+            for rank in others:
+                if store.check([f"asked/{rank}"]):
+                    store.set(f"answer/{store.get(f'asked/{rank}').decode()}", session)
+            if time.monotonic() > deadline:
+                raise RuntimeError("not all ranks have come")
+            time.sleep(0.01)
+        return PrefixStore(session, store)
 
     @contextlib.contextmanager
     def first_alone(self) -> Iterator[None]:
