@@ -111,8 +111,8 @@ def test_a_killed_rank_is_started_again_and_a_stopped_run_goes_on(
     assert code == 0, err
     assert "resuming after step" in err
     assert_same_checkpoint(folder / "killed", folder / "stopped")
-    steps = [record["step"] for record in records(folder / "stopped")]
-    assert steps == [record["step"] for record in records(folder / "killed")]
+    steps = [record["step"] for record in records(folder / "stopped", "train")]
+    assert steps == [record["step"] for record in records(folder / "killed", "train")]
     assert steps == sorted(set(steps))
 
 
