@@ -62,12 +62,14 @@ def make_translation() -> MakeTranslation:
             tgt = encoded_of(target.split(" ") if target else [])
             ids = (*tgt.ids, 3) if finished else tgt.ids
             shape = (len(ids), len(src.pieces) + 1)
-            chosen = weights if weights is not None and rank == 0 else _soft_diagonal(shape, rank)
+            map_weights = (
+                weights if weights is not None and rank == 0 else _soft_diagonal(shape, rank)
+            )
             heads = None
             if n_heads:
                 heads = np.stack([_soft_diagonal(shape, 10 * rank + i) for i in range(n_heads)])
-                chosen = heads.mean(axis=0)
-            assert chosen.shape == shape
+                map_weights = heads.mean(axis=0)
+            assert map_weights.shape == shape
             log_probs = tuple(-0.1 * (1 + rank) - 0.01 * i for i in range(len(ids)))
             self_heads = {}
             if n_self_heads:
@@ -77,7 +79,7 @@ def make_translation() -> MakeTranslation:
                     for name, n in sides.items()
                 }
             hypothesis = Hypothesis(
-                ids, log_probs, sum(log_probs), chosen, finished, heads, self_heads
+                ids, log_probs, sum(log_probs), map_weights, finished, heads, self_heads
             )
             text = target.replace("|", "")
             hypotheses.append(TranslatedHypothesis(text, tgt, hypothesis))

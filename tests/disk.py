@@ -19,7 +19,7 @@ CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdi
 
 
 def _path_of(name: str, arguments: tuple[Any, ...]) -> Path:
-    """Which file a call is about; of a rename the source."""
+    """Return the file of a call; of a rename the source."""
     if name in ("write", "fsync"):
         return Path(os.readlink(f"/proc/self/fd/{arguments[0]}"))
     return Path(os.fspath(arguments[0])).absolute()

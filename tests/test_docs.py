@@ -1,4 +1,4 @@
-"""What the pages tell a user to type exists: every command, option, key and linked file."""
+"""Every command, option, key and linked file that the pages tell a user to type exists."""
 
 import doctest
 import pkgutil

@@ -30,7 +30,7 @@ def save(folder: CheckpointFolder, step: int, value: float, keep: tuple[int, ...
 
 
 def value_of(folder: CheckpointFolder, which: str) -> float:
-    """What the checkpoint holds, in tensors and numbers alike."""
+    """Return the tensors and numbers of a checkpoint."""
     saved = folder.load(which)
     value = float(saved.model_tensors["w"][0, 0])
     assert saved.state == {"value": value}

@@ -1,4 +1,4 @@
-"""What the build hook compiles when nmt is installed, and what it writes where it cannot."""
+"""The build hook compiles when nmt is installed, and writes a reason where it cannot."""
 
 import importlib.util
 import json
@@ -114,7 +114,7 @@ def test_where_nothing_is_compiled_the_manifest_says_why(
 
 
 def _initialize(hook: ModuleType, version: str) -> dict[str, Any]:
-    """What the hook makes of hatchling's build data; it uses no attribute of its own."""
+    """Return hatchling's build data after the hook, which uses no attribute of its own."""
     data: dict[str, Any] = {"force_include": {}, "pure_python": True, "tag": None}
     hook.NativeBuildHook.initialize(None, version, data)
     return data
@@ -144,7 +144,7 @@ def test_a_wheel_without_a_compiler_is_plain_unless_portable(
         _initialize(hook, "standard")
 
 
-def test_what_is_asked_for_by_the_environment_or_the_kind_of_build(
+def test_the_environment_and_the_kind_of_build_decide(
     hook: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No native code by NMT_NATIVE=0; an editable installation compiles into the tree."""

@@ -155,7 +155,7 @@ def test_a_forged_run_is_refused_in_one_line(run: Path, forge: Forge, reason: st
 
 
 def test_a_sparse_terabyte_of_weights_is_not_read(run: Path) -> None:
-    """What config.yaml asks for and what the file has do not fit: nothing is allocated."""
+    """Nothing is allocated where config.yaml and the file do not fit."""
     path = checkpoint(run) / "model.safetensors"
     n_numbers = 1 << 38
     entry = {"dtype": "F32", "shape": [n_numbers], "data_offsets": [0, 4 * n_numbers]}

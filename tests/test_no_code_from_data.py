@@ -55,8 +55,8 @@ def dangers(source: str) -> Iterator[str]:
             name = ast.unparse(node.func)
             if name in CALLS or name.startswith(FAMILIES) or name.split(".")[-1] in METHODS:
                 yield name
-            given = {(keyword.arg, ast.unparse(keyword.value)) for keyword in node.keywords}
-            yield from (f"{name}={value}" for name, value in given & KEYWORDS)
+            keywords = {(keyword.arg, ast.unparse(keyword.value)) for keyword in node.keywords}
+            yield from (f"{name}={value}" for name, value in keywords & KEYWORDS)
         elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "yaml":
             yield from {node.attr} & LOADERS
         elif isinstance(node, ast.Name) and node.id in ("eval", "exec", "__import__"):

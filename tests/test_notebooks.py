@@ -36,7 +36,7 @@ def _cells(notebook: Path) -> list[dict[str, Any]]:
 
 
 def _code(notebook: Path) -> list[str]:
-    return ["".join(each["source"]) for each in _cells(notebook) if each["cell_type"] == "code"]
+    return ["".join(cell["source"]) for cell in _cells(notebook) if cell["cell_type"] == "code"]
 
 
 def test_notebooks_are_kept_without_outputs() -> None:

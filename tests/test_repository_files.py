@@ -36,7 +36,7 @@ def test_no_sentence_of_the_starter_corpus_is_in_two_splits() -> None:
         seen |= lines
 
 
-def test_the_image_runs_the_server_without_root_and_copies_what_the_build_reads() -> None:
+def test_the_image_needs_no_root_and_copies_the_sources() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     build, final = text.split("\nFROM ")[1:]
     lines = final.splitlines()
@@ -47,16 +47,16 @@ def test_the_image_runs_the_server_without_root_and_copies_what_the_build_reads(
     assert '"nmt", "serve"' in lines[entry]
     assert ".[serve]" in build
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    kept = {line[1:].rstrip("/") for line in ignored if line.startswith("!")}
-    assert all((ROOT / path).exists() for path in kept)
-    assert {"nmt", "configs", "data/starter", "hatch_build.py", "pyproject.toml"} <= kept
+    entries = {line[1:].rstrip("/") for line in ignored if line.startswith("!")}
+    assert all((ROOT / path).exists() for path in entries)
+    assert {"nmt", "configs", "data/starter", "hatch_build.py", "pyproject.toml"} <= entries
 
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 JOBS = [job for w in WORKFLOWS for job in load(str(w.relative_to(ROOT)))["jobs"].values()]
 
 
-def test_workflows_are_bounded_and_need_no_more_rights_than_they_say() -> None:
+def test_workflows_are_bounded_and_name_their_rights() -> None:
     pinned = re.compile(r" *- uses: [\w./-]+@[0-9a-f]{40}  # v[0-9.]+")  # which nobody can move
     for workflow in WORKFLOWS:
         content = load(str(workflow.relative_to(ROOT)))
@@ -75,7 +75,7 @@ def test_workflows_are_bounded_and_need_no_more_rights_than_they_say() -> None:
             assert "${{" not in step.get("run", "")
 
 
-def test_workflows_run_the_pythons_of_the_package_and_targets_of_the_makefile() -> None:
+def test_workflows_run_supported_pythons_and_make_targets() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     tests = load(".github/workflows/tests.yml")["jobs"]
     pythons = tests["linux"]["strategy"]["matrix"]["python"]

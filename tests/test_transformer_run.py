@@ -73,8 +73,8 @@ def test_self_attention_of_every_layer_and_head(nmt: Callable[..., Result], tmp_
     assert len(dumped) == 6
     translator = Translator.load(tmp_path / "copy", "cpu", search={"beam": 3})
     plain = translator.translate(["a b c d", "h g"], n_best=3)
-    alone = [translator.with_self_attention([each])[0] for each in plain]
-    hypotheses = [hypothesis for each in alone for hypothesis in each.hypotheses]
+    alone = [translator.with_self_attention([text])[0] for text in plain]
+    hypotheses = [hypothesis for translation in alone for hypothesis in translation.hypotheses]
     for record, hypothesis in zip(dumped, hypotheses, strict=True):
         assert (len(record.heads), len(record.head_names)) == (8, 8)
         encoder, decoder = record.self_attention["encoder"], record.self_attention["decoder"]
@@ -82,13 +82,13 @@ def test_self_attention_of_every_layer_and_head(nmt: Callable[..., Result], tmp_
         assert decoder.labels == ("<s>", *hypothesis.target.pieces)
         assert encoder.head_names == tuple(f"encoder layer 1 head {n}" for n in (1, 2, 3, 4))
         assert decoder.head_names[4] == "decoder layer 2 head 1"
-        for name, each in record.self_attention.items():
+        for name, attention in record.self_attention.items():
             expected = hypothesis.hypothesis.self_heads[name]
-            np.testing.assert_allclose(each.heads, expected, atol=1e-5)
-            np.testing.assert_allclose(each.heads.sum(axis=2), 1, atol=1e-5)
+            np.testing.assert_allclose(attention.heads, expected, atol=1e-5)
+            np.testing.assert_allclose(attention.heads.sum(axis=2), 1, atol=1e-5)
         assert (np.triu(decoder.heads, 1) == 0).all()
     assert [replace(h.hypothesis, self_heads={}) for h in hypotheses] == [
-        h.hypothesis for each in plain for h in each.hypotheses
+        h.hypothesis for attention in plain for h in attention.hypotheses
     ]
 
 

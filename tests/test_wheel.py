@@ -26,14 +26,14 @@ pytestmark = pytest.mark.slow
 
 def _run(*command: str | Path, folder: Path | None = None, **environment: str) -> str:
     """Without PYTHONPATH and outside of ROOT, so that the installed nmt is imported."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
         check=False,
         cwd=folder or environment.get("HOME", "/"),
-        env={**kept, **environment},
+        env={**variables, **environment},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -63,7 +63,7 @@ class Environment:
         return _run(self.folder / "venv" / "bin" / "nmt", *arguments, **self.variables)
 
     def doctor(self) -> dict[str, str]:
-        """What `nmt doctor` says, by label."""
+        """Return the lines of `nmt doctor` by label."""
         lines = self.nmt("doctor").splitlines()
         facts = {line[:14].rstrip(): line[14:] for line in lines}
         assert Path(facts["package in"]).is_relative_to(self.folder)
@@ -80,7 +80,7 @@ def _train(environment: Environment, folder: Path) -> None:
 
 
 @NEEDS_COMPILER
-def test_a_portable_wheel_brings_native_code_to_where_no_compiler_is(tmp_path: Path) -> None:
+def test_a_portable_wheel_has_native_code(tmp_path: Path) -> None:
     _pip("wheel", "--no-deps", "--wheel-dir", tmp_path, ROOT, NMT_PORTABLE_WHEEL="1")
     (wheel,) = tmp_path.glob("attention_nmt-*.whl")
     assert "-py3-none-" in wheel.name
@@ -97,7 +97,7 @@ def test_a_portable_wheel_brings_native_code_to_where_no_compiler_is(tmp_path: P
     _train(environment, tmp_path)
 
 
-def test_the_source_installs_without_a_compiler_and_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_source_installs_without_a_compiler(tmp_path: Path) -> None:
     environment = Environment(tmp_path / "environment")
     environment.install(ROOT)
     facts = environment.doctor()

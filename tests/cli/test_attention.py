@@ -61,7 +61,7 @@ class StubTranslator:
 
 @pytest.fixture
 def loaded(make_translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
-    """What was loaded of run folders here whose model is the stub."""
+    """The loads of run folders whose model is the stub."""
     calls: Loaded = []
     files = SplitConfig(src=tmp_path / "t.en", tgt=tmp_path / "t.fr")
     config = RunConfig(

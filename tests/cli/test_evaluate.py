@@ -36,7 +36,7 @@ def quick(*arguments: object) -> Result:
 
 
 def report(name: str = "test") -> dict:
-    """What the run has kept of an evaluation."""
+    """Return the report of an evaluation that the run holds."""
     return json.loads(Path(f"runs/tiny/eval/{name}.json").read_text("utf-8"))
 
 
@@ -127,8 +127,8 @@ def test_a_baseline_is_a_file_or_an_evaluated_run(tmp_path: Path) -> None:
     write_lines(Path("old/eval/test.txt"), FRENCH)
     nmt("eval", "--baseline", "old")
     assert "bleu" in report()["against_baseline"]
-    own = refusal("eval", "--baseline", "runs/tiny/eval/test.txt")
-    assert "test.txt is read as well (--baseline: " in own
+    message = refusal("eval", "--baseline", "runs/tiny/eval/test.txt")
+    assert "test.txt is read as well (--baseline: " in message
 
 
 def test_files_are_translated_and_written_to_a_file_or_stdout() -> None:
@@ -238,7 +238,7 @@ def systems(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("systems")
-def test_compare_scores_runs_as_eval_does_on_the_test_set_of_the_first(home: Path) -> None:
+def test_compare_scores_runs_as_eval_on_the_first_test_set(home: Path) -> None:
     config = RunDirectory(home / "runs/tiny").config_path
     names = ("runs/tiny", "runs/tiny@last", "right.fr")
     shown = nmt("compare", *names, "--bleu", "--json").stdout

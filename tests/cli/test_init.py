@@ -96,8 +96,8 @@ def test_a_config_is_not_overwritten() -> None:
     files = write_pair()
     Path("en-fr.yaml").write_text("mine", encoding="utf-8")
     write_lines(Path("fra-eng.tsv"), ROWS)  # the text decides on the name of the config
-    for given in (files, ["fra-eng.tsv"]):
-        assert "en-fr.yaml: is there already; --force" in refusal("init", *given)
+    for arguments in (files, ["fra-eng.tsv"]):
+        assert "en-fr.yaml: is there already; --force" in refusal("init", *arguments)
     assert Path("en-fr.yaml").read_text(encoding="utf-8") == "mine"
     error = refusal("init", *files, "--out", files[0], "--force")
     assert "--out: news.en is read as well (FILES: news.en)" in error

@@ -82,9 +82,7 @@ def kill_one(process: "subprocess.Popen[str]", rng: random.Random) -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' /proc")
 @pytest.mark.slow
 @pytest.mark.parametrize("n_kills", [1, 20])
-def test_a_killed_rank_is_started_again_and_a_stopped_run_goes_on(
-    folder: Path, n_kills: int
-) -> None:
+def test_a_killed_rank_restarts_and_a_stopped_run_goes_on(folder: Path, n_kills: int) -> None:
     """Both end in the same bits: one was killed and restarted, one stopped and continued."""
     rng = random.Random(n_kills)
     killed = torchrun(folder, "killed", f"--max-restarts={n_kills}")

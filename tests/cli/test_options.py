@@ -78,9 +78,9 @@ def test_options_of_one_name_read_alike() -> None:
     assert {flag: dict(uses) for flag, uses in texts.items() if len(uses) > 1} == {}
     assert [names for names in flags.values() if len(names) > 1] == []
     for flag, name in OF_THEIR_OWN:
-        own = _options(COMMANDS[name])[flag].help
+        help_text = _options(COMMANDS[name])[flag].help
         others = [_options(member).get(flag) for n, member in COMMANDS.items() if n != name]
-        assert any(other is not None and other.help != own for other in others), (flag, name)
+        assert any(other is not None and other.help != help_text for other in others), (flag, name)
 
 
 @pytest.mark.parametrize("typed", ["train x --processes", "lab x --threads", "translate --threads"])

@@ -74,8 +74,8 @@ def test_memory_of_new_shapes_is_bounded_and_freed_blocks_stay() -> None:
 
 
 def test_a_capacity_that_the_user_has_set_stays() -> None:
-    own = dict.fromkeys(CACHE_CAPACITIES, "77")
-    assert _printed(CAPACITIES, **own) == [77] * len(own)
+    variables = dict.fromkeys(CACHE_CAPACITIES, "77")
+    assert _printed(CAPACITIES, **variables) == [77] * len(variables)
     assert _printed(CAPACITIES) == [int(value) for value in CACHE_CAPACITIES.values()]
 
 

@@ -89,7 +89,7 @@ def test_no_file_of_a_second_run_is_overwritten(command: str, other: str, out: s
 
 
 def test_the_best_weights_are_those_of_eval() -> None:
-    """What the table says of a setting is what `nmt eval` then gives on the same set."""
+    """The table has the scores that `nmt eval` gives with each setting on the same set."""
     rerank = ("--rerank", "runs/back", "--rerank", "runs/two")
     tune = ("tune", "rerank", *TINY, *rerank, "--metric", "chrf")
     lines = nmt(*tune).stdout.splitlines()

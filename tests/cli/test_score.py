@@ -31,8 +31,8 @@ def test_a_line_is_the_log_probability_of_its_pair() -> None:
     assert [float(line) for line in lines if line] == pytest.approx(wanted, abs=1e-5)
     n = sum(map(len, forced))
     assert f"{n} pieces, {sum(wanted) / n:.4f} nats each" in result.stderr
-    each = ("--json", "--per-piece", "--batch-size", "1")
-    records = [json.loads(line) for line in nmt(*SCORE, *each).stdout.splitlines()]
+    flags = ("--json", "--per-piece", "--batch-size", "1")
+    records = [json.loads(line) for line in nmt(*SCORE, *flags).stdout.splitlines()]
     assert [record["source"] for record in records] == SOURCES
     assert records[2]["score"] is None
     for record, log_probs in zip(records[:2], forced[:2], strict=True):

@@ -33,7 +33,7 @@ SEARCH = SearchConfig(beam=3, max_length=9)
 
 @pytest.fixture(scope="module")
 def expected(untrained: Path) -> list[Translation]:
-    """What the library says of SENTENCES."""
+    """Return the library's translations of SENTENCES."""
     translator = Translator.load(untrained / "runs" / "tiny", device="cpu", search=SEARCH)
     return translator.translate(SENTENCES, n_best=3)
 

@@ -88,7 +88,7 @@ def test_show_prints_sizes_and_pieces_of_a_side_or_both() -> None:
     assert empty == [[name] + ["-"] * (name in names[1:4]) for name in names]
 
 
-def test_show_finds_the_vocabularies_of_a_run_that_has_just_begun() -> None:
+def test_show_finds_the_vocabularies_of_a_run_just_begun() -> None:
     nmt(*BUILD)
     Path("runs/x").mkdir(parents=True)
     Path("v").rename("runs/x/tokenizer")

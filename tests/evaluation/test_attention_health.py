@@ -36,11 +36,11 @@ def test_the_end_alone_and_one_piece_alone_are_collapses() -> None:
 
 def test_the_row_of_eos_does_not_count(make_translation) -> None:
     weights = f32([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
-    made = make_translation("the cat", ["le chat"], weights)
-    assert attention_health([made]) == AttentionHealth(0.0, 1.0, 0.0, 1.0)
+    translation = make_translation("the cat", ["le chat"], weights)
+    assert attention_health([translation]) == AttentionHealth(0.0, 1.0, 0.0, 1.0)
     assert attention_health([make_translation("", [])]) is None
     other = make_translation("the cat", ["le chat"], f32([[0, 0, 1], [0, 0, 1], [0, 0, 1]]))
-    mean = attention_health([made, other])
+    mean = attention_health([translation, other])
     assert mean is not None
     assert (mean.coverage, mean.end_mass) == (0.5, 0.5)
     assert mean.measured()["attention_end_mass"] == 0.5

@@ -51,7 +51,7 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_score_is_the_mean_over_sentences_of_the_mean_over_references(checkpoint: Path) -> None:
+def test_the_score_is_a_mean_over_sentences_and_references(checkpoint: Path) -> None:
     hyps, scoring = ["le chat", "un chien", "adieu"], Scoring("fr", ("comet",), comet=checkpoint)
     COMET.load(scoring)
     result = COMET.score(hyps, EXAMPLES, scoring)

@@ -34,7 +34,7 @@ def test_each_system_is_compared_with_the_first() -> None:
     assert change.gain < -50
 
 
-def test_gains_come_before_losses_and_the_largest_of_each_are_shown() -> None:
+def test_the_largest_gains_and_then_losses_are_displayed() -> None:
     some = [f"{RIGHT[0]} oui", RIGHT[1], "non", *RIGHT[3:]]
     _, other = compare_systems(
         {"first": _evaluation(some), "other": _evaluation(WRONG_IN_7)}, SCORING, n_changes=1

@@ -79,7 +79,7 @@ def test_the_unicode_form_of_either_side_changes_no_score(of_refs):
         assert bool(result.compared.notes()) == is_altered
 
 
-def test_bleu_counts_in_the_tokens_of_the_target_language_everywhere():
+def test_bleu_counts_tokens_of_the_target_language():
     refs = ["我喜欢吃苹果和香蕉。", "他昨天去了北京的大学。"]
     hyps = ["我喜欢吃苹果和梨子。", "他昨天去了上海的大学。"]
     examples = [EvalExample(en, (zh,)) for en, zh in zip(("one", "two"), refs, strict=True)]

@@ -58,7 +58,7 @@ def test_lines_must_be_equal_in_number():
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_a_difference_of_single_runs_has_the_p_value_of_their_comparison(metric):
+def test_single_runs_differ_with_the_p_value_of_comparison(metric):
     ours = difference(metric, [WORSE], [OTHER], ONE_EACH, "fr")
     compared = compare(metric, WORSE, OTHER, ONE_EACH, "fr")
     assert ours.p_value == pytest.approx(compared.p_value, abs=2e-3)  # theirs sums in fp32

@@ -37,7 +37,7 @@ def test_equals_torchs_cross_entropy_over_the_real_rows(smoothing: float) -> Non
     assert loss.n_tokens == 12
 
 
-def test_plain_cross_entropy_is_reported_beside_the_smoothed_loss() -> None:
+def test_cross_entropy_is_reported_beside_the_smoothed_loss() -> None:
     output, targets = _inputs()
     smoothed = cross_entropy(output, targets, 0.3)
     plain = cross_entropy(output, targets)

@@ -60,5 +60,5 @@ def test_gradients_are_clipped_as_torch_does(size: float, max_norm: float) -> No
         parameters[1].grad = torch.tensor([0.0, 0.0, -0.8]) * size
         both.append([torch.as_tensor(float(clip(parameters, max_norm)))])
         both[-1] += [p.grad for p in parameters if p.grad is not None]
-    for expected, found in zip(*both, strict=True):
-        assert torch.equal(expected.nan_to_num(-1), found.nan_to_num(-1))
+    for expected, actual in zip(*both, strict=True):
+        assert torch.equal(expected.nan_to_num(-1), actual.nan_to_num(-1))

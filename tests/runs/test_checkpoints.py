@@ -17,7 +17,7 @@ from nmt.storage import atomic
 
 
 class Killed(BaseException):
-    """What stands for the end of the process: nothing in the code may catch it."""
+    """The end of the process, which nothing in the code may catch."""
 
 
 def tensors(value: float) -> Tensors:
@@ -164,12 +164,12 @@ def test_a_save_killed_anywhere_leaves_a_checkpoint_that_loads(
                 killed = False
         # A reader that changes nothing, at once; then the writer, who clears up.
         for which in ("last", "best"):
-            found = folder.load(which)
-            assert found.state["value"] == float(found.model_tensors["w"][0, 0])
+            loaded = folder.load(which)
+            assert loaded.state["value"] == float(loaded.model_tensors["w"][0, 0])
         folder.clear_leftovers()
-        found = folder.load("last")
-        assert found.state["value"] == float(found.model_tensors["w"][0, 0])
-        outcomes.append(found.state["value"])
+        loaded = folder.load("last")
+        assert loaded.state["value"] == float(loaded.model_tensors["w"][0, 0])
+        outcomes.append(loaded.state["value"])
         assert {entry.name for entry in folder.path.iterdir()} <= {
             *("labels.json", "step-000001", "step-000002")
         }
@@ -310,7 +310,7 @@ def test_a_label_whose_checkpoint_is_gone_says_so(folder: CheckpointFolder) -> N
         folder.find("last")
 
 
-def test_on_windows_a_checkpoint_that_is_read_stays_until_the_next_time(
+def test_on_windows_a_checkpoint_that_is_read_stays(
     folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step in (1, 2, 3):
@@ -364,14 +364,14 @@ def test_a_reader_who_is_late_reads_what_the_label_means_by_then(
     late = iter((2, 3, 4))
 
     def delayed(*arguments: object) -> object:
-        found = genuine(*arguments) if at == "the labels" else None
+        result = genuine(*arguments) if at == "the labels" else None
         step = next(late, None)
         if step is not None:
             monkeypatch.setattr(module, name, genuine)
             save(folder, step, float(step))
             folder.prune([step])
             monkeypatch.setattr(module, name, delayed)
-        return found if at == "the labels" else genuine(*arguments)
+        return result if at == "the labels" else genuine(*arguments)
 
     monkeypatch.setattr(module, name, delayed)
     step, weights = folder.load_weights("last")
@@ -386,7 +386,7 @@ def test_a_label_for_no_checkpoint_is_refused(folder: CheckpointFolder) -> None:
     assert folder.labels() == {"last": 1}
 
 
-def test_a_label_whose_checkpoint_is_gone_is_dropped_with_the_next(
+def test_a_label_without_its_checkpoint_is_dropped(
     folder: CheckpointFolder,
 ) -> None:
     for step in (1, 2, 3):
@@ -421,8 +421,8 @@ def test_the_newest_whole_checkpoint_is_found(folder: CheckpointFolder) -> None:
     assert (folder.load_newest()[0].step, folder.load_newest()[1]) == (3, {})
     flip(folder.path / "step-000003" / "model.safetensors", 99)
     (folder.path / "step-000002" / "state.json").unlink()
-    found, faults = folder.load_newest()
-    assert found.state == {"value": 1.0}
+    newest, faults = folder.load_newest()
+    assert newest.state == {"value": 1.0}
     assert list(faults) == [3, 2]
     assert "step-000003/model.safetensors: damaged" in faults[3]
     assert "step-000002/state.json: missing" in faults[2]

@@ -48,10 +48,10 @@ def make_run(path: Path, step: int = 3, *overrides: str) -> RunDirectory:
 
 def test_what_create_writes_open_reads(tmp_path: Path) -> None:
     config = make_config(tmp_path)
-    made = RunDirectory.create(tmp_path / "runs" / "deep" / "x", config)
-    assert RunDirectory.open(made.path).load_config() == config
+    directory = RunDirectory.create(tmp_path / "runs" / "deep" / "x", config)
+    assert RunDirectory.open(directory.path).load_config() == config
     with pytest.raises(CheckpointError, match=r"x: a run is here already$"):
-        RunDirectory.create(made.path, config)
+        RunDirectory.create(directory.path, config)
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match=r"file/y: cannot be created: Not a directory$"):
         RunDirectory.create(tmp_path / "file" / "y", config)

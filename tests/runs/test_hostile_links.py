@@ -57,7 +57,7 @@ def folder(begun: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """What belongs to somebody else: by every name that a writer may delete, rename or write."""
+    """Files of somebody else: by every name that a writer may delete, rename or write."""
     path = tmp_path / "outside"
     path.mkdir()
     for name in (".tmp-x", ".old-step-000009", ".del-x", "tokenizer.json", "test.json", "step-1"):

@@ -40,7 +40,7 @@ def holder(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.communicate()
 
 
-def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(
+def test_a_second_process_is_refused_and_a_dead_one_is_not(
     tmp_path: Path, holder: "subprocess.Popen[str]"
 ) -> None:
     with (
@@ -101,7 +101,7 @@ def test_a_file_system_without_locks_is_said(
         )
 
 
-def test_a_lock_that_fails_for_another_reason_is_not_taken_for_a_busy_run(
+def test_a_failing_lock_is_not_taken_for_a_busy_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(descriptor: int, operation: int) -> None:

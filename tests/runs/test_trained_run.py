@@ -18,25 +18,25 @@ from nmt.types import SentencePair
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    made = make_run(tmp_path / "x")
-    made.checkpoint_folder.point({"best": 3})
-    return made.path
+    run = make_run(tmp_path / "x")
+    run.checkpoint_folder.point({"best": 3})
+    return run.path
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The config.yaml files that are read, and those that are parsed."""
-    found: list[Path] = []
+    opened: list[Path] = []
     for name in ("read_text", "load_text"):
         genuine = getattr(directory, name)
 
         def counted(*arguments: object, genuine: object = genuine, **options: object) -> object:
-            found.extend(a for a in arguments if isinstance(a, Path))
+            opened.extend(a for a in arguments if isinstance(a, Path))
             assert callable(genuine)
             return genuine(*arguments, **options)
 
         monkeypatch.setattr(directory, name, counted)
-    return found
+    return opened
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_another_config_is_another_value(run: Path) -> None:
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:
-    made = make_run(tmp_path / "y", 5)
-    made.checkpoint_folder.point({"best": 5})
-    return made.path
+    other = make_run(tmp_path / "y", 5)
+    other.checkpoint_folder.point({"best": 5})
+    return other.path
 
 
 def test_several_runs_translate_as_an_ensemble(run: Path, other: Path) -> None:
     alone, twice = (Translator.load(runs, "cpu") for runs in (run, [run, str(run)]))
-    [one], [same] = (each.translate(["the cat"]) for each in (alone, twice))
+    [one], [same] = (translator.translate(["the cat"]) for translator in (alone, twice))
     assert same.text == one.text
     both = Translator.load([run, other], "cpu", weights=[3.0, 1.0])
     assert isinstance(both.model, Ensemble)
@@ -108,11 +108,11 @@ def test_an_ensemble_needs_the_same_vocabularies(
 ) -> None:
     pairs = [SentencePair(pair.src_text, f"{pair.tgt_text} oui") for pair in PAIRS]
     monkeypatch.setattr("runs.test_directory.PAIRS", pairs)
-    made = make_run(tmp_path / "z", 4)
-    made.checkpoint_folder.point({"best": 4})
-    words = rf"^{made.path}: its src vocabulary is another than that of {run}; an ensemble needs"
+    other = make_run(tmp_path / "z", 4)
+    other.checkpoint_folder.point({"best": 4})
+    words = rf"^{other.path}: its src vocabulary is another than that of {run}; an ensemble needs"
     with pytest.raises(ConfigError, match=words):
-        Translator.load([run, made.path], "cpu")
+        Translator.load([run, other.path], "cpu")
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load(file: Path, text: str, *overrides: str) -> Outer:
     file.write_text(text, encoding="utf-8")
-    given = [Override.parse(text, f"--set {text}") for text in overrides]
-    return load_file(file, given, Outer)
+    parsed = [Override.parse(text, f"--set {text}") for text in overrides]
+    return load_file(file, parsed, Outer)
 
 
 def error(file: Path, text: str, *overrides: str) -> str:

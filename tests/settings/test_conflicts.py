@@ -88,7 +88,7 @@ def faults(file: Path, *overrides: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_a_contradiction_is_told_until_a_key_that_mends_it_is_wrong(file: Path, name: str) -> None:
+def test_a_contradiction_is_told_unless_a_key_is_wrong(file: Path, name: str) -> None:
     """Also beside a fault elsewhere, which may hide it at most until it is mended."""
     contradiction, mends = CONTRADICTIONS[name]
     alone = faults(file, *contradiction)

@@ -28,7 +28,7 @@ def test_nearest(key: str, section: str, meant: str | None) -> None:
     assert nearest(key, here, KEYS) == meant
 
 
-def test_the_sections_of_a_tree_have_the_kinds_that_their_fields_allow() -> None:
+def test_sections_have_the_kinds_that_their_fields_allow() -> None:
     tree = {"train": {"lr": 1, "optimizer": {"kind": "sgd"}}, "data": {"train": {"file": "a"}}}
     parts = {path: (kinds, section) for path, kinds, section in sections(RunConfig, tree)}
     assert set(parts) == {(), ("train",), ("train", "optimizer"), ("data",), ("data", "train")}

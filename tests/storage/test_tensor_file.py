@@ -139,7 +139,7 @@ def test_nothing_but_the_header_is_read_before_the_reader_agrees(tmp_path: Path)
 def test_any_damage_is_refused_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """What is accepted here, the library accepts and describes in the same way."""
+    """The library accepts every accepted file and describes it in the same way."""
     raw = bytearray(
         safetensors.torch.save({"a": torch.arange(6.0).view(2, 3), "b": torch.arange(5)})
     )

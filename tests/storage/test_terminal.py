@@ -1,4 +1,4 @@
-"""What is printed cannot steer a terminal, and says the same."""
+"""Printed text cannot steer a terminal, and keeps its meaning."""
 
 import json
 import os
@@ -29,8 +29,8 @@ def steers(char: str) -> bool:
 def test_nothing_that_steers_is_left_and_all_else_is(text: str) -> None:
     shown = escape_controls(text)
     assert not any(steers(char) and char not in "\n\t" for char in shown)
-    kept = [char for char in text if not steers(char) or char in "\n\t"]
-    assert escape_controls("".join(kept)) == "".join(kept)
+    printable = [char for char in text if not steers(char) or char in "\n\t"]
+    assert escape_controls("".join(printable)) == "".join(printable)
 
 
 @given(TEXTS)

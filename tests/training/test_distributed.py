@@ -61,14 +61,14 @@ def losses_of(
         state.model.to(dtype).train()
         optimizer = torch.optim.Adam(state.model.parameters(), 0.01, fused=True)
         settings = StepSettings(clip_norm=1.0, loss=CrossEntropy(0.1), ranks=ranks)
-        found = []
+        measurements = []
         for update in range(n_updates):
             group = micro_batches(6 if update < n_updates - 1 else 2, update % 10)
             mine = [group[i] for i in ranks.share([batch.n_positions for batch in group])]
             result = train_step(state.model, optimizer, mine, settings)
             assert result.n_tokens == sum(batch.n_tokens for batch in group)
-            found.append((result.loss, result.grad_norm))
-        return found
+            measurements.append((result.loss, result.grad_norm))
+        return measurements
 
     return work
 
@@ -82,9 +82,9 @@ def test_any_world_has_the_same_losses(n_updates: int) -> None:
     (expected,) = in_world(1, work)
     assert expected == work(ALONE), "a world of one is a plain update"
     for world in WORLDS[1:]:
-        found = in_world(world, work)
-        assert found == [found[0]] * world, "every rank reports the same bits"
-        for ours, theirs in zip(found[0], expected, strict=True):
+        results = in_world(world, work)
+        assert results == [results[0]] * world, "every rank reports the same bits"
+        for ours, theirs in zip(results[0], expected, strict=True):
             assert ours == pytest.approx(theirs, rel=1e-9)
 
 
@@ -222,10 +222,10 @@ def test_work_is_shared_in_turn_and_gathered_in_order() -> None:
             done.append(item)
             return item * item
 
-        whole = ranks.map(range(5), square, lambda: False, list)
+        squares = ranks.map(range(5), square, lambda: False, list)
         with pytest.raises(InterruptedWorkError):
             ranks.map(range(5), square, lambda: ranks.rank == 1, list)
-        return [whole, done]
+        return [squares, done]
 
     squares = [0, 1, 4, 9, 16]
     zero, one = in_world(2, work)
@@ -269,13 +269,13 @@ def in_run(world: int, work: Callable[[Ranks], Outcome]) -> Outcome:
 
 
 @pytest.fixture
-def whole(corpus: Path) -> Path:
+def unbroken(corpus: Path) -> Path:
     """A run of two processes, of four updates."""
-    assert in_run(2, run_of(corpus, "whole")).step == 4
-    return corpus / "whole"
+    assert in_run(2, run_of(corpus, "unbroken")).step == 4
+    return corpus / "unbroken"
 
 
-def test_a_world_goes_on_with_the_same_bits(corpus: Path, whole: Path) -> None:
+def test_a_world_goes_on_with_the_same_bits(corpus: Path, unbroken: Path) -> None:
     """Dropout draws on each rank from a generator of its own, and all are in the checkpoint."""
     calls = 0
 
@@ -285,26 +285,26 @@ def test_a_world_goes_on_with_the_same_bits(corpus: Path, whole: Path) -> None:
         return ranks.rank == 1 and calls > 2
 
     in_run(2, run_of(corpus, "same"))
-    assert_same_checkpoint(whole, corpus / "same")
+    assert_same_checkpoint(unbroken, corpus / "same")
     stopped = in_run(2, run_of(corpus, "parts", second_rank))
     assert (stopped.step, stopped.reason) == (2, None), "all stop after the same update"
     assert last_checkpoint(corpus / "parts").step == 2
     in_run(2, run_of(corpus, "parts"))
-    assert_same_checkpoint(whole, corpus / "parts")
-    state = last_checkpoint(whole).state_tensors
+    assert_same_checkpoint(unbroken, corpus / "parts")
+    state = last_checkpoint(unbroken).state_tensors
     assert not torch.equal(state["rng.cpu"], state["rank1.rng.cpu"])
-    card = json.loads((whole / "run.json").read_text(encoding="utf-8"))
+    card = json.loads((unbroken / "run.json").read_text(encoding="utf-8"))
     assert card["hardware"]["processes"] == "2"
-    assert "processes     2, whose tokens" in log_of(whole)
+    assert "processes     2, whose tokens" in log_of(unbroken)
 
 
-def test_another_world_goes_on_and_reports_it(corpus: Path, whole: Path) -> None:
-    in_run(1, run_of(corpus, "whole", epochs=3))
-    assert "processes     2 -> 1: an update has so many" in log_of(whole)
-    assert [record["step"] for record in records(whole, "train")] == list(range(1, 9))
-    assert "rank1.rng.cpu" not in last_checkpoint(whole).state_tensors
-    in_run(2, run_of(corpus, "whole", epochs=4))
-    assert "processes     1 -> 2: an update has so many" in log_of(whole)
+def test_another_world_goes_on_and_reports_it(corpus: Path, unbroken: Path) -> None:
+    in_run(1, run_of(corpus, "unbroken", epochs=3))
+    assert "processes     2 -> 1: an update has so many" in log_of(unbroken)
+    assert [record["step"] for record in records(unbroken, "train")] == list(range(1, 9))
+    assert "rank1.rng.cpu" not in last_checkpoint(unbroken).state_tensors
+    in_run(2, run_of(corpus, "unbroken", epochs=4))
+    assert "processes     1 -> 2: an update has so many" in log_of(unbroken)
 
 
 def test_a_validation_is_that_of_one_process(corpus: Path) -> None:

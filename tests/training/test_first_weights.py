@@ -128,17 +128,15 @@ def test_other_pieces_take_the_rows_of_those_in_both(begun: Path, tmp_path: Path
     assert "rows, of the pieces in both" in log_of(tmp_path / "run")
 
 
-def test_frozen_weights_stay_and_a_resumed_run_needs_the_other_no_more(
-    begun: Path, tmp_path: Path
-) -> None:
+def test_frozen_weights_stay_and_a_resumed_run_stands_alone(begun: Path, tmp_path: Path) -> None:
     shutil.copytree(begun / "first", tmp_path / "first")
     keys = {"init_from": str(tmp_path / "first"), "freeze": ["encoder.*", "*.bias"]}
-    whole, begin = (config(begun, epochs=n, **keys) for n in (3, 1))
-    train(whole, tmp_path / "whole", quiet=True)
+    longer, begin = (config(begun, epochs=n, **keys) for n in (3, 1))
+    train(longer, tmp_path / "whole", quiet=True)
     train(begin, tmp_path / "parts", quiet=True)
     before = weights_of(tmp_path / "first", "best")
     shutil.rmtree(tmp_path / "first")
-    train(whole, tmp_path / "parts", quiet=True)
+    train(longer, tmp_path / "parts", quiet=True)
     assert_same_checkpoint(tmp_path / "whole", tmp_path / "parts")
     after = last_checkpoint(tmp_path / "parts").model_tensors
     for name, weight in before.items():

@@ -26,15 +26,15 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def model(corpus: Path, vocab_size: int = 20) -> bytes:
-    found = io.BytesIO()
+    buffer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter((corpus / "train.tsv").read_text().split("\n")),
-        model_writer=found,
+        model_writer=buffer,
         vocab_size=vocab_size,
         hard_vocab_limit=False,
         minloglevel=2,
     )
-    return found.getvalue()
+    return buffer.getvalue()
 
 
 def config(corpus: Path, kind: str, epochs: int = 2) -> RunConfig:

@@ -1,4 +1,4 @@
-"""What ends a run names the step and what to change, and the run goes on with it."""
+"""The end of a run names the step and a cure, with which the run goes on."""
 
 import itertools
 from pathlib import Path
@@ -187,9 +187,7 @@ def test_a_divergence_is_in_training_and_validation(
     assert (divergence_note(loss, valid_loss, tgt_vocab_size=500) is not None) is expected
 
 
-def test_collapsed_attention_is_reported_after_the_first_validation(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_collapsed_attention_is_reported(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AttentionHealth, "collapse", lambda self: "all but even")
     train_tiny(corpus)
     assert log_of(corpus / "run").count("attention has collapsed: all but even") == 1

@@ -67,18 +67,18 @@ def model(kind: str = "rnn", **keys: Any) -> Seq2Seq:
 def test_links_are_spread_over_the_pieces_of_their_words() -> None:
     source = WordPieces(np.array([[1, 1, 0, 0], [0, 0, 1, 0.5], [0, 0, 0, 0.5]], np.float32))
     target = WordPieces(np.array([[1, 0, 0], [0, 1, 1]], np.float32))
-    found = piece_links(frozenset({(0, 1), (2, 0)}), source, target)
-    assert found.tolist() == [[0, 1], [0, 2], [1, 1], [1, 2], [3, 0]]
+    links = piece_links(frozenset({(0, 1), (2, 0)}), source, target)
+    assert links.tolist() == [[0, 1], [0, 2], [1, 1], [1, 2], [3, 0]]
 
 
 def test_a_target_piece_shares_its_attention_evenly(tmp_path: Path) -> None:
     links = corpus(tmp_path).batch(range(4)).links
     assert links is not None
     shares = zip(links.places.T.tolist(), links.shares.tolist(), strict=True)
-    found = {tuple(place): share for place, share in shares}
-    assert found[(3, 0, 3)] == found[(3, 0, 2)] == 0.5
-    assert set(found.values()) == {0.5, 1.0}
-    assert len(found) == 3 + 0 + 1 + 4
+    share_by_place = {tuple(place): share for place, share in shares}
+    assert share_by_place[(3, 0, 3)] == share_by_place[(3, 0, 2)] == 0.5
+    assert set(share_by_place.values()) == {0.5, 1.0}
+    assert len(share_by_place) == 3 + 0 + 1 + 4
     assert batch_links([]).places.shape == (3, 0)
 
 
@@ -101,22 +101,24 @@ def test_an_update_does_not_depend_on_how_its_pairs_are_cut(
     kind: str, cuts: tuple[int, ...], tmp_path: Path
 ) -> None:
     """Padding is invisible to the loss of the links too, and a batch is its sentences."""
-    found = []
+    states = []
     settings = StepSettings(loss=GuidedAlignment(factor=0.7))
-    for each in ((0, 4), cuts):
+    for bounds in ((0, 4), cuts):
         net = model(kind)
         optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
-        train_step(net, optimizer, batches(corpus(tmp_path), *each), settings)
-        found.append(net.state_dict())
-    for name, weight in found[0].items():
-        torch.testing.assert_close(found[1][name], weight, rtol=1e-4, atol=1e-6)
+        train_step(net, optimizer, batches(corpus(tmp_path), *bounds), settings)
+        states.append(net.state_dict())
+    for name, weight in states[0].items():
+        torch.testing.assert_close(states[1][name], weight, rtol=1e-4, atol=1e-6)
 
 
 def test_without_guidance_links_change_no_bit(tmp_path: Path) -> None:
     with_links = corpus(tmp_path)
     without = EncodedCorpus(with_links.src_ids, with_links.tgt_ids)
     both = (with_links, without)
-    losses = [translation_loss(model(), each.batch(range(4)), StepSettings()) for each in both]
+    losses = [
+        translation_loss(model(), encoded.batch(range(4)), StepSettings()) for encoded in both
+    ]
     assert losses[0].loss_sum.equal(losses[1].loss_sum)
     settings = StepSettings(loss=GuidedAlignment())
     guided = translation_loss(model(), with_links.batch(range(4)), settings)
@@ -134,10 +136,10 @@ def test_every_backend_gives_the_gradient_of_the_reference(decoder: str, tmp_pat
         loss = translation_loss(net, batch, StepSettings(loss=GuidedAlignment(factor=3.0)))
         loss.loss_sum.backward()  # type: ignore[no-untyped-call]
         gradients[backend] = {n: p.grad for n, p in net.named_parameters() if p.grad is not None}
-    for backend, found in gradients.items():
-        assert found.keys() == gradients["reference"].keys()
+    for backend, actual in gradients.items():
+        assert actual.keys() == gradients["reference"].keys()
         for name, gradient in gradients["reference"].items():
-            torch.testing.assert_close(found[name], gradient, msg=lambda m, b=backend: f"{b}: {m}")
+            torch.testing.assert_close(actual[name], gradient, msg=lambda m, b=backend: f"{b}: {m}")
 
 
 def test_chosen_heads_alone_are_taught(tmp_path: Path) -> None:

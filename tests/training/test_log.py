@@ -124,7 +124,7 @@ def test_the_memory_reported_has_the_growth_of_the_heap(
     assert (float(expected) > 2.0) == (glibc() is not None)
 
 
-def test_an_epoch_has_one_number_from_its_first_update_to_its_last() -> None:
+def test_an_epoch_has_one_number_in_all_its_updates() -> None:
     progress = Progress()
     numbers = []
     for is_last in (False, True, False, False, True):

@@ -1,4 +1,4 @@
-"""precision: auto is chosen by the device when a run begins, and kept."""
+"""precision: auto is expected by the device when a run begins, and kept."""
 
 import json
 from pathlib import Path
@@ -32,8 +32,8 @@ def _card(run: Path) -> dict[str, Any]:
 def test_the_unit_of_a_processor(
     monkeypatch: pytest.MonkeyPatch, keys: list[str], unit: str | None
 ) -> None:
-    found = {"avx512_bf16": False, "amx_bf16": False, **dict.fromkeys(keys, True)}
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
+    capabilities = {"avx512_bf16": False, "amx_bf16": False, **dict.fromkeys(keys, True)}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
     assert fast_bf16(torch.device("cpu")) == unit
 
 
@@ -44,19 +44,19 @@ def test_a_gpu_is_fast_in_bf16_from_ampere_on(monkeypatch: pytest.MonkeyPatch) -
     assert fast_bf16(torch.device("mps")) is None
 
 
-@pytest.mark.parametrize(("unit", "chosen"), [("AMX-BF16", "bf16"), (None, "fp32")])
+@pytest.mark.parametrize(("unit", "expected"), [("AMX-BF16", "bf16"), (None, "fp32")])
 def test_auto_is_what_it_chooses_and_says_so(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch, unit: str | None, chosen: str
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, unit: str | None, expected: str
 ) -> None:
     _unit(monkeypatch, unit)
     train_tiny(corpus, **AUTO)
     auto = last_checkpoint(corpus / "run").model_tensors
-    assert _card(corpus / "run")["precision"].startswith(f"{chosen} (auto: ")
+    assert _card(corpus / "run")["precision"].startswith(f"{expected} (auto: ")
     log = log_of(corpus / "run")
-    assert f", {chosen} (auto: {unit or 'this device is not faster in bf16'}" in log
+    assert f", {expected} (auto: {unit or 'this device is not faster in bf16'}" in log
     (corpus / "run").rename(corpus / "auto")
-    train_tiny(corpus, train={"steps": 2, "precision": chosen})
-    assert _card(corpus / "run")["precision"] == chosen
+    train_tiny(corpus, train={"steps": 2, "precision": expected})
+    assert _card(corpus / "run")["precision"] == expected
     named = last_checkpoint(corpus / "run").model_tensors
     assert all(torch.equal(auto[name], tensor) for name, tensor in named.items())
 
@@ -67,13 +67,13 @@ def test_a_run_keeps_its_format_on_another_machine(
     longer: dict[str, Any] = {"train": {**AUTO["train"], "steps": 4}}
     _unit(monkeypatch, None)
     train_tiny(corpus, **longer)
-    whole = last_checkpoint(corpus / "run").model_tensors
+    weights = last_checkpoint(corpus / "run").model_tensors
     (corpus / "run").rename(corpus / "whole")
     train_tiny(corpus, stop_after=2, **longer)
     _unit(monkeypatch, "AMX-BF16")
     train_tiny(corpus, **longer)
     resumed = last_checkpoint(corpus / "run").model_tensors
-    assert all(torch.equal(whole[name], tensor) for name, tensor in resumed.items())
+    assert all(torch.equal(weights[name], tensor) for name, tensor in resumed.items())
     log = log_of(corpus / "run")
     assert "fp32 (auto: AMX-BF16 of this device, but the run was begun in fp32)" in log
 
@@ -95,6 +95,6 @@ def test_a_gpu_that_is_fast_in_fp16_alone_says_so(
     """`auto` does not take fp16, whose small gradients become 0 without a good scale."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     config, run = toy_config(tmp_path, **AUTO), RunDirectory(tmp_path)
-    chosen, words = precision.choose_precision(config, run, torch.device("cuda:0"), False)
-    assert chosen == "fp32"
+    name, words = precision.choose_precision(config, run, torch.device("cuda:0"), False)
+    assert name == "fp32"
     assert "fp16" in words

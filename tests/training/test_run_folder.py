@@ -1,4 +1,4 @@
-"""What becomes a run, what is left as it is, and which settings a begun run may change."""
+"""Folders that become a run, folders that stay, and settings that a begun run may change."""
 
 import json
 from pathlib import Path

@@ -22,8 +22,8 @@ PAIRS = [((5, 6, 7), (8,)), ((9,), (4, 5, 6, 7)), ((4, 4), (6, 5)), ((8, 7), (9,
 
 
 def batch(first: int = 0, last: int | None = None) -> Batch:
-    chosen = PAIRS[first:last]
-    return make_batch([src for src, _ in chosen], [tgt for _, tgt in chosen])
+    pairs = PAIRS[first:last]
+    return make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
 
 def settings(**replaced: Any) -> StepSettings:
@@ -53,14 +53,14 @@ def assert_same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> N
 @pytest.mark.parametrize("cuts", [(0, 4), (0, 1, 4), (0, 2, 4), (0, 1, 2, 3, 4)])
 def test_an_update_does_not_depend_on_how_its_tokens_are_cut(cuts: tuple[int, ...]) -> None:
     """Micro-batches of other numbers of tokens give the same gradient and the same loss."""
-    whole, parts = sgd_state(), sgd_state()
-    expected = train_step(whole.model, whole.optimizer, [batch()], settings())
+    unsplit, parts = sgd_state(), sgd_state()
+    expected = train_step(unsplit.model, unsplit.optimizer, [batch()], settings())
     group = [batch(first, last) for first, last in pairwise(cuts)]
-    found = train_step(parts.model, parts.optimizer, group, settings())
-    assert found.n_tokens == expected.n_tokens == sum(len(tgt) + 1 for _, tgt in PAIRS)
-    assert found.nll_sum == pytest.approx(expected.nll_sum, rel=1e-6)
-    assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-5)
-    for name, weight in whole.model.state_dict().items():
+    result = train_step(parts.model, parts.optimizer, group, settings())
+    assert result.n_tokens == expected.n_tokens == sum(len(tgt) + 1 for _, tgt in PAIRS)
+    assert result.nll_sum == pytest.approx(expected.nll_sum, rel=1e-6)
+    assert result.grad_norm == pytest.approx(expected.grad_norm, rel=1e-5)
+    for name, weight in unsplit.model.state_dict().items():
         torch.testing.assert_close(parts.model.state_dict()[name], weight, rtol=1e-5, atol=1e-6)
 
 

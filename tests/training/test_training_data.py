@@ -47,9 +47,9 @@ def test_a_run_from_the_cache_is_the_run_from_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("count", "expected"), [(1, 1), (4, 4), (9, 5), (99, 10)])
 def test_vocabularies_are_learned_from_pairs_at_equal_distances(count: int, expected: int) -> None:
     pairs = [SentencePair(str(i), str(i)) for i in range(10)]
-    chosen = list(module._spaced(lambda: pairs, count))
-    assert len(chosen) == expected
-    places = [int(pair.src_text) for pair in chosen]
+    spaced = list(module._spaced(lambda: pairs, count))
+    assert len(spaced) == expected
+    places = [int(pair.src_text) for pair in spaced]
     assert len({b - a for a, b in itertools.pairwise(places)}) <= 1
     assert places[0] == 0
 

@@ -1,4 +1,4 @@
-"""Which validation sentences are decoded and shown, and what a validation must not change."""
+"""The sentences that a validation decodes and displays; it changes nothing else."""
 
 import itertools
 from dataclasses import replace
@@ -25,11 +25,11 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
-    ("count", "chosen"),
+    ("count", "selected"),
     [(None, list(range(10))), (99, list(range(10))), (3, [0, 3, 6]), (1, [0]), (0, [])],
 )
-def test_evenly_spaced_in_order(count: int | None, chosen: list[int]) -> None:
-    assert evenly(range(10), count) == chosen
+def test_evenly_spaced_in_order(count: int | None, selected: list[int]) -> None:
+    assert evenly(range(10), count) == selected
 
 
 def test_no_item_twice_and_none_far_from_the_next() -> None:
