@@ -1,4 +1,4 @@
-"""What is prepared for a group of batches, and by whom: noise, sampled pieces, padding."""
+"""The preparation of a group of batches and its workers: noise, sampled pieces, padding."""
 
 import threading
 from collections.abc import Sequence
@@ -123,8 +123,8 @@ def test_groups_are_the_batches_of_the_plan_from_any_start(start: int, size: int
 def test_processes_share_each_group() -> None:
     batcher = Batcher(corpus(), 2, "sentences", seed=1)
     of_ranks = [list(loader_of(batcher, 2, Ranks(rank, 2)).groups(0)) for rank in (0, 1)]
-    (whole,) = (list(loader_of(batcher).groups(0)),)
-    for group, parts in zip(whole, zip(*of_ranks, strict=True), strict=True):
+    (groups,) = (list(loader_of(batcher).groups(0)),)
+    for group, parts in zip(groups, zip(*of_ranks, strict=True), strict=True):
         assert sorted(len(part.batches) for part in parts)[-1] == 1
         assert {part.n_batches for part in parts} == {group.n_batches}
         assert sum(len(part.batches) for part in parts) == group.n_batches

@@ -83,8 +83,8 @@ def test_a_packed_corpus_has_a_limit_of_its_own(data: DataConfig) -> None:
 
 
 def test_a_users_entry_may_replace_a_builtin_one(data: DataConfig) -> None:
-    own = (data.folder / "catalog.yaml").read_text()
-    (data.folder / "catalog.yaml").write_text(own + own.replace("village", "starter", 1))
+    text = (data.folder / "catalog.yaml").read_text()
+    (data.folder / "catalog.yaml").write_text(text + text.replace("village", "starter", 1))
     entries = load_catalog(data.folder)
     assert entries["village"].tgt_lang == "de"
     assert not entries["starter"].embedded
@@ -347,10 +347,10 @@ def test_held_out_sentences_contradict_a_second_set(tmp_path: Path) -> None:
 def test_held_out_are_the_lowest_checksums() -> None:
     config = HeldOutConfig(valid=3, test=4, seed=9)
     texts = [f"text {i % 40}" for i in range(90)]
-    chosen = HeldOut.choose(texts, config, "x")
-    sizes = [len({t for t in texts if chosen.part_of(t) == name}) for name in ("valid", "test")]
+    choice = HeldOut.choose(texts, config, "x")
+    sizes = [len({t for t in texts if choice.part_of(t) == name}) for name in ("valid", "test")]
     assert sizes == [3, 4]
-    assert HeldOut.choose(reversed(texts), config, "x") == chosen
+    assert HeldOut.choose(reversed(texts), config, "x") == choice
 
 
 def test_starter_needs_no_fetching() -> None:

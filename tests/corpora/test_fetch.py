@@ -1,4 +1,4 @@
-"""What lands in the data folder was verified, and a file that cannot be had is named."""
+"""Verification of what lands in the data folder, and the name of a file that cannot be had."""
 
 import gzip
 import hashlib
@@ -144,7 +144,7 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(
         assert names_in(home) == set()
 
 
-def test_a_file_that_cannot_be_downloaded_names_address_and_way_out(
+def test_a_file_that_cannot_be_had_names_address_and_way_out(
     fetch: Fetch, tmp_path: Path, shelf: Path, served: str
 ) -> None:
     (shelf / "train.en.gz").unlink()
@@ -176,7 +176,7 @@ def test_the_next_source_is_tried_and_one_may_be_named(
     assert not any("gone.gz" in line for line in said)
 
 
-def test_a_source_without_checksum_is_recorded_and_held_to_its_kind(
+def test_a_source_without_checksum_is_recorded_and_of_its_kind(
     fetch: Fetch, tmp_path: Path, said: list[str], shelf: Path, home: Path
 ) -> None:
     edit_train(tmp_path, lambda file: file["sources"][0].pop("sha256"))

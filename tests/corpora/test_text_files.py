@@ -196,8 +196,8 @@ def test_a_packed_file_reads_as_the_plain_one(tmp_path: Path, ending: str) -> No
 @packed
 def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"a{ending}"
-    whole = PACKERS[ending]("".join(f"{n * n}\n" for n in range(9999)).encode())
-    for content in (whole[: len(whole) // 2], whole[:-3], b"plain text\n"):
+    archive = PACKERS[ending]("".join(f"{n * n}\n" for n in range(9999)).encode())
+    for content in (archive[: len(archive) // 2], archive[:-3], b"plain text\n"):
         path.write_bytes(content)
         kind = ending[1:]
         with pytest.raises(DataError, match=rf"^{path}: (damaged or not a {kind}|cannot)") as error:

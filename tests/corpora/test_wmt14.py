@@ -89,13 +89,13 @@ def test_the_archives_become_the_splits(shelf: Path, folder: Path) -> None:
     splits = {name: resolve_split(data, name) for name in ("train", "valid", "test")}
     assert all(splits.values())
     parts = [SplitConfig(corpus=NAME, split=part) for part in SIZES]
-    each = [pair for part in parts for pair in stream_split(part, data)]
+    pairs = [pair for part in parts for pair in stream_split(part, data)]
     train = splits["train"]
     assert train is not None
-    assert read_split(train, data) == each
+    assert read_split(train, data) == pairs
     assert len(read_split(train.model_copy(update={"first": 260}), data)) == 260
     backwards = DataConfig(corpus=NAME, folder=folder, src_lang="fr", tgt_lang="en")
-    assert read_split(train, backwards)[-1].src_text == each[-1].tgt_text
+    assert read_split(train, backwards)[-1].src_text == pairs[-1].tgt_text
     assert splits["valid"] is not None
     assert len(read_examples(splits["valid"], data)) == 24
 
@@ -143,6 +143,6 @@ def test_a_recipe_goes_from_the_archives_to_newstest2014(
     assert "train" in nmt("corpus", "check", recipe, *settings).output
     nmt("train", recipe, *settings, "--set", "train.steps=3", "--run", "run")
     assert (tmp_path / "cache").is_dir()
-    found = nmt("eval", "--bleu", "--run", "run", "--no-bootstrap")
-    assert "tok:13a" in found.output
-    assert "nrefs:1" in found.output
+    evaluation = nmt("eval", "--bleu", "--run", "run", "--no-bootstrap")
+    assert "tok:13a" in evaluation.output
+    assert "nrefs:1" in evaluation.output

@@ -136,7 +136,7 @@ def test_nothing_overlaps_and_all_can_be_read(source: str, wanted: str, make_tra
         assert names[0].y0 > maps[3].get_window_extent().y1
     for above, axes in ((maps[3:6], maps[6]), (maps[9:12], maps[12])) if wanted == "all" else ():
         heading = axes._left_title.get_window_extent()
-        assert heading.y1 < min(each.xaxis.get_label().get_window_extent().y0 for each in above)
+        assert heading.y1 < min(panel.xaxis.get_label().get_window_extent().y0 for panel in above)
         assert heading.y0 >= max(text.get_window_extent().y1 for text in axes.get_xticklabels())
 
 
@@ -164,7 +164,7 @@ def test_rank_level_and_head_are_drawn_and_named(make_translation) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_format_is_that_of_the_suffix_and_its_bytes_are_always_the_same(
+def test_the_suffix_gives_the_format_and_bytes_are_reproducible(
     format: str, make_translation, tmp_path: Path
 ) -> None:
     translation = make_translation("the cat|s", ["les chat|s"], n_heads=2)
@@ -184,7 +184,7 @@ def test_a_format_is_that_of_the_suffix_and_its_bytes_are_always_the_same(
     assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", content)
 
 
-def test_cells_have_the_numbers_of_their_weights_in_a_colour_to_be_read() -> None:
+def test_cells_show_their_weights_as_numbers_in_readable_colours() -> None:
     axes = draw_heatmap(TABLE, style=MapStyle(numbers=True, scale=1.0)).axes[0]
     numbers = {(text.get_position(), text.get_text(), text.get_color()) for text in axes.texts}
     assert numbers == {

@@ -82,9 +82,9 @@ def test_the_data_are_the_records_within_the_bound(make_translation, page_of) ->
         assert (shown["rank"], shown["score"], shown["text"]) == (
             *(record.rank, record.score, record.target_text),
         )
-        self_heads = [each.heads[0] for each in record.self_attention.values()]
+        self_heads = [maps.heads[0] for maps in record.self_attention.values()]
         expected = [record.weights, record.heads[0], *self_heads]
-        assert [each["name"] for each in shown["maps"]] == ["mean", "h 1", "encoder 2", "decoder 1"]
+        assert [item["name"] for item in shown["maps"]] == ["mean", "h 1", "encoder 2", "decoder 1"]
         for packed, weights in zip(shown["maps"], expected, strict=True):
             back = unpack(packed, weights.shape[1])
             assert np.abs(back - weights).max() <= weights.max() / 510 + 1e-7

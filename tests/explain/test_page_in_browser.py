@@ -24,16 +24,16 @@ HEADS = [Head("layer 1 head 1", 0), Head("encoder layer 1 head 1", 0, "encoder")
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory) -> Iterator[Any]:
-    with browser.chromium(tmp_path_factory.mktemp("downloads")) as found:
-        yield found
+    with browser.chromium(tmp_path_factory.mktemp("downloads")) as chrome:
+        yield chrome
 
 
 @pytest.fixture
 def show(driver, tmp_path: Path) -> Callable[..., Any]:
     """Open a page of records; at the end the browser must have nothing to complain of."""
 
-    def opened(found: list[AttentionRecord], level: str = "word") -> Any:
-        write_page(found, tmp_path / "page.html", level, force=True)
+    def opened(page_records: list[AttentionRecord], level: str = "word") -> Any:
+        write_page(page_records, tmp_path / "page.html", level, force=True)
         driver.get((tmp_path / "page.html").as_uri())
         complaints = [line["message"] for line in driver.get_log("browser")]
         assert not complaints
@@ -49,7 +49,11 @@ def several(make_translation) -> list[AttentionRecord]:
         "the cat|s sleep", ["les chat|s dorm|ent", "un été"], n_heads=1, n_self_heads=1
     )
     second = make_translation("a dog", ["un chien"], n_heads=1, n_self_heads=1)
-    return [r for i, each in enumerate((first, second)) for r in records(each, i, heads=HEADS)]
+    return [
+        r
+        for i, translation in enumerate((first, second))
+        for r in records(translation, i, heads=HEADS)
+    ]
 
 
 def texts(driver: Any, selector: str) -> list[str]:
@@ -116,11 +120,15 @@ def test_keys_lead_through_sentences_and_cells(show, several) -> None:
 def test_the_search_finds_without_accents_and_in_both_languages(show, several) -> None:
     driver = show(several)
     search = driver.find_element("id", "search")
-    for wanted, found in (("chien", ["a dog"]), ("ETE cat", ["the cats sleep"]), ("dog zebra", [])):
+    for wanted, sentences in (
+        ("chien", ["a dog"]),
+        ("ETE cat", ["the cats sleep"]),
+        ("dog zebra", []),
+    ):
         search.clear()
         search.send_keys(wanted)
-        assert texts(driver, "#list li:not([hidden]) bdi") == found
-        assert texts(driver, "#count") == [f"{len(found)} of 2 sentences"]
+        assert texts(driver, "#list li:not([hidden]) bdi") == sentences
+        assert texts(driver, "#count") == [f"{len(sentences)} of 2 sentences"]
 
 
 def test_heads_are_chosen_by_list_or_by_small_map(show, several) -> None:

@@ -59,9 +59,9 @@ def test_each_validation_keeps_its_samples_with_their_attention(trained: Path) -
         f"step-{step:06d}.jsonl" for step in steps
     ]
     for step in steps:
-        kept = read_samples(trained, step)
-        assert len(kept) == 2
-        for sample in kept:
+        samples = read_samples(trained, step)
+        assert len(samples) == 2
+        for sample in samples:
             assert f"-> {sample.record.target_text}\n" in log
             assert f"== {sample.reference}\n" in log
             np.testing.assert_allclose(sample.record.weights.sum(axis=1), 1, atol=1e-5)
@@ -143,10 +143,10 @@ def test_forged_samples_are_one_line(change, message: str, run: Path) -> None:
     path = run / sample_file(step)
     [line, *_] = path.read_bytes().split(b"\n")
     path.write_bytes(change(line))
-    with pytest.raises(CheckpointError, match=message) as found:
+    with pytest.raises(CheckpointError, match=message) as error:
         page_of(run)
-    assert "\n" not in str(found.value)
-    assert path.name in str(found.value)
+    assert "\n" not in str(error.value)
+    assert path.name in str(error.value)
 
 
 def test_samples_outside_of_the_run_are_not_read(run: Path) -> None:

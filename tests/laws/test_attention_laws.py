@@ -97,9 +97,9 @@ def test_a_state_can_be_selected(attention: Attention) -> None:
     state = attention(query[:, :1], attention.begin(_memory())).state
     rows = torch.tensor([2, 2, 0, 1])
     full = attention(query[:, 1:2], state)
-    chosen = attention(query[rows, 1:2], state.select(rows))
-    torch.testing.assert_close(chosen.context, full.context[rows])
-    torch.testing.assert_close(chosen.heads, full.heads[rows])
+    selection = attention(query[rows, 1:2], state.select(rows))
+    torch.testing.assert_close(selection.context, full.context[rows])
+    torch.testing.assert_close(selection.heads, full.heads[rows])
 
 
 def test_the_query_matters(looking: Attention) -> None:

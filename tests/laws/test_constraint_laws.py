@@ -64,7 +64,7 @@ def _assert_same(one: Hypothesis, other: Hypothesis) -> None:
     np.testing.assert_allclose(one.attention, other.attention, atol=1e-4)
 
 
-def test_what_begins_with_a_prefix_has_the_score_of_forced_decoding(model: Seq2Seq) -> None:
+def test_after_a_prefix_the_score_is_that_of_forced_decoding(model: Seq2Seq) -> None:
     free = _search(model)
     for n in (0, 1, CONFIG.max_length - 1):
         prefixes = [_pieces(hypotheses[-1])[:n] for hypotheses in free]
@@ -74,10 +74,10 @@ def test_what_begins_with_a_prefix_has_the_score_of_forced_decoding(model: Seq2S
                 for one, other in zip(ours, theirs, strict=True):
                     _assert_same(one, other)
         for rank in range(CONFIG.n_best):
-            chosen = [hypotheses[min(rank, len(hypotheses) - 1)] for hypotheses in constrained]
-            for prefix, hypothesis in zip(prefixes, chosen, strict=True):
+            candidates = [hypotheses[min(rank, len(hypotheses) - 1)] for hypotheses in constrained]
+            for prefix, hypothesis in zip(prefixes, candidates, strict=True):
                 assert hypothesis.ids[: len(prefix)] == prefix
-            for one, other in zip(chosen, _force(model, chosen), strict=True):
+            for one, other in zip(candidates, _force(model, candidates), strict=True):
                 _assert_same(one, other)
 
 

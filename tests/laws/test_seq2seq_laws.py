@@ -88,8 +88,8 @@ def test_rows_of_a_sentence_part_and_meet_again(model: Seq2Seq) -> None:
     state, searched = model.init_state(memory), model.init_search_state(memory)
     origins, prefixes = torch.arange(B), torch.empty(B, 0, dtype=torch.long)
     generator = torch.Generator().manual_seed(6)
-    for chosen in ([0, 0, 0, 1, 2, 2, 3, 4], [7, 1, 0, 5, 4, 1, 6, 6], [7, 6, 1, 5, 3], [4, 2]):
-        rows = torch.tensor(chosen)
+    for picks in ([0, 0, 0, 1, 2, 2, 3, 4], [7, 1, 0, 5, 4, 1, 6, 6], [7, 6, 1, 5, 3], [4, 2]):
+        rows = torch.tensor(picks)
         last_ids = torch.randint(4, TGT_VOCAB, rows.shape, generator=generator)
         origins, state, searched = origins[rows], state.select(rows), searched.select(rows)
         prefixes = torch.cat([prefixes[rows], last_ids.unsqueeze(1)], dim=1)
@@ -116,7 +116,7 @@ def test_a_sentence_is_held_once_for_all_its_rows(model: Seq2Seq) -> None:
 
 
 def _keys_and_values(state: State) -> list[torch.Tensor]:
-    """Those of the source: what has one more dimension than sentences and positions."""
+    """Tensors of the source, which have one more dimension than sentences and positions."""
     return [t for t in _tensors(state) if t.dim() > 2 and t.shape[-2] == S]
 
 

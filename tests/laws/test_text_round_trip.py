@@ -64,7 +64,7 @@ def test_two_thousand_lines_come_back(name: str, every: int) -> None:
     ("name", "n_lines", "of_words"),
     [("tatoeba", 142_787, (1, 5)), ("multi30k", 31_014, (5, 7))],
 )
-def test_every_line_comes_back_from_pieces_and_nearly_all_from_words(
+def test_pieces_give_every_line_back_and_words_nearly_all(
     name: str, n_lines: int, of_words: tuple[int, int]
 ) -> None:
     """The others have a stray space before a mark, or quotation marks that are not paired."""

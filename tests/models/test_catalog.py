@@ -20,7 +20,7 @@ def _ties(model: Seq2Seq) -> set[frozenset[str]]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_first_weights_follow_from_the_seed_and_a_bare_model_takes_them(name: str) -> None:
+def test_a_seed_gives_first_weights_and_a_bare_model_takes_them(name: str) -> None:
     config = TypeAdapter[ModelConfig](ModelConfig).validate_python(MODELS[name])
     models = []
     for seed in (2, 1, 1):

@@ -65,7 +65,7 @@ def test_probabilities_are_the_weighted_mean(weights: tuple[float, ...] | None) 
         np.testing.assert_allclose(mixed.attention, mean_looks, atol=1e-6)
 
 
-def test_a_batch_is_its_sentences_and_scores_are_those_of_forced_decoding() -> None:
+def test_a_batch_is_its_sentences_with_scores_of_forced_decoding() -> None:
     model = Ensemble([RNN, TRANSFORMER], VOCAB)
     for source, together in zip(SOURCES, run(model, WIDE), strict=True):
         [alone] = run(model, WIDE, [source])

@@ -40,7 +40,7 @@ CONFIGS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_a_layer_is_near_the_exact_one_row_by_row(has_bias: bool) -> None:
-    """What a row gives does not depend on its neighbours; zeros give the bias."""
+    """The output of a row does not depend on its neighbours; zeros give the bias."""
     torch.manual_seed(0)
     exact = nn.Linear(131, 71, bias=has_bias)
     layer = Int8Linear(exact.weight, exact.bias)
@@ -82,7 +82,7 @@ def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
 
 @pytest.mark.parametrize(("kind", "bidirectional"), [("gru", True), ("lstm", False)])
 @torch.inference_mode()
-def test_layers_are_near_the_exact_ones_and_read_each_sentence_alone(
+def test_layers_are_near_the_exact_and_read_each_sentence_alone(
     kind: CellKind, bidirectional: bool
 ) -> None:
     """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
@@ -107,7 +107,7 @@ def test_layers_are_near_the_exact_ones_and_read_each_sentence_alone(
 
 @pytest.mark.parametrize("name", CONFIGS)
 @torch.inference_mode()
-def test_a_model_in_int8_is_near_the_exact_one_and_leaves_it_alone(name: str) -> None:
+def test_an_int8_model_is_near_the_exact_one_and_leaves_it_alone(name: str) -> None:
     torch.manual_seed(0)
     is_rnn = name.startswith(("rnn", "lstm"))
     config = (RNNConfig if is_rnn else TransformerConfig).model_validate(

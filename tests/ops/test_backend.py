@@ -1,4 +1,4 @@
-"""Which backend computes: by request, environment, device and dtype, and by nothing else."""
+"""The choice of the backend: by request, environment, device and dtype, and by nothing else."""
 
 import functools
 import warnings
@@ -142,12 +142,12 @@ def test_a_wrong_operation_is_not_used(wrong: type[FusedOperations], reason: str
         Candidate("fused", None, "", lambda: "", lambda: fused),
     ]
     with pytest.warns(RuntimeWarning, match="falling back") as caught:
-        chosen = first_that_runs(candidates)
-    assert chosen.operations is fused
-    assert chosen.name == "fused"
-    assert chosen.why.startswith(f"no triton: {reason}")
+        choice = first_that_runs(candidates)
+    assert choice.operations is fused
+    assert choice.name == "fused"
+    assert choice.why.startswith(f"no triton: {reason}")
     assert len(caught) == 1
-    assert "\n" not in chosen.why + str(caught[0].message)
+    assert "\n" not in choice.why + str(caught[0].message)
 
 
 class _TF32(FusedOperations):

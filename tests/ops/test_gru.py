@@ -34,7 +34,7 @@ def _packed(layer: nn.GRU, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("directions", [1, 2])
 def test_equals_torchs_layer_over_packed_sequences(directions: int, backend: BackendName) -> None:
-    """What stands in padding is invisible, and gets no gradient."""
+    """The content of padding is invisible, and gets no gradient."""
     layer, gru_layer = _layer(directions), operations_of(backend, torch.float64).gru_layer
     x = torch.randn(B, S, D, dtype=torch.float64, requires_grad=True)
     noisy = torch.where(KEEP.unsqueeze(2), x.detach(), 100.0).requires_grad_()

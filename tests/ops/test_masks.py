@@ -45,7 +45,7 @@ def test_masked_softmax_takes_lengths_per_sentence_or_per_query() -> None:
                 assert (got[n:] == 0).all()
 
 
-def test_a_row_that_may_look_nowhere_gets_zeros_and_a_finite_gradient() -> None:
+def test_a_row_that_sees_nothing_gets_zeros_and_finite_gradients() -> None:
     scores = torch.randn(1, 2, 3, requires_grad=True)
     weights = softmax_where(scores, torch.tensor([[[True, False, True], [False] * 3]]))
     assert weights[0, 1].tolist() == [0, 0, 0]

@@ -82,7 +82,7 @@ def test_of_equals_the_lower_id_wins(by: Operations) -> None:
 
 
 def test_too_few_pieces_and_no_number(by: Operations) -> None:
-    """What is left over is impossible; of NaN no piece is likely, which a search reports."""
+    """The surplus is impossible; of NaN no piece is likely, which a search reports."""
     log_probs, ids = by.top_k_log_probs(torch.zeros(2, 8), 5, BANNED, 6)
     assert ids[:, :4].tolist() == [[1, 2, 3, 4]] * 2
     assert torch.isneginf(log_probs).tolist() == [[False] * 4 + [True]] * 2

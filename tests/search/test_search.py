@@ -200,9 +200,7 @@ def test_it_does_stop_early_and_where_a_check_raises() -> None:
 
 @MODELS
 @pytest.mark.parametrize("beam", [1, 2, 7])
-def test_hypotheses_are_sorted_distinct_and_those_of_forced_decoding(
-    model: Seq2Seq, beam: int
-) -> None:
+def test_hypotheses_are_sorted_distinct_and_the_same_when_forced(model: Seq2Seq, beam: int) -> None:
     """No piece but a real one is in them; scores, log-probabilities and attention are the same."""
     for allow_unk in (True, False):
         config = SearchConfig(
@@ -314,7 +312,7 @@ def test_fewer_sequences_than_asked_for_and_no_sentences() -> None:
 
 
 def test_from_another_first_piece() -> None:
-    """What the decoder reads before the first piece is the caller's: here another for each row."""
+    """The caller gives the ids that are read before the first piece: here another for each row."""
     model = rnn_model()
     src_ids, lengths = batch(SOURCES)
     keep = keep_from_lengths(lengths, src_ids.shape[1])

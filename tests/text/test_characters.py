@@ -1,4 +1,4 @@
-"""What deserves a look is found without a list of any language's letters."""
+"""Characters that deserve a look are found without a list of any language's letters."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_some_characters_are_odd_in_any_text(char: str, why: str) -> None:
     assert found(texts) == {f"U+{ord(char):04X}": (7, why)}
 
 
-def test_a_letter_of_another_script_is_odd_whatever_it_looks_like() -> None:
+def test_a_letter_of_another_script_is_odd_whatever_it_resembles() -> None:
     latin, cyrillic = "С'est la vie", "Это жизнь"  # the first letter is Cyrillic
     texts = ["C'est la vie"] * 100 + [latin]
     assert odd_characters(texts) == [

@@ -88,14 +88,14 @@ def test_a_text_has_the_pieces_that_sentencepiece_gives_it(kind: str, text: str)
 
 
 @each_kind
-def test_the_reserved_pieces_are_nmts_and_the_others_keep_order_and_score(kind: str) -> None:
+def test_reserved_pieces_are_nmts_the_rest_keep_order_and_score(kind: str) -> None:
     theirs, ours = processor(kind), tokenizer_of(kind)
     ids = range(theirs.get_piece_size())
     special = {theirs.unk_id(), theirs.bos_id(), theirs.eos_id(), theirs.pad_id()}
-    kept = [i for i in ids if i not in special and theirs.id_to_piece(i) not in RESERVED]
+    others = [i for i in ids if i not in special and theirs.id_to_piece(i) not in RESERVED]
     pieces = ours.vocab.pieces
-    assert pieces == (*RESERVED, *(theirs.id_to_piece(i) for i in kept))
-    for new, old in enumerate(kept, start=len(RESERVED)):
+    assert pieces == (*RESERVED, *(theirs.id_to_piece(i) for i in others))
+    for new, old in enumerate(others, start=len(RESERVED)):
         assert ours.processor.get_score(new) == theirs.get_score(old)
         assert ours.processor.is_control(new) == theirs.is_control(old)
         assert ours.processor.is_byte(new) == theirs.is_byte(old)
@@ -185,7 +185,7 @@ def test_a_file_that_is_unfit_is_an_error_of_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_every_cut_and_bit_of_a_model_gives_a_tokenizer_or_an_error() -> None:
+def test_each_cut_and_bit_of_a_model_is_a_tokenizer_or_an_error() -> None:
     content = SentencePieceConfig().build_given(trained("plain"), "en").model_bytes
     for place in range(0, len(content), 7):
         flipped = bytearray(content)

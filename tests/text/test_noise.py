@@ -50,8 +50,8 @@ def test_final_punctuation_is_removed_changed_or_added() -> None:
 def test_quotes_and_apostrophes_are_exchanged() -> None:
     plain = TEXT.replace('"', "").replace("'", "")
     for text in drawn(quotes=1.0):
-        kept = "".join(char for char in text if char.isalnum() or char in " .")
-        assert kept.replace(" ", "") == plain.replace(" ", "")
+        remainder = "".join(char for char in text if char.isalnum() or char in " .")
+        assert remainder.replace(" ", "") == plain.replace(" ", "")
 
 
 def test_a_slip_is_one_edit_of_one_word() -> None:
@@ -73,7 +73,7 @@ def test_a_slip_is_one_edit_of_one_word() -> None:
 @settings(max_examples=60, deadline=None)
 @given(text=st.text(), seed=st.integers(0, 1000))
 def test_any_text_stays_a_text_and_the_same_draw_the_same(text: str, seed: int) -> None:
-    found = disturb(text, ALL, random.Random(seed))
-    assert found == disturb(text, ALL, random.Random(seed))
-    assert bool(found.strip()) or not any(unicodedata.category(c)[0] in "LN" for c in text)
+    result = disturb(text, ALL, random.Random(seed))
+    assert result == disturb(text, ALL, random.Random(seed))
+    assert bool(result.strip()) or not any(unicodedata.category(c)[0] in "LN" for c in text)
     assert disturb(text, NoiseConfig(), random.Random(seed)) == text

@@ -159,7 +159,7 @@ def _corpus_lines(lang: str) -> list[str]:
 
 @needs_corpora
 def test_every_french_mark_of_the_corpora_is_printed_right() -> None:
-    """What stands before each mark, counted: the few that are no U+202F or U+00A0 are right."""
+    """Counts of what stands before each mark: the few that are no U+202F or U+00A0 are right."""
     lines = _corpus_lines("fr")
     assert len(lines) == 142_787 + 31_014
     marked = [line for line in lines if set(line) & set("?!‽;:«»")]

@@ -18,7 +18,7 @@ def test_the_model_says_nothing_while_it_learns(capfd: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
-def test_a_size_that_the_text_does_not_allow_is_refused_with_one_that_it_does(
+def test_a_size_the_text_forbids_is_refused_with_one_it_allows(
     model_type: str,
 ) -> None:
     def config(size: int) -> SentencePieceConfig:

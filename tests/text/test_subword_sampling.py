@@ -36,8 +36,8 @@ def sampler_of(tokenizer: SentencePieceTokenizer, src: float, **config: float) -
 def counted(tokenizer: SentencePieceTokenizer, text: str, **config: float) -> Counter[str]:
     sampler = sampler_of(tokenizer, **config)
     ids = tokenizer.encode(text).ids
-    found = (sampler.sample(ids, random.Random(i)) for i in range(N))
-    return Counter(" ".join(map(tokenizer.vocab.piece_of, row)) for row in found)
+    samples = (sampler.sample(ids, random.Random(i)) for i in range(N))
+    return Counter(" ".join(map(tokenizer.vocab.piece_of, row)) for row in samples)
 
 
 def assert_drawn_from(counts: Counter[str], expected: dict[str, float]) -> None:
@@ -84,18 +84,18 @@ def _dropout(
 ) -> dict[tuple[str, ...], float]:
     """The distribution of algorithm 1 by recursion over every choice of dropped merges."""
     merges = [i for i in range(len(pieces) - 1) if pieces[i] + pieces[i + 1] in scores]
-    found: Counter[tuple[str, ...]] = Counter()
+    distribution: Counter[tuple[str, ...]] = Counter()
     for dropped in itertools.product([True, False], repeat=len(merges)):
         p = math.prod(rate if drop else 1 - rate for drop in dropped)
-        kept = [i for i, drop in zip(merges, dropped, strict=True) if not drop]
-        if not kept:
-            found[pieces] += p
+        candidates = [i for i, drop in zip(merges, dropped, strict=True) if not drop]
+        if not candidates:
+            distribution[pieces] += p
             continue
-        best = max(kept, key=lambda i: (scores[pieces[i] + pieces[i + 1]], -i))
+        best = max(candidates, key=lambda i: (scores[pieces[i] + pieces[i + 1]], -i))
         joined = (*pieces[:best], pieces[best] + pieces[best + 1], *pieces[best + 2 :])
         for end, q in _dropout(joined, scores, rate).items():
-            found[end] += p * q
-    return dict(found)
+            distribution[end] += p * q
+    return dict(distribution)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])

@@ -43,13 +43,13 @@ def test_each_piece_is_shared_out_among_the_words(kind: str, line: str) -> None:
     tokenizer = trained(kind).tgt
     words = words_between_spaces(line)
     encoded = tokenizer.encode(line)
-    found = word_pieces(words, encoded, tokenizer)
-    assert found.is_exact
-    assert found.shares.shape == (len(words), len(encoded.pieces))
-    np.testing.assert_allclose(found.shares.sum(axis=0), 1, atol=1e-6)
+    division = word_pieces(words, encoded, tokenizer)
+    assert division.is_exact
+    assert division.shares.shape == (len(words), len(encoded.pieces))
+    np.testing.assert_allclose(division.shares.sum(axis=0), 1, atol=1e-6)
     has_letters = [bool(word.strip("\u200b")) for word in words]
-    assert found.shares.any(axis=1).tolist() == has_letters
-    order = [word for piece in found.shares.T for word in np.flatnonzero(piece)]
+    assert division.shares.any(axis=1).tolist() == has_letters
+    order = [word for piece in division.shares.T for word in np.flatnonzero(piece)]
     assert order == sorted(order)
 
 
@@ -58,27 +58,27 @@ def test_words_as_the_tokenizer_tells_them_are_their_own_spans(kind: str) -> Non
     """A line with spaces as the normalised text has them, and no mark at a word."""
     tokenizer = trained(kind).src
     encoded = tokenizer.encode("The cat sleeps on the red sofa")
-    found = word_pieces(encoded.words, encoded, tokenizer)
-    np.testing.assert_array_equal(found.shares, own_words(encoded).shares)
-    assert found.n_shared == 0
+    division = word_pieces(encoded.words, encoded, tokenizer)
+    np.testing.assert_array_equal(division.shares, own_words(encoded).shares)
+    assert division.n_shared == 0
 
 
 def test_a_piece_across_two_tokens_counts_by_its_letters() -> None:
     tokenizer = trained("word").tgt
     encoded = tokenizer.encode("l'eau")
     assert encoded.pieces == ("l'eau",)
-    found = word_pieces(["l'", "eau"], encoded, tokenizer)
-    np.testing.assert_allclose(found.shares, [[0.4], [0.6]])
-    assert found.n_shared == 2
-    assert found.pieces_of(0) == found.pieces_of(1) == [0]
+    division = word_pieces(["l'", "eau"], encoded, tokenizer)
+    np.testing.assert_allclose(division.shares, [[0.4], [0.6]])
+    assert division.n_shared == 2
+    assert division.pieces_of(0) == division.pieces_of(1) == [0]
 
 
 def test_other_letters_are_matched_by_likeness_and_told() -> None:
     tokenizer = trained("word").src
     encoded = tokenizer.encode("the cat sleeps")
-    found = word_pieces(["the", "kat", "sleeps"], encoded, tokenizer)
-    assert not found.is_exact
-    assert found.shares.argmax(axis=0).tolist() == [0, 1, 2]
+    division = word_pieces(["the", "kat", "sleeps"], encoded, tokenizer)
+    assert not division.is_exact
+    assert division.shares.argmax(axis=0).tolist() == [0, 1, 2]
 
 
 def test_words_stand_between_spaces_and_tabs_only() -> None:

@@ -91,12 +91,12 @@ def test_self_attention_has_its_own_labels(make_translation) -> None:
 def test_sentences_are_numbered_and_empty_ones_left_out(make_translation) -> None:
     several = [make_translation("a", ["b", "c"]), make_translation("", []), make_translation("d")]
     result = list(attention(several, level="word"))
-    assert [(each.sentence, each.rank) for each in result] == [(1, 1), (1, 2), (3, 1)]
+    assert [(record.sentence, record.rank) for record in result] == [(1, 1), (1, 2), (3, 1)]
     assert result[0] == next(attention(several[0], level="word"))
 
 
 def test_json_is_plain_and_heads_only_add_fields(make_translation) -> None:
-    """Who reads a dump by the fields it knows reads both."""
+    """A reader of a dump by the fields it knows reads both."""
     translation = make_translation("the cat", ["l' œuvre"], n_heads=3, n_self_heads=2)
     (without,), (with_heads,) = (
         records(translation, heads=heads) for heads in ((), HEADS + SELF_HEADS)
@@ -123,7 +123,7 @@ def test_a_dump_reads_back_and_is_always_the_same(suffix, some_records, tmp_path
     result = list(read(path))
     assert result == some_records
     for record in result:
-        arrays = [record.weights, *(each.heads for each in record.self_attention.values())]
+        arrays = [record.weights, *(maps.heads for maps in record.self_attention.values())]
         assert {array.dtype for array in arrays} == {np.dtype("float32")}
     write(some_records, tmp_path / "again")
     assert path.read_bytes() == (tmp_path / "again").read_bytes()

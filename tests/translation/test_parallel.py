@@ -30,7 +30,7 @@ def threads_of_a_new_thread() -> int:
 
 
 @pytest.mark.parametrize(("n_threads", "share", "workers"), [(1, 1, 1), (3, 1, 3), (19, 2, 8)])
-def test_a_process_divides_its_threads_and_the_work_takes_them_all(
+def test_a_process_divides_its_threads_and_work_takes_them_all(
     n_threads: int, share: int, workers: int
 ) -> None:
     before = torch.get_num_threads()

@@ -183,7 +183,7 @@ def test_the_search_of_a_call_penalises_all_scores(forward: Translator) -> None:
                 assert scores[hyp.text] == pytest.approx(hyp.hypothesis.score, abs=1e-4)
 
 
-def test_a_stream_keeps_no_more_hypotheses_than_without_reranking(
+def test_a_stream_has_no_more_hypotheses_than_without_reranking(
     searcher: Translator, forward: Translator
 ) -> None:
     plain = searcher.chunk_size

@@ -86,7 +86,7 @@ def test_batches_and_workers_are_invisible(translator: Translator, batch_size: i
 
 
 def assert_whole(translation: Translation, text: str, tokenizers: Tokenizers) -> None:
-    """What schema.py promises of every Translation."""
+    """Check the promises of schema.py for every Translation."""
     assert translation.src_text == text
     assert translation.source == tokenizers.src.encode(text)
     assert bool(translation.hypotheses) == bool(translation.source.ids)
@@ -164,11 +164,11 @@ def test_typography_is_restored_unless_not_asked(translator: Translator) -> None
 def test_forcing_a_translation_found_gives_its_numbers(translator: Translator) -> None:
     wide = changed(translator, SearchConfig(beam=30, max_length=3))
     source, best = next(
-        (translation.src_text, found)
+        (translation.src_text, output)
         for translation in wide.translate(TEXTS, n_best=30)
-        for found in translation.hypotheses
-        if found.hypothesis.finished
-        and translator.tokenizers.tgt.encode(found.text).ids == found.target.ids
+        for output in translation.hypotheses
+        if output.hypothesis.finished
+        and translator.tokenizers.tgt.encode(output.text).ids == output.target.ids
     )
     texts = ["Is", source, "He is tired."]
     forced = translator.force(iter(texts), iter(["Oui.", best.text, ""]))

@@ -43,7 +43,7 @@ def translated(
     return Translation(src_text, source, (TranslatedHypothesis(text, target, hypothesis),))
 
 
-def test_the_surface_is_copied_although_the_source_vocabulary_lacks_it_too() -> None:
+def test_a_surface_that_the_source_vocabulary_lacks_is_copied() -> None:
     translation = translated(WORDS, "the Zebra sleeps.", "le zèbre dort.", {1: 1})
     assert translation.source.ids[1] == UNK_ID
     assert translation.text == "le <unk> dort."
@@ -64,7 +64,7 @@ def test_the_lexicon_comes_first_as_written_then_in_lower_case() -> None:
     assert replace_unknown(translation, WORDS, both).text == "le Zèbre des plaines dort."
 
 
-def test_pieces_without_a_name_that_follow_each_other_are_one_word() -> None:
+def test_adjacent_pieces_without_a_name_are_one_word() -> None:
     translation = translated(WORDS, "a Zebra eats.", "un zèbre rayé mange.", {1: 1, 2: 1})
     assert translation.text == "un <unk> <unk> mange."
     assert replace_unknown(translation, WORDS, {}).text == "un Zebra mange."
@@ -107,8 +107,8 @@ def test_a_piece_that_reads_as_it_is_changes_nothing(
     """decode with `<unk>` for `<unk>` is decode."""
     ids = tokenizers.tgt.encode(text).ids
     unknown = [place for place, id_ in enumerate(ids) if id_ == UNK_ID]
-    chosen = data.draw(st.sets(st.sampled_from(unknown))) if unknown else set()
-    surfaces = dict.fromkeys(chosen, "<unk>")
+    places = data.draw(st.sets(st.sampled_from(unknown))) if unknown else set()
+    surfaces = dict.fromkeys(places, "<unk>")
     for restore in (True, False):
         plain = tokenizers.tgt.decode(ids, restore=restore)
         assert tokenizers.tgt.decode(ids, restore=restore, surfaces=surfaces) == plain

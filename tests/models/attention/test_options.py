@@ -29,7 +29,7 @@ def _local(kind: str, window: int) -> Attention:
     return AdditiveConfig.model_validate({"span": span}).build(5, 3)
 
 
-def test_a_monotonic_window_moves_with_the_target_and_waits_at_the_end() -> None:
+def test_a_monotonic_window_moves_with_the_target_up_to_the_end() -> None:
     keep = keep_from_lengths(torch.tensor([6, 3]), 6)
     window = MonotonicSpan(1)(torch.zeros(2, 3, 1), keep, torch.tensor([1, 1]))
     rows = zip(window.positions.flatten(0, 1), window.keep.flatten(0, 1), strict=True)

@@ -47,7 +47,7 @@ def test_additive_and_concat_which_has_the_two_matrices_as_one() -> None:
 
 @pytest.mark.parametrize("kind", ["additive", "concat"])
 def test_without_gradients_the_scores_are_the_same(kind: str) -> None:
-    """Those of the tanh, which is computed as 2 sigmoid(2 x) - 1."""
+    """The scores of the tanh, which is computed as 2 sigmoid(2 x) - 1."""
     torch.manual_seed(0)
     attention = _attention(QUERY, MEMORY, kind=kind, size=SIZE).double()
     query, values = torch.randn(5, 2, QUERY).double(), 9 * torch.randn(5, 3, MEMORY).double()

@@ -87,7 +87,7 @@ def test_positions_are_drawn_as_often_as_they_are_likely(
         torch.testing.assert_close(weighted.choice.entropies, entropy.expand(1, 20_000))
 
 
-def test_the_gradient_of_a_straight_through_choice_is_the_softmaxs() -> None:
+def test_a_straight_through_choice_has_the_gradient_of_softmax() -> None:
     """Of the scores and the same noise, over the temperature."""
     scores = torch.randn(1, 1, 3, 5, dtype=torch.float64, requires_grad=True)
     shares = torch.randn(1, 1, 3, 5, dtype=torch.float64)
@@ -111,7 +111,7 @@ def test_afterwards_it_is_the_most_likely_position(config: HardConfig | HardGumb
     assert weighted.choice is None
 
 
-def test_some_sentences_of_hard_attention_are_soft_at_all_their_steps() -> None:
+def test_some_sentences_of_hard_attention_are_soft_at_all_steps() -> None:
     torch.manual_seed(0)
     config = AdditiveConfig(weights=HardConfig(soft_share=0.3))
     attention = config.build(3, 5, "reference").train()
@@ -145,7 +145,7 @@ def test_the_baseline_moves_once_a_batch_and_is_saved(credit: str, expected: flo
 
 
 @pytest.mark.parametrize("credit", CREDITS)
-def test_the_loss_adds_the_auxiliary_term_over_the_steps_that_count(credit: str) -> None:
+def test_the_loss_adds_the_auxiliary_term_of_steps_that_count(credit: str) -> None:
     torch.manual_seed(0)
     features, tgt_out = torch.randn(2, 3, 7), torch.tensor([[5, 6, 7], [8, PAD_ID, PAD_ID]])
     vocabulary = VocabLinear(7, 9)
@@ -170,7 +170,7 @@ def test_the_loss_adds_the_auxiliary_term_over_the_steps_that_count(credit: str)
 
 
 @pytest.mark.parametrize("credit", CREDITS)
-def test_the_mean_gradient_of_all_draws_is_that_of_the_lower_bound(
+def test_the_mean_gradient_of_draws_is_that_of_the_lower_bound(
     credit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """L_s = sum_s p(s) log p(y | s), over the 9 ways to draw 3 positions in 2 steps.
@@ -235,7 +235,7 @@ def _loss(model: RNNSeq2Seq, batch: Batch) -> LossSum:
 @pytest.mark.parametrize(
     "backend", ["reference", "fused", pytest.param("native", marks=NEEDS_NATIVE)]
 )
-def test_the_doubly_stochastic_penalty_is_the_papers_without_padding(backend: str) -> None:
+def test_doubly_stochastic_penalty_is_the_papers_without_padding(backend: str) -> None:
     """It is the sum over the sentences, and of training only."""
     model = _penalty_model(backend).train()
     loss = _loss(model, BATCH)

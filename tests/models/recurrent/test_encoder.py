@@ -129,7 +129,7 @@ def test_layers_in_bf16_are_near_fp32_and_learn(
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_an_lstm_learns_under_autocast_from_sentences_of_one_length(dtype: torch.dtype) -> None:
+def test_an_lstm_learns_in_autocast_from_sentences_of_one_length(dtype: torch.dtype) -> None:
     """torch gives them to oneDNN, which may lack an LSTM of this dtype."""
     torch.manual_seed(0)
     layers = RecurrentLayers("lstm", 16, 16, 2, 0.0, True)
@@ -145,7 +145,7 @@ def test_an_lstm_learns_under_autocast_from_sentences_of_one_length(dtype: torch
 def test_weights_of_a_layer_are_in_one_block() -> None:
     """cuDNN's order: the matrices of both directions, then the biases."""
     layers = RecurrentLayers("gru", 3, 5, 1, 0.0, True)
-    weights = [weight for own in layers.weights(0) for weight in own]
+    weights = [weight for direction in layers.weights(0) for weight in direction]
     block = encoder._in_one_block(weights, torch.float64)
     assert [tuple(part.shape) for part in block] == [tuple(part.shape) for part in weights]
     for part, weight in zip(block, weights, strict=True):

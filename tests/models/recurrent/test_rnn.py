@@ -50,7 +50,7 @@ def test_parameters_of_rnnsearch_are_the_papers() -> None:
     assert biases - padding == 2 * 6 * n + 6 * n + n + 2 * l + K
 
 
-def test_a_search_projects_the_annotations_once_where_nothing_else_reads_them() -> None:
+def test_a_search_projects_once_annotations_nothing_else_reads() -> None:
     keep = torch.ones(2, 3, dtype=torch.bool)
     memory = Memory(values=torch.randn(2, 3, 22), keep=keep, final=torch.randn(2, 1, 22))
     for setting, is_in_gates in (
@@ -133,7 +133,7 @@ def test_every_initial_state_trains_under_autocast(
     torch.testing.assert_close(output.logits.float(), model(*args).logits, atol=0.05, rtol=0.05)
 
 
-def test_a_layer_of_the_decoder_reads_the_state_of_the_layer_below() -> None:
+def test_a_decoder_layer_reads_the_state_of_the_layer_below() -> None:
     model, inputs = _model(layers=3).eval(), []
     for layer in model.decoder.upper:
         layer.input_gates.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
@@ -165,7 +165,7 @@ def test_sizes_that_do_not_fit_are_refused(options: dict[str, object], words: st
 
 
 @pytest.mark.parametrize(("bidirectional", "layers"), [(True, 1), (False, 2), (True, 2)])
-def test_without_attention_the_context_is_where_each_direction_ends(
+def test_without_attention_the_context_is_the_directions_ends(
     bidirectional: bool, layers: int
 ) -> None:
     """All the weight is on the end."""

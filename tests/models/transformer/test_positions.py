@@ -63,7 +63,7 @@ def test_positions_are_added_the_same_for_a_whole_and_its_parts(
     assert torch.equal(torch.cat(parts, dim=1), full)
 
 
-def test_the_precision_of_the_input_is_kept_and_no_positions_change_nothing() -> None:
+def test_input_precision_is_kept_and_no_positions_change_nothing() -> None:
     for dtype in (torch.bfloat16, torch.float64):
         x = torch.zeros(1, T, D, dtype=dtype)
         assert torch.equal(SinusoidalConfig().build(D)(x)[0], sinusoids(T, D).to(dtype))
@@ -71,7 +71,7 @@ def test_the_precision_of_the_input_is_kept_and_no_positions_change_nothing() ->
     assert torch.equal(NoPositionsConfig().build(7)(x, first=5), x)
 
 
-def test_a_learned_table_learns_the_rows_it_used_and_refuses_others() -> None:
+def test_a_learned_table_learns_rows_it_used_and_refuses_others() -> None:
     positions = LearnedConfig(max_length=T).build(D)
     expected = f"^got a sequence of {T + 1} pieces, allowed: at most {T}, .*max_length$"
     with pytest.raises(DataError, match=expected):

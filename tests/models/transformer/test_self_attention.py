@@ -184,7 +184,7 @@ def _model(**options: object) -> TransformerSeq2Seq:
 
 
 @pytest.mark.parametrize("kind", ["relative", "rotary", "sinusoidal"])
-def test_a_sentence_read_from_a_later_place_on_is_the_same_sentence(kind: str) -> None:
+def test_a_sentence_read_from_a_later_place_is_the_same_sentence(kind: str) -> None:
     """The shift law: nothing depends on where a sentence begins, unless places are added."""
     model = _model(positions={"kind": kind})
     ids = torch.randint(4, VOCAB, (B, S))

@@ -167,7 +167,7 @@ def test_attention_dropout_acts_in_training_only() -> None:
 # Who sees whom
 
 
-def test_without_positions_the_encoder_is_permutation_equivariant() -> None:
+def test_an_encoder_without_positions_is_permutation_equivariant() -> None:
     model = _model(positions={"kind": "none"})
     src_ids, keep = _ids(S), torch.ones(B, S, dtype=torch.bool)
     order = torch.randperm(S, generator=torch.Generator().manual_seed(1))
@@ -254,7 +254,7 @@ def test_a_model_without_a_kind_is_recurrent(tmp_path: Path) -> None:
 # Training
 
 
-def test_first_weights_leave_normalisations_alone_and_all_else_random() -> None:
+def test_first_weights_are_random_except_in_normalisations() -> None:
     torch.manual_seed(0)
     config = TransformerConfig(size=64, heads=4, layers=1)
     model = build_model(config, 1000, 1000)

@@ -1,4 +1,4 @@
-"""Which compiled library is loaded, and the reason that is given where none is."""
+"""The compiled library that is loaded, and the reason that is given where none is."""
 
 import ctypes
 import json
@@ -64,7 +64,7 @@ def test_the_first_library_that_the_processor_can_run_is_loaded(
 
 
 @NEEDS_NATIVE
-def test_every_call_gives_the_same_operations_whatever_was_done_before() -> None:
+def test_calls_give_the_same_operations_whatever_came_before() -> None:
     fp32 = Dtypes(torch.float32, torch.float32)
     with torch.inference_mode():
         assert native_steps(fp32) is not None

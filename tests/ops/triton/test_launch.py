@@ -1,4 +1,4 @@
-"""What launches need, with Triton and without."""
+"""The needs of launches, with Triton and without."""
 
 import importlib.util
 import shutil
@@ -34,5 +34,5 @@ def test_only_what_is_not_in_one_piece_is_copied() -> None:
     check_writable(x[0], x[0, :, 1:3])
     with pytest.raises(AssertionError):
         check_writable(x[0], x[0].t())
-    with device_of(x) as chosen:
-        assert chosen is None
+    with device_of(x) as device:
+        assert device is None
