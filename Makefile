@@ -57,7 +57,7 @@ demo: $(VENV)/.installed               ## train on the embedded corpus, measure,
 	$(NMT) attention --run $(DEMO_RUN) --format png --out $(DEMO_HEAT) --force "My sister bought a red car."
 	@echo "The attention heat map is in $(DEMO_HEAT); the run, with everything it needs, in $(DEMO_RUN)."
 
-test: $(VENV)/.installed-dev           ## install, then ruff, mypy --strict, import-linter, pytest
+test: $(VENV)/.installed-dev           ## install, then ruff, mypy --strict, import-linter, the writing check, pytest
 	@$(MAKE) --no-print-directory check
 
 check:         ## the same without installing
@@ -65,6 +65,7 @@ check:         ## the same without installing
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(PY) scripts/check_writing.py
 	$(PY) -m pytest --numprocesses auto --maxprocesses 4
 
 test-slow: $(VENV)/.installed-dev      ## the tests that take minutes
