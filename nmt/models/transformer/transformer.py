@@ -215,7 +215,7 @@ class TransformerDecoder(nn.Module):
             self.norm(x),
             replace(state, layers=caches, length=state.length + tgt_in.shape[1], forced=None),
             _joined(output.source_weights for output in outputs),
-            _joined(output.own_weights for output in outputs),
+            _joined(output.self_weights for output in outputs),
         )
 
 
