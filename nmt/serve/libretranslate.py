@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Request
 
 from nmt.corpora.languages import NAMES
 from nmt.serve.documents import Document
 from nmt.serve.models import Decoding, ServedModel
-from nmt.serve.requests import BEARER, check_size, describe, read_request, results
+from nmt.serve.requests import Bearer, check_size, describe, read_request, results
 from nmt.serve.schema import (
     ERRORS,
     DetectedLanguage,
@@ -28,13 +28,11 @@ def router(service: Service) -> APIRouter:
     @api.post(
         "/translate",
         response_model_exclude_none=True,
-        responses=ERRORS,
-        dependencies=[Depends(BEARER)],
-        openapi_extra=describe(TranslateRequest),
+        **describe(TranslateRequest),
     )
-    async def translate(request: Request) -> TranslateAnswer:
+    async def translate(request: Request, bearer: Bearer) -> TranslateAnswer:
         """Translate text or HTML."""
-        asked, texts = await read_request(service, request, TranslateRequest)
+        asked, texts = await read_request(service, request, bearer, TranslateRequest)
         model = _model(service, asked.source, asked.target)
         if asked.alternatives >= model.beam:
             raise HTTPException(
@@ -58,13 +56,11 @@ def router(service: Service) -> APIRouter:
 
     @api.post(
         "/detect",
-        responses=ERRORS,
-        dependencies=[Depends(BEARER)],
-        openapi_extra=describe(DetectRequest),
+        **describe(DetectRequest),
     )
-    async def detect(request: Request) -> list[DetectedLanguage]:
+    async def detect(request: Request, bearer: Bearer) -> list[DetectedLanguage]:
         """Return the language of a text, where all models read the same."""
-        await read_request(service, request, DetectRequest)
+        await read_request(service, request, bearer, DetectRequest)
         return [_detected(service)]
 
     @api.get("/health", responses={503: ERRORS[503]})

@@ -8,11 +8,11 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
-from fastapi import HTTPException, Request
-from fastapi.security import HTTPBearer
+from fastapi import Depends, HTTPException, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import ValidationError
 from pydantic_core import from_json
 from python_multipart.exceptions import FormParserError
@@ -21,14 +21,18 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from nmt.errors import ConfigError, DataError, counted
 from nmt.serve.limits import Limits
-from nmt.serve.schema import MAX_ROWS, TextRequest
+from nmt.serve.schema import ERRORS, MAX_ROWS, TextRequest
 from nmt.serve.service import Service
 from nmt.serve.worker import QueueFullError, ShuttingDownError, Worker
 from nmt.settings.messages import ALLOWED, MAX_FAULTS, value_problem
 
 _Model = TypeVar("_Model", bound=TextRequest)
 _Result = TypeVar("_Result")
-BEARER = HTTPBearer(auto_error=False, scheme_name="key", description="where keys are required")
+Bearer = Annotated[
+    HTTPAuthorizationCredentials | None,
+    Depends(HTTPBearer(auto_error=False, scheme_name="key", description="where keys are required")),
+]
+"""The key in the header of a request, if there is one."""
 _MAX_FIELDS = 50
 _LARGE_BODY = 1 << 16
 _ALLOWED = {
@@ -43,7 +47,10 @@ _ALLOWED = {
 
 
 async def read_request(
-    service: Service, request: Request, model: type[_Model]
+    service: Service,
+    request: Request,
+    bearer: HTTPAuthorizationCredentials | None,
+    model: type[_Model],
 ) -> tuple[_Model, list[str]]:
     """Return the body, JSON or a form, checked in another thread, and its texts.
 
@@ -51,7 +58,6 @@ async def read_request(
     Raises HTTPException: 403 without a right key, 415 for another type of body, and 400 with at
     most MAX_FAULTS faults, or for more characters than a request may have.
     """
-    bearer = await BEARER(request)
     if bearer is not None:
         service.check_key(bearer.credentials.strip())
     kind, parameters = parse_options_header(request.headers.get("content-type", ""))
@@ -142,9 +148,10 @@ _KINDS = ", ".join(_PARSERS)
 
 
 def describe(model: type[TextRequest]) -> dict[str, Any]:
-    """Return what FastAPI's `openapi_extra` adds for a route that reads `model` itself."""
+    """Return what FastAPI must know of a route that reads `model` itself."""
     content = {kind: {"schema": model.model_json_schema()} for kind in _PARSERS}
-    return {"requestBody": {"required": True, "content": content}}
+    body = {"requestBody": {"required": True, "content": content}}
+    return {"responses": ERRORS, "openapi_extra": body}
 
 
 def _validated(fields: object, model: type[_Model]) -> _Model:

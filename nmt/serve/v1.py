@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 
 from nmt.serve.models import Decoding, ServedModel
-from nmt.serve.requests import BEARER, describe, read_request, results
+from nmt.serve.requests import Bearer, describe, read_request, results
 from nmt.serve.schema import (
-    ERRORS,
     AttentionAnswer,
     HypothesisAnswer,
     ModelAnswer,
@@ -33,13 +32,11 @@ def router(service: Service) -> APIRouter:
     @api.post(
         "/translate",
         response_model=TranslationsAnswer,
-        responses=ERRORS,
-        dependencies=[Depends(BEARER)],
-        openapi_extra=describe(TranslationsRequest),
+        **describe(TranslationsRequest),
     )
-    async def translate(request: Request) -> Response:
+    async def translate(request: Request, bearer: Bearer) -> Response:
         """Translate sentences, each with scores, pieces and, on request, attention."""
-        asked, texts = await read_request(service, request, TranslationsRequest)
+        asked, texts = await read_request(service, request, bearer, TranslationsRequest)
         model = _model(service, asked)
         options = _decoding(service, asked, model, texts)
         translations = await results(request, model.worker, texts, options, service.limits.seconds)
