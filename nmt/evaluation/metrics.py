@@ -58,11 +58,14 @@ def check_metrics(scoring: Scoring, where: str) -> None:
         METRICS[name].check(scoring, where)
 
 
-def validation_scoring(config: RunConfig) -> Scoring:
-    """Return the scoring of validations: BLEU, and what the metrics of the config ask for."""
-    valid, schedule = config.valid, config.train.schedule
-    names = ("bleu", valid.metric, getattr(schedule, "metric", "loss"))
-    metrics = tuple(dict.fromkeys(name for name in names if name != "loss"))
+def validation_scoring(config: RunConfig, names: Sequence[str] = ()) -> Scoring:
+    """Return how to score the validation set: by BLEU and `names`, without intervals.
+
+    Without `names` these are the metrics that the config chooses checkpoints and rates by.
+    """
+    valid = config.valid
+    names = names or (valid.metric, getattr(config.train.schedule, "metric", "loss"))
+    metrics = tuple(dict.fromkeys(name for name in ("bleu", *names) if name != "loss"))
     return Scoring(config.data.tgt_lang, metrics, 0, valid.bleu_tokenize, comet=valid.comet)
 
 

@@ -2,9 +2,10 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from nmt.batches.batching import Batch, Batcher
+from nmt.batches.batching import Batcher
+from nmt.batches.loader import Group
 from nmt.config import TrainConfig
 from nmt.device import MemoryUse, glibc, release_freed_memory
 from nmt.training.log import RunLog
@@ -75,18 +76,17 @@ class Reporter:
 
     def after_update(
         self,
-        group: Sequence[Batch],
+        group: Group,
         result: StepResult,
         n_src_tokens: int,
-        n_batches: int,
         n_batches_in_epoch: int,
     ) -> None:
-        """Report an update by this rank's `group`, one of `n_batches` over all ranks."""
-        self._n_largest = max([self._n_largest, *(batch.n_positions for batch in group)])
+        """Report an update by `group`; result and tokens are those of all ranks."""
+        self._n_largest = max([self._n_largest, *(batch.n_positions for batch in group.batches)])
         self._window_tokens += result.n_tokens + n_src_tokens
         n_updates = self._state.step - self._first_step
         measurements = self._measurements(n_updates, n_batches_in_epoch)
-        self._log.advance_bar(n_batches, ", ".join(measurements))
+        self._log.advance_bar(group.n_batches, ", ".join(measurements))
         if time.monotonic() - self._last_line >= _LINE_SECONDS:
             self._last_line = time.monotonic()
             name = epoch_name(self._train, self._state.progress)

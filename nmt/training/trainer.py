@@ -123,9 +123,7 @@ class Trainer:
                 result = self._update(group.batches)
                 state.after_update(group.n_batches, group.is_last, result)
                 n_src_tokens = self._agree(sum(batch.n_src_tokens for batch in group.batches))
-                self._reporter.after_update(
-                    group.batches, result, n_src_tokens, group.n_batches, len(plan)
-                )
+                self._reporter.after_update(group, result, n_src_tokens, len(plan))
                 self._validate_or_save_if_due()
                 if self._is_stopped or self.end_reason() is not None:
                     return

@@ -164,17 +164,16 @@ class _Report:
 def _validation_set(run: "TrainedRun", metric: str) -> "tuple[list[EvalExample], Scoring]":
     """The validation set of a run, to be scored by BLEU, chrF and `metric`."""
     from nmt.corpora.corpora import read_examples, resolve_split
-    from nmt.evaluation.evaluate import Scoring
-    from nmt.evaluation.metrics import METRICS, check_metrics
+    from nmt.evaluation.metrics import METRICS, check_metrics, validation_scoring
 
-    if metric not in METRICS:
-        raise ConfigError(f"--metric: got '{metric}', allowed: {', '.join(METRICS)}")
+    allowed = [name for name in METRICS if name != "loss"]
+    if metric not in allowed:
+        raise ConfigError(f"--metric: got '{metric}', allowed: {', '.join(allowed)}")
     config = run.config
     split = resolve_split(config.data, "valid")
     if split is None:
         raise ConfigError(f"{run.path}: data.valid: the run has no validation set to tune on")
-    valid, names = config.valid, tuple(dict.fromkeys(("bleu", "chrf", metric)))
-    scoring = Scoring(config.data.tgt_lang, names, 0, valid.bleu_tokenize, comet=valid.comet)
+    scoring = validation_scoring(config, ("chrf", metric))
     check_metrics(scoring, "valid.bleu_tokenize")
     return read_examples(split, config.data), scoring
 

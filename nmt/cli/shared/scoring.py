@@ -12,7 +12,6 @@ from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
-    from nmt.corpora.sources import DataConfig
     from nmt.evaluation.evaluate import Evaluation
     from nmt.evaluation.examples import TestSet
     from nmt.evaluation.metric import Scoring
@@ -135,14 +134,10 @@ class ScoreOptions:
             test_set = split_as_test_set(self.split or "test", config.data)
         sources = [example.src_text for example in test_set.examples]
         references = [text for example in test_set.examples for text in example.ref_texts]
-        langs = ("", self.lang or "") if config is None else _langs(config.data, self.lang)
-        for note in language_notes(sources, references, *langs):
+        src_lang, tgt_lang = (config.data.src_lang, config.data.tgt_lang) if config else ("", "")
+        for note in language_notes(sources, references, src_lang, self.lang or tgt_lang):
             say(f"note: {note}")
         return test_set
-
-
-def _langs(data: "DataConfig", lang: str | None) -> tuple[str, str]:
-    return data.src_lang, lang or data.tgt_lang
 
 
 def translate_test_set(
