@@ -26,10 +26,10 @@ PieceLinks = Int32[np.ndarray, "_ 2"]
 class EncodedCorpus:
     """Parallel ids, without bos and eos; `dropped` counts pairs left out, by reason.
 
-    With `resampling`, the batches of an epoch have ids of their own. `stored_lengths` are those of
-    a corpus on the disk, eos included. `sizes` are the rows of each corpus that it was put together
-    from. With `mixture`, the rows of an epoch are draws from these. `links` are the links of each
-    pair that attention is to learn.
+    With `resampling`, the batches of an epoch have ids of their own. `stored_lengths` are the
+    lengths of the rows of a corpus on the disk, eos included. `sizes` are the numbers of rows of
+    the corpora that were joined. With `mixture`, the rows of an epoch are draws from these. `links`
+    are the links of each pair that attention is to learn.
     """
 
     src_ids: Sequence[Ids]
@@ -108,7 +108,7 @@ class Batch:
         return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
-        """The same batch in page-locked memory, from which `to` does not block."""
+        """Return a copy in page-locked memory, from which `to` does not block."""
         return self._changed(Tensor.pin_memory)
 
     def _changed(self, change: Callable[[Tensor], Tensor]) -> "Batch":

@@ -350,7 +350,7 @@ def _remove_leftovers(folder: Path) -> None:
     for entry in folder.glob(f"{ASIDE}*-{platform.node()}-*") if os.name != "nt" else ():
         pid = entry.name.rpartition("-")[2]
         if pid.isdecimal():
-            with contextlib.suppress(OSError, OverflowError):  # alive; no number of a process
+            with contextlib.suppress(OSError, OverflowError):  # another user's process; not a pid
                 try:
                     os.kill(int(pid), 0)
                 except ProcessLookupError:

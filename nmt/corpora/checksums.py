@@ -1,4 +1,4 @@
-"""Checksums of corpus files, and those of the catalogue."""
+"""Checksums of corpus files, computed and as the catalogue states them."""
 
 import functools
 import gzip

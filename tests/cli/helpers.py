@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.config import RunConfig, load_config
-from nmt.corpora.readers.aligned import read_aligned
+from nmt.corpora.readers.aligned import stream_aligned
 from nmt.models.catalog import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.text.tokenizer import train_tokenizers
@@ -76,7 +76,7 @@ search: {{beam: 3, max_length: 9}}
     config = load_config(path)
     run = RunDirectory.create(home / "runs" / name, config)
     tokenizers = train_tokenizers(
-        config.tokenizer, read_aligned(home / src, home / tgt), src, tgt, seed=1
+        config.tokenizer, list(stream_aligned(home / src, home / tgt)), src, tgt, seed=1
     )
     tokenizers.save(run.tokenizer_path)
     for step, label, seed in ((3, "best", seeds[0]), (5, "last", seeds[1])):

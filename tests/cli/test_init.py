@@ -11,12 +11,12 @@ import pytest
 from cli.helpers import nmt, refusal, write_lines
 
 from nmt.config import load_config
-from nmt.corpora.readers.aligned import read_aligned
+from nmt.corpora.readers.aligned import stream_aligned
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "data" / "starter"
 CORPORA = os.environ.get("NMT_CORPORA")
-PAIRS = read_aligned(STARTER / "valid.en", STARTER / "valid.fr")
+PAIRS = list(stream_aligned(STARTER / "valid.en", STARTER / "valid.fr"))
 ROWS = [f"{pair.src_text}\t{pair.tgt_text}" for pair in PAIRS]
 
 

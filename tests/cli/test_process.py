@@ -107,7 +107,6 @@ SETTERS = {
     *("gc.set_threshold", "gc.freeze", "gc.disable", "signal.signal", "os.environ.setdefault"),
 }
 ALLOWED = {
-    "bench/memory.py: torch.set_num_threads",  # in a process of its own
     "lab/costs.py: torch.set_num_threads",  # an experiment that times itself, and sets it back
     "translation/parallel.py: torch.set_num_threads",
     "__main__.py: signal.signal",  # of the command, before it is imported

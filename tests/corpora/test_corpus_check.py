@@ -20,8 +20,8 @@ from nmt.corpora.corpus_report import Lengths, Overlap, corpus_report, lengths_o
 from nmt.corpora.corpus_report_text import render_report
 from nmt.corpora.language_check import language_notes, other_language
 from nmt.corpora.languages import NAMES, check_language, code_notes, language_of, language_pair_of
-from nmt.corpora.readers.aligned import read_aligned
-from nmt.corpora.readers.tsv import read_tsv
+from nmt.corpora.readers.aligned import stream_aligned
+from nmt.corpora.readers.tsv import stream_tsv
 from nmt.corpora.sources import DataConfig
 from nmt.corpora.suspicions import suspicions
 from nmt.text.tokenizer import Tokenizers, train_tokenizers
@@ -146,7 +146,7 @@ def test_many_different_words_are_estimated(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="module")
 def pairs() -> list[SentencePair]:
-    return read_aligned(STARTER / "valid.en", STARTER / "valid.fr")
+    return list(stream_aligned(STARTER / "valid.en", STARTER / "valid.fr"))
 
 
 def swapped(pairs: list[SentencePair]) -> list[SentencePair]:
@@ -170,8 +170,8 @@ def test_the_real_corpora_give_no_alarm() -> None:
     """Tatoeba is sorted by length."""
     folder = Path(str(CORPORA))
     multi30k = [folder / "multi30k" / f"train.{lang}.gz" for lang in ("en", "fr")]
-    assert suspicions(read_aligned(*multi30k), "en", "fr") == []
-    assert suspicions(read_tsv(folder / "tatoeba" / "fra-eng.zip"), "en", "fr") == []
+    assert suspicions(list(stream_aligned(*multi30k)), "en", "fr") == []
+    assert suspicions(list(stream_tsv(folder / "tatoeba" / "fra-eng.zip")), "en", "fr") == []
 
 
 def test_swapped_and_foreign_sides_are_noticed(pairs: list[SentencePair]) -> None:

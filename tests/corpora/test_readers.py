@@ -18,9 +18,9 @@ from nmt.corpora.corpora import read_examples, read_split, split_files, split_pa
 from nmt.corpora.file_patterns import matching_files
 from nmt.corpora.languages import language_of
 from nmt.corpora.readers import PairFile, parquet
-from nmt.corpora.readers.aligned import read_aligned, read_references
+from nmt.corpora.readers.aligned import read_references, stream_aligned
 from nmt.corpora.readers.parquet import Page, pages
-from nmt.corpora.readers.tsv import read_tsv
+from nmt.corpora.readers.tsv import stream_tsv
 from nmt.corpora.sources import DataConfig, SplitConfig, group_by_source, pairs_of
 from nmt.errors import DataError
 from nmt.types import EvalExample, SentencePair
@@ -52,7 +52,7 @@ def test_pair_i_is_line_i_of_both_files(src_parts: list[bytes], tgt_parts: list[
         src.write_bytes(b"".join(src_parts))
         tgt.write_bytes(b"".join(tgt_parts))
         try:
-            pairs = read_aligned(src, tgt)
+            pairs = list(stream_aligned(src, tgt))
         except DataError:
             with pytest.raises((UnicodeDecodeError, ValueError)):
                 list(zip(*map(defined_lines, (src.read_bytes(), tgt.read_bytes())), strict=True))
@@ -69,7 +69,7 @@ def test_pair_i_of_a_tsv_is_its_line_i(parts: list[bytes]) -> None:
         path = Path(folder) / "a.tsv"
         path.write_bytes(b"".join(parts))
         try:
-            pairs = read_tsv(path)
+            pairs = list(stream_tsv(path))
         except DataError:
             with contextlib.suppress(UnicodeDecodeError):
                 assert any("\t" not in line for line in defined_lines(path.read_bytes()))
@@ -81,10 +81,10 @@ def test_pair_i_of_a_tsv_is_its_line_i(parts: list[bytes]) -> None:
 def test_a_line_with_one_field_names_its_place() -> None:
     Path("x.txt").write_text(f"Go.\tVa\n{'x' * 50}\nRun!\tCours\n")
     with pytest.raises(DataError, match=rf"^x\.txt:2: expected source<TAB>target.*'{'x' * 39}…'$"):
-        read_tsv(Path("x.txt"))
+        list(stream_tsv(Path("x.txt")))
     write_zip(Path("x.zip"), {"fra.txt": "Go.\tVa\nRun!\n"})
     with pytest.raises(DataError, match=r"^x\.zip/fra\.txt:2: "):
-        read_tsv(Path("x.zip"))
+        list(stream_tsv(Path("x.zip")))
 
 
 @pytest.mark.parametrize(("n_src", "n_tgt"), [(3, 2), (0, 1)])
@@ -94,7 +94,7 @@ def test_unequal_files_name_the_first_missing_line(n_src: int, n_tgt: int) -> No
     tgt.write_text("y\n" * n_tgt)
     short, long = (src, tgt) if n_src < n_tgt else (tgt, src)
     place = f"{short}:{min(n_src, n_tgt) + 1}: no such line, but {long} has {max(n_src, n_tgt)}"
-    for read in (lambda: read_aligned(src, tgt), lambda: read_references(src, [src, tgt])):
+    for read in (lambda: list(stream_aligned(src, tgt)), lambda: read_references(src, [src, tgt])):
         with pytest.raises(DataError, match=f"^{place} lines"):
             read()
 

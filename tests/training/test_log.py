@@ -8,6 +8,7 @@ import pytest
 from training.toy import log_of, toy_config, toy_state, train_tiny
 
 from nmt.batches.batching import Batcher, EncodedCorpus
+from nmt.batches.loader import Group
 from nmt.device import MemoryUse, glibc, process_bytes
 from nmt.errors import CheckpointError
 from nmt.training import report
@@ -119,7 +120,7 @@ def test_the_memory_reported_has_the_growth_of_the_heap(
         reporter = report.Reporter(state, log, toy_config(tmp_path).train, batcher)
         state.optimizer.step()
         state.after_update(1, True, result)
-        reporter.after_update([batcher.corpus.batch([0])], result, 3, 1, 1)
+        reporter.after_update(Group(1, [batcher.corpus.batch([0])], True), result, 3, 1)
     (expected,) = re.findall(r" about ([0-9.]+) GiB of memory with", log_of(tmp_path))
     assert (float(expected) > 2.0) == (glibc() is not None)
 

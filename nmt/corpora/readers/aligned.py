@@ -20,11 +20,6 @@ def stream_aligned(
         yield SentencePair(src_text, tgt_text)
 
 
-def read_aligned(src: Path, tgt: Path) -> list[SentencePair]:
-    """Return the pairs of `stream_aligned` as a list."""
-    return list(stream_aligned(src, tgt))
-
-
 def read_references(src: Path, tgts: Sequence[Path]) -> list[EvalExample]:
     """Return line n of `src` with line n of each of `tgts`. Raises as `stream_aligned` does."""
     rows = _stream_rows((src, *tgts), (None,) * (1 + len(tgts)))

@@ -1,7 +1,7 @@
 """Sentence pairs from the columns of parquet files, read a batch of rows at a time.
 
-Pages are compressed, and a dictionary may repeat a long text in every row. The memory and the text
-of a file are therefore limited as those of other compressed files are.
+Pages are compressed, and a dictionary may repeat a long text in every row. The limits of
+other compressed files, on memory and on text, therefore hold here too.
 """
 
 import mmap
